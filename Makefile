@@ -1,0 +1,45 @@
+# Two commands need nothing but Python >= 3.10 and make:  `make demo`  and  `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench format clean
+.DELETE_ON_ERROR:
+
+$(VENV)/installed: setup.cfg pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("scrtune needs Python >= 3.10, this is " + sys.version) if sys.version_info < (3, 10) else None'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+# mypy and editors do not see through editable installs: give them the package as a path.
+build/typing/scrtune:
+	mkdir -p build/typing
+	ln -sfn ../.. $@
+
+demo: $(VENV)/installed
+	$(BIN)/scrtune demo
+
+test: $(VENV)/installed-dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/installed-dev build/typing/scrtune
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/installed-dev
+	$(BIN)/python benchmarks/run_all.py
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .demo .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The application's side: emit events, follow traces, ask for advice, take checkpoints."""

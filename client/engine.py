@@ -1,0 +1,68 @@
+"""What a checkpoint engine can do. Two exist: a real libscr, and :mod:`scrtune.client.embedded`."""
+
+import enum
+from collections.abc import Sequence
+from typing import Protocol
+
+from ..goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
+from ..intents.effects import Advice
+from ..intents.events import SettingsObserved
+
+
+class OutputFlags(enum.IntFlag):
+    """SCR's flags of ``SCR_Start_output`` (scr.h)."""
+
+    NONE = 0
+    CHECKPOINT = 1
+    OUTPUT = 2
+
+
+class Engine(Protocol):
+    """SCR's life cycle. Every method is collective over the ranks the engine was made with.
+
+    An engine never loses a checkpoint to a setting: what it cannot apply it leaves as it was.
+    """
+
+    def describe(self) -> SettingsObserved:
+        """The user's own settings, where each came from, and the shape of the job."""
+        ...
+
+    def apply(self, advice: Advice) -> None:
+        """Take over the settings of `advice`, equal on all ranks. Only between outputs."""
+        ...
+
+    def need_checkpoint(self) -> bool:
+        """Whether a checkpoint is due (SCR_CHECKPOINT_INTERVAL, _SECONDS, _OVERHEAD); equal on all ranks."""
+        ...
+
+    def start_output(self, name: str, flags: OutputFlags) -> int:
+        """Open dataset `name`; returns its number. Waits for an earlier flush when the cache has no room."""
+        ...
+
+    def route_file(self, name: str) -> str:
+        """The path to write `name` to, within an output, or to read it from, within a restart."""
+        ...
+
+    def complete_output(self, valid: bool) -> OutputCompleted:
+        """Close the dataset: encode, flush or start flushing. `valid` is this rank's; all must agree."""
+        ...
+
+    def finished_flushes(self) -> Sequence[FlushCompleted]:
+        """The flushes that ended on all ranks since the last call."""
+        ...
+
+    def have_restart(self) -> str | None:
+        """The name of the newest dataset that can be restarted from, or None."""
+        ...
+
+    def start_restart(self) -> str:
+        """Open that dataset for reading and return its name."""
+        ...
+
+    def complete_restart(self, valid: bool) -> RestartCompleted:
+        """Close the restart. When any rank says it is not valid the next :meth:`have_restart` looks further back."""
+        ...
+
+    def finalize(self) -> Sequence[FlushCompleted]:
+        """Finish what is under way (and flush the last checkpoint when SCR_FLUSH > 0)."""
+        ...

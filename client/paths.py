@@ -1,0 +1,148 @@
+"""Every path of a job's run directory, and nobody else's business."""
+
+import contextlib
+import os
+import re
+import socket
+import stat
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
+_SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+class RunDirectoryError(OSError):
+    """The run directory cannot be used; the text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class JobPaths:
+    """Where the daemon of one job on one node keeps its things.
+
+    ``<base>/<job id>/<host>/``: the host is there because a file system may be shared between nodes.
+    """
+
+    job_id: str
+    host: str
+    base: Path
+
+    @classmethod
+    def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
+        """Paths of `job_id` (default: this job, as its environment names it) on `host` (default: this one)."""
+        return cls(
+            job_id=_UNSAFE.sub("_", job_id or job_id_from_environment()),
+            host=_UNSAFE.sub("_", host or socket.gethostname().split(".")[0]),
+            base=base or default_base(),
+        )
+
+    @property
+    def root(self) -> Path:
+        """The run directory itself, mode 0700."""
+        return self.base / self.job_id / self.host
+
+    @property
+    def events_socket(self) -> Path:
+        """ZeroMQ PULL: everything that happens."""
+        return self.root / "events.sock"
+
+    @property
+    def control_socket(self) -> Path:
+        """ZeroMQ ROUTER: questions and answers."""
+        return self.root / "control.sock"
+
+    @property
+    def events_endpoint(self) -> str:
+        """ZeroMQ endpoint that events are pushed to."""
+        return f"ipc://{self.events_socket}"
+
+    @property
+    def control_endpoint(self) -> str:
+        """ZeroMQ endpoint that questions are asked at."""
+        return f"ipc://{self.control_socket}"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the one daemon of this job on this node."""
+        return self.root / "daemon.lock"
+
+    @property
+    def journal(self) -> Path:
+        """What happened, in order; a restarted daemon recovers from it."""
+        return self.root / "journal"
+
+    @property
+    def log(self) -> Path:
+        """The daemon's log."""
+        return self.root / "daemon.log"
+
+    @property
+    def scr_conf(self) -> Path:
+        """The SCR config file that is rewritten for this job, unless the user names another."""
+        return self.root / "scr.conf"
+
+    @property
+    def advice(self) -> Path:
+        """The last advice given, for a client that finds no daemon."""
+        return self.root / "advice.json"
+
+    def create(self) -> "JobPaths":
+        """Make the run directory, mode 0700.
+
+        Raises :class:`RunDirectoryError` when it belongs to somebody else, is a link, or its socket paths
+        are too long for the system.
+        """
+        for directory in (self.base, self.root.parent, self.root):
+            _private_directory(directory)
+        longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
+        if longest > _SOCKET_PATH_LIMIT_BYTES:
+            raise RunDirectoryError(
+                f"{self.root}: its socket path has {longest} bytes, the system allows {_SOCKET_PATH_LIMIT_BYTES};"
+                " set SCRTUNE_RUN_DIR to a shorter directory"
+            )
+        return self
+
+
+def default_base() -> Path:
+    """Where run directories lie: $SCRTUNE_RUN_DIR, $XDG_RUNTIME_DIR, or a directory of the user in the temporary one."""
+    if own := os.environ.get("SCRTUNE_RUN_DIR"):
+        return Path(own)
+    if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and Path(runtime).is_dir():
+        return Path(runtime) / "scrtune"
+    return Path(tempfile.gettempdir()) / f"scrtune-{os.getuid()}"
+
+
+def job_id_from_environment() -> str:
+    """The job's id as scrtune, SCR or the resource manager names it; ``defjobid`` (SCR's own) without any."""
+    return next((value for name in JOB_ID_VARIABLES if (value := os.environ.get(name))), "defjobid")
+
+
+def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:
+    """The job of this host whose journal was written last, or None."""
+    base = base or default_base()
+    found: list[tuple[float, str]] = []
+    with contextlib.suppress(OSError):
+        for job in base.iterdir():
+            paths = JobPaths.of(job.name, host=host, base=base)
+            with contextlib.suppress(OSError):
+                found.append((paths.journal.stat().st_mtime, job.name))
+    return JobPaths.of(max(found)[1], host=host, base=base) if found else None
+
+
+def _private_directory(path: Path) -> None:
+    """Make `path` (mode 0700), or make sure that it is a directory and ours."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        status = path.lstat()
+    except OSError as error:
+        raise RunDirectoryError(
+            f"{path}: cannot be made ({error.strerror}); set SCRTUNE_RUN_DIR to a directory of yours"
+        ) from error
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
+        raise RunDirectoryError(
+            f"{path}: is a link or belongs to another user; set SCRTUNE_RUN_DIR to a directory of yours"
+        )
+    if stat.S_IMODE(status.st_mode) != 0o700:  # noqa: PLR2004
+        path.chmod(0o700)

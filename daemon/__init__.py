@@ -1,0 +1,1 @@
+"""The per-node service and the command line."""

@@ -1,0 +1,1 @@
+"""Where the time of a job went. Pure: no I/O, no clock."""

@@ -1,0 +1,133 @@
+"""What can happen: the input of :class:`scrtune.intents.pipeline.Pipeline`, one tagged union.
+
+Everything here can be sent over the wire, written to the journal and read back (`docs/wire.md`).
+"""
+
+import msgspec
+
+from ..goodput.events import (
+    FlushCompleted,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    OutputStarted,
+    RestartCompleted,
+    StepCompleted,
+)
+
+Value = int | float | str
+"""One SCR parameter's value: bool as 0 or 1, sizes in bytes, enumerations and paths as SCR spells them."""
+
+Settings = dict[str, Value]
+"""SCR parameter name -> value. Names that start with ``SCRTUNE_`` are levers that SCR itself has no name for."""
+
+
+class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_only=True):
+    """What the application runs under: its own settings, before anything was tuned.
+
+    `sources` gives for each parameter the layer it came from: ``environment``, ``user config``,
+    ``SCR_Config``, ``system config`` or ``default``. `floor` is the failure the user wants to survive
+    (see :mod:`scrtune.intents.redundancy`), or empty when they declared none.
+    """
+
+    settings: Settings
+    sources: dict[str, str] = {}
+    engine: str = ""
+    ranks: int = 1
+    nodes: int = 1
+    prefix: str = ""
+    cache: str = ""
+    floor: str = ""
+    override: bool = False
+
+
+class Access(msgspec.Struct, frozen=True, kw_only=True):
+    """The accesses of one kind in one tier, within one digest.
+
+    `tier` is ``cache``, ``prefix``, ``scr`` (SCR's own files in either) or ``other``; `op` is ``read``,
+    ``write``, ``sync`` or ``metadata``. `sizes` counts accesses by their exact size in bytes, `seconds` sums
+    their durations by the same key. `busy` is the number of threads seen.
+    """
+
+    tier: str
+    op: str
+    count: int
+    bytes: int
+    duration_s: float
+    start_s: float
+    end_s: float
+    threads: int = 1
+    sizes: dict[int, int] = {}
+    seconds: dict[int, float] = {}
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """One traced call of the application's checkpoint category, such as DLIO's ``save_checkpoint``."""
+
+    name: str
+    start_s: float
+    end_s: float
+    pid: int
+
+
+class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True):
+    """What a stretch of DFTracer lines says, small enough for the journal.
+
+    `lines` counts what arrived, `events` what was an event, `dropped` the rest by reason. `unresolved` counts
+    accesses whose file hash no line of the job had explained when they were given up as tier ``other``.
+    """
+
+    lines: int = 0
+    events: int = 0
+    dropped: dict[str, int] = {}
+    unresolved: int = 0
+    start_s: float = 0.0
+    end_s: float = 0.0
+    accesses: tuple[Access, ...] = ()
+    checkpoints: tuple[Span, ...] = ()
+    processes: tuple[tuple[str, int], ...] = ()
+    """(host, pid) of every process that wrote a line."""
+    generations: dict[int, int] = {}
+    """Lines by generation of the format (`docs/traces.md`)."""
+
+
+class ProcessUse(msgspec.Struct, frozen=True, kw_only=True):
+    """One process of the application on this node: its affinity mask and how many cores it kept busy."""
+
+    pid: int
+    cpus: tuple[int, ...]
+    cores_used: float = 0.0
+
+
+class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=True):
+    """This node, as psutil saw it over the last interval."""
+
+    host: str
+    cpus: tuple[int, ...]
+    processes: tuple[ProcessUse, ...] = ()
+    cores_busy: float = 0.0
+    """Cores kept busy by everything on the node, the application included."""
+    memory_available_bytes: int = 0
+    cache_free_bytes: int = 0
+
+
+class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
+    """A sender's bounded queue overflowed, or its messages never arrived."""
+
+    source: str
+    count: int
+
+
+Event = (
+    JobStarted
+    | JobEnded
+    | StepCompleted
+    | OutputStarted
+    | OutputCompleted
+    | FlushCompleted
+    | RestartCompleted
+    | SettingsObserved
+    | TraceDigest
+    | NodeObserved
+    | EventsLost
+)

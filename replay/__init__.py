@@ -1,0 +1,1 @@
+"""Recorded traces: read them, run them through the pipeline."""

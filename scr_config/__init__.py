@@ -1,0 +1,1 @@
+"""SCR's own files: know, read, check and write them."""
