@@ -60,7 +60,7 @@ class Engine(Protocol):
         ...
 
     def complete_restart(self, valid: bool) -> RestartCompleted:
-        """Close the restart. When any rank says it is not valid the next :meth:`have_restart` looks further back."""
+        """Close the restart. If any rank finds it invalid, :meth:`have_restart` looks further back next."""
         ...
 
     def finalize(self) -> Sequence[FlushCompleted]:

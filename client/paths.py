@@ -31,7 +31,7 @@ class JobPaths:
 
     @classmethod
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
-        """Paths of `job_id` (default: this job, as its environment names it) on `host` (default: this one)."""
+        """Paths of `job_id` (default: this job, by its environment) on `host` (default: this one)."""
         return cls(
             job_id=_UNSAFE.sub("_", job_id or job_id_from_environment()),
             host=_UNSAFE.sub("_", host or socket.gethostname().split(".")[0]),
@@ -99,14 +99,14 @@ class JobPaths:
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
-                f"{self.root}: its socket path has {longest} bytes, the system allows {_SOCKET_PATH_LIMIT_BYTES};"
+                f"{self.root}: its socket path has {longest} bytes, not {_SOCKET_PATH_LIMIT_BYTES} or fewer;"
                 " set SCRTUNE_RUN_DIR to a shorter directory"
             )
         return self
 
 
 def default_base() -> Path:
-    """Where run directories lie: $SCRTUNE_RUN_DIR, $XDG_RUNTIME_DIR, or a directory of the user in the temporary one."""
+    """Where run directories lie: $SCRTUNE_RUN_DIR, else under $XDG_RUNTIME_DIR, else in the temporary one."""
     if own := os.environ.get("SCRTUNE_RUN_DIR"):
         return Path(own)
     if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and Path(runtime).is_dir():

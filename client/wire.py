@@ -49,7 +49,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True):
 
 _encoder = msgspec.msgpack.Encoder()
 _envelope_decoder = msgspec.msgpack.Decoder(Envelope)
-_event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)  # type: ignore[arg-type]
+_event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 
 
 def encode(
@@ -69,7 +69,7 @@ def encode(
 
 
 def decode(message: bytes) -> Decoded:
-    """Take a message apart. Raises :class:`WireError`; an event inside that is not understood is only counted."""
+    """Take a message apart. Raises :class:`WireError`; an event that is not understood is only counted."""
     if not message:
         raise WireError("empty message")
     if message[0] < _ENVELOPE_FIRST_BYTE:

@@ -71,7 +71,7 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
 
 
 class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only=True):
-    """A dataset reached the prefix directory: from the first byte of any rank to the last byte of the last."""
+    """A dataset reached the prefix directory: from any rank's first byte to the last rank's last."""
 
     dataset: int
     start_s: float

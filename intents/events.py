@@ -19,7 +19,7 @@ Value = int | float | str
 """One SCR parameter's value: bool as 0 or 1, sizes in bytes, enumerations and paths as SCR spells them."""
 
 Settings = dict[str, Value]
-"""SCR parameter name -> value. Names that start with ``SCRTUNE_`` are levers that SCR itself has no name for."""
+"""SCR parameter name -> value. A name that starts with ``SCRTUNE_`` is a lever that SCR has no name for."""
 
 
 class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_only=True):
