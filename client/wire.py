@@ -16,6 +16,8 @@ from ..intents.events import Event
 
 PROTOCOL_VERSION = 1
 _ENVELOPE_FIRST_BYTE = 0x80
+# msgspec lets text that is not UTF-8 and deep nesting through as Python's own errors
+_NOT_UNDERSTOOD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class WireError(ValueError):
@@ -76,7 +78,7 @@ def decode(message: bytes) -> Decoded:
         return Decoded(lines=message)
     try:
         envelope = _envelope_decoder.decode(message)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except _NOT_UNDERSTOOD as error:
         raise WireError(f"neither DFTracer lines nor an envelope: {error}") from error
     if envelope.version != PROTOCOL_VERSION:
         raise WireError(f"protocol version {envelope.version}; this daemon speaks {PROTOCOL_VERSION}")
@@ -84,7 +86,7 @@ def decode(message: bytes) -> Decoded:
     for raw in envelope.events:
         try:
             events.append(_event_decoder.decode(raw))
-        except (msgspec.MsgspecError, RecursionError):
+        except _NOT_UNDERSTOOD:
             continue
     return Decoded(
         envelope=envelope,
