@@ -1,0 +1,150 @@
+"""One growing file of lines: what is whole is read, what is read may be given back to the file system."""
+
+import ctypes
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+CHUNK_BYTES = 64 * 1024
+LINE_LIMIT_BYTES = 1024 * 1024
+RECLAIM_STEP_BYTES = 1024 * 1024
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02  # fallocate(2)
+
+
+@dataclass
+class ForwardCounts:
+    """What a forwarder did, over all its files, since it started."""
+
+    lines: int = 0
+    """Lines sent."""
+    dropped: int = 0
+    """Lines given up: lag beyond the limit, or longer than `LINE_LIMIT_BYTES`."""
+    truncated: int = 0
+    """Files that became shorter and were read from their start again."""
+    compressed_files: int = 0
+    """Files ``.pfw.gz`` seen and ignored: DFTracer was told to compress."""
+    unreadable: int = 0
+    """Failed attempts to open a file (each is tried again)."""
+    reclaim_error: str = ""
+    """Why consumed parts could not be given back to the file system, or empty."""
+
+
+class Look(NamedTuple):
+    """What the file system says of a followed file."""
+
+    size_bytes: int
+    deleted: bool
+
+
+class FollowedFile:
+    """Reads `path` from its start as it grows, in whole lines.
+
+    The offset is the only state: a line that is not whole yet, or could not be sent, is simply read again.
+    With `reclaim` the consumed part is punched out of the file, whose size stays. Raises :class:`OSError`
+    when it cannot be opened.
+    """
+
+    def __init__(self, path: Path, counts: ForwardCounts, *, reclaim: bool = False) -> None:
+        self.path = path
+        self._counts = counts
+        self._reclaim = reclaim
+        self._fd = self._open()
+        status = os.fstat(self._fd)
+        self.key = (status.st_dev, status.st_ino)
+        self.offset = 0
+        self._punched = 0
+        self._in_skipped_line = False
+
+    def _open(self) -> int:
+        if self._reclaim:
+            try:
+                return os.open(self.path, os.O_RDWR)
+            except PermissionError as error:
+                self._cannot_reclaim(error)
+        return os.open(self.path, os.O_RDONLY)
+
+    def look(self) -> Look:
+        """The file's size now, and whether its name is gone. A file that became shorter starts over."""
+        status = os.fstat(self._fd)
+        if status.st_size < self.offset:
+            self._counts.truncated += 1
+            self.offset = self._punched = 0
+            self._in_skipped_line = False
+        return Look(status.st_size, deleted=status.st_nlink == 0)
+
+    def lines(self, most_lines: int) -> bytes:
+        """The next whole lines, `most_lines` at most; empty when there is none. Does not advance."""
+        chunk = self._read(CHUNK_BYTES)
+        while self._in_skipped_line and chunk:
+            end = chunk.find(b"\n") + 1
+            self._in_skipped_line = not end
+            self.advance(end or len(chunk))
+            chunk = self._read(CHUNK_BYTES)
+        end = chunk.rfind(b"\n") + 1
+        if not end:
+            return self._long_line() if len(chunk) == CHUNK_BYTES else b""
+        return first_lines(chunk[:end], most_lines)
+
+    def _long_line(self) -> bytes:
+        chunk = self._read(LINE_LIMIT_BYTES)
+        end = chunk.find(b"\n") + 1
+        if not end and len(chunk) == LINE_LIMIT_BYTES:
+            self.skip_to(self.offset + LINE_LIMIT_BYTES)
+        return chunk[:end]
+
+    def rest(self) -> bytes:
+        """The last line, which has no newline (yet). Does not advance."""
+        return b"" if self._in_skipped_line else self._read(LINE_LIMIT_BYTES)
+
+    def advance(self, consumed_bytes: int) -> None:
+        """`consumed_bytes` more are done with."""
+        self.offset += consumed_bytes
+        if self._reclaim and self.offset - self._punched >= RECLAIM_STEP_BYTES:
+            self._punch(self.offset // _PAGE_BYTES * _PAGE_BYTES)
+
+    def skip_to(self, target: int) -> None:
+        """Give up what lies before `target`, and the line it cuts. Every line given up is counted."""
+        while self.offset < target:
+            part = self._read(min(LINE_LIMIT_BYTES, target - self.offset))
+            if not part:
+                break
+            cut = not part.endswith(b"\n")
+            # a line counts where it begins
+            self._counts.dropped += part.count(b"\n") + cut - self._in_skipped_line
+            self._in_skipped_line = cut
+            self.advance(len(part))
+
+    def close(self) -> None:
+        """Stop following."""
+        os.close(self._fd)
+
+    def _read(self, most_bytes: int) -> bytes:
+        return os.pread(self._fd, most_bytes, self.offset)
+
+    def _punch(self, end: int) -> None:
+        try:
+            _punch_hole(self._fd, self._punched, end - self._punched)
+            self._punched = end
+        except OSError as error:
+            self._cannot_reclaim(error)
+
+    def _cannot_reclaim(self, error: OSError) -> None:
+        self._reclaim = False
+        self._counts.reclaim_error = f"{self.path}: {error.strerror}"
+
+
+def first_lines(chunk: bytes, most: int) -> bytes:
+    """The first `most` lines of `chunk`, which consists of whole lines."""
+    parts = chunk.split(b"\n", most)
+    return chunk[: len(chunk) - len(parts[-1])] if len(parts) > most else chunk
+
+
+def _punch_hole(fd: int, offset: int, length: int) -> None:
+    """Give `length` bytes back to the file system; the file keeps its size and reads zeros there."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    arguments = (ctypes.c_int(fd), ctypes.c_int(_KEEP_SIZE_AND_PUNCH_HOLE))
+    if libc.fallocate(*arguments, ctypes.c_int64(offset), ctypes.c_int64(length)) != 0:
+        errno = ctypes.get_errno()
+        raise OSError(errno, os.strerror(errno))

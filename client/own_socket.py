@@ -1,0 +1,44 @@
+"""A connected ZeroMQ socket that belongs to one process and never holds up its end."""
+
+import os
+import weakref
+
+import zmq
+
+
+class OwnSocket:
+    """A socket of `kind`, connected to `endpoint`, with a context (and so an I/O thread) of its own.
+
+    It is made before its peer exists and outlives the peer's restarts: ZeroMQ reconnects. At most
+    `queue_limit` messages wait in it. It closes at the process's end even when nobody closed it, and then as
+    at any time waits `linger_s` at most for messages under way. A forked child inherits the object but must
+    not touch the socket: it asks :attr:`ours` first. Raises :class:`zmq.ZMQError` for a bad endpoint.
+    """
+
+    def __init__(self, kind: int, endpoint: str, *, queue_limit: int, linger_s: float = 0.1) -> None:
+        self._pid = os.getpid()
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.socket = context.socket(kind)
+        self._finalizer = weakref.finalize(self, _close, context, self._pid, linger_s)
+        try:
+            self.socket.setsockopt(zmq.SNDHWM, max(1, queue_limit))
+            self.socket.connect(endpoint)
+        except zmq.ZMQError:
+            self.close(0.0)
+            raise
+
+    @property
+    def ours(self) -> bool:
+        """Whether this process made the socket and has not closed it."""
+        return self._finalizer.alive and os.getpid() == self._pid
+
+    def close(self, linger_s: float) -> None:
+        """Close, waiting `linger_s` at most for messages under way. In a forked child: nothing."""
+        if detached := self._finalizer.detach():
+            _, _, (context, pid, _), _ = detached
+            _close(context, pid, linger_s)
+
+
+def _close(context: "zmq.Context[zmq.Socket[bytes]]", pid: int, linger_s: float) -> None:
+    if os.getpid() == pid:
+        context.destroy(linger=max(0, round(linger_s * 1000)))
