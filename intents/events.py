@@ -73,12 +73,14 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True):
     """What a stretch of DFTracer lines says, small enough for the journal.
 
-    `lines` counts what arrived, `events` what was an event, `dropped` the rest by reason. `unresolved` counts
-    accesses whose file hash no line of the job had explained when they were given up as tier ``other``.
+    `lines` counts what arrived (brackets and empty lines aside), `events` what was an event, `metadata` what
+    explained one, `dropped` the rest by reason. `unresolved` counts accesses whose file hash no line of the
+    job had explained when they were given up as tier ``other``.
     """
 
     lines: int = 0
     events: int = 0
+    metadata: int = 0
     dropped: dict[str, int] = {}
     unresolved: int = 0
     start_s: float = 0.0
