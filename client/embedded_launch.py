@@ -1,0 +1,87 @@
+"""How the embedded engine starts: settings, directories and nodes, found by rank 0 and equal on all ranks.
+
+SCR lets every rank read its environment for itself, and hangs when they differ. Here they cannot.
+"""
+
+import getpass
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from mpi4py import MPI
+
+from ..scr_config.settings import Resolved, resolve, user_conf_path
+from .levers import Levers
+from .paths import JOB_ID_VARIABLES
+from .topology import Topology, nodes_by_count, nodes_by_host
+
+NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
+
+
+class EngineError(RuntimeError):
+    """The engine cannot start, or was called out of turn; the text says what to do."""
+
+
+class Launch(msgspec.Struct, frozen=True):
+    """What the job runs under. `nodes` is None when nodes are told apart by host name."""
+
+    resolved: Resolved
+    prefix: str
+    cache: str
+    nodes: int | None
+
+
+def launch(comm: MPI.Intracomm, environment: Mapping[str, str]) -> Launch:
+    """What rank 0's `environment` and config file say; collective. Raises EngineError on all ranks."""
+    found: Launch | str = ""
+    if comm.rank == 0:
+        try:
+            found = _read(environment)
+            Levers.of(found.resolved.settings)
+        except (ValueError, OSError) as error:
+            found = str(error)
+    found = comm.bcast(found)
+    if isinstance(found, str):
+        raise EngineError(found)
+    return found
+
+
+def topology(comm: MPI.Intracomm, nodes: int | None) -> Topology:
+    """The ranks on their nodes, or on so many simulated ones; collective. Raises EngineError."""
+    if nodes is None:
+        return Topology(comm.rank, nodes_by_host(comm.allgather(socket.gethostname())))
+    try:
+        return Topology(comm.rank, nodes_by_count(comm.size, nodes))
+    except ValueError as error:
+        raise EngineError(f"{NODES_VARIABLE}: {error}") from error
+
+
+def _read(environment: Mapping[str, str]) -> Launch:
+    """Raises ValueError, OSError."""
+    path = user_conf_path(environment)
+    text = path.read_text("utf-8", errors="replace") if path.is_file() else None
+    resolved = resolve(environment, text)
+    settings = resolved.settings
+    job = settings.get("SCR_JOB_ID") or next(
+        (environment[name] for name in JOB_ID_VARIABLES if environment.get(name)), "defjobid"
+    )
+    user = settings.get("SCR_USER_NAME") or environment.get("USER") or _user()
+    nodes = environment.get(NODES_VARIABLE, "")
+    if nodes and not nodes.isdecimal():
+        raise ValueError(f"{NODES_VARIABLE}={nodes}: must be a whole number of nodes")
+    cache = Path.cwd() / str(settings["SCR_CACHE_BASE"]) / str(user) / f"scr.{job}"
+    return Launch(
+        resolved=resolved,
+        prefix=os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd())),  # noqa: PTH100 - keeps links
+        cache=str(cache),
+        nodes=int(nodes) if nodes else None,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container's user without a name
+        return str(os.getuid())
