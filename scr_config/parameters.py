@@ -160,7 +160,7 @@ def _convert(parameter: Parameter, text: str) -> Value | None:
     if parameter.type == "bool":
         return int(int(stripped) != 0) if _INT.fullmatch(stripped) else None
     if parameter.type == "bytes":
-        return _size(stripped)
+        return _size(text.lstrip(" \t"))
     if parameter.type == "float":
         return float(stripped) if _FLOAT.fullmatch(stripped) else None
     if parameter.type == "enum" and not parameter.case_sensitive:

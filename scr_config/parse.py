@@ -57,12 +57,13 @@ class ConfigFile(msgspec.Struct, frozen=True, kw_only=True):
 
         With a duplicate that is the last value not seen before: kvtree inserts at the head of its list.
         """
-        found: dict[str, list[Pair]] = {}
-        for entry in self.entries:
-            pairs = found.setdefault(entry.parent.key, [])
-            if entry.parent.value not in (pair.value for pair in pairs):
-                pairs.append(entry.parent)
-        return {key: pairs[-1] for key, pairs in found.items() if key not in DESCRIPTORS}
+        found: dict[str, Pair] = {}
+        seen: set[tuple[str, str]] = set()
+        for parent in (entry.parent for entry in self.entries):
+            if parent.key not in DESCRIPTORS and (parent.key, parent.value) not in seen:
+                seen.add((parent.key, parent.value))
+                found[parent.key] = parent
+        return found
 
     @property
     def descriptors(self) -> tuple[Entry, ...]:
@@ -151,7 +152,7 @@ def _check_tokens(match: re.Match[str], column: int, key: str) -> None:
     """Raise _FaultError for a pair on which SCR fails."""
     shown = key[:40]
     if not match["equals"]:
-        what = f"{shown!r} has no =: rank 0 crashes in SCR_Init, or swallows the next line"
+        what = f"{shown!r} has no =: rank 0 crashes, hangs or swallows the next line in SCR_Init"
         raise _FaultError("no-equals", column, shown, what, "write KEY=VALUE, and values without spaces")
     if not match["value"]:
         what = "there is no value: SCR takes whatever is in memory"
