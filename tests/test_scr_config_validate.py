@@ -30,7 +30,7 @@ def test_scr_own_defaults_are_fine() -> None:
         ({"SCR_FLUSH": 1.0}, "SCR_FLUSH", "bad-value", "a whole number"),
         ({"SCR_JOB_ID": 17}, "SCR_JOB_ID", "bad-value", "a text"),
         ({"SCR_CHECKPOINT_OVERHEAD": float("inf")}, "SCR_CHECKPOINT_OVERHEAD", "bad-value", "finite"),
-        ({"SCRTUNE_FLUSH_THREADS": 0}, "SCRTUNE_FLUSH_THREADS", "bad-value", "from 1 to 16"),
+        ({"SCRTUNE_FLUSH_THREADS": 17}, "SCRTUNE_FLUSH_THREADS", "bad-value", "from 0 to 16"),
         ({"SCR_FLUSH_WIDHT": 4}, "SCR_FLUSH_WIDHT", "unknown-name", "no such parameter"),
         (
             {"SCR_SET_FAILURES": 3, "SCR_SET_SIZE": 2},
@@ -80,6 +80,11 @@ def test_errors_say_what_happens_in_scr(
 def test_warnings_are_worth_knowing_and_harm_nothing(settings: Settings, parameter: str, code: str) -> None:
     assert found(settings, "warning") == [(parameter, code)]
     assert found(settings, "error") == []
+
+
+def test_the_levers_at_rest_are_fine() -> None:
+    """A change of a lever is taken back by saying its value at rest, so that value must be accepted."""
+    assert validate({"SCRTUNE_FLUSH_THREADS": 0, "SCRTUNE_FLUSH_CPUS": ""}) == ()
 
 
 def test_a_useful_configuration_is_fine() -> None:
