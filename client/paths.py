@@ -11,6 +11,7 @@ from pathlib import Path
 
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -84,6 +85,23 @@ class JobPaths:
         return self.root / "scr.conf"
 
     @property
+    def environment(self) -> Path:
+        """What the application's environment gets on this node, as ``export`` lines for a task prolog."""
+        return self.root / "environment.sh"
+
+    @property
+    def trace_directory(self) -> Path:
+        """Where DFTracer writes: on tmpfs where there is one, since every event is a small write."""
+        if os.access(_SHARED_MEMORY, os.W_OK):
+            return _SHARED_MEMORY / f"scrtune-{os.getuid()}" / self.job_id / self.host
+        return self.root / "trace"
+
+    @property
+    def trace_prefix(self) -> Path:
+        """What DFTracer's file names start with."""
+        return self.trace_directory / "trace"
+
+    @property
     def advice(self) -> Path:
         """The last advice given, for a client that finds no daemon."""
         return self.root / "advice.json"
@@ -96,6 +114,9 @@ class JobPaths:
         """
         for directory in (self.base, self.root.parent, self.root):
             _private_directory(directory)
+        for directory in (*reversed(self.trace_directory.parents[:2]), self.trace_directory):
+            if directory != _SHARED_MEMORY:
+                _private_directory(directory)
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
@@ -111,6 +132,11 @@ def default_base() -> Path:
         return Path(own)
     if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and Path(runtime).is_dir():
         return Path(runtime) / "scrtune"
+    return temporary_base()
+
+
+def temporary_base() -> Path:
+    """Run directories in the system's temporary directory, apart by user."""
     return Path(tempfile.gettempdir()) / f"scrtune-{os.getuid()}"
 
 

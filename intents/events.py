@@ -27,7 +27,9 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 
     `sources` gives for each parameter the layer it came from: ``environment``, ``user config``,
     ``SCR_Config``, ``system config`` or ``default``. `floor` is the failure the user wants to survive
-    (see :mod:`scrtune.intents.redundancy`), or empty when they declared none.
+    (see :mod:`scrtune.intents.redundancy`), or empty when they declared none. `override` lets the tuner
+    change what the environment sets; without `tuning` it only watches. `processes` are the (host, pid) of
+    the ranks.
     """
 
     settings: Settings
@@ -39,6 +41,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     cache: str = ""
     floor: str = ""
     override: bool = False
+    tuning: bool = True
+    processes: tuple[tuple[str, int], ...] = ()
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):

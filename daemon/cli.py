@@ -1,0 +1,286 @@
+"""The `scrtune` command. Exit codes: `docs/cli.md`."""
+
+import logging
+import sys
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import click
+import msgspec
+from rich.console import RenderableType
+
+from ..client.advice import DaemonUnavailable
+from ..client.dftracer_environment import CaptureUnavailableError
+from ..client.forward import Forwarder
+from ..client.paths import JobPaths, RunDirectoryError
+from ..intents.effects import Advice
+from ..intents.redundancy import FLOORS
+from ..replay.run import JobShape
+from ..replay.run import replay as replay_traces
+from ..scr_config.render import environment_text
+from . import jobs, run, show, views
+from .environment import ConfigFiles, JobOptions
+from .journal import JournalError
+from .loop import Daemon
+from .options import DaemonOptions
+from .process import AlreadyRunningError, Signals
+
+EXIT_FAILURE = 1
+EXIT_NO_JOB = 3
+EXIT_ALREADY_RUNNING = 4
+EXIT_RUN_DIRECTORY = 5
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_EXIT_CODES: dict[type[Exception], int] = {
+    jobs.UnknownJobError: EXIT_NO_JOB,
+    DaemonUnavailable: EXIT_NO_JOB,
+    AlreadyRunningError: EXIT_ALREADY_RUNNING,
+    RunDirectoryError: EXIT_RUN_DIRECTORY,
+    JournalError: EXIT_RUN_DIRECTORY,
+    CaptureUnavailableError: EXIT_FAILURE,
+    OSError: EXIT_FAILURE,
+}
+
+
+def _told(command: _F) -> _F:
+    """Turn our own errors into one line on standard error and an exit code."""
+
+    @wraps(command)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except BrokenPipeError:
+            sys.exit(0)  # the reader has seen enough (head, less)
+        except tuple(_EXIT_CODES) as error:
+            click.echo(f"scrtune: {error}", err=True)
+            sys.exit(next(code for kind, code in _EXIT_CODES.items() if isinstance(error, kind)))
+
+    return wrapped  # type: ignore[return-value]
+
+
+_job_option = click.option(
+    "--job-id", metavar="ID", help="The job; default: this environment's, else the latest on this host."
+)
+_format_option = click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="scrtune")
+def main() -> None:
+    """Tune checkpointing with SCR while the job runs.
+
+    \b
+    scrtune run -- mpiexec -n 2 python app.py     a job with the tuner beside it
+    eval "$(scrtune env)"                         the recommended SCR environment
+    scrtune explain                               what was changed, and why
+    scrtune replay TRACE...                       what recorded traces recommend
+    """  # noqa: D301
+
+
+def _job_options(command: _F) -> _F:
+    """The options of a job, shared by `run` and `node`."""
+    options = (
+        click.option(
+            "--trace",
+            type=click.Choice(["preload", "function", "off"]),
+            default="preload",
+            show_default=True,
+            help="How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
+        ),
+        click.option("--no-tune", is_flag=True, help="Observe and propose, but change nothing."),
+        click.option(
+            "--redundancy-floor",
+            "floor",
+            type=click.Choice(sorted(FLOORS), case_sensitive=False),
+            default=None,
+            help="The failure to survive, as a scheme or as process or node; default: your own scheme.",
+        ),
+        click.option("--override", is_flag=True, help="Also change SCR_* that your environment sets."),
+        click.option(
+            "--scr-conf",
+            type=click.Path(path_type=Path),
+            help="The SCR config file to rewrite; default: a private one.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _options(trace: Literal["preload", "function", "off"], floor: str | None, **kwargs: Any) -> JobOptions:
+    return JobOptions(
+        trace=trace,
+        tuning=not kwargs["no_tune"],
+        floor=floor or "",
+        override=kwargs["override"],
+        scr_conf=kwargs["scr_conf"],
+    )
+
+
+@main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--job-id", metavar="ID", help="Name of the job; default: $SLURM_JOB_ID, else the time.")
+@_job_options
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@_told
+def run_command(job_id: str | None, command: tuple[str, ...], **kwargs: Any) -> None:
+    """Run COMMAND with the tuner beside it, and exit with its exit code.
+
+    Starts the daemon and the forwarder, exports the environment, runs the command, ends both. Within a Slurm
+    allocation the daemons run in a step of their own on every node.
+    """
+    logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
+    paths = run.job_paths(job_id)
+    code = run.run(command, paths, _options(**kwargs))
+    _summary(paths)
+    sys.exit(code)
+
+
+def _summary(paths: JobPaths) -> None:
+    """What became of the tuning, in two lines on standard error."""
+    try:
+        pipeline, last_s = jobs.replayed(paths)
+    except (jobs.UnknownJobError, JournalError):
+        return
+    for line in show.summary(pipeline, last_s, paths.job_id):
+        click.echo(line, err=True)
+
+
+@main.command(hidden=True)
+@click.option("--job-id", metavar="ID", required=True)
+@click.option("--ready", type=click.Path(path_type=Path), required=True, help="Directory for the ready mark.")
+@click.option("--user-conf", type=click.Path(path_type=Path))
+@_job_options
+@_told
+def node(job_id: str, ready: Path, user_conf: Path | None, **kwargs: Any) -> None:
+    """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    options = _options(**kwargs)
+    paths = JobPaths.of(job_id)
+    files = ConfigFiles(scr_conf=options.scr_conf or paths.scr_conf, user_conf=user_conf)
+    run.node(paths, files, options, ready)
+
+
+@main.command()
+@_job_option
+@click.option("--scr-conf", type=click.Path(path_type=Path), help="The SCR config file to rewrite.")
+@click.option("--user-conf", type=click.Path(path_type=Path), help="Your own SCR config file, to start from.")
+@_told
+def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None) -> None:
+    """Run the daemon of a job on this node, in the foreground; SIGTERM ends it.
+
+    `scrtune run` starts it for you. Started again after a crash it goes on from its journal.
+    """
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    paths = JobPaths.of(job_id)
+    options = DaemonOptions(paths=paths, scr_conf=scr_conf or paths.scr_conf, user_conf=user_conf)
+    Daemon(options).run()
+
+
+@main.command()
+@click.argument("log_prefix", type=click.Path(path_type=Path))
+@click.argument("endpoint")
+@_told
+def forward(log_prefix: Path, endpoint: str) -> None:
+    """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
+
+    `scrtune run` starts it for you.
+    """
+    with Signals().watched() as signals:
+        forwarder = Forwarder(log_prefix, endpoint, reclaim=True)
+        try:
+            forwarder.run(lambda: signals.ending)
+        finally:
+            forwarder.close()
+
+
+@main.command()
+@_job_option
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["sh", "csh", "json"]),
+    default="sh",
+    show_default=True,
+    help="For which shell, or JSON.",
+)
+@_told
+def env(job_id: str | None, form: Literal["sh", "csh", "json"]) -> None:
+    """Print the recommended SCR environment: eval "$(scrtune env)".
+
+    It is what the job's next SCR_Start_output gets: your own settings with what was tuned. Prints nothing
+    but shell commands on standard output, and nothing at all when there is no job.
+    """
+    paths = jobs.find(job_id)
+    try:
+        advice = jobs.ask(paths, "recommendation", Advice)
+    except DaemonUnavailable:
+        advice = jobs.replayed(paths)[0].advice
+    click.echo(environment_text(advice.settings, form), nl=False)
+
+
+@main.command()
+@_job_option
+@_format_option
+@_told
+def status(job_id: str | None, form: str) -> None:
+    """Show the state of a job: what arrived, what was lost, what is being tried."""
+    _show(jobs.status(jobs.find(job_id)), form, show.status)
+
+
+@main.command()
+@_job_option
+@_format_option
+@_told
+def explain(job_id: str | None, form: str) -> None:
+    """Show why the settings are what they are: intents with evidence, every change with its reason."""
+    _show(jobs.explain(jobs.find(job_id)), form, show.explain)
+
+
+@main.command()
+@_job_option
+@_format_option
+@_told
+def goodput(job_id: str | None, form: str) -> None:
+    """Show where the job's time went; the buckets sum to its wall time."""
+    _show(jobs.goodput(jobs.find(job_id)), form, show.goodput)
+
+
+def _show(view: Any, form: str, table: Callable[[Any], RenderableType]) -> None:
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+    else:
+        show.console().print(table(view))
+
+
+@main.command()
+@click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
+@click.option("--prefix", default="", help="The job's prefix directory, as its paths name it.")
+@click.option("--cache", default="", help="The job's cache directory.")
+@click.option("--conf", type=click.Path(path_type=Path), help="The SCR config file that the job ran with.")
+@click.option("--cores", type=click.IntRange(min=0), default=0, help="Cores of a node; a trace does not say.")
+@click.option(
+    "--nodes", type=click.IntRange(min=0), default=0, help="Nodes; default: the host names in the trace."
+)
+@click.option(
+    "--redundancy-floor", "floor", type=click.Choice(sorted(FLOORS), case_sensitive=False), default=None
+)
+@_format_option
+@_told
+def replay(traces: tuple[Path, ...], conf: Path | None, floor: str | None, form: str, **shape: Any) -> None:
+    """Run recorded traces through the tuner's pipeline and print what it recommends, with its reasons.
+
+    TRACE is a .pfw or .pfw.gz file of any DFTracer release, or a directory that is searched for them.
+    """
+    text = conf.read_text(encoding="utf-8") if conf else None
+    replayed = replay_traces(traces, JobShape(conf=text, floor=floor or "", **shape))
+    _show(views.replay(replayed), form, show.replay)

@@ -1,0 +1,75 @@
+"""Find a job and what is known of it: from its daemon while it runs, from its journal afterwards."""
+
+from typing import TypeVar
+
+import msgspec
+
+from ..client.advice import DaemonUnavailable, ask_daemon
+from ..client.paths import JobPaths, default_base, job_id_from_environment, latest_job
+from ..intents.pipeline import Pipeline
+from . import views
+from .journal import JournalReader
+
+T = TypeVar("T")
+
+
+class UnknownJobError(LookupError):
+    """There is no such job, or it left nothing; the text says what to do."""
+
+
+def find(job_id: str | None) -> JobPaths:
+    """The run directory of `job_id`, else of the job of this environment, else of the latest one here."""
+    named = JobPaths.of(job_id) if job_id or job_id_from_environment() != "defjobid" else None
+    paths = named if named and (job_id or named.root.is_dir()) else latest_job()
+    if paths is None or not paths.root.is_dir():
+        wanted = f"job {job_id!r}" if job_id else "a job"
+        raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
+    return paths
+
+
+def ask(paths: JobPaths, command: str, kind: type[T]) -> T:
+    """What the daemon of a running job answers. Raises DaemonUnavailable."""
+    answer = ask_daemon(paths.control_endpoint, command)
+    if answer.error:
+        raise DaemonUnavailable(answer.error)
+    return msgspec.json.decode(answer.result, type=kind)
+
+
+def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
+    """The pipeline of a job as its journal left it, and the time of the last record.
+
+    Raises :class:`UnknownJobError` when there is no journal.
+    """
+    pipeline, last_s = Pipeline(), 0.0
+    try:
+        for now, event in JournalReader(paths.journal):
+            pipeline.handle(event, now)
+            last_s = now
+    except FileNotFoundError as error:
+        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
+    return pipeline, last_s
+
+
+def status(paths: JobPaths) -> views.StatusView:
+    """The state of a job, running or not."""
+    try:
+        return ask(paths, "status", views.StatusView)
+    except DaemonUnavailable:
+        pipeline, last_s = replayed(paths)
+        return views.status(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
+
+
+def explain(paths: JobPaths) -> views.ExplainView:
+    """Why a job's settings are what they are, running or not."""
+    try:
+        return ask(paths, "explain", views.ExplainView)
+    except DaemonUnavailable:
+        return views.explain(replayed(paths)[0])
+
+
+def goodput(paths: JobPaths) -> views.GoodputView:
+    """Where a job's time went, running or not."""
+    try:
+        return ask(paths, "goodput", views.GoodputView)
+    except DaemonUnavailable:
+        return views.goodput(*replayed(paths))

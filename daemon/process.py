@@ -1,0 +1,70 @@
+"""One daemon a node: the lock; and signals that wake the poller instead of interrupting it."""
+
+import fcntl
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class AlreadyRunningError(RuntimeError):
+    """Another daemon holds the lock of this job on this node."""
+
+
+class Lock:
+    """An advisory lock that the kernel gives back when its holder dies, however it dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            holder = os.read(self._fd, 32).decode(errors="replace").strip() or "unknown"
+            os.close(self._fd)
+            raise AlreadyRunningError(
+                f"{path}: the daemon of this job already runs on this node (pid {holder});"
+                " ask it with `scrtune status`, or end it with SIGTERM"
+            ) from error
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give the lock back."""
+        os.close(self._fd)
+
+
+class Signals:
+    """Ending signals, as a readable file descriptor and a flag."""
+
+    def __init__(self) -> None:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        self.ending = False
+
+    @property
+    def fd(self) -> int:
+        """Readable as soon as a signal has arrived."""
+        return self._reader.fileno()
+
+    @contextmanager
+    def watched(self) -> Iterator["Signals"]:
+        """Watch the signals while the block runs; afterwards everything is as it was."""
+        before = {number: signal.signal(number, self._handle) for number in ENDING_SIGNALS}
+        wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        try:
+            yield self
+        finally:
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            self._reader.close()
+            self._writer.close()
+
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        self.ending = True

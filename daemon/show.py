@@ -1,0 +1,219 @@
+"""Views as people read them: tables and sentences, made with rich."""
+
+from collections.abc import Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..intents.events import Settings, Value
+from ..intents.pipeline import Pipeline
+from ..intents.situation import Proposal, changes_text
+from ..intents.tuner import Decision, Verdict
+from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
+
+_STYLES = {
+    Verdict.TRIAL: "yellow",
+    Verdict.ACCEPTED: "green",
+    Verdict.REVERTED: "red",
+    Verdict.REQUIRED: "cyan",
+    Verdict.VETOED: "magenta",
+    Verdict.ANCHOR: "red",
+}
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that neither wraps what a pipe will read nor guesses at markup in our texts."""
+    made = Console(stderr=stderr, markup=False, highlight=False)
+    if not made.is_terminal:
+        made.width = 120
+    return made
+
+
+def plain_table(*columns: str, title: str = "", right: Sequence[str] = ()) -> Table:
+    """A table in the style of them all."""
+    table = Table(
+        title=title or None,
+        title_justify="left",
+        title_style="bold",
+        box=None,
+        pad_edge=False,
+        show_header=any(columns),
+    )
+    for column in columns:
+        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    return table
+
+
+def status(view: StatusView) -> RenderableType:
+    """`scrtune status`."""
+    table = plain_table("", "")
+    counters = view.counters
+    state = "runs" if view.running else "has ended (read from its journal)"
+    rows = {
+        "job": f"{view.job_id} on {view.host}: {view.ranks} ranks, {view.nodes} nodes, {view.engine or '?'}",
+        "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
+        "trying": view.trying or "nothing",
+        "checkpoints": (
+            f"{view.checkpoints}; {seconds(view.checkpoint_cost_s)} each now,"
+            f" {seconds(view.anchor_cost_s)} under your settings"
+        ),
+        "goodput": f"{view.goodput:.1%}",
+        "events": (
+            f"{counters.events} events; {counters.trace_lines} trace lines,"
+            f" {counters.trace_events} trace events"
+        ),
+        "config": f"{view.config or '-'}, rewritten {view.rewrites} times",
+    }
+    problems = {
+        "dropped lines": _counts(counters.dropped),
+        "lost": _counts(counters.lost),
+        "rejected": _counts(view.rejected),
+        "config error": view.config_failure,
+        "journal": f"{view.journal_lost} records lost" if view.journal_lost else "",
+    }
+    for name, text in (*rows.items(), *((name, text) for name, text in problems.items() if text)):
+        table.add_row(Text(name, style="bold"), text)
+    return table
+
+
+def intents(views: Sequence[IntentView]) -> RenderableType:
+    """The intents, one row each, with what they rest on."""
+    table = plain_table("intent", "what it says", "evidence", title="Intents")
+    for view in views:
+        evidence = f"{view.count} x {view.source}, {view.window_s:.1f} s" if view.count else "-"
+        table.add_row(view.name, view.sentence, f"{evidence}\n{view.confidence} confidence")
+    return table
+
+
+def decisions(log: Sequence[Decision], start_s: float | None = None) -> RenderableType:
+    """The decision log: one block each, oldest first, times from the first one (or `start_s`)."""
+    if not log:
+        return Text("No decision yet: a few checkpoints under your own settings come first.")
+    begin_s = log[0].time_s if start_s is None else start_s
+    table = plain_table("at", "gen", "verdict", "change and reason", title="Decisions", right=("at", "gen"))
+    for decision in log:
+        table.add_row(
+            f"{decision.time_s - begin_s:.1f} s",
+            str(decision.generation),
+            Text(decision.verdict.value, style=_STYLES[decision.verdict]),
+            _decision(decision),
+        )
+    return table
+
+
+def settings(view: ExplainView) -> RenderableType:
+    """Each parameter: the user's value, where it came from, the value in force."""
+    table = plain_table("parameter", "yours", "from", "in force", title="Settings")
+    for name, value in view.settings.items():
+        own = view.anchor.get(name)
+        changed = Text(shown(value), style="bold green" if value != own else "")
+        table.add_row(name, shown(own), view.sources.get(name, ""), changed)
+    return table
+
+
+def explain(view: ExplainView) -> RenderableType:
+    """`scrtune explain`."""
+    verdict = Text(
+        f"A checkpoint costs {seconds(view.checkpoint_cost_s)} now,"
+        f" {seconds(view.anchor_cost_s)} under your settings; trials may still cost {seconds(max(0.0, view.credit_s))}."
+    )
+    return Group(intents(view.intents), "", decisions(view.decisions), "", settings(view), "", verdict)
+
+
+def goodput(view: GoodputView) -> RenderableType:
+    """`scrtune goodput`: every bucket, and the sum."""
+    account = view.account
+    table = plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
+    for bucket, bucket_s in sorted(account.buckets.items(), key=lambda item: -item[1]):
+        if bucket_s > 0:
+            table.add_row(bucket, f"{bucket_s:.3f}", f"{bucket_s / account.wall_s:.1%}")
+    table.add_row("wall time", f"{account.wall_s:.3f}", "100.0%" if account.wall_s else "-", style="bold")
+    return Group(
+        table,
+        f"{account.steps} steps, {account.checkpoints} checkpoints, {account.runs} runs;"
+        f" goodput {view.goodput:.1%}",
+    )
+
+
+def proposals(made: Sequence[Proposal]) -> RenderableType:
+    """What the rules propose, untried."""
+    if not made:
+        return Text("Nothing to recommend: no rule has the evidence it needs, or nothing would gain.")
+    table = plain_table(
+        "change", "why", "source", "expected gain", title="Recommendations (rules only, untried)"
+    )
+    for each in made:
+        gain = "required" if each.required else f"{seconds(each.expected_gain_s)} a checkpoint"
+        table.add_row(
+            changes_text(each.changes).replace(" ", "\n"), f"{each.rule}: {each.because}", each.source, gain
+        )
+    return table
+
+
+def replay(view: ReplayView) -> RenderableType:
+    """`scrtune replay`."""
+    counters = view.counters
+    read = plain_table("", "")
+    generations = ", ".join(
+        f"{count} of generation {number}" for number, count in sorted(counters.generations.items())
+    )
+    read.add_row("read", f"{view.files} files, {view.lines} lines: {generations or 'nothing'}")
+    read.add_row("job", f"{view.processes} processes on {view.hosts} hosts, {view.span_s:.2f} s")
+    read.add_row("found", f"{counters.trace_events} events, {view.checkpoints} checkpoints")
+    dropped = sum(counters.dropped.values())
+    read.add_row("dropped", f"{dropped} lines" + (f": {_counts(counters.dropped)}" if dropped else ""))
+    read.add_row("unresolved", f"{counters.unresolved} accesses to files that no line names")
+    for damage in view.damage:
+        read.add_row("damaged", damage)
+    return Group(read, "", intents(view.intents), "", proposals(view.proposals))
+
+
+def summary(pipeline: Pipeline, last_s: float, job_id: str) -> list[str]:
+    """What became of a job's tuning, in two lines."""
+    tuner = pipeline.tuner
+    if tuner is None or not pipeline.costs:
+        return [f"scrtune: job {job_id}: no checkpoint was seen, nothing was tuned"]
+    kept = sum(decision.verdict is Verdict.ACCEPTED for decision in tuner.decisions)
+    undone = sum(decision.verdict in {Verdict.REVERTED, Verdict.ANCHOR} for decision in tuner.decisions)
+    what = (
+        f"{len(pipeline.costs)} checkpoints, {seconds(tuner.anchor_s)} each under your settings,"
+        f" {seconds(tuner.current_s)} now; {kept} changes kept, {undone} taken back;"
+        f" goodput {pipeline.account(last_s).goodput:.1%}"
+    )
+    return [f"scrtune: job {job_id}: {what}", f"scrtune: why: scrtune explain --job-id {job_id}"]
+
+
+def seconds(value: float) -> str:
+    """A duration in the unit that suits it."""
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.1f} ms"
+
+
+def shown(value: Value | None) -> str:
+    """A parameter's value; nothing and empty look different."""
+    return "-" if value is None else str(value) or '""'
+
+
+def changed(before: Settings, after: Settings) -> str:
+    """``NAME old -> new`` for each change."""
+    return ", ".join(
+        f"{name} {shown(before.get(name))} -> {shown(value)}" for name, value in sorted(after.items())
+    )
+
+
+def _decision(decision: Decision) -> Text:
+    text = Text()
+    text.append(changed(decision.previous, decision.changes), style="bold")
+    text.append(f"\n{decision.rule} [{decision.intent}]: {decision.because}\nsource: {decision.source}")
+    if decision.verdict is Verdict.TRIAL:
+        text.append(f"; expected gain {seconds(decision.expected_gain_s)} a checkpoint")
+    if decision.observations:
+        text.append(
+            f"; measured {seconds(decision.before_s)} -> {seconds(decision.after_s)}"
+            f" over {decision.observations} checkpoints"
+        )
+    return text
+
+
+def _counts(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))

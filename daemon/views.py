@@ -1,0 +1,162 @@
+"""What `scrtune status`, `explain`, `env` and `goodput` show: one source of numbers for every display.
+
+A view is made from a :class:`Pipeline`, whether a running daemon holds it or a journal was replayed into it.
+"""
+
+import msgspec
+
+from ..goodput.checkpoint_cost import CheckpointCost
+from ..goodput.ledger import Account
+from ..intents.events import Settings
+from ..intents.pipeline import Counters, Pipeline
+from ..intents.situation import Proposal
+from ..intents.tuner import Decision
+from ..replay.run import Replayed
+
+
+class IntentView(msgspec.Struct, frozen=True, kw_only=True):
+    """One intent as a sentence, with what it rests on."""
+
+    name: str
+    sentence: str
+    source: str
+    count: int
+    window_s: float
+    confidence: str
+
+
+class StatusView(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a job's daemon."""
+
+    job_id: str
+    host: str
+    engine: str
+    ranks: int
+    nodes: int
+    running: bool
+    tuning: bool
+    generation: int
+    trying: str
+    checkpoints: int
+    checkpoint_cost_s: float
+    anchor_cost_s: float
+    credit_s: float
+    goodput: float
+    counters: Counters
+    rejected: dict[str, int] = {}
+    rewrites: int = 0
+    config: str = ""
+    config_failure: str = ""
+    journal_lost: int = 0
+
+
+class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the settings are what they are."""
+
+    anchor: Settings
+    settings: Settings
+    sources: dict[str, str]
+    intents: tuple[IntentView, ...]
+    decisions: tuple[Decision, ...]
+    anchor_cost_s: float
+    checkpoint_cost_s: float
+    credit_s: float
+
+
+class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
+    """What recorded traces say. Nothing of the proposals was tried."""
+
+    files: int
+    lines: int
+    span_s: float
+    processes: int
+    hosts: int
+    checkpoints: int
+    counters: Counters
+    damage: tuple[str, ...]
+    intents: tuple[IntentView, ...]
+    proposals: tuple[Proposal, ...]
+
+
+class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time went, and what each checkpoint cost."""
+
+    goodput: float
+    account: Account
+    costs: tuple[CheckpointCost, ...]
+
+
+def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
+    """Every intent, whether it has evidence or not."""
+    return tuple(
+        IntentView(
+            name=name,
+            sentence=intent.sentence(),
+            source=intent.evidence.source,
+            count=intent.evidence.count,
+            window_s=intent.evidence.window_s,
+            confidence=intent.evidence.confidence,
+        )
+        for name, intent in pipeline.intents.named().items()
+    )
+
+
+def explain(pipeline: Pipeline) -> ExplainView:
+    """The anchor, the settings in force, the intents and every decision."""
+    tuner = pipeline.tuner
+    shown = sorted(pipeline.advice.settings)
+    return ExplainView(
+        anchor={name: tuner.anchor[name] for name in shown} if tuner else {},
+        settings={name: tuner.settings[name] for name in shown} if tuner else {},
+        sources={name: pipeline.job.sources.get(name, "default") for name in shown} if pipeline.job else {},
+        intents=intents(pipeline),
+        decisions=tuple(pipeline.decisions),
+        anchor_cost_s=tuner.anchor_s if tuner else 0.0,
+        checkpoint_cost_s=tuner.current_s if tuner else 0.0,
+        credit_s=tuner.credit_s if tuner else 0.0,
+    )
+
+
+def goodput(pipeline: Pipeline, now: float) -> GoodputView:
+    """The account until `now` and the costs that are remembered."""
+    account = pipeline.account(now)
+    return GoodputView(goodput=account.goodput, account=account, costs=tuple(pipeline.costs))
+
+
+def replay(replayed: Replayed) -> ReplayView:
+    """What recorded traces say, and what the rules make of it."""
+    pipeline, summary = replayed.pipeline, replayed.summary
+    return ReplayView(
+        files=len(summary.files),
+        lines=summary.lines,
+        span_s=replayed.end_s - replayed.start_s,
+        processes=len(pipeline.processes),
+        hosts=len({host for host, _ in pipeline.processes}),
+        checkpoints=len(pipeline.costs),
+        counters=pipeline.counters,
+        damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
+        intents=intents(pipeline),
+        proposals=pipeline.proposals(),
+    )
+
+
+def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True) -> StatusView:
+    """The state in short. The daemon adds what only it knows (:class:`scrtune.daemon.control.Control`)."""
+    job, tuner = pipeline.job, pipeline.tuner
+    return StatusView(
+        job_id=job_id,
+        host=host,
+        engine=job.engine if job else "",
+        ranks=job.ranks if job else 0,
+        nodes=job.nodes if job else 0,
+        running=running,
+        tuning=job.tuning if job else True,
+        generation=pipeline.advice.generation,
+        trying=tuner.trying.key if tuner and tuner.trying else "",
+        checkpoints=len(pipeline.costs),
+        checkpoint_cost_s=tuner.current_s if tuner else 0.0,
+        anchor_cost_s=tuner.anchor_s if tuner else 0.0,
+        credit_s=tuner.credit_s if tuner else 0.0,
+        goodput=pipeline.account(now).goodput,
+        counters=pipeline.counters,
+    )

@@ -1,0 +1,103 @@
+"""What one checkpoint cost the job: the time it blocked, and what its flush took from the steps beside it.
+
+Cost of a checkpoint = blocking time + (compute during the flush - compute without it); the expected rework of
+a failure is added where the interval is chosen, not here.
+"""
+
+import msgspec
+
+from .events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
+from .step_time import StepTimes
+
+
+class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
+    """The full cost of one checkpoint, known once its flush (if one was due) has ended.
+
+    `interval_s` is the time from the previous checkpoint's start to this one's (0 for the first);
+    `flush_s` is the true duration of the flush, blocking or not, 0 without one.
+    """
+
+    dataset: int
+    generation: int
+    time_s: float
+    blocking_s: float
+    slowdown_s: float = 0.0
+    flush_s: float = 0.0
+    flushed: bool = False
+    interval_s: float = 0.0
+    write_s: float = 0.0
+    encode_s: float = 0.0
+    blocked_on_flush_s: float = 0.0
+    wait_s: float = 0.0
+    bytes: int = 0
+    files: int = 0
+    flush_threads: int = 0
+
+    @property
+    def cost_s(self) -> float:
+        """Seconds this checkpoint took from the job."""
+        return self.blocking_s + self.slowdown_s
+
+
+class CheckpointCosts:
+    """Joins outputs, flushes and steps to one :class:`CheckpointCost` for each checkpoint."""
+
+    def __init__(self) -> None:
+        self.steps = StepTimes()
+        self._waiting: dict[int, tuple[OutputCompleted, float]] = {}
+        self._previous_start_s: float | None = None
+
+    def handle(self, event: GoodputEvent) -> CheckpointCost | None:
+        """Take an event in; returns the cost of the checkpoint that it completes, if any."""
+        match event:
+            case JobStarted():
+                self._waiting.clear()  # a flush of an earlier run will not be heard of again
+                self.steps = StepTimes()
+                self._previous_start_s = None
+            case StepCompleted():
+                self.steps.add(event)
+            case OutputCompleted(checkpoint=True, valid=True):
+                return self._output(event)
+            case FlushCompleted():
+                return self._flush(event)
+            case _:
+                pass
+        return None
+
+    def _output(self, output: OutputCompleted) -> CheckpointCost | None:
+        previous_s, self._previous_start_s = self._previous_start_s, output.start_s
+        interval_s = 0.0 if previous_s is None else max(0.0, output.start_s - previous_s)
+        if output.flush_due:
+            self._waiting = {output.dataset: (output, interval_s)}  # SCR runs one flush at a time
+            self.steps.flush_started(output.dataset, output.end_s)
+            return None
+        return _cost(output, interval_s)
+
+    def _flush(self, flush: FlushCompleted) -> CheckpointCost | None:
+        slowdown_s = self.steps.flush_completed(flush) if flush.asynchronous else 0.0
+        output, interval_s = self._waiting.pop(flush.dataset, (None, 0.0))
+        if output is None or not flush.valid:
+            return None
+        return _cost(output, interval_s, flush, slowdown_s)
+
+
+def _cost(
+    output: OutputCompleted, interval_s: float, flush: FlushCompleted | None = None, slowdown_s: float = 0.0
+) -> CheckpointCost:
+    return CheckpointCost(
+        dataset=output.dataset,
+        generation=output.generation,
+        time_s=output.end_s if flush is None else max(output.end_s, flush.end_s),
+        blocking_s=output.blocking_s,
+        slowdown_s=slowdown_s,
+        flush_s=output.flush_s if flush is None else flush.flush_s,
+        flushed=flush is not None or output.flush_s > 0,
+        interval_s=interval_s,
+        write_s=output.write_s,
+        encode_s=output.encode_s,
+        blocked_on_flush_s=output.flush_s,
+        wait_s=output.wait_s,
+        bytes=output.bytes,
+        files=output.files,
+        flush_threads=0 if flush is None else flush.threads,
+    )

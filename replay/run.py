@@ -1,0 +1,134 @@
+"""Recorded traces through the same pipeline that runs live: a second shell, with the same rules."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ..goodput.events import JobStarted, OutputCompleted
+from ..intents.dftracer import TraceDecoder
+from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
+from ..intents.pipeline import Pipeline
+from ..scr_config.settings import resolve
+from .traces import Summary, read
+
+_BATCHES_A_DIGEST = 64
+
+
+class JobShape(msgspec.Struct, frozen=True, kw_only=True):
+    """What a trace does not say about its job; whatever is left out is taken from the trace or not known.
+
+    `cores` are a node's cores. `conf` is the text of the SCR config file that the job ran with.
+    """
+
+    prefix: str = ""
+    cache: str = ""
+    cores: int = 0
+    nodes: int = 0
+    floor: str = ""
+    conf: str | None = None
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline that has seen the traces, what was read, and when the traces begin and end."""
+
+    pipeline: Pipeline
+    summary: Summary
+    start_s: float
+    end_s: float
+
+
+def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
+    """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
+    summary = Summary()
+    digests = _digests(paths, shape, summary)
+    pipeline = Pipeline()
+    start_s = min((digest.start_s for digest in digests if digest.end_s > 0), default=0.0)
+    end_s = max((digest.end_s for digest in digests), default=0.0)
+    processes = tuple(sorted({process for digest in digests for process in digest.processes}))
+    nodes = shape.nodes or max(1, len({host for host, _ in processes}))
+    pipeline.handle(JobStarted(time_s=start_s, ranks=max(1, len(processes)), nodes=nodes), start_s)
+    pipeline.handle(_settings(shape, processes, nodes), start_s)
+    if shape.cores:
+        pipeline.handle(_node(shape.cores, processes, nodes), start_s)
+    for digest in digests:
+        pipeline.handle(digest, digest.end_s)
+    for checkpoint in checkpoints(digests, max(1, len(processes))):
+        pipeline.handle(checkpoint, checkpoint.end_s)
+    return Replayed(pipeline=pipeline, summary=summary, start_s=start_s, end_s=end_s)
+
+
+def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputCompleted]:
+    """The job's checkpoints, by the spans of its checkpoint category: what overlaps is one checkpoint.
+
+    A trace without SCR writes where its checkpoints are meant to stay: all of it is blocking write time.
+    Bytes and files are the job's writes outside SCR's own files, shared out evenly.
+    """
+    spans = sorted((span for digest in digests for span in digest.checkpoints), key=lambda span: span.start_s)
+    groups: list[list[Span]] = []
+    for span in spans:
+        if groups and span.start_s <= max(each.end_s for each in groups[-1]):
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    written = sum(
+        access.bytes
+        for digest in digests
+        for access in digest.accesses
+        if access.op == "write" and access.tier != "scr"
+    )
+    made = []
+    for number, group in enumerate(groups, start=1):
+        start_s, end_s = group[0].start_s, max(span.end_s for span in group)
+        made.append(
+            OutputCompleted(
+                dataset=number,
+                name=f"{group[0].name}.{number}",
+                start_s=start_s,
+                end_s=end_s,
+                bytes=written // len(groups),
+                files=ranks,
+                write_s=end_s - start_s,
+            )
+        )
+    return made
+
+
+def _digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
+    tiers = {shape.cache: "cache", shape.prefix: "prefix"}
+    decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory})
+    digests = []
+    for number, batch in enumerate(read(paths, summary), start=1):
+        decoder.feed(batch.data, batch.source)
+        if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
+            digests.append(digest)
+    if (digest := decoder.take(final=True)) is not None:
+        digests.append(digest)
+    return digests
+
+
+def _settings(shape: JobShape, processes: tuple[tuple[str, int], ...], nodes: int) -> SettingsObserved:
+    resolved = resolve({}, shape.conf)
+    return SettingsObserved(
+        settings=resolved.settings,
+        sources=resolved.sources,
+        engine="recorded trace",
+        ranks=max(1, len(processes)),
+        nodes=nodes,
+        prefix=shape.prefix,
+        cache=shape.cache,
+        floor=shape.floor,
+        tuning=False,
+        processes=processes,
+    )
+
+
+def _node(cores: int, processes: tuple[tuple[str, int], ...], nodes: int) -> NodeObserved:
+    """A node of which only the cores are known: one core is counted as used by each of its processes."""
+    cpus = tuple(range(cores))
+    here = [pid for _, pid in processes][: -(-len(processes) // nodes)]
+    return NodeObserved(
+        host="recorded",
+        cpus=cpus,
+        processes=tuple(ProcessUse(pid=pid, cpus=cpus, cores_used=1.0) for pid in here),
+    )
