@@ -1,0 +1,129 @@
+"""Gzip, member by member: what can be read is read, and what cannot is said.
+
+dftracer 2.2.0 writes one member for each flush of its buffer, the others write one a file. A job that was
+killed leaves the last one cut off.
+"""
+
+import contextlib
+import zlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAGIC = b"\x1f\x8b\x08"
+PIECE_BYTES = 64 * 1024
+
+_HEADER_BYTES = 10
+_RESERVED_FLAGS = 0xE0
+_TRIAL_BYTES = 4096
+_TRIAL_OUTPUT_BYTES = 64
+_GZIP = 31  # zlib's window bits for a gzip header and trailer
+_CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r")
+
+
+@dataclass(frozen=True)
+class Damage:
+    """What was lost of `source`, and where: `offset` in bytes from its beginning."""
+
+    source: str
+    offset: int
+    reason: str
+
+
+def read_at(path: Path, offset: int, size: int = PIECE_BYTES) -> bytes:
+    """Up to `size` bytes from `offset`. The file is not kept open: thousands may be read side by side."""
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(size)
+
+
+def inflate(path: Path, source: str) -> Iterator[bytes | Damage]:
+    """The content of the gzip file `path`, in pieces, and a :class:`Damage` wherever something is missing.
+
+    After a damaged member the next intact one is looked for. Raises :class:`OSError`.
+    """
+    start: int | None = 0
+    while start is not None and (header := read_at(path, start, _HEADER_BYTES)):
+        if not _is_header(header):
+            following = _next_member(path, start)
+            if following is not None or not _only_zeros(path, start):  # zeros are allowed as padding
+                yield Damage(source, start, "not a gzip member")
+            start = following
+            continue
+        try:
+            start = yield from _member(path, start)
+        except zlib.error as error:
+            yield Damage(source, start, f"the gzip member that begins here is damaged: {error}")
+            start = _next_member(path, start + 1)
+        except EOFError:
+            yield Damage(source, start, "the gzip member that begins here is cut off")
+            start = _next_member(path, start + 1)
+
+
+def _member(path: Path, start: int) -> Generator[bytes, None, int]:
+    """One member's content; returns where it ends. Raises :class:`EOFError` when the file ends before it."""
+    inflater = zlib.decompressobj(wbits=_GZIP)
+    position = start
+    while not inflater.eof:
+        raw = inflater.unconsumed_tail
+        if not raw:
+            raw = read_at(path, position)
+            position += len(raw)
+        if raw:
+            before = inflater.copy()
+            try:
+                piece = inflater.decompress(raw, PIECE_BYTES)
+            except zlib.error:
+                yield _up_to_the_damage(before, raw)
+                raise
+            yield piece
+            continue
+        yield inflater.flush()
+        if not inflater.eof:
+            raise EOFError
+    return position - len(inflater.unused_data)
+
+
+def _up_to_the_damage(inflater: "zlib._Decompress", raw: bytes) -> bytes:
+    """What `raw` holds before the byte that cannot be: an error keeps all that its call had decompressed."""
+    good = bytearray()
+    with contextlib.suppress(zlib.error):
+        for at in range(len(raw)):
+            good += inflater.decompress(raw[at : at + 1])
+    return bytes(good)
+
+
+def _is_header(header: bytes) -> bool:
+    return len(header) == _HEADER_BYTES and header.startswith(MAGIC) and not header[3] & _RESERVED_FLAGS
+
+
+def _next_member(path: Path, start: int) -> int | None:
+    """Where the next readable member begins, at `start` or after; the magic bytes alone may be chance."""
+    position = start
+    while len(raw := read_at(path, position, PIECE_BYTES + len(MAGIC) - 1)) >= len(MAGIC):
+        found = raw.find(MAGIC)
+        while found >= 0:
+            if _looks_readable(read_at(path, position + found, _TRIAL_BYTES)):
+                return position + found
+            found = raw.find(MAGIC, found + 1)
+        position += PIECE_BYTES
+    return None
+
+
+def _looks_readable(raw: bytes) -> bool:
+    if not _is_header(raw[:_HEADER_BYTES]):
+        return False
+    try:
+        text = zlib.decompressobj(wbits=_GZIP).decompress(raw, _TRIAL_OUTPUT_BYTES)
+    except zlib.error:
+        return False
+    return bool(text) and _CONTROL.isdisjoint(text)
+
+
+def _only_zeros(path: Path, start: int) -> bool:
+    position = start
+    while raw := read_at(path, position):
+        if raw.strip(b"\0"):
+            return False
+        position += len(raw)
+    return True
