@@ -3,6 +3,7 @@
 import os
 import socket as host_socket
 import threading
+import warnings
 
 import zmq
 
@@ -12,9 +13,6 @@ from .own_socket import OwnSocket
 
 QUEUE_LIMIT = 10_000
 LINGER_S = 0.1
-
-_inherited: list[OwnSocket] = []
-"""Sockets of a parent process. ZeroMQ must not see them here, not even collected as garbage."""
 
 
 class Emitter:
@@ -70,8 +68,12 @@ class Emitter:
         return True
 
     def _start_anew_in_child(self) -> None:
-        if self._own is not None:
-            _inherited.append(self._own)
+        with warnings.catch_warnings():
+            # pyzmq warns of a socket that nobody closed: it is the parent's, and not ours to close
+            warnings.simplefilter("ignore", ResourceWarning)
+            if self._own is not None:
+                self._own.close(0.0)
+            self._own = None
         self.sender = f"{self.sender}:{os.getpid()}"
         self._open()
 

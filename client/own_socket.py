@@ -19,7 +19,8 @@ class OwnSocket:
         self._pid = os.getpid()
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.socket = context.socket(kind)
-        self._finalizer = weakref.finalize(self, _close, context, self._pid, linger_s)
+        # The finalizer holds the socket too: a context that ends before its sockets are closed waits forever.
+        self._finalizer = weakref.finalize(self, _close, context, self.socket, self._pid, linger_s)
         try:
             self.socket.setsockopt(zmq.SNDHWM, max(1, queue_limit))
             self.socket.connect(endpoint)
@@ -35,10 +36,13 @@ class OwnSocket:
     def close(self, linger_s: float) -> None:
         """Close, waiting `linger_s` at most for messages under way. In a forked child: nothing."""
         if detached := self._finalizer.detach():
-            _, _, (context, pid, _), _ = detached
-            _close(context, pid, linger_s)
+            context, socket, pid, _ = detached[2]
+            _close(context, socket, pid, linger_s)
 
 
-def _close(context: "zmq.Context[zmq.Socket[bytes]]", pid: int, linger_s: float) -> None:
+def _close(
+    context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", pid: int, linger_s: float
+) -> None:
     if os.getpid() == pid:
-        context.destroy(linger=max(0, round(linger_s * 1000)))
+        socket.close(linger=max(0, round(linger_s * 1000)))
+        context.term()
