@@ -31,7 +31,7 @@ def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60, help="steps to compute")
-    parser.add_argument("--every", type=int, default=4, help="steps from one checkpoint to the next")
+    parser.add_argument("--every", type=int, default=4, help="steps between checkpoints; 0: ask SCR")
     parser.add_argument("--scale", type=float, default=1 / 256, help="size of the files against the study's")
     parser.add_argument("--compute-ms", type=float, default=40.0, help="CPU time of a step")
     parser.add_argument("--device-ms", type=float, default=60.0, help="time a step waits for its device")
@@ -115,7 +115,8 @@ def main() -> None:
                 compute(options.compute_ms / 1000, matrix)
                 time.sleep(options.device_ms / 1000)
                 comm.Barrier()
-            if session.need_checkpoint() or (step + 1) % options.every == 0:
+            needed = session.need_checkpoint()
+            if (step + 1) % options.every == 0 if options.every else needed:
                 checkpoint(session, step, comm.rank, options, state)
 
 

@@ -45,6 +45,7 @@ class CheckpointCosts:
     def __init__(self) -> None:
         self.steps = StepTimes()
         self._waiting: dict[int, tuple[OutputCompleted, float]] = {}
+        self._early: dict[int, tuple[FlushCompleted, float]] = {}
         self._previous_start_s: float | None = None
 
     def handle(self, event: GoodputEvent) -> CheckpointCost | None:
@@ -52,6 +53,7 @@ class CheckpointCosts:
         match event:
             case JobStarted():
                 self._waiting.clear()  # a flush of an earlier run will not be heard of again
+                self._early.clear()
                 self.steps = StepTimes()
                 self._previous_start_s = None
             case StepCompleted():
@@ -67,6 +69,9 @@ class CheckpointCosts:
     def _output(self, output: OutputCompleted) -> CheckpointCost | None:
         previous_s, self._previous_start_s = self._previous_start_s, output.start_s
         interval_s = 0.0 if previous_s is None else max(0.0, output.start_s - previous_s)
+        if output.dataset in self._early:
+            flush, slowdown_s = self._early.pop(output.dataset)
+            return _cost(output, interval_s, flush, slowdown_s)
         if output.flush_due:
             self._waiting = {output.dataset: (output, interval_s)}  # SCR runs one flush at a time
             self.steps.flush_started(output.dataset, output.end_s)
@@ -76,7 +81,10 @@ class CheckpointCosts:
     def _flush(self, flush: FlushCompleted) -> CheckpointCost | None:
         slowdown_s = self.steps.flush_completed(flush) if flush.asynchronous else 0.0
         output, interval_s = self._waiting.pop(flush.dataset, (None, 0.0))
-        if output is None or not flush.valid:
+        if not flush.valid:
+            return None
+        if output is None:
+            self._early = {flush.dataset: (flush, slowdown_s)}  # a blocking flush ends before its output does
             return None
         return _cost(output, interval_s, flush, slowdown_s)
 
