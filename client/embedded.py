@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from mpi4py import MPI
@@ -115,6 +116,8 @@ class EmbeddedEngine:
         self._last_checkpoint += is_checkpoint
         wait_s = 0.0 if self._levers.bypass else self._make_room()
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
+        if bypass:  # the application may write the very files that a flush is about to replace
+            wait_s += self._await_flush()
         self._output = Output(
             dataset=self._last_dataset,
             name=name,
@@ -248,13 +251,11 @@ class EmbeddedEngine:
 
     def _make_room(self) -> float:
         """Evict the oldest datasets until there is room for one more; seconds waited for a flush."""
-        before_s = self._clock()
         waited_s = 0.0
         while len(self._cached) >= self._levers.cache_size:
             oldest = min(self._cached)
             if oldest == self._flusher.dataset:
-                self._flusher.wait()
-                waited_s = self._clock() - before_s
+                waited_s += self._await_flush()
             self._drop(oldest)
         return waited_s
 
@@ -279,6 +280,12 @@ class EmbeddedEngine:
             self._drop(dataset)
         return not problem
 
+    def _await_flush(self) -> float:
+        """Wait for the flush under way, if there is one; seconds."""
+        before_s = self._clock()
+        self._flusher.wait()
+        return self._clock() - before_s
+
     def _complete(self, output: Output, files: Sequence[CachedFile]) -> FileMap | None:
         """The dataset's file map, in the cache encoded and noted; None when it is lost."""
         mine = output.filemap(files, self._topology.rank, self._topology.ranks)
@@ -286,9 +293,7 @@ class EmbeddedEngine:
 
     def _flush(self, filemap: FileMap, levers: Levers) -> float:
         """Flush a dataset, or start to; seconds waited for an earlier flush, as there is one at a time."""
-        before_s = self._clock()
-        self._flusher.wait()
-        waited_s = self._clock() - before_s
+        waited_s = self._await_flush()
         self._flusher.start(filemap, self._cache, levers, asynchronous=levers.flush_async)
         if not levers.flush_async:
             self._flusher.wait()
@@ -332,4 +337,5 @@ class EmbeddedEngine:
 
     def _tell(self, text: str) -> None:
         if self._comm.rank == 0:
-            sys.stderr.write(f"scrtune: {text}\n")
+            with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+                sys.stderr.write(f"scrtune: {text}\n")

@@ -1,6 +1,7 @@
 """Completes datasets in the cache: redundancy over the nodes, then the file map that says so."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -72,7 +73,8 @@ class Encoder:
         if not problem:
             return filemap
         self.tell(f"dataset {mine.dataset} ({mine.name}) stays without redundancy: {problem}")
-        redundancy.unlink(missing_ok=True)
+        with suppress(OSError):
+            redundancy.unlink()
         return mine
 
     def _set_for(self, levers: Levers) -> _Set | None:

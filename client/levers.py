@@ -78,7 +78,7 @@ class Levers:
             flush=int(every["SCR_FLUSH"]),
             flush_async=bool(every["SCR_FLUSH_ASYNC"]) and not is_sync,
             flush_means=Means(
-                threads=1 if is_sync else None if threads is None else int(threads),
+                threads=1 if is_sync else int(threads or 0) or None,
                 buffer_bytes=int(every["SCR_FILE_BUF_SIZE"]),
                 cpus=tuple(sorted(cpus_of(str(every["SCRTUNE_FLUSH_CPUS"])))),
             ),

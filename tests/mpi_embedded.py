@@ -1,6 +1,6 @@
-"""An application under the embedded engine, for test_embedded.py: obeys a script, prints JSON from rank 0.
+"""An application under the embedded engine, for test_embedded.py: obeys a script, prints JSON.
 
-Started as ``mpiexec -n N python mpi_embedded.py COMMAND...``; each command is one argument and gives one result.
+Started as ``mpiexec -n N python mpi_embedded.py COMMAND...``; each command is an argument and gives a result.
 """
 
 import json
@@ -44,9 +44,12 @@ class Application:
         self.generation = 0
 
     def save(self, name: str, *words: str) -> Any:
-        """One output; ``invalid``: rank 1 calls it invalid, ``missing``: rank 1 forgets to write a file."""
+        """One output; rank 1 calls it ``invalid``, has a file ``missing`` or its parity ``blocked``."""
         flags = OutputFlags.OUTPUT if "output" in words else OutputFlags.CHECKPOINT
-        self.engine.start_output(name, flags)
+        dataset = self.engine.start_output(name, flags)
+        if "blocked" in words and self.comm.rank == 1:
+            cache = Path(self.engine.describe().cache)
+            (cache / f"node1/scr.dataset.{dataset}/.scr/redundancy.1").mkdir()
         for number in range(FILES):
             path = self.engine.route_file(file_name(name, self.comm.rank, number))
             if not ("missing" in words and self.comm.rank == 1 and number == 0):
@@ -54,17 +57,15 @@ class Application:
         return self.engine.complete_output("invalid" not in words or self.comm.rank != 1)
 
     def restart(self, *words: str) -> Any:
-        """Read the newest checkpoint, or refuse it on the last rank; None when there is none."""
+        """Read the newest checkpoint; ``as N``: N ranks wrote it, ``refuse``: the last rank cannot."""
         if self.engine.have_restart() is None:
             return None
         name = self.engine.start_restart()
-        reads = range(
-            self.comm.rank, int(words[1]) if words[:1] == ("as",) else self.comm.size, self.comm.size
-        )
+        writers = int(words[1]) if words[:1] == ("as",) else self.comm.size
         intact = all(
             Path(self.engine.route_file(file_name(name, rank, number))).read_bytes()
             == content(name, rank, number)
-            for rank in reads
+            for rank in range(self.comm.rank, writers, self.comm.size)
             for number in range(FILES)
         )
         refuses = "refuse" in words and self.comm.rank == self.comm.size - 1
@@ -129,10 +130,6 @@ class Application:
 
     def kill(self) -> None:
         """All ranks die at once, in the middle of whatever is under way."""
-        self.comm.Barrier()
-        if self.comm.rank == 0:
-            sys.stdout.write(json.dumps("killed") + "\n")
-            sys.stdout.flush()
         os.kill(os.getpid(), signal.SIGKILL)
 
     def finalize(self) -> Any:
@@ -147,14 +144,23 @@ def _error_of(call: Any) -> str:
     return ""
 
 
+def tell(results: list[Any]) -> None:
+    """Rank 0 prints, and nobody goes on before."""
+    if MPI.COMM_WORLD.rank == 0:
+        sys.stdout.write(json.dumps(results) + "\n")
+        sys.stdout.flush()
+    MPI.COMM_WORLD.Barrier()
+
+
 def main() -> None:
     application = Application()
     results = []
     for command in sys.argv[1:]:
         verb, *words = command.split()
+        if verb == "kill":
+            tell(results)
         results.append(msgspec.to_builtins(getattr(application, verb)(*words)))
-    if MPI.COMM_WORLD.rank == 0:
-        sys.stdout.write(json.dumps(results) + "\n")
+    tell(results)
 
 
 if __name__ == "__main__":
