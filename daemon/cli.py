@@ -21,6 +21,9 @@ from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
 from ..scr_config.render import environment_text
 from . import jobs, run, show, views
+from .demo import DemoError
+from .demo import demo as run_demo
+from .demo_report import report
 from .environment import ConfigFiles, JobOptions
 from .journal import JournalError
 from .loop import Daemon
@@ -41,6 +44,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     RunDirectoryError: EXIT_RUN_DIRECTORY,
     JournalError: EXIT_RUN_DIRECTORY,
     CaptureUnavailableError: EXIT_FAILURE,
+    DemoError: EXIT_FAILURE,
     OSError: EXIT_FAILURE,
 }
 
@@ -260,6 +264,29 @@ def _show(view: Any, form: str, table: Callable[[Any], RenderableType]) -> None:
         click.echo(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
     else:
         show.console().print(table(view))
+
+
+@main.command()
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print the report as one JSON object, and nothing else."
+)
+@_told
+def demo(as_json: bool) -> None:
+    """Run a checkpointing MPI job with poor settings and watch it being tuned, in about a minute.
+
+    Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
+    and now.
+    """
+    out = show.console()
+    if as_json:
+        view = run_demo(lambda _: None, lambda _: None)
+        click.echo(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
+        return
+    view = run_demo(
+        lambda decision: out.print(show.decision_line(decision)),
+        lambda what: out.print(f"\nRunning: {what}"),
+    )
+    out.print(report(view))
 
 
 @main.command()

@@ -1,6 +1,6 @@
 """Views as people read them: tables and sentences, made with rich."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -19,6 +19,16 @@ _STYLES = {
     Verdict.REQUIRED: "cyan",
     Verdict.VETOED: "magenta",
     Verdict.ANCHOR: "red",
+}
+
+
+_WORDS = {
+    Verdict.TRIAL: "on trial",
+    Verdict.ACCEPTED: "kept",
+    Verdict.REVERTED: "taken back",
+    Verdict.REQUIRED: "required",
+    Verdict.VETOED: "vetoed",
+    Verdict.ANCHOR: "yours again",
 }
 
 
@@ -63,8 +73,9 @@ def status(view: StatusView) -> RenderableType:
             f"{counters.events} events; {counters.trace_lines} trace lines,"
             f" {counters.trace_events} trace events"
         ),
-        "config": f"{view.config or '-'}, rewritten {view.rewrites} times",
     }
+    if view.running:
+        rows["config"] = f"{view.config}, rewritten {view.rewrites} times"
     problems = {
         "dropped lines": _counts(counters.dropped),
         "lost": _counts(counters.lost),
@@ -87,19 +98,35 @@ def intents(views: Sequence[IntentView]) -> RenderableType:
 
 
 def decisions(log: Sequence[Decision], start_s: float | None = None) -> RenderableType:
-    """The decision log: one block each, oldest first, times from the first one (or `start_s`)."""
+    """The decision log, one block for each change: its reason, and what became of it."""
     if not log:
         return Text("No decision yet: a few checkpoints under your own settings come first.")
     begin_s = log[0].time_s if start_s is None else start_s
     table = plain_table("at", "gen", "verdict", "change and reason", title="Decisions", right=("at", "gen"))
-    for decision in log:
+    for change, verdict in _joined(log):
+        last = verdict or change
         table.add_row(
-            f"{decision.time_s - begin_s:.1f} s",
-            str(decision.generation),
-            Text(decision.verdict.value, style=_STYLES[decision.verdict]),
-            _decision(decision),
+            f"{change.time_s - begin_s:.1f} s",
+            str(change.generation),
+            Text(_WORDS[last.verdict], style=_STYLES[last.verdict]),
+            _decision(change, verdict),
         )
     return table
+
+
+def _joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]]:
+    """Each change with its verdict, if it was a trial and has one: the verdict follows the trial in the log."""
+    waiting: Decision | None = None
+    for decision in log:
+        if decision.verdict is Verdict.TRIAL:
+            waiting = decision
+        elif waiting is not None and decision.verdict in {Verdict.ACCEPTED, Verdict.REVERTED}:
+            yield waiting, decision
+            waiting = None
+        else:
+            yield decision, None
+    if waiting is not None:
+        yield waiting, None
 
 
 def settings(view: ExplainView) -> RenderableType:
@@ -116,7 +143,8 @@ def explain(view: ExplainView) -> RenderableType:
     """`scrtune explain`."""
     verdict = Text(
         f"A checkpoint costs {seconds(view.checkpoint_cost_s)} now,"
-        f" {seconds(view.anchor_cost_s)} under your settings; trials may still cost {seconds(max(0.0, view.credit_s))}."
+        f" {seconds(view.anchor_cost_s)} under your settings;"
+        f" trials may still cost {seconds(max(0.0, view.credit_s))}."
     )
     return Group(intents(view.intents), "", decisions(view.decisions), "", settings(view), "", verdict)
 
@@ -201,17 +229,24 @@ def changed(before: Settings, after: Settings) -> str:
     )
 
 
-def _decision(decision: Decision) -> Text:
+def _decision(change: Decision, verdict: Decision | None) -> Text:
     text = Text()
-    text.append(changed(decision.previous, decision.changes), style="bold")
-    text.append(f"\n{decision.rule} [{decision.intent}]: {decision.because}\nsource: {decision.source}")
-    if decision.verdict is Verdict.TRIAL:
-        text.append(f"; expected gain {seconds(decision.expected_gain_s)} a checkpoint")
-    if decision.observations:
-        text.append(
-            f"; measured {seconds(decision.before_s)} -> {seconds(decision.after_s)}"
-            f" over {decision.observations} checkpoints"
-        )
+    text.append(changed(change.previous, change.changes), style="bold")
+    text.append(f"\n{change.rule} [{change.intent}]: {change.because}\nsource: {change.source}")
+    if change.verdict is Verdict.TRIAL:
+        text.append(f"; expected gain {seconds(change.expected_gain_s)} a checkpoint")
+    if verdict is not None:
+        measured = f"{seconds(verdict.before_s)} -> {seconds(verdict.after_s)} a checkpoint"
+        text.append(f"\nmeasured {measured} over {verdict.observations}: {verdict.because}")
+    return text
+
+
+def decision_line(decision: Decision) -> Text:
+    """One decision as one line, for a log that people watch."""
+    text = Text(f"generation {decision.generation:2} ")
+    text.append(f"{_WORDS[decision.verdict]:10}", style=_STYLES[decision.verdict])
+    text.append(f" {changed(decision.previous, decision.changes)}", style="bold")
+    text.append(f": {decision.rule}: {decision.because}")
     return text
 
 

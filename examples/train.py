@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from mpi4py import MPI
 
-from scrtune.client.engine import OutputFlags
+from scrtune.client.engine import OutputFlags  # absolute: an example shows what a user writes
 from scrtune.client.session import Session
 
 OPTIMIZER_BYTES = 5_625_371_495
@@ -105,7 +105,7 @@ def main() -> None:
     comm = MPI.COMM_WORLD
     if options.cpus:
         os.sched_setaffinity(0, {int(cpu) for cpu in options.cpus.split(",")})
-    matrix = np.random.default_rng(comm.rank).random((192, 192))
+    matrix = np.random.default_rng(comm.rank).random((384, 384))
     largest = int(OPTIMIZER_BYTES * options.scale * max(OPTIMIZER_TENSORS)) + 1
     state = memoryview(np.random.default_rng(comm.rank).bytes(max(largest, MODEL_BYTES)))
     with Session(comm) as session:
