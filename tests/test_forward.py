@@ -584,7 +584,7 @@ def test_a_real_mpi_job_under_dftracer_is_followed_live(
     try:
         mpiexec = Path(sys.executable).parent / "mpiexec"
         command = [mpiexec, "-n", "2", sys.executable, "-c", APPLICATION, tmp_path / "data", tmp_path / "go"]
-        with subprocess.Popen(command, env={**os.environ, **environment}) as job:
+        with subprocess.Popen(command, env={**os.environ, **environment}, cwd=tmp_path) as job:
             while len(writes_in(sink.heard)) < 200:
                 sink.take(1)
             assert job.poll() is None, "the job's writes are heard while it runs"

@@ -1,7 +1,16 @@
 """The wire between an application's node and its daemon, byte by byte (docs/wire.md)."""
 
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
 import msgspec
 import pytest
+import zmq
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -152,3 +161,63 @@ def test_what_is_encoded_is_decoded(
     assert (decoded.envelope.sender, decoded.envelope.sequence) == (sender, sequence)
     assert (decoded.envelope.dropped, decoded.lines, decoded.unknown) == (dropped, lines, 0)
     assert repr(decoded.events) == repr(tuple(steps))  # NaN is not equal to itself
+
+
+EVENTS = "ipc:///run/user/1000/scrtune/4711/node1/events.sock"
+CONTROL = "ipc:///run/user/1000/scrtune/4711/node1/control.sock"
+
+
+def examples(language: str) -> list[str]:
+    """The code blocks of docs/wire.md."""
+    text = (Path(__file__).parent.parent / "docs" / "wire.md").read_text(encoding="utf-8")
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def heard_from(
+    tmp_path: Path, kind: int, command: list[str], documented: str, answer: bytes | None = None
+) -> tuple[bytes, bytes]:
+    """What `command`, one of the examples, sends to a socket of `kind`, and what it prints."""
+    endpoint = f"ipc://{tmp_path / 'x.sock'}"
+    (tmp_path / "trace.pfw").write_bytes(b'{"id":1}\n{"id":2}\n')
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    assert documented in command[-1]
+    command[-1] = command[-1].replace(documented, endpoint)
+    with zmq.Context() as context, context.socket(kind) as socket:
+        socket.bind(endpoint)
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, start_new_session=True
+        ) as process:
+            assert process.stdout is not None
+            try:
+                heard = b""
+                while heard.count(b"\n") < 2 and answer is None and b"emit:" not in heard:
+                    assert socket.poll(20_000), f"the example sent only {heard!r}"
+                    heard += socket.recv()
+                if answer is not None:
+                    assert socket.poll(20_000), "the example asked nothing"
+                    address, empty, heard = socket.recv_multipart()
+                    socket.send_multipart([address, empty, answer])
+                    return heard, process.stdout.read()
+            finally:
+                with contextlib.suppress(ProcessLookupError):  # `tail -F` goes on for ever
+                    os.killpg(process.pid, signal.SIGKILL)
+    return heard, b""
+
+
+def test_the_documented_ways_to_push_lines_work(tmp_path: Path) -> None:
+    python, shell = examples("python")[0], examples("sh")[0]
+    for command in ([sys.executable, "-c", python], ["sh", "-c", shell]):
+        heard, _ = heard_from(tmp_path, zmq.PULL, command, EVENTS)
+        assert heard == b'{"id":1}\n{"id":2}\n'
+
+
+def test_the_documented_way_to_push_an_event_works(tmp_path: Path) -> None:
+    heard, _ = heard_from(tmp_path, zmq.PULL, [sys.executable, "-c", examples("python")[1]], EVENTS)
+    assert wire.decode(heard).events == (STEP,)
+
+
+def test_the_documented_way_to_ask_works(tmp_path: Path) -> None:
+    answer = b'{"result":{"generation":3}}'
+    heard, printed = heard_from(tmp_path, zmq.ROUTER, ["sh", "-c", examples("sh")[1]], CONTROL, answer)
+    assert msgspec.json.decode(heard, type=wire.Question) == wire.Question(command="recommendation")
+    assert printed.strip() == answer
