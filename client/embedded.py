@@ -159,6 +159,7 @@ class EmbeddedEngine:
         completed_s = self._clock()
         files = output.written()
         all_valid = self._comm.allreduce(valid and files is not None, op=MPI.LAND)
+        agreed_s = self._clock()
         filemap = self._complete(output, files or []) if all_valid else None
         encoded_s = self._clock()
         if output.checkpoint and filemap:
@@ -173,6 +174,7 @@ class EmbeddedEngine:
             entered_s=output.entered_s,
             opened_s=output.opened_s,
             completed_s=completed_s,
+            agreed_s=agreed_s,
             encoded_s=encoded_s,
             flushed_s=self._clock(),
             start_wait_s=output.wait_s,

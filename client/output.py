@@ -14,11 +14,16 @@ from .levers import Levers
 
 @dataclass(frozen=True)
 class Times:
-    """When this rank was through with each part of an output; how long it waited for earlier flushes."""
+    """When this rank was through with each part of an output; how long it waited for earlier flushes.
+
+    `completed_s` is the call of complete_output, `agreed_s` when the slowest rank had come there, too: what
+    lies between is neither this rank's writing nor anybody's encoding.
+    """
 
     entered_s: float
     opened_s: float
     completed_s: float
+    agreed_s: float
     encoded_s: float
     flushed_s: float
     start_wait_s: float
@@ -87,7 +92,7 @@ class Output:
             sum(file.size for file in files),
             len(files),
             times.completed_s - times.opened_s,
-            times.encoded_s - times.completed_s,
+            times.encoded_s - times.agreed_s,
             times.flushed_s - times.encoded_s - times.flush_wait_s,
             times.start_wait_s + times.flush_wait_s,
         )

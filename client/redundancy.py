@@ -86,7 +86,7 @@ class LogicalFile:
     def __init__(self, files: Sequence[tuple[Path, int]]) -> None:
         self._files = files
         self.size = sum(size for _, size in files)
-        self._open: tuple[Path, int] | None = None
+        self._open: tuple[Path, int, int] | None = None
 
     def create(self) -> None:
         """Make all files, with their sizes and the directories above them."""
@@ -101,7 +101,7 @@ class LogicalFile:
         for path, at, low, high in self._pieces(offset, len(target)):
             view = target[low:high].data
             while view:
-                count = os.preadv(self._descriptor(path), [view], at)
+                count = os.preadv(self._descriptor(path, os.O_RDONLY), [view], at)
                 if not count:
                     raise OSError(f"{path}: shorter than when the output was completed")
                 view, at = view[count:], at + count  # noqa: PLW2901 - a short read goes on where it ended
@@ -111,7 +111,7 @@ class LogicalFile:
         for path, at, low, high in self._pieces(offset, len(source)):
             view = source[low:high].data
             while view:
-                count = os.pwrite(self._descriptor(path), view, at)
+                count = os.pwrite(self._descriptor(path, os.O_WRONLY), view, at)
                 view, at = view[count:], at + count  # noqa: PLW2901 - as in read
 
     def _pieces(self, offset: int, count: int) -> list[tuple[Path, int, int, int]]:
@@ -125,17 +125,17 @@ class LogicalFile:
             begin += size
         return pieces
 
-    def _descriptor(self, path: Path) -> int:
+    def _descriptor(self, path: Path, access: int) -> int:
         """One open file at a time: accesses go in order, and ranks may have very many files."""
-        if self._open is None or self._open[0] != path:
+        if self._open is None or self._open[:2] != (path, access):
             self.close()
-            self._open = (path, os.open(path, os.O_RDWR))
-        return self._open[1]
+            self._open = (path, access, os.open(path, access))
+        return self._open[2]
 
     def close(self) -> None:
         """Close what is open; the next access opens it again."""
         if self._open is not None:
-            os.close(self._open[1])
+            os.close(self._open[2])
             self._open = None
 
 
