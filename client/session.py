@@ -35,6 +35,7 @@ from .engine import Engine, OutputFlags
 from .paths import JobPaths
 
 _EXIT_LINGER_S = 0.5
+_SECRETS = {"SCR_LOG_DB_PASS"}
 
 
 class Session:
@@ -124,6 +125,7 @@ class Session:
             return
         observed = msgspec.structs.replace(
             described,
+            settings={name: value for name, value in described.settings.items() if name not in _SECRETS},
             processes=tuple(processes or ()),
             floor=os.environ.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
             override=os.environ.get("SCRTUNE_OVERRIDE", "0") != "0",

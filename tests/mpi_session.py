@@ -1,0 +1,46 @@
+"""An application in four lines of main loop, for test_session.py. Prints what each rank ran under."""
+
+import json
+import sys
+from pathlib import Path
+
+from mpi4py import MPI
+
+from scrtune.client.embedded import EmbeddedEngine
+from scrtune.client.session import Session
+from scrtune.intents.effects import Advice
+
+
+class Watched(EmbeddedEngine):
+    """The real engine; it remembers which advice was applied before which output."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        super().__init__(comm)
+        self.applied: list[tuple[int, dict[str, object]]] = []
+
+    def apply(self, advice: Advice) -> None:
+        self.applied.append((advice.generation, dict(advice.settings)))
+        super().apply(advice)
+
+
+def main() -> None:
+    comm = MPI.COMM_WORLD
+    engine = Watched(comm)
+    with Session(comm, engine) as session:
+        for number in range(int(sys.argv[1])):
+            with session.step(number):
+                pass
+            session.need_checkpoint()
+            session.start_output(f"step.{number}")
+            Path(session.route_file(f"step.{number}/rank.{comm.rank}")).write_bytes(
+                b"x" * 1000 * (comm.rank + 1)
+            )
+            assert session.complete_output(valid=True)
+    for rank in range(comm.size):
+        comm.Barrier()
+        if rank == comm.rank:
+            sys.stdout.write(json.dumps(engine.applied) + "\n")
+            sys.stdout.flush()
+
+
+main()
