@@ -131,7 +131,7 @@ class Application:
     def kill(self) -> None:
         """All ranks die at once, in the middle of whatever is under way."""
         for line in Path("/proc/self/maps").read_text().splitlines():
-            if "/dev/shm/mpich" in line:  # the dead would leave MPICH's shared memory behind
+            if "/mpich_shm_" in line:  # the dead would leave MPICH's shared memory behind
                 Path(line.split(maxsplit=5)[5].removesuffix(" (deleted)")).unlink(missing_ok=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
