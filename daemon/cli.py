@@ -270,8 +270,11 @@ def _show(view: Any, form: str, table: Callable[[Any], RenderableType]) -> None:
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the report as one JSON object, and nothing else."
 )
+@click.option(
+    "--svg", type=click.Path(path_type=Path), metavar="FILE", help="Also save the report as a picture."
+)
 @_told
-def demo(as_json: bool) -> None:
+def demo(as_json: bool, svg: Path | None) -> None:
     """Run a checkpointing MPI job with poor settings and watch it being tuned, in about a minute.
 
     Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
@@ -287,6 +290,8 @@ def demo(as_json: bool) -> None:
         lambda what: out.print(f"\nRunning: {what}"),
     )
     out.print(report(view))
+    if svg is not None:
+        svg.write_text(show.picture(report(view), "scrtune demo"), encoding="utf-8")
 
 
 @main.command()

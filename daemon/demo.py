@@ -1,4 +1,4 @@
-"""`scrtune demo`: a checkpointing MPI job under SCR's defaults, under poor settings, and tuned live from those.
+"""`scrtune demo`: a checkpointing MPI job under SCR's defaults, poor settings, and tuned live from those.
 
 Everything shown is measured in these runs; when tuning does not help on this machine the report says so.
 """

@@ -1,5 +1,7 @@
 """Views as people read them: tables and sentences, made with rich."""
 
+import io
+import re
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
@@ -12,6 +14,7 @@ from ..intents.situation import Proposal, changes_text
 from ..intents.tuner import Decision, Verdict
 from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
 
+_WIDTH = 120
 _STYLES = {
     Verdict.TRIAL: "yellow",
     Verdict.ACCEPTED: "green",
@@ -36,8 +39,15 @@ def console(*, stderr: bool = False) -> Console:
     """A console that neither wraps what a pipe will read nor guesses at markup in our texts."""
     made = Console(stderr=stderr, markup=False, highlight=False)
     if not made.is_terminal:
-        made.width = 120
+        made.width = _WIDTH
     return made
+
+
+def picture(shown: RenderableType, title: str) -> str:
+    """What a terminal would show, as SVG; it fetches no font from anywhere."""
+    recorder = Console(record=True, width=_WIDTH, file=io.StringIO(), markup=False, highlight=False)
+    recorder.print(shown)
+    return re.sub(r"@font-face \{.*?\}\s*", "", recorder.export_svg(title=title), flags=re.DOTALL)
 
 
 def plain_table(*columns: str, title: str = "", right: Sequence[str] = ()) -> Table:
@@ -115,7 +125,7 @@ def decisions(log: Sequence[Decision], start_s: float | None = None) -> Renderab
 
 
 def _joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]]:
-    """Each change with its verdict, if it was a trial and has one: the verdict follows the trial in the log."""
+    """Each change with its verdict, if it has one: that follows the trial in the log."""
     waiting: Decision | None = None
     for decision in log:
         if decision.verdict is Verdict.TRIAL:
