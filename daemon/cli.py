@@ -24,11 +24,12 @@ from . import jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
-from .environment import ConfigFiles, JobOptions
+from .environment import ConfigFiles, JobOptions, Trace
 from .journal import JournalError
 from .loop import Daemon
 from .options import DaemonOptions
 from .process import AlreadyRunningError, Signals
+from .slurm import serve_node
 
 EXIT_FAILURE = 1
 EXIT_NO_JOB = 3
@@ -91,60 +92,45 @@ def main() -> None:
     """  # noqa: D301
 
 
-def _job_options(command: _F) -> _F:
-    """The options of a job, shared by `run` and `node`."""
-    options = (
-        click.option(
-            "--trace",
-            type=click.Choice(["preload", "function", "off"]),
-            default="preload",
-            show_default=True,
-            help="How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
-        ),
-        click.option("--no-tune", is_flag=True, help="Observe and propose, but change nothing."),
-        click.option(
-            "--redundancy-floor",
-            "floor",
-            type=click.Choice(sorted(FLOORS), case_sensitive=False),
-            default=None,
-            help="The failure to survive, as a scheme or as process or node; default: your own scheme.",
-        ),
-        click.option("--override", is_flag=True, help="Also change SCR_* that your environment sets."),
-        click.option(
-            "--scr-conf",
-            type=click.Path(path_type=Path),
-            help="The SCR config file to rewrite; default: a private one.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def _options(trace: Literal["preload", "function", "off"], floor: str | None, **kwargs: Any) -> JobOptions:
-    return JobOptions(
-        trace=trace,
-        tuning=not kwargs["no_tune"],
-        floor=floor or "",
-        override=kwargs["override"],
-        scr_conf=kwargs["scr_conf"],
-    )
+_trace_option = click.option(
+    "--trace",
+    type=click.Choice(["preload", "function", "off"]),
+    default="preload",
+    show_default=True,
+    help="How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
+)
 
 
 @main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--job-id", metavar="ID", help="Name of the job; default: $SLURM_JOB_ID, else the time.")
-@_job_options
+@_trace_option
+@click.option("--no-tune", is_flag=True, help="Observe and propose, but change nothing.")
+@click.option(
+    "--redundancy-floor",
+    "floor",
+    type=click.Choice(sorted(FLOORS), case_sensitive=False),
+    help="The failure to survive, as a scheme or as process or node; default: your own scheme.",
+)
+@click.option("--override", is_flag=True, help="Also change SCR_* that your environment sets.")
+@click.option(
+    "--scr-conf",
+    type=click.Path(path_type=Path),
+    help="The SCR config file to rewrite; default: a private one.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @_told
-def run_command(job_id: str | None, command: tuple[str, ...], **kwargs: Any) -> None:
+def run_command(
+    job_id: str | None, command: tuple[str, ...], no_tune: bool, floor: str | None, **options: Any
+) -> None:
     """Run COMMAND with the tuner beside it, and exit with its exit code.
 
     Starts the daemon and the forwarder, exports the environment, runs the command, ends both. Within a Slurm
-    allocation the daemons run in a step of their own on every node.
+    allocation the daemons run in a step of their own on every node. Whatever goes wrong with the tuner is
+    told, and the command runs without it.
     """
     logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
     paths = run.job_paths(job_id)
-    code = run.run(command, paths, _options(**kwargs))
+    code = run.run(command, paths, JobOptions(tuning=not no_tune, floor=floor or "", **options))
     _summary(paths)
     sys.exit(code)
 
@@ -153,25 +139,23 @@ def _summary(paths: JobPaths) -> None:
     """What became of the tuning, in two lines on standard error."""
     try:
         pipeline, last_s = jobs.replayed(paths)
-    except (jobs.UnknownJobError, JournalError):
+    except (jobs.UnknownJobError, OSError):
         return
     for line in show.summary(pipeline, last_s, paths.job_id):
         click.echo(line, err=True)
 
 
 @main.command(hidden=True)
-@click.option("--job-id", metavar="ID", required=True)
-@click.option("--ready", type=click.Path(path_type=Path), required=True, help="Directory for the ready mark.")
+@click.option("--prolog", type=click.Path(path_type=Path), required=True)
+@click.option("--scr-conf", type=click.Path(path_type=Path), required=True)
 @click.option("--user-conf", type=click.Path(path_type=Path))
-@_job_options
+@_trace_option
 @_told
-def node(job_id: str, ready: Path, user_conf: Path | None, **kwargs: Any) -> None:
+def node(prolog: Path, scr_conf: Path, user_conf: Path | None, trace: Trace) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
-    options = _options(**kwargs)
-    paths = JobPaths.of(job_id)
-    files = ConfigFiles(scr_conf=options.scr_conf or paths.scr_conf, user_conf=user_conf)
-    run.node(paths, files, options, ready)
+    files = ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
+    serve_node(JobPaths.of(), files, trace, prolog)
 
 
 @main.command()

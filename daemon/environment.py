@@ -1,21 +1,26 @@
 """What an application gets to see: where its daemon is, which SCR config file to read, how to be traced."""
 
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from ..client.dftracer_environment import capture_environment
+from ..client.dftracer_environment import CaptureUnavailableError, capture_environment
 from ..client.paths import JobPaths
 from ..scr_config.settings import resolve, user_conf_path
 from ..scr_config.write import write_config
+
+log = logging.getLogger("scrtune.run")
+
+Trace = Literal["preload", "function", "off"]
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How `scrtune run` was asked to run a job."""
 
-    trace: Literal["preload", "function", "off"] = "preload"
+    trace: Trace = "preload"
     tuning: bool = True
     floor: str = ""
     override: bool = False
@@ -28,42 +33,70 @@ class ConfigFiles(msgspec.Struct, frozen=True, kw_only=True):
     scr_conf: Path
     user_conf: Path | None = None
 
+    def options(self) -> list[str]:
+        """The two, as `scrtune daemon` and `scrtune node` take them."""
+        user_conf = [] if self.user_conf is None else ["--user-conf", str(self.user_conf)]
+        return ["--scr-conf", str(self.scr_conf), *user_conf]
+
 
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
     """Lay the user's own config out as the file to rewrite, so that a job starts with its own settings.
 
-    `default` is where that file goes when the user names no place. Raises OSError when it cannot be written.
+    `default` is where that file goes when the user names no place. One that is newer than the user's own is
+    kept: an earlier run of this job was tuned there, and this one goes on from it. Raises OSError when it
+    cannot be written.
     """
     scr_conf = (options.scr_conf or default).absolute()
     own = user_conf_path(inherited, Path.cwd())
     user_conf = own if own.is_file() else None
-    if scr_conf != own:
-        scr_conf.parent.mkdir(parents=True, exist_ok=True)
-        write_config(scr_conf, user_conf.read_text(encoding="utf-8") if user_conf else "")
+    if scr_conf != own and not _is_newer(scr_conf, user_conf):
+        scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_config(scr_conf, _text(user_conf) or "")
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
 
 
-def variables(
-    paths: JobPaths, files: ConfigFiles, options: JobOptions, inherited: Mapping[str, str]
-) -> dict[str, str]:
-    """The variables that an application on the node of `paths` needs beside `inherited`.
-
-    Raises :class:`scrtune.client.dftracer_environment.CaptureUnavailableError`.
-    """
-    added = {
+def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> dict[str, str]:
+    """The variables that are equal on all ranks of a job, wherever they run."""
+    variables = {
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
         "SCR_CONF_FILE": str(files.scr_conf),
     }
     if options.floor:
-        added["SCRTUNE_REDUNDANCY_FLOOR"] = options.floor
+        variables["SCRTUNE_REDUNDANCY_FLOOR"] = options.floor
     if not options.tuning:
-        added["SCRTUNE_TUNING"] = "0"
+        variables["SCRTUNE_TUNING"] = "0"
     if options.override:
-        added["SCRTUNE_OVERRIDE"] = "1"
-    if options.trace != "off":
-        text = files.user_conf.read_text(encoding="utf-8") if files.user_conf else None
-        settings = resolve(inherited, text).settings
-        data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
-        added |= capture_environment(paths.trace_prefix, data, options.trace, inherited)
-    return added
+        variables["SCRTUNE_OVERRIDE"] = "1"
+    return variables
+
+
+def trace_variables(
+    paths: JobPaths, user_conf: Path | None, trace: Trace, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables by which DFTracer writes to where the forwarder of this node looks; they are this node's.
+
+    None when `trace` is ``off``, and none, with a warning, when there is no usable DFTracer: the job is tuned
+    all the same, from what the application says itself.
+    """
+    if trace == "off":
+        return {}
+    settings = resolve(inherited, _text(user_conf)).settings
+    data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
+    try:
+        return capture_environment(paths.trace_prefix, data, trace, inherited)
+    except CaptureUnavailableError as error:
+        log.warning("%s. The application runs without being traced.", error)
+        return {}
+
+
+def _is_newer(path: Path, than: Path | None) -> bool:
+    try:
+        return path.stat().st_mtime_ns > (than.stat().st_mtime_ns if than else 0)
+    except FileNotFoundError:
+        return False
+
+
+def _text(path: Path | None) -> str | None:
+    """The file as it is: bytes that are no UTF-8 survive being written again."""
+    return None if path is None else path.read_text(encoding="utf-8", errors="surrogateescape")

@@ -1,27 +1,30 @@
 """`scrtune run`: a job with its daemon beside it."""
 
 import contextlib
+import logging
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
+from types import FrameType, TracebackType
 
-from ..client.emit import Emitter
-from ..client.paths import JobPaths, temporary_base
-from ..goodput.events import JobEnded
-from ..scr_config.write import write_config
-from .environment import ConfigFiles, JobOptions, config_files, variables
-from .process import Signals
+from typing_extensions import Self
+
+from ..client.paths import JobPaths, default_base, temporary_base
+from ..scr_config.settings import expand
+from .environment import JobOptions, config_files, job_variables
+from .process import AlreadyRunningError, Lock
 from .services import NodeServices
-from .slurm import SlurmServices, environment_lines, in_allocation
+from .slurm import SlurmServices, in_allocation
+
+log = logging.getLogger("scrtune.run")
 
 EXIT_NOT_FOUND = 127
 EXIT_NOT_EXECUTABLE = 126
-_SIGNAL_BASE = 128
+SIGNAL_BASE = 128
 _CHECK_S = 0.2
 
 
@@ -33,102 +36,102 @@ def job_paths(job_id: str | None) -> JobPaths:
     session's $XDG_RUNTIME_DIR is not there on other nodes.
     """
     if in_allocation(os.environ):
-        base = None if "SCRTUNE_RUN_DIR" in os.environ else temporary_base()
-        return JobPaths.of(job_id or os.environ["SLURM_JOB_ID"], base=base)
-    return JobPaths.of(job_id or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}")
+        base = default_base() if os.environ.get("SCRTUNE_RUN_DIR") else temporary_base()
+        return JobPaths.of(job_id or os.environ["SLURM_JOB_ID"], base=base.absolute())
+    job_id = job_id or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    return JobPaths.of(job_id, base=default_base().absolute())
 
 
 def run(command: Sequence[str], paths: JobPaths, options: JobOptions) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
-    Raises OSError and :class:`scrtune.client.dftracer_environment.CaptureUnavailableError` before anything
-    was started.
+    Whatever keeps those from starting is told, and the application runs without.
     """
-    paths.create()
-    services, added = _prepare(paths, options)
-    services.start()
-    try:
-        code = _application(command, {**os.environ, **added}, services)
-        emitter = Emitter(paths.events_endpoint)
-        emitter.emit(JobEnded(time_s=time.time(), exit_code=code))
-        emitter.close()
-    finally:
-        services.stop()
+    services: NodeServices | SlurmServices | None = None
+    added: dict[str, str] = {}
+    code: int | None = None
+    with _Foreground() as foreground:
+        try:
+            try:
+                services, variables = _prepare(paths, options)
+                added = {**variables, **services.start(foreground.ending)}
+            except (OSError, AlreadyRunningError) as error:
+                log.warning("%s. The application runs without scrtune.", error)
+            code = foreground.run(command, {**os.environ, **added}, services.check if services else _nothing)
+        finally:
+            if services:
+                services.stop(code)
     return code
 
 
 def _prepare(paths: JobPaths, options: JobOptions) -> tuple[NodeServices | SlurmServices, dict[str, str]]:
-    """The services to start, and what to add to the application's environment."""
-    if in_allocation(os.environ):
-        shared = Path(os.environ.get("SCR_PREFIX", ".")).absolute() / ".scrtune" / paths.job_id
-        files = config_files(shared / "scr.conf", options, os.environ)
-        slurm = SlurmServices(paths, shared, node_options(files, options, shared))
-        return slurm, {"SLURM_TASK_PROLOG": str(slurm.prolog)}
-    files = config_files(paths.scr_conf, options, os.environ)
-    added = variables(paths, files, options, os.environ)
-    return NodeServices(paths, daemon_options(files), follow=options.trace != "off"), added
+    """The services to start, and the variables of the job. Raises OSError, AlreadyRunningError."""
+    if paths.lock.exists():
+        Lock(paths.lock).release()
+    if not in_allocation(os.environ):
+        files = config_files(paths.create().scr_conf, options, os.environ)
+        return NodeServices(paths, files, options.trace), job_variables(paths, files, options)
+    prefix = Path(expand(os.environ.get("SCR_PREFIX", ""), os.environ)).absolute()
+    shared = prefix / ".scrtune" / paths.job_id
+    files = config_files(shared / "scr.conf", options, os.environ)
+    variables = job_variables(paths, files, options)
+    return SlurmServices(shared, variables, [*files.options(), "--trace", options.trace]), variables
 
 
-def daemon_options(files: ConfigFiles) -> list[str]:
-    """The options of `scrtune daemon` that carry on what `scrtune run` was told."""
-    given = ["--scr-conf", str(files.scr_conf)]
-    if files.user_conf is not None:
-        given += ["--user-conf", str(files.user_conf)]
-    return given
+def _nothing() -> None:
+    """What there is to look after when nothing was started."""
 
 
-def node_options(files: ConfigFiles, options: JobOptions, shared: Path) -> list[str]:
-    """The options of `scrtune node`, likewise."""
-    given = [*daemon_options(files), "--trace", options.trace, "--ready", str(shared)]
-    if options.floor:
-        given += ["--redundancy-floor", options.floor]
-    if options.override:
-        given.append("--override")
-    return given if options.tuning else [*given, "--no-tune"]
+class _Foreground:
+    """The application in the foreground, its signals passed on.
 
+    What a terminal sends (INT, QUIT) reaches the application by itself and must not end us. Signals that
+    somebody had ignored (nohup) stay so, for the application too.
+    """
 
-def node(paths: JobPaths, files: ConfigFiles, options: JobOptions, ready: Path) -> None:
-    """`scrtune node`: daemon and forwarder of one node of an allocation, until a signal ends them."""
-    services = NodeServices(paths, daemon_options(files), follow=options.trace != "off")
-    with Signals().watched() as signals:
-        services.start()
-        text = environment_lines(variables(paths, files, options, os.environ))
-        write_config(paths.environment, text)
-        (ready / f"ready.{paths.host}").touch()
-        while not signals.ending:
-            time.sleep(_CHECK_S)
-            services.check()
-        services.stop()
+    _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    _FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._signal = 0
+        self._before: Mapping[int, object] = {}
 
-def _application(
-    command: Sequence[str], environment: dict[str, str], services: NodeServices | SlurmServices
-) -> int:
-    """Run the application in the foreground; its signals are passed on, its end is waited for."""
-    try:
-        process = subprocess.Popen(command, env=environment)
-    except OSError as error:
-        sys.stderr.write(f"scrtune run: {command[0]}: {error.strerror}\n")
-        return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
-    with _forwarded(process):
+    def ending(self) -> bool:
+        """Whether a signal came before the application was started: then it never is."""
+        return self._signal != 0
+
+    def run(self, command: Sequence[str], environment: dict[str, str], check: Callable[[], None]) -> int:
+        """Run `command` to its end; calls `check` meanwhile. Returns its exit code, as a shell has it."""
+        if self._signal:
+            return SIGNAL_BASE + self._signal
+        try:
+            self._process = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            sys.stderr.write(f"scrtune run: {command[0]}: {error.strerror}\n")
+            return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
+        if self._signal:  # it came while the process was being made
+            self._process.send_signal(self._signal)
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                code = process.wait(_CHECK_S)
-                return code if code >= 0 else _SIGNAL_BASE - code
-            services.check()
+                code = self._process.wait(_CHECK_S)
+                return code if code >= 0 else SIGNAL_BASE - code
+            check()
 
+    def _arrived(self, number: int, _frame: FrameType | None) -> None:
+        if self._process is None:
+            self._signal = number
+        elif number in self._PASSED_ON:
+            self._process.send_signal(number)
 
-@contextlib.contextmanager
-def _forwarded(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Pass SIGTERM and SIGHUP on; a Ctrl-C reaches the application from the terminal, and must not end us."""
+    def __enter__(self) -> Self:
+        watched = (*self._PASSED_ON, *self._FROM_THE_TERMINAL)
+        ours = [number for number in watched if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._arrived) for number in ours}
+        return self
 
-    def forward(number: int, _frame: FrameType | None) -> None:
-        process.send_signal(number)
-
-    before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]

@@ -3,38 +3,54 @@
 The daemons run in a step of their own, with ``--overlap`` (else one of the steps would wait for the other)
 and an explicit ``-n`` (else the inherited SLURM_NTASKS starts several a node). The application's own srun
 line stays as it is: SLURM_TASK_PROLOG gives each task the variables of its node.
+
+srun itself is the line to the nodes: each prints on its standard output how it fares, and ends when its
+standard input does. So no controller is asked, and nothing stays when `scrtune run` is killed.
 """
 
+import contextlib
 import logging
 import os
+import select
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO, cast
 
 from ..client.paths import JobPaths
+from .environment import ConfigFiles, Trace
+from .process import Signals
+from .services import NodeServices
 
 log = logging.getLogger("scrtune.run")
 
 _READY_LIMIT_S = 30.0
-_STOP_LIMIT_S = 15.0
-_ASK_LIMIT_S = 10.0
-_POLL_S = 0.1
+_STOP_LIMIT_S = 20.0
+_CHECK_S = 0.2
+_NO_STEP = {"", "4294967291", "4294967290"}  # none, SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP
 
-# A prolog that fails kills the task and one that hangs holds it up: a bounded wait, and exit 0 in every case.
+READY, NO_DAEMON, NO_PROLOG = b"ready", b"no daemon", b"no prolog"
+"""What a node says of itself, on a line of its own."""
+
+# Nothing here waits or fails: a prolog that fails kills its task.
+# The task's own LD_PRELOAD stays, and the user's own prolog has the last word.
 _PROLOG = """#!/bin/sh
-# Written by scrtune: the variables of this task's node (slurm.conf(5), TaskProlog).
-{own}
+# Written by scrtune: the job's variables and those of this task's node (slurm.conf(5), TaskProlog).
+cat <<'end of variables'
+{variables}end of variables
 environment={base}/{job_id}/$(uname -n | cut -d. -f1)/environment.sh
-tries=0
-while [ ! -r "$environment" ] && [ $tries -lt 50 ]; do
-    sleep 0.1
-    tries=$((tries + 1))
-done
-cat "$environment" 2>/dev/null
-exit 0
+if [ -r "$environment" ]; then
+    while IFS= read -r line; do
+        case $line in
+        'export LD_PRELOAD='*) line=$line${{LD_PRELOAD:+:$LD_PRELOAD}} ;;
+        esac
+        printf '%s\\n' "$line"
+    done <"$environment"
+fi
+{last}
 """
 
 
@@ -43,10 +59,7 @@ def in_allocation(environment: Mapping[str, str]) -> bool:
     return "SLURM_JOB_ID" in environment and environment.get("SLURM_STEP_ID", "") in _NO_STEP
 
 
-_NO_STEP = {"", "4294967291", "4294967290"}  # none, SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP
-
-
-def environment_lines(variables: Mapping[str, str]) -> str:
+def prolog_lines(variables: Mapping[str, str]) -> str:
     """What a task prolog prints: ``export NAME=value``, the value as it is, without any quoting."""
     return "".join(f"export {name}={value}\n" for name, value in variables.items())
 
@@ -54,79 +67,163 @@ def environment_lines(variables: Mapping[str, str]) -> str:
 class SlurmServices:
     """`scrtune node` on every node of the allocation, as one step that overlaps with the application's."""
 
-    def __init__(self, paths: JobPaths, shared: Path, node_options: Sequence[str]) -> None:
-        """`shared` is a directory that all nodes see; the task prolog is put there."""
-        self._paths = paths
+    def __init__(self, shared: Path, variables: Mapping[str, str], node_options: Sequence[str]) -> None:
+        """`shared` is a directory that all nodes see; `variables` are the job's, equal on all ranks."""
         self._shared = shared
+        self._variables = variables
         self._node_options = node_options
-        self._name = f"scrtune-{paths.job_id}"
         self._step: subprocess.Popen[bytes] | None = None
 
-    @property
-    def prolog(self) -> Path:
-        """The task prolog's path, for SLURM_TASK_PROLOG."""
-        return self._shared / "task_prolog.sh"
+    def start(self, give_up: Callable[[], bool] = lambda: False) -> dict[str, str]:
+        """Start the daemons and wait until every node has said how it fares, or for 30 s.
 
-    def start(self) -> None:
-        """Start the daemons and wait until the one of this node is ready, or for 30 s."""
-        self._write_prolog()
-        nodes = os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES", "1")
-        command = ["srun", "--overlap", "--mpi=none", "-N", nodes, "-n", nodes, "--ntasks-per-node=1"]
-        command += ["-J", self._name, sys.executable, "-m", "scrtune.daemon", "node"]
-        command += ["--job-id", self._paths.job_id, *self._node_options]
-        with (self._shared / "daemons.log").open("ab") as output:
-            self._step = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, "SCRTUNE_RUN_DIR": str(self._paths.base)},
-                start_new_session=True,
-            )
-        self._wait_until_ready(int(nodes))
+        Returns the variable that makes srun run our prolog before each task, or none, with a warning, when
+        there is a node that does not see it: its tasks would be killed. Raises OSError when srun cannot be
+        started or `shared` cannot be written.
+        """
+        prolog = self._write_prolog()
+        nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
+        self._step = self._srun(nodes, prolog)
+        said = _answers(self._step, nodes, give_up)
+        if said.count(READY) == nodes:
+            return {"SLURM_TASK_PROLOG": str(prolog)}
+        log.warning(
+            "%d of %d nodes have a daemon; see %s. The application runs all the same.",
+            said.count(READY),
+            nodes,
+            self._log,
+        )
+        if len(said) == nodes and NO_PROLOG not in said:
+            return {"SLURM_TASK_PROLOG": str(prolog)}
+        log.warning("not every node sees %s: the application's tasks are not traced.", prolog)
+        return {}
 
     def check(self) -> None:
         """Nothing to do: `scrtune node` looks after the daemon of its node."""
 
-    def stop(self) -> None:
-        """End the daemons' step; only ``scancel --signal`` lets them end cleanly (TERM to srun is a KILL)."""
-        if self._step is None or self._step.poll() is not None:
+    def stop(self, exit_code: int | None = None) -> None:
+        """Tell every node the application's `exit_code` (None: unknown); they end then."""
+        if self._step is None:
             return
-        for step in self._steps():
-            subprocess.run(["scancel", "--signal=TERM", step], check=False, timeout=_ASK_LIMIT_S)
+        told = b"" if exit_code is None else b"%d\n" % exit_code
         try:
-            self._step.wait(_STOP_LIMIT_S)
+            self._step.communicate(told, _STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
-            log.warning("the daemons' step did not end within %.0f s", _STOP_LIMIT_S)
-            self._step.kill()
-            self._step.wait()
+            log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
+            self._step.terminate()  # srun kills the step then
+            self._step.communicate()
 
-    def _wait_until_ready(self, nodes: int) -> None:
-        deadline_s = time.monotonic() + _READY_LIMIT_S
-        while time.monotonic() < deadline_s and self._step and self._step.poll() is None:
-            if len(list(self._shared.glob("ready.*"))) >= nodes:
-                return
-            time.sleep(_POLL_S)
-        log.warning("not every daemon is ready; see %s. The application runs all the same.", self._shared)
+    @property
+    def _log(self) -> Path:
+        return self._shared / "daemons.log"
 
-    def _steps(self) -> list[str]:
-        found = subprocess.run(
-            ["squeue", "-h", "-s", "-j", os.environ["SLURM_JOB_ID"], "-o", "%i %j"],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_ASK_LIMIT_S,
-        )
-        rows = (line.split(maxsplit=1) for line in found.stdout.splitlines())
-        return [row[0] for row in rows if row[1:] == [self._name]]
+    def _srun(self, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
+        command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]
+        command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
+        command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", "--job-name=scrtune"]
+        command += [sys.executable, "-m", "scrtune.daemon", "node", "--prolog", str(prolog)]
+        inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}
+        with self._log.open("ab") as output:
+            return subprocess.Popen(
+                [*command, *self._node_options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**inherited, **self._variables},
+                start_new_session=True,
+            )
 
-    def _write_prolog(self) -> None:
-        self._shared.mkdir(parents=True, exist_ok=True)
+    def _write_prolog(self) -> Path:
+        self._shared.mkdir(mode=0o700, parents=True, exist_ok=True)
         own = os.environ.get("SLURM_TASK_PROLOG", "")
         text = _PROLOG.format(
-            own=f"{shlex.quote(own)} || exit $?" if own else "# (the user has no prolog of their own)",
-            base=shlex.quote(str(self._paths.base)),
-            job_id=shlex.quote(self._paths.job_id),
+            variables=prolog_lines(self._variables),
+            base=shlex.quote(self._variables["SCRTUNE_RUN_DIR"]),
+            job_id=shlex.quote(self._variables["SCRTUNE_JOB_ID"]),
+            last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
         )
-        self.prolog.write_text(text, encoding="utf-8")
-        self.prolog.chmod(0o755)
+        return _write_whole(self._shared / "task_prolog.sh", text)
+
+
+# What srun would take from the environment for the step of the daemons, but is meant for the application's.
+_OF_THE_USERS_STEPS = {
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_EXACT",
+    "SLURM_EXCLUSIVE",
+    "SLURM_EPILOG",
+    "SLURM_HOSTFILE",
+    "SLURM_LABELIO",
+    "SLURM_MULTI_PROG",
+    "SLURM_PROLOG",
+    "SLURM_STDERRMODE",
+    "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE",
+    "SLURM_TASK_EPILOG",
+    "SLURM_TASK_PROLOG",
+    "SLURM_TIMELIMIT",
+}
+
+
+def _answers(step: "subprocess.Popen[bytes]", nodes: int, give_up: Callable[[], bool]) -> list[bytes]:
+    """What the nodes said of themselves until all have, the step has ended, or the time is over."""
+    output = cast("IO[bytes]", step.stdout).fileno()
+    deadline_s = time.monotonic() + _READY_LIMIT_S
+    text = b""
+    while text.count(b"\n") < nodes and time.monotonic() < deadline_s and not give_up():
+        if select.select([output], [], [], _CHECK_S)[0]:
+            part = os.read(output, 65536)
+            if not part:
+                break
+            text += part
+    return text.splitlines()
+
+
+def serve_node(paths: JobPaths, files: ConfigFiles, trace: Trace, prolog: Path) -> None:
+    """`scrtune node`: daemon and forwarder of one node, until standard input or a signal ends them.
+
+    Raises OSError when they cannot be started; the node has said so then.
+    """
+    services = NodeServices(paths, files, trace)
+    told = b""
+    with Signals().watched() as signals:
+        try:
+            _start(services, paths, prolog, lambda: signals.ending)
+            told = _wait(services, signals)
+        finally:
+            services.stop(int(told) if told.strip().isdigit() else None)
+            paths.environment.unlink(missing_ok=True)
+
+
+def _start(services: NodeServices, paths: JobPaths, prolog: Path, give_up: Callable[[], bool]) -> None:
+    state = NO_DAEMON
+    try:
+        _write_whole(paths.environment, prolog_lines(services.start(give_up)))
+        if services.ready():
+            state = READY
+    finally:
+        if not os.access(prolog, os.R_OK | os.X_OK):
+            state = NO_PROLOG
+        with contextlib.suppress(OSError):  # nobody listens any more: then standard input ends too
+            os.write(sys.stdout.fileno(), state + b"\n")
+
+
+def _wait(services: NodeServices, signals: Signals) -> bytes:
+    """Look after the services until the end; what standard input said until then."""
+    stdin = sys.stdin.fileno()
+    told = b""
+    while not signals.ending:
+        services.check()
+        if stdin in select.select([stdin, signals.fd], [], [], _CHECK_S)[0]:
+            part = os.read(stdin, 64)
+            if not part:
+                break
+            told += part
+    return told
+
+
+def _write_whole(script: Path, text: str) -> Path:
+    """Write a script that somebody may read at this moment."""
+    new = script.with_suffix(".new")
+    new.write_text(text, encoding="utf-8", errors="surrogateescape")
+    new.chmod(0o700)
+    return new.replace(script)
