@@ -8,8 +8,9 @@ three variants run in turn, forwards and backwards, and each round gives one rat
     b  under DFTracer with the settings for live capture
     c  as b, and the forwarder and a process that drains its socket run beside it
 By default a checkpoint of 16 MiB a rank is written about four times a second, far more often than a job does;
---steps 150 makes it about sixteen times. The claim is about c/b (target: < 2 % of wall time); b/a is DFTracer's
-own part. The forwarder's CPU time is measured as well: on a machine with other load it says more than the ratios.
+--steps 150 makes it about sixteen times. The claim is about c/b (target: < 2 % of wall time); b/a is
+DFTracer's own part. The forwarder's CPU time is measured as well: on a machine with other load it says more
+than the ratios.
 Then: what Emitter.emit costs in the application's process, per event.
 """
 
