@@ -6,12 +6,14 @@ import re
 import socket
 import stat
 import tempfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
+_WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
@@ -34,9 +36,9 @@ class JobPaths:
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
         """Paths of `job_id` (default: this job, by its environment) on `host` (default: this one)."""
         return cls(
-            job_id=_UNSAFE.sub("_", job_id or job_id_from_environment()),
-            host=_UNSAFE.sub("_", host or socket.gethostname().split(".")[0]),
-            base=base or default_base(),
+            job_id=_file_name(job_id or job_id_from_environment()),
+            host=_file_name(host or socket.gethostname().split(".")[0]),
+            base=(base or default_base()).absolute(),
         )
 
     @property
@@ -91,9 +93,13 @@ class JobPaths:
 
     @property
     def trace_directory(self) -> Path:
-        """Where DFTracer writes: on tmpfs where there is one, since every event is a small write."""
+        """Where DFTracer writes: on tmpfs where there is one, since every event is a small write.
+
+        The base has its part in the name: jobs of one id below different bases are different jobs.
+        """
         if os.access(_SHARED_MEMORY, os.W_OK):
-            return _SHARED_MEMORY / f"scrtune-{os.getuid()}" / self.job_id / self.host
+            base = f"{zlib.crc32(os.fsencode(self.base)):08x}"
+            return _SHARED_MEMORY / f"scrtune-{os.getuid()}" / f"{self.job_id}.{base}" / self.host
         return self.root / "trace"
 
     @property
@@ -112,24 +118,24 @@ class JobPaths:
         Raises :class:`RunDirectoryError` when it belongs to somebody else, is a link, or its socket paths
         are too long for the system.
         """
-        for directory in (self.base, self.root.parent, self.root):
-            _private_directory(directory)
-        for directory in (*reversed(self.trace_directory.parents[:2]), self.trace_directory):
-            if directory != _SHARED_MEMORY:
-                _private_directory(directory)
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
-                f"{self.root}: its socket path has {longest} bytes, not {_SOCKET_PATH_LIMIT_BYTES} or fewer;"
-                " set SCRTUNE_RUN_DIR to a shorter directory"
+                f"{self.root}: a socket path in it has {longest} bytes, not {_SOCKET_PATH_LIMIT_BYTES} or"
+                " fewer; set SCRTUNE_RUN_DIR to a shorter directory, or give the job a shorter id"
             )
+        _own_directory(self.base)
+        _private_directory(self.root.parent)
+        _private_directory(self.root)
+        for directory in (*reversed(self.trace_directory.parents[:2]), self.trace_directory):
+            _private_directory(directory)
         return self
 
 
 def default_base() -> Path:
     """Where run directories lie: $SCRTUNE_RUN_DIR, else under $XDG_RUNTIME_DIR, else in the temporary one."""
     if own := os.environ.get("SCRTUNE_RUN_DIR"):
-        return Path(own)
+        return Path(own).absolute()
     if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and Path(runtime).is_dir():
         return Path(runtime) / "scrtune"
     return temporary_base()
@@ -157,8 +163,16 @@ def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | 
     return JobPaths.of(max(found)[1], host=host, base=base) if found else None
 
 
-def _private_directory(path: Path) -> None:
-    """Make `path` (mode 0700), or make sure that it is a directory and ours."""
+def _file_name(text: str) -> str:
+    """`text` as a name within a directory, and of nothing outside it."""
+    return re.sub(r"^\.+$", "_", _UNSAFE.sub("_", text))
+
+
+def _own_directory(path: Path) -> None:
+    """Make `path` (mode 0700), or make sure that it is a directory, ours, and nobody else can put things in.
+
+    The user may have named it, and may keep other things there: its mode is left as it is.
+    """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
@@ -170,5 +184,17 @@ def _private_directory(path: Path) -> None:
         raise RunDirectoryError(
             f"{path}: is a link or belongs to another user; set SCRTUNE_RUN_DIR to a directory of yours"
         )
-    if stat.S_IMODE(status.st_mode) != 0o700:  # noqa: PLR2004
-        path.chmod(0o700)
+    if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+        raise RunDirectoryError(
+            f"{path}: others may write there; take that from them (chmod go-w), or set SCRTUNE_RUN_DIR to"
+            " another directory of yours"
+        )
+
+
+def _private_directory(path: Path) -> None:
+    """As :func:`_own_directory`, for one that holds nothing but ours: its mode is 0700 in any case."""
+    with contextlib.suppress(OSError):
+        status = path.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and status.st_mode & 0o77:
+            path.chmod(0o700)
+    _own_directory(path)
