@@ -1,5 +1,7 @@
 """Find a job and what is known of it: from its daemon while it runs, from its journal afterwards."""
 
+import socket
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -8,6 +10,7 @@ from ..client.advice import DaemonUnavailable, ask_daemon
 from ..client.paths import JobPaths, default_base, job_id_from_environment, latest_job
 from ..intents.pipeline import Pipeline
 from . import views
+from .drive import drive
 from .journal import JournalReader
 
 T = TypeVar("T")
@@ -28,11 +31,32 @@ def find(job_id: str | None) -> JobPaths:
 
 
 def ask(paths: JobPaths, command: str, kind: type[T]) -> T:
-    """What the daemon of a running job answers. Raises DaemonUnavailable."""
+    """What the daemon of a running job answers. Raises DaemonUnavailable, at once when nobody listens."""
+    if not _somebody_listens(paths.control_socket):
+        raise DaemonUnavailable(f"{paths.root}: the daemon of this job does not run")
     answer = ask_daemon(paths.control_endpoint, command)
     if answer.error:
         raise DaemonUnavailable(answer.error)
-    return msgspec.json.decode(answer.result, type=kind)
+    try:
+        return msgspec.json.decode(answer.result, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DaemonUnavailable(
+            f"{paths.root}: the daemon's answer cannot be read ({error}); run it and this command from the"
+            " same installation"
+        ) from error
+
+
+def _somebody_listens(path: Path) -> bool:
+    """Whether a process holds the socket at `path`; a daemon that was killed leaves it behind."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(path))
+        except BlockingIOError:
+            return True  # its queue is full
+        except OSError:
+            return False
+    return True
 
 
 def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
@@ -43,7 +67,7 @@ def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
     pipeline, last_s = Pipeline(), 0.0
     try:
         for now, event in JournalReader(paths.journal):
-            pipeline.handle(event, now)
+            drive(pipeline, event, now)
             last_s = now
     except FileNotFoundError as error:
         raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error

@@ -142,7 +142,7 @@ def replay(replayed: Replayed) -> ReplayView:
 
 def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True) -> StatusView:
     """The state in short. The daemon adds what only it knows (:class:`scrtune.daemon.control.Control`)."""
-    job, tuner = pipeline.job, pipeline.tuner
+    job, tuner, account = pipeline.job, pipeline.tuner, pipeline.account(now)
     return StatusView(
         job_id=job_id,
         host=host,
@@ -153,10 +153,10 @@ def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: b
         tuning=job.tuning if job else True,
         generation=pipeline.advice.generation,
         trying=tuner.trying.key if tuner and tuner.trying else "",
-        checkpoints=len(pipeline.costs),
+        checkpoints=account.checkpoints,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
         anchor_cost_s=tuner.anchor_s if tuner else 0.0,
         credit_s=tuner.credit_s if tuner else 0.0,
-        goodput=pipeline.account(now).goodput,
+        goodput=account.goodput,
         counters=pipeline.counters,
     )

@@ -1,0 +1,24 @@
+"""Drives the pipeline, live and from the journal in the same way: what fails now fails when recovered."""
+
+import logging
+
+from ..intents.effects import Effect
+from ..intents.events import Event
+from ..intents.pipeline import Pipeline
+
+log = logging.getLogger("scrtune.daemon")
+
+FAILED_ON = "events that scrtune failed on: a bug, see daemon.log"
+_TOLD = 10
+
+
+def drive(pipeline: Pipeline, event: Event, now: float) -> list[Effect]:
+    """``pipeline.handle``; an event that it fails on costs only itself, is counted as lost and told."""
+    try:
+        return pipeline.handle(event, now)
+    except Exception:
+        lost = pipeline.counters.lost
+        lost[FAILED_ON] = lost.get(FAILED_ON, 0) + 1
+        if lost[FAILED_ON] <= _TOLD:
+            log.exception("%s: it is left out, everything else goes on", type(event).__name__)
+        return []
