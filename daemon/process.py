@@ -1,5 +1,6 @@
 """One daemon a node: the lock; and signals that wake the poller instead of interrupting it."""
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -23,15 +24,18 @@ class Lock:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             holder = os.read(self._fd, 32).decode(errors="replace").strip() or "unknown"
             os.close(self._fd)
             raise AlreadyRunningError(
                 f"{path}: the daemon of this job already runs on this node (pid {holder});"
                 " ask it with `scrtune status`, or end it with SIGTERM"
             ) from error
-        os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
+        except OSError:
+            os.close(self._fd)
+            raise
+        with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
+            os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
 
     def release(self) -> None:
         """Give the lock back."""
@@ -54,8 +58,12 @@ class Signals:
 
     @contextmanager
     def watched(self) -> Iterator["Signals"]:
-        """Watch the signals while the block runs; afterwards everything is as it was."""
-        before = {number: signal.signal(number, self._handle) for number in ENDING_SIGNALS}
+        """Watch the signals while the block runs; afterwards everything is as it was.
+
+        One that we were told to ignore (nohup) stays ignored.
+        """
+        heard = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._handle) for number in heard}
         wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         try:
             yield self
