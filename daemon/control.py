@@ -1,5 +1,7 @@
 """Answers questions: JSON in, JSON out (`docs/wire.md`). A question changes nothing and breaks nothing."""
 
+import logging
+from collections import Counter
 from collections.abc import Callable
 
 import msgspec
@@ -11,6 +13,11 @@ from . import views
 from .execute import Executor
 from .ingest import Ingest
 from .options import DaemonOptions
+
+log = logging.getLogger("scrtune.daemon")
+
+MAX_QUESTION_BYTES = 64 * 1024
+_MAX_ECHO = 60
 
 _encoder = msgspec.json.Encoder()
 _question_decoder = msgspec.json.Decoder(Question)
@@ -26,6 +33,7 @@ class Control:
         self._ingest = ingest
         self._executor = executor
         self._options = options
+        self._refused = 0
         self.journal_lost = 0
         self._commands: dict[str, Callable[[float], object]] = {
             "recommendation": self._recommendation,
@@ -37,15 +45,31 @@ class Control:
     def answer(self, payload: bytes, now: float) -> bytes:
         """The answer to one question, whatever its bytes are."""
         try:
+            return _encoder.encode(Answer(result=msgspec.Raw(self._result(payload, now))))
+        except _RefusedError as refused:
+            self._refused += 1
+            return _encoder.encode(Answer(error=str(refused)))
+
+    def _result(self, payload: bytes, now: float) -> bytes:
+        if len(payload) > MAX_QUESTION_BYTES:
+            raise _RefusedError(f"a question has {MAX_QUESTION_BYTES} bytes at most, this has {len(payload)}")
+        try:
             question = _question_decoder.decode(payload)
-        except (msgspec.MsgspecError, RecursionError) as error:
-            return _error(f'not a question ({error}); ask {{"command": "status"}}')
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise _RefusedError(f'not a question ({error}); ask {{"command": "status"}}') from error
         if question.version != PROTOCOL_VERSION:
-            return _error(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
+            raise _RefusedError(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
         command = self._commands.get(question.command)
         if command is None:
-            return _error(f"no command {question.command!r}; there are {', '.join(sorted(self._commands))}")
-        return _encoder.encode(Answer(result=msgspec.Raw(_encoder.encode(command(now)))))
+            asked, known = question.command[:_MAX_ECHO], ", ".join(sorted(self._commands))
+            raise _RefusedError(f"no command {asked!r}; there are {known}")
+        try:
+            return _encoder.encode(command(now))
+        except Exception as error:  # a question must not end the daemon, whatever state it asks about
+            log.exception("%s could not be answered", question.command)
+            raise _RefusedError(
+                f"{question.command} could not be answered ({error}): a bug, see daemon.log"
+            ) from error
 
     def _recommendation(self, _now: float) -> Advice:
         """What was published, not what is about to be: file and answer never differ."""
@@ -56,7 +80,7 @@ class Control:
         view = views.status(self._pipeline, now, job_id=paths.job_id, host=paths.host)
         return msgspec.structs.replace(
             view,
-            rejected=self._ingest.rejected,
+            rejected=dict(Counter(self._ingest.rejected) + Counter({"questions": self._refused})),
             rewrites=self._executor.rewrites,
             config=str(self._options.scr_conf),
             config_failure=self._executor.last_failure,
@@ -64,5 +88,5 @@ class Control:
         )
 
 
-def _error(text: str) -> bytes:
-    return _encoder.encode(Answer(error=text))
+class _RefusedError(ValueError):
+    """A question that gets an error for an answer."""

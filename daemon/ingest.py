@@ -1,5 +1,6 @@
 """From messages to events: the decoder, the sequence numbers, and what was lost on the way."""
 
+from collections import deque
 from collections.abc import Iterator
 
 import msgspec
@@ -7,27 +8,47 @@ import msgspec
 from ..client.wire import Envelope, WireError, decode
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
+from .plausible import plausible
 
+SECRETS = frozenset({"SCR_LOG_DB_PASS"})
+"""Parameters whose values are nobody's business: they go neither into the journal nor into advice."""
+
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+MAX_EVENTS = 10_000
+
+_PIECE_BYTES = 16 * 1024  # about 0.2 ms of work: questions are answered between two pieces
 _MAX_SENDERS = 10_000
+_MAX_NAMED = 100  # senders with losses, and reasons of rejection; what comes later is counted together
+_MAX_NAME = 200
+_MAX_COUNT = 2**40
+_OTHERS = "other senders"
+_DROPPED = ": dropped, its queue was full"
+_MISSING = ": messages that never arrived"
 
 
 class _Sender(msgspec.Struct):
-    next_sequence: int = 0
+    next_sequence: int | None = None
     dropped: int = 0
 
 
 class Ingest:
-    """Takes messages apart. Trace lines are summed up until :meth:`digest`; all else comes out at once."""
+    """Takes messages apart. Events come out at once; trace lines wait for :meth:`sum_up`."""
 
     def __init__(self) -> None:
         self._decoder = TraceDecoder()
+        self._lines: deque[tuple[bytes, str]] = deque()
+        self._offset = 0
         self._senders: dict[str, _Sender] = {}
+        self._losers: set[str] = set()
         self.messages = 0
         self.rejected: dict[str, int] = {}
 
     def message(self, message: bytes) -> Iterator[Event]:
         """The events in one message, in order; nothing is raised, whatever the bytes are."""
         self.messages += 1
+        if len(message) > MAX_MESSAGE_BYTES:
+            self._reject(f"messages larger than {MAX_MESSAGE_BYTES >> 20} MiB")
+            return
         try:
             decoded = decode(message)
         except WireError as error:
@@ -38,10 +59,44 @@ class Ingest:
         if decoded.envelope is not None:
             yield from self._losses(decoded.envelope)
         if decoded.lines:
-            self._decoder.feed(decoded.lines, decoded.envelope.sender if decoded.envelope else "")
-        for event in decoded.events:
-            self.learn(event)
-            yield event
+            self._lines.append(
+                (decoded.lines, decoded.envelope.sender[:_MAX_NAME] if decoded.envelope else "")
+            )
+        if len(decoded.events) > MAX_EVENTS:
+            self._reject(f"events beyond {MAX_EVENTS} in a message", len(decoded.events) - MAX_EVENTS)
+        for event in decoded.events[:MAX_EVENTS]:
+            if not plausible(event):
+                self._reject("events with a number or text out of bounds")
+                continue
+            known = _without_secrets(event)
+            self.learn(known)
+            yield known
+
+    def sum_up(self) -> bool:
+        """Sum up a piece of the trace lines that wait; whether there was any."""
+        if not self._lines:
+            return False
+        lines, source = self._lines[0]
+        end = lines.find(b"\n", self._offset + _PIECE_BYTES) + 1 or len(lines)
+        self._decoder.feed(lines[self._offset : end], source)
+        self._offset = end
+        if end == len(lines):
+            self._lines.popleft()
+            self._offset = 0
+        return True
+
+    def give_up(self) -> int:
+        """Forget the trace lines that wait; returns how many there were."""
+        count = sum(lines.count(b"\n") for lines, _ in self._lines)
+        if self._lines:
+            count -= self._lines[0][0].count(b"\n", 0, self._offset)
+        self._lines.clear()
+        self._offset = 0
+        return count
+
+    def digest(self, *, final: bool = False) -> TraceDigest | None:
+        """All that was summed up since the last digest, or None."""
+        return self._decoder.take(final=final)
 
     def learn(self, event: Event) -> None:
         """What an event says about the trace: where the cache and the prefix directory are."""
@@ -49,25 +104,54 @@ class Ingest:
             tiers = {event.cache: "cache", event.prefix: "prefix"}
             self._decoder.set_tiers({directory: tier for directory, tier in tiers.items() if directory})
 
-    def digest(self, *, final: bool = False) -> TraceDigest | None:
-        """All trace lines since the last digest, or None."""
-        return self._decoder.take(final=final)
+    def recall(self, event: Event) -> None:
+        """An event of the journal: beside what it says about the trace, drops that were counted already."""
+        self.learn(event)
+        if isinstance(event, EventsLost) and event.source.endswith(_DROPPED):
+            name = event.source.removesuffix(_DROPPED)
+            if name != _OTHERS:
+                self._sender(name).dropped += event.count
 
     def _losses(self, envelope: Envelope) -> Iterator[EventsLost]:
-        if len(self._senders) >= _MAX_SENDERS and envelope.sender not in self._senders:
-            self._senders.pop(next(iter(self._senders)))
-        sender = self._senders.get(envelope.sender)
-        if sender is None:
-            # a daemon that was restarted comes late: only what is missed from now on is missed
-            sender = self._senders[envelope.sender] = _Sender(next_sequence=envelope.sequence)
-        dropped = max(0, envelope.dropped - sender.dropped)
-        missing = max(0, envelope.sequence - sender.next_sequence)
+        name = envelope.sender[:_MAX_NAME]
+        sender = self._sender(name)
+        # of a sender that is new to us (we may be a daemon that was restarted) nothing is missed yet
+        expected = envelope.sequence if sender.next_sequence is None else sender.next_sequence
+        missing = envelope.sequence - expected
         sender.next_sequence = envelope.sequence + 1
+        if envelope.sequence == 0:
+            sender.dropped = 0  # it was started again, and counts anew
+        dropped = envelope.dropped - sender.dropped
         sender.dropped = max(sender.dropped, envelope.dropped)
-        if dropped:
-            yield EventsLost(source=f"{envelope.sender}: dropped, its queue was full", count=dropped)
-        if missing:
-            yield EventsLost(source=f"{envelope.sender}: messages that never arrived", count=missing)
+        for count, what in ((dropped, _DROPPED), (missing, _MISSING)):
+            if count > 0:
+                yield EventsLost(source=self._loser(name) + what, count=min(count, _MAX_COUNT))
+
+    def _sender(self, name: str) -> _Sender:
+        """What is known of a sender; beyond 10,000 the one that was silent longest is forgotten."""
+        sender = self._senders.pop(name, None) or _Sender()
+        self._senders[name] = sender
+        if len(self._senders) > _MAX_SENDERS:
+            del self._senders[next(iter(self._senders))]
+        return sender
+
+    def _loser(self, name: str) -> str:
+        """The name that losses of a sender are counted under."""
+        if len(self._losers) < _MAX_NAMED:
+            self._losers.add(name)
+        return name if name in self._losers else _OTHERS
 
     def _reject(self, reason: str, count: int = 1) -> None:
+        if len(self.rejected) >= _MAX_NAMED and reason not in self.rejected:
+            reason = "other reasons"
         self.rejected[reason] = self.rejected.get(reason, 0) + count
+
+
+def _without_secrets(event: Event) -> Event:
+    if not isinstance(event, SettingsObserved):
+        return event
+    return msgspec.structs.replace(
+        event,
+        settings={name: value for name, value in event.settings.items() if name not in SECRETS},
+        sources={name: source for name, source in event.sources.items() if name not in SECRETS},
+    )

@@ -1,15 +1,18 @@
 """The daemon: one thread, one poller. Drain what is there (bounded), answer questions, tick."""
 
+import gc
 import logging
 import time
 from collections.abc import Callable
+from itertools import islice
 
-from ..intents.events import Event
+from ..intents.events import Event, EventsLost
 from ..intents.pipeline import Pipeline
 from .control import Control
+from .drive import drive
 from .execute import Executor
 from .ingest import Ingest
-from .journal import Journal, JournalError, recover
+from .journal import Journal, JournalError, JournalReader
 from .node import NodeObserver
 from .options import DaemonOptions
 from .process import Lock, Signals
@@ -19,21 +22,32 @@ log = logging.getLogger("scrtune.daemon")
 
 _LAST_DRAIN_S = 0.25  # SIGTERM to exit stays well below a second
 _RETRY_S = 5.0
+_QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
+_PACE = 0.01  # ticks and looks become rarer with the daemon's age: 0.1 s at first, 1 s after 100 s
+_SLOWEST_TICK_S = 2.0
+_SLOWEST_LOOK_S = 10.0
 
 
 class Daemon:
-    """One daemon of one job on one node. The clock is the caller's: seconds since the epoch."""
+    """One daemon of one job on one node.
+
+    `clock` gives the seconds since the epoch that events are stamped with. It may jump: what has to happen
+    in time goes by the monotonic clock.
+    """
 
     def __init__(self, options: DaemonOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
         self._clock = clock
+        self._signals: Signals
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._node = NodeObserver(options.paths.host)
         self._journal: Journal
         self._control = Control(self._pipeline, self._ingest, self._executor, options)
+        self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
+        self._leave_s = float("inf")
 
     def run(self) -> None:
         """Run until a signal ends it.
@@ -41,76 +55,93 @@ class Daemon:
         Raises :class:`scrtune.daemon.process.AlreadyRunningError`, :class:`JournalError` and
         :class:`scrtune.client.paths.RunDirectoryError`; nothing that arrives later ends it.
         """
-        paths = self._options.paths.create()
-        lock = Lock(paths.lock)
-        try:
-            self._recover()
-            with Signals().watched() as signals, Sockets(paths, signals.fd) as sockets:
-                log.info("listening on %s", paths.events_endpoint)
-                while not signals.ending:
-                    sockets.wait(self._next_tick_s - self._clock())
-                    self._turn(sockets)
-                self._end(sockets)
-        finally:
-            lock.release()
+        self._signals = Signals()
+        with self._signals.watched() as signals:
+            paths = self._options.paths.create()
+            lock = Lock(paths.lock)
+            try:
+                if self._recover():
+                    with Sockets(paths, signals.fd) as sockets:
+                        self._serve(sockets)
+            finally:
+                lock.release()
 
-    def _recover(self) -> None:
+    def _recover(self) -> bool:
+        """Go on from the journal; False when a signal came before it was read, which leaves it as it is."""
         path = self._options.paths.journal
-        if not path.exists():
-            self._journal = Journal(path)
-            return
+        reader = JournalReader(path)
         try:
-            recovered = recover(path, self._pipeline)
+            for now, event in reader:
+                self._ingest.recall(event)
+                drive(self._pipeline, event, now)  # its effects were performed when it happened
+                if self._signals.ending:
+                    return False
+        except FileNotFoundError:
+            self._journal = Journal(path)
+            return True
         except JournalError as error:
             aside = path.with_suffix(".unreadable")
             path.replace(aside)
             log.error("%s; it lies at %s now", error, aside)
             self._journal = Journal(path)
-            return
+            return True
+        recovered = reader.recovered
         self._journal = Journal(path, keep=recovered.end)
-        log.info(
-            "recovered %d records from the journal, generation %d",
-            recovered.records,
-            self._pipeline.advice.generation,
-        )
+        generation = self._pipeline.advice.generation
+        log.info("recovered %d records from the journal, generation %d", recovered.records, generation)
         if recovered.torn:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if self._pipeline.job is not None:
-            self._ingest.learn(self._pipeline.job)
+            self._executor.recall()
             self._executor.publish(self._pipeline.advice)
+        return True
+
+    def _serve(self, sockets: Sockets) -> None:
+        gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
+        log.info("listening on %s", self._options.paths.events_endpoint)
+        while not self._signals.ending:
+            sockets.wait(self._next_tick_s - time.monotonic())
+            self._turn(sockets)
+        self._end(sockets)
 
     def _turn(self, sockets: Sockets) -> None:
         """One turn: events, questions in between, tick when it is due, journal."""
         self._answer(sockets)
-        for count, message in enumerate(sockets.events(), start=1):
-            self._take(message)
-            self._answer(sockets)
-            if count >= self._options.drain_limit:
-                break
-        now = self._clock()
-        if now >= self._next_tick_s:
-            self._tick(now)
-        self._journal.flush(now)
-        self._control.journal_lost = self._journal.lost
+        for message in islice(sockets.events(), self._options.drain_limit):
+            self._take(message, sockets)
+        if time.monotonic() >= self._next_tick_s:
+            self._tick(time.monotonic())
+        self._flush()
 
-    def _take(self, message: bytes) -> None:
+    def _take(self, message: bytes, sockets: Sockets) -> None:
         for event in self._ingest.message(message):
             self._handle(event)
+            self._answer(sockets)
+        while not self._late() and self._ingest.sum_up():
+            self._answer(sockets)
 
     def _answer(self, sockets: Sockets) -> None:
-        for envelope, payload in sockets.questions():
+        for envelope, payload in islice(sockets.questions(), _QUESTIONS_AT_ONCE):
             sockets.answer(envelope, self._control.answer(payload, self._clock()))
 
-    def _tick(self, now: float) -> None:
-        self._next_tick_s = now + self._options.tick_s
+    def _late(self) -> bool:
+        """Whether a signal came so long ago that what still waits must be left."""
+        if not self._signals.ending:
+            return False
+        self._leave_s = min(self._leave_s, time.monotonic() + _LAST_DRAIN_S)
+        return time.monotonic() > self._leave_s
+
+    def _tick(self, time_s: float) -> None:
+        pace_s = _PACE * (time_s - self._started_s)
+        self._next_tick_s = time_s + max(self._options.tick_s, min(_SLOWEST_TICK_S, pace_s))
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
-        if now >= self._next_look_s:
-            self._next_look_s = now + self._options.look_s
+        if time_s >= self._next_look_s:
+            self._next_look_s = time_s + max(self._options.look_s, min(_SLOWEST_LOOK_S, pace_s))
             self._look()
-        if self._executor.last_failure and now >= self._next_retry_s:
-            self._next_retry_s = now + _RETRY_S
+        if self._executor.last_failure and time_s >= self._next_retry_s:
+            self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice)
 
     def _look(self) -> None:
@@ -126,17 +157,30 @@ class Daemon:
     def _handle(self, event: Event) -> None:
         now = self._clock()
         self._journal.append(now, event)
-        self._executor.perform(self._pipeline.handle(event, now))
+        effects = drive(self._pipeline, event, now)
+        if effects:
+            self._flush()  # what is published must not be forgotten when we are killed
+            self._executor.perform(effects)
+
+    def _flush(self) -> None:
+        had_room = not self._journal.error
+        self._journal.flush(self._clock())
+        self._control.journal_lost = self._journal.lost
+        if self._journal.error and had_room:
+            log.error(
+                "the journal cannot be written (%s); records are lost until it can", self._journal.error
+            )
 
     def _end(self, sockets: Sockets) -> None:
-        """Take in what is there already, then put everything on disk."""
-        until_s = self._clock() + _LAST_DRAIN_S
+        """Take in what is there already, as far as time allows, then put everything on disk."""
         for message in sockets.events():
-            self._take(message)
-            if self._clock() > until_s:
+            self._take(message, sockets)
+            if self._late():
                 break
         if (digest := self._ingest.digest(final=True)) is not None:
             self._handle(digest)
-        self._journal.flush(self._clock())
+        if left := self._ingest.give_up():
+            self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
+        self._flush()
         self._journal.close()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)

@@ -8,7 +8,7 @@ from ..client.paths import JobPaths
 
 @dataclass(frozen=True)
 class DaemonOptions:
-    """Options of one daemon; every one has a flag of `scrtune daemon`."""
+    """Options of one daemon. The first three have a flag of `scrtune daemon`."""
 
     paths: JobPaths
     """The job's run directory on this node."""
@@ -17,13 +17,13 @@ class DaemonOptions:
     """The SCR config file to rewrite."""
 
     user_conf: Path | None = None
-    """The user's own SCR config file: its STORE, CKPT and GROUPS lines are carried over."""
+    """The user's own SCR config file: what it says and advice does not is carried over."""
 
     tick_s: float = 0.1
-    """Seconds between two digests of the trace."""
+    """Seconds between two digests of the trace, in the first seconds; they become rarer."""
 
     look_s: float = 1.0
-    """Seconds between two looks at the node."""
+    """Seconds between two looks at the node, likewise."""
 
     drain_limit: int = 64
     """Messages taken in before questions are looked at and the tick may run."""

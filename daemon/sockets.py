@@ -2,18 +2,27 @@
 
 import os
 from collections.abc import Iterator
+from math import ceil
 from types import TracebackType
 
 import zmq
 from typing_extensions import Self
 
-from ..client.paths import JobPaths
+from ..client.paths import JobPaths, RunDirectoryError
 
-_EVENTS_QUEUE = 10_000
+_EVENTS_QUEUE = (
+    256  # of each sender: what waits here dies with us, what waits in a file or with a sender does not
+)
+_LARGEST_MESSAGE_BYTES = (
+    256 * 1024 * 1024
+)  # beyond it ZeroMQ cuts the sender off; ingest refuses far smaller ones
 
 
 class Sockets:
-    """PULL for events, ROUTER for questions, and one more descriptor that wakes the poller."""
+    """PULL for events, ROUTER for questions, and one more descriptor that wakes the poller.
+
+    Raises :class:`RunDirectoryError` when a socket cannot be bound.
+    """
 
     def __init__(self, paths: JobPaths, wakeup_fd: int) -> None:
         self._paths = paths
@@ -22,8 +31,15 @@ class Sockets:
         self._events.set_hwm(_EVENTS_QUEUE)
         self._questions = self._context.socket(zmq.ROUTER)
         self._questions.setsockopt(zmq.LINGER, 0)
-        self._bind(self._events, paths.events_endpoint)
-        self._bind(self._questions, paths.control_endpoint)
+        try:
+            self._bind(self._events, paths.events_endpoint)
+            self._bind(self._questions, paths.control_endpoint)
+        except (OSError, zmq.ZMQError) as error:
+            self._context.destroy(linger=0)
+            raise RunDirectoryError(
+                f"{paths.root}: no socket can be bound there ({error}); empty it, or name another directory"
+                " with SCRTUNE_RUN_DIR"
+            ) from error
         self._poller = zmq.Poller()
         for waited in (self._events, self._questions, wakeup_fd):
             self._poller.register(waited, zmq.POLLIN)
@@ -31,12 +47,13 @@ class Sockets:
     @staticmethod
     def _bind(socket: "zmq.Socket[bytes]", endpoint: str) -> None:
         """Bind; a socket file that a killed daemon left is replaced (we hold the lock)."""
+        socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST_MESSAGE_BYTES)
         socket.bind(endpoint)
         os.chmod(endpoint.removeprefix("ipc://"), 0o600)  # noqa: PTH101
 
     def wait(self, seconds: float) -> None:
         """Wait for anything, `seconds` at most."""
-        self._poller.poll(max(0, int(seconds * 1000)))
+        self._poller.poll(max(0, ceil(seconds * 1000)))
 
     def events(self) -> Iterator[bytes]:
         """The messages that are there now."""
@@ -56,7 +73,7 @@ class Sockets:
             yield envelope, payload
 
     def answer(self, envelope: list[bytes], payload: bytes) -> None:
-        """Answer a question; an asker that has gone is not waited for."""
+        """Answer a question. ZeroMQ drops the answer to an asker that has gone, or that does not listen."""
         self._questions.send_multipart([*envelope, payload], zmq.NOBLOCK)
 
     def __enter__(self) -> Self:
