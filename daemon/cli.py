@@ -24,7 +24,7 @@ from . import jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
-from .environment import ConfigFiles, JobOptions, Trace
+from .environment import ConfigFiles, Job, JobOptions, Trace
 from .journal import JournalError
 from .loop import Daemon
 from .options import DaemonOptions
@@ -155,7 +155,7 @@ def node(prolog: Path, scr_conf: Path, user_conf: Path | None, trace: Trace) -> 
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     files = ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
-    serve_node(JobPaths.of(), files, trace, prolog)
+    serve_node(JobPaths.of(), Job(files=files, trace=trace), prolog)
 
 
 @main.command()

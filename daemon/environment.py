@@ -39,6 +39,20 @@ class ConfigFiles(msgspec.Struct, frozen=True, kw_only=True):
         return ["--scr-conf", str(self.scr_conf), *user_conf]
 
 
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job before its start: `variables` are equal on all its ranks, wherever they run."""
+
+    files: ConfigFiles
+    variables: dict[str, str] = {}
+    trace: Trace
+
+
+def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
+    """Lay the config file out (see :func:`config_files`) and name it to the application. Raises OSError."""
+    files = config_files(default, options, inherited)
+    return Job(files=files, variables=job_variables(paths, files, options), trace=options.trace)
+
+
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
     """Lay the user's own config out as the file to rewrite, so that a job starts with its own settings.
 

@@ -15,8 +15,8 @@ from typing_extensions import Self
 
 from ..client.paths import JobPaths, default_base, temporary_base
 from ..scr_config.settings import expand
-from .environment import JobOptions, config_files, job_variables
-from .process import AlreadyRunningError, Lock
+from .environment import JobOptions, prepare
+from .process import AlreadyRunningError
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation
 
@@ -47,39 +47,27 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions) -> int:
 
     Whatever keeps those from starting is told, and the application runs without.
     """
-    services: NodeServices | SlurmServices | None = None
+    services = _services(paths)
     added: dict[str, str] = {}
     code: int | None = None
     with _Foreground() as foreground:
         try:
             try:
-                services, variables = _prepare(paths, options)
-                added = {**variables, **services.start(foreground.ending)}
+                job = prepare(paths, services.create(), options, os.environ)
+                added = {**job.variables, **services.start(job, foreground.ending)}
             except (OSError, AlreadyRunningError) as error:
                 log.warning("%s. The application runs without scrtune.", error)
-            code = foreground.run(command, {**os.environ, **added}, services.check if services else _nothing)
+            code = foreground.run(command, {**os.environ, **added}, services.check)
         finally:
-            if services:
-                services.stop(code)
+            services.stop(code)
     return code
 
 
-def _prepare(paths: JobPaths, options: JobOptions) -> tuple[NodeServices | SlurmServices, dict[str, str]]:
-    """The services to start, and the variables of the job. Raises OSError, AlreadyRunningError."""
-    if paths.lock.exists():
-        Lock(paths.lock).release()
+def _services(paths: JobPaths) -> NodeServices | SlurmServices:
     if not in_allocation(os.environ):
-        files = config_files(paths.create().scr_conf, options, os.environ)
-        return NodeServices(paths, files, options.trace), job_variables(paths, files, options)
-    prefix = Path(expand(os.environ.get("SCR_PREFIX", ""), os.environ)).absolute()
-    shared = prefix / ".scrtune" / paths.job_id
-    files = config_files(shared / "scr.conf", options, os.environ)
-    variables = job_variables(paths, files, options)
-    return SlurmServices(shared, variables, [*files.options(), "--trace", options.trace]), variables
-
-
-def _nothing() -> None:
-    """What there is to look after when nothing was started."""
+        return NodeServices(paths)
+    prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
+    return SlurmServices(paths, Path(prefix).absolute())
 
 
 class _Foreground:

@@ -4,17 +4,18 @@ import contextlib
 import logging
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from ..client.advice import DaemonUnavailable, ask_daemon
 from ..client.emit import Emitter
 from ..client.paths import JobPaths
 from ..goodput.events import JobEnded
-from .environment import ConfigFiles, Trace, trace_variables
+from .environment import Job, trace_variables
+from .process import Lock
 
 log = logging.getLogger("scrtune.run")
 
@@ -33,22 +34,39 @@ class NodeServices:
     The forwarder is a process of its own so that it keeps its place in the files while a daemon is restarted.
     """
 
-    def __init__(self, paths: JobPaths, files: ConfigFiles, trace: Trace) -> None:
+    def __init__(self, paths: JobPaths) -> None:
         self._paths = paths
-        self._files = files
-        self._trace = trace
+        self._commands: dict[str, list[str]] = {}
+        self._environment: dict[str, str] = {}
+        self._is_ours = False
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._restarts = 0
         self._next_restart_s = 0.0
 
-    def start(self, give_up: Callable[[], bool] = lambda: False) -> dict[str, str]:
+    def create(self) -> Path:
+        """Make the run directory; returns where the config file goes unless the user names another place.
+
+        Raises :class:`AlreadyRunningError` when the job has a daemon here, and OSError.
+        """
+        check_alone(self._paths)
+        self._is_ours = True
+        return self._paths.create().scr_conf
+
+    def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
         """Start both, and return the variables by which the application is traced.
 
         Returns when the daemon answers, when it cannot (then the application runs untuned), or when
         `give_up()` is true. Raises OSError when a process cannot be started.
         """
-        self._paths.create()
-        variables = trace_variables(self._paths, self._files.user_conf, self._trace, os.environ)
+        paths = self._paths
+        variables = trace_variables(paths, job.files.user_conf, job.trace, os.environ)
+        # the application's preloaded libraries have no business in our processes
+        own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+        self._environment = {**own, **job.variables}
+        self._commands = {
+            DAEMON: ["daemon", "--job-id", paths.job_id, *job.files.options()],
+            FORWARDER: ["forward", str(paths.trace_prefix), paths.events_endpoint],
+        }
         self._spawn(DAEMON)
         if variables:
             self._spawn(FORWARDER)
@@ -98,8 +116,9 @@ class NodeServices:
             emitter.close()
         for name in (FORWARDER, DAEMON):
             if process := self._running.pop(name, None):
-                _end(process)
-        self._remove_trace()
+                end(process)
+        if self._is_ours:
+            self._remove_trace()
 
     def _remove_trace(self) -> None:
         directory = self._paths.trace_directory
@@ -109,23 +128,26 @@ class NodeServices:
 
     def _spawn(self, name: str) -> None:
         """Start one of our commands, in a session of its own: a Ctrl-C at the terminal is ours to handle."""
-        arguments = {
-            DAEMON: ["daemon", "--job-id", self._paths.job_id, *self._files.options()],
-            FORWARDER: ["forward", str(self._paths.trace_prefix), self._paths.events_endpoint],
-        }
         with self._paths.log.open("ab") as output:
             self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "scrtune.daemon", *arguments[name]],
+                [sys.executable, "-m", "scrtune.daemon", *self._commands[name]],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, "SCRTUNE_RUN_DIR": str(self._paths.base)},
+                env=self._environment,
                 start_new_session=True,
             )
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.send_signal(signal.SIGTERM)
+def check_alone(paths: JobPaths) -> None:
+    """Raises :class:`AlreadyRunningError` when the job has a daemon on this node."""
+    if paths.lock.exists():
+        Lock(paths.lock).release()
+
+
+def end(process: "subprocess.Popen[bytes]") -> None:
+    """End a process of ours, by force if it takes longer than 10 s."""
+    process.terminate()
     try:
         process.wait(_STOP_LIMIT_S)
     except subprocess.TimeoutExpired:

@@ -16,14 +16,14 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, cast
 
 from ..client.paths import JobPaths
-from .environment import ConfigFiles, Trace
+from .environment import Job
 from .process import Signals
-from .services import NodeServices
+from .services import NodeServices, check_alone, end
 
 log = logging.getLogger("scrtune.run")
 
@@ -67,36 +67,41 @@ def prolog_lines(variables: Mapping[str, str]) -> str:
 class SlurmServices:
     """`scrtune node` on every node of the allocation, as one step that overlaps with the application's."""
 
-    def __init__(self, shared: Path, variables: Mapping[str, str], node_options: Sequence[str]) -> None:
-        """`shared` is a directory that all nodes see; `variables` are the job's, equal on all ranks."""
-        self._shared = shared
-        self._variables = variables
-        self._node_options = node_options
+    def __init__(self, paths: JobPaths, prefix: Path) -> None:
+        """`prefix` is a directory that all nodes see."""
+        self._local = paths
+        self._shared = prefix / ".scrtune" / paths.job_id
         self._step: subprocess.Popen[bytes] | None = None
 
-    def start(self, give_up: Callable[[], bool] = lambda: False) -> dict[str, str]:
+    def create(self) -> Path:
+        """Make the shared directory; returns where the config file goes unless the user names another place.
+
+        Raises :class:`AlreadyRunningError` when the job has a daemon on this node, and OSError.
+        """
+        check_alone(self._local)
+        self._shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._shared / "scr.conf"
+
+    def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
         """Start the daemons and wait until every node has said how it fares, or for 30 s.
 
         Returns the variable that makes srun run our prolog before each task, or none, with a warning, when
         there is a node that does not see it: its tasks would be killed. Raises OSError when srun cannot be
-        started or `shared` cannot be written.
+        started or the shared directory cannot be written.
         """
-        prolog = self._write_prolog()
+        prolog = _write_whole(self._shared / "task_prolog.sh", prolog_text(job.variables, os.environ))
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
-        self._step = self._srun(nodes, prolog)
+        self._step = self._srun(job, nodes, prolog)
         said = _answers(self._step, nodes, give_up)
-        if said.count(READY) == nodes:
-            return {"SLURM_TASK_PROLOG": str(prolog)}
-        log.warning(
-            "%d of %d nodes have a daemon; see %s. The application runs all the same.",
-            said.count(READY),
-            nodes,
-            self._log,
-        )
-        if len(said) == nodes and NO_PROLOG not in said:
-            return {"SLURM_TASK_PROLOG": str(prolog)}
-        log.warning("not every node sees %s: the application's tasks are not traced.", prolog)
-        return {}
+        if give_up():
+            return {}
+        if (ready := said.count(READY)) < nodes:
+            text = "%d of %d nodes have a daemon; see %s. The application runs all the same."
+            log.warning(text, ready, nodes, self._log)
+        if len(said) < nodes or NO_PROLOG in said:
+            log.warning("not every node has seen %s: the application's tasks are not traced.", prolog)
+            return {}
+        return {"SLURM_TASK_PROLOG": str(prolog)}
 
     def check(self) -> None:
         """Nothing to do: `scrtune node` looks after the daemon of its node."""
@@ -110,43 +115,44 @@ class SlurmServices:
             self._step.communicate(told, _STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
-            self._step.terminate()  # srun kills the step then
-            self._step.communicate()
+            end(self._step)  # srun kills the step then
 
     @property
     def _log(self) -> Path:
         return self._shared / "daemons.log"
 
-    def _srun(self, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
+    def _srun(self, job: Job, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
         command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]
         command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
         command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", "--job-name=scrtune"]
-        command += [sys.executable, "-m", "scrtune.daemon", "node", "--prolog", str(prolog)]
+        command += [sys.executable, "-m", "scrtune.daemon", "node"]
+        command += ["--prolog", str(prolog), "--trace", job.trace, *job.files.options()]
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}
         with self._log.open("ab") as output:
             return subprocess.Popen(
-                [*command, *self._node_options],
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
-                env={**inherited, **self._variables},
+                env={**inherited, **job.variables},
                 start_new_session=True,
             )
 
-    def _write_prolog(self) -> Path:
-        self._shared.mkdir(mode=0o700, parents=True, exist_ok=True)
-        own = os.environ.get("SLURM_TASK_PROLOG", "")
-        text = _PROLOG.format(
-            variables=prolog_lines(self._variables),
-            base=shlex.quote(self._variables["SCRTUNE_RUN_DIR"]),
-            job_id=shlex.quote(self._variables["SCRTUNE_JOB_ID"]),
-            last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
-        )
-        return _write_whole(self._shared / "task_prolog.sh", text)
+
+def prolog_text(variables: Mapping[str, str], inherited: Mapping[str, str]) -> str:
+    """The task prolog of a job with `variables`: a script that prints them and those of the task's node."""
+    own = inherited.get("SLURM_TASK_PROLOG", "")
+    return _PROLOG.format(
+        variables=prolog_lines(variables),
+        base=shlex.quote(variables["SCRTUNE_RUN_DIR"]),
+        job_id=shlex.quote(variables["SCRTUNE_JOB_ID"]),
+        last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
+    )
 
 
-# What srun would take from the environment for the step of the daemons, but is meant for the application's.
+# What the environment means for the application's step, and not for that of the daemons.
 _OF_THE_USERS_STEPS = {
+    "LD_PRELOAD",
     "SLURM_CPUS_PER_TASK",
     "SLURM_EXACT",
     "SLURM_EXCLUSIVE",
@@ -178,26 +184,29 @@ def _answers(step: "subprocess.Popen[bytes]", nodes: int, give_up: Callable[[], 
     return text.splitlines()
 
 
-def serve_node(paths: JobPaths, files: ConfigFiles, trace: Trace, prolog: Path) -> None:
+def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
     """`scrtune node`: daemon and forwarder of one node, until standard input or a signal ends them.
 
-    Raises OSError when they cannot be started; the node has said so then.
+    Raises OSError and :class:`AlreadyRunningError` when they cannot be started; the node has said so then.
     """
-    services = NodeServices(paths, files, trace)
+    services = NodeServices(paths)
     told = b""
     with Signals().watched() as signals:
         try:
-            _start(services, paths, prolog, lambda: signals.ending)
+            _start(services, job, paths.environment, prolog, lambda: signals.ending)
             told = _wait(services, signals)
         finally:
             services.stop(int(told) if told.strip().isdigit() else None)
             paths.environment.unlink(missing_ok=True)
 
 
-def _start(services: NodeServices, paths: JobPaths, prolog: Path, give_up: Callable[[], bool]) -> None:
+def _start(
+    services: NodeServices, job: Job, environment: Path, prolog: Path, give_up: Callable[[], bool]
+) -> None:
     state = NO_DAEMON
     try:
-        _write_whole(paths.environment, prolog_lines(services.start(give_up)))
+        services.create()
+        _write_whole(environment, prolog_lines(services.start(job, give_up)))
         if services.ready():
             state = READY
     finally:

@@ -1,0 +1,369 @@
+"""`scrtune run` on one machine: whatever happens to the tuner, the application runs as it would without."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+from scrtune.client.dftracer_environment import preload_library
+from scrtune.client.paths import JobPaths
+from scrtune.daemon import jobs
+from scrtune.daemon.environment import JobOptions, config_files
+from scrtune.daemon.run import job_paths
+from scrtune.daemon.slurm import in_allocation
+from scrtune.intents.pipeline import Pipeline
+
+PATIENCE_S = 30.0
+POLL_S = 0.02
+TRAIN = Path(__file__).parent.parent / "examples" / "train.py"
+MPIEXEC = Path(sys.executable).with_name("mpiexec")
+SHOW_ENVIRONMENT = (sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))")
+HOLD = "until [ -e let_go ]; do sleep 0.05; done"
+
+POOR = """\
+SCR_CACHE_BYPASS=0
+SCR_COPY_TYPE=SINGLE
+SCR_FLUSH=1
+SCR_FLUSH_ASYNC=0
+SCR_FILE_BUF_SIZE=4KB
+"""
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what} within {PATIENCE_S:.0f} s"
+        time.sleep(POLL_S)
+
+
+@dataclass
+class Place:
+    """A working directory, a run directory of its own, and one job that runs there."""
+
+    directory: Path
+    base: Path
+    job_id: str
+    environment: dict[str, str] = field(default_factory=dict)
+    started: "list[subprocess.Popen[str]]" = field(default_factory=list)
+
+    @property
+    def paths(self) -> JobPaths:
+        return JobPaths.of(self.job_id, base=self.base)
+
+    def start(self, *command: str, options: tuple[str, ...] = ()) -> "subprocess.Popen[str]":
+        """`scrtune run` in the background."""
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-m",
+                "scrtune.daemon",
+                "run",
+                "--job-id",
+                self.job_id,
+                *options,
+                "--",
+                *command,
+            ],
+            cwd=self.directory,
+            env={**os.environ, "SCRTUNE_RUN_DIR": str(self.base), **self.environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def run(
+        self, *command: str, options: tuple[str, ...] = ("--trace", "off")
+    ) -> "subprocess.CompletedProcess[str]":
+        """`scrtune run` to its end, which must leave nothing behind."""
+        return self.finish(self.start(*command, options=options))
+
+    def finish(self, process: "subprocess.Popen[str]") -> "subprocess.CompletedProcess[str]":
+        with process:
+            output, errors = process.communicate(timeout=100)
+        assert self.processes() == []
+        assert not self.paths.trace_directory.exists()
+        assert not self.paths.trace_directory.parent.exists()
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
+
+    def clean_up(self) -> None:
+        """After a test that failed: end what it started."""
+        for process in self.started:
+            if process.poll() is None:
+                process.terminate()
+            process.communicate(timeout=100)
+        for process in self.processes():
+            process.kill()
+
+    def processes(self, name: str = "") -> list[psutil.Process]:
+        """What runs with this run directory: daemon, forwarder, application."""
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                is_here = process.environ().get("SCRTUNE_RUN_DIR") == str(self.base)
+                if is_here and process.status() != psutil.STATUS_ZOMBIE and name in process.cmdline()[3:4]:
+                    found.append(process)
+        return found if name else [each for each in found if each.pid != os.getpid()]
+
+    def replayed(self) -> Pipeline:
+        return jobs.replayed(self.paths)[0]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    # not in tmp_path: the path of a socket must be short
+    with tempfile.TemporaryDirectory(prefix="sr") as base:
+        place = Place(tmp_path, Path(base) / "r", f"{tmp_path.name}-{os.getpid()}")
+        yield place
+        place.clean_up()
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        (("sh", "-c", "exit 0"), 0),
+        (("sh", "-c", "exit 7"), 7),
+        (("sh", "-c", "kill -TERM $$"), 128 + signal.SIGTERM),
+        (("sh", "-c", "kill -KILL $$"), 128 + signal.SIGKILL),
+        (("./no-such-program",), 127),
+        (("/",), 126),
+    ],
+)
+def test_the_exit_code_is_the_applications_as_a_shell_has_it(
+    place: Place, command: tuple[str, ...], code: int
+) -> None:
+    assert place.run(*command).returncode == code
+
+
+def test_signals_are_the_applications_to_answer(place: Place) -> None:
+    script = "trap 'echo usr1' USR1; trap 'echo term; exit 5' TERM; touch up; while :; do sleep 0.05; done"
+    process = place.start("sh", "-c", script, options=("--trace", "off"))
+    until((place.directory / "up").exists, "an application")
+    process.send_signal(signal.SIGINT)  # a terminal sends it to the application too: not ours to pass on
+    process.send_signal(signal.SIGUSR1)
+    process.send_signal(signal.SIGTERM)
+    ended = place.finish(process)
+    assert ended.returncode == 5
+    assert ended.stdout.split() == ["usr1", "term"]
+
+
+def test_a_signal_while_the_daemon_starts_ends_the_start(place: Place) -> None:
+    process = place.start("sh", "-c", "sleep 60; touch ran")
+    until(place.paths.lock.exists, "a daemon")
+    process.send_signal(signal.SIGTERM)
+    assert place.finish(process).returncode == 128 + signal.SIGTERM
+    assert not (place.directory / "ran").exists()
+
+
+def test_nohup_holds_for_the_application(place: Place) -> None:
+    code = "import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)"
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        assert place.run(sys.executable, "-c", code).stdout.strip() == "True"
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_the_users_preload_library_and_config_stay_theirs(place: Place) -> None:
+    own = "SCR_FLUSH=3  # mine\nSTORE=/ssd COUNT=2\n# caf\xe9\n".encode("latin-1")
+    (place.directory / ".scrconf").write_bytes(own)
+    place.environment = {"LD_PRELOAD": "libm.so.6", "DFTRACER_DATA_DIR": "/mine"}
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--redundancy-floor", "node")).stdout)
+    assert seen["LD_PRELOAD"] == f"{preload_library()}:libm.so.6"
+    assert seen["DFTRACER_DATA_DIR"].split(":")[-1] == "/mine"
+    assert seen["SCRTUNE_JOB_ID"] == place.job_id
+    assert seen["SCRTUNE_REDUNDANCY_FLOOR"] == "NODE"
+    assert Path(seen["SCR_CONF_FILE"]).read_bytes() == own
+    assert (place.directory / ".scrconf").read_bytes() == own
+
+
+def test_trace_off_leaves_the_applications_environment_alone(place: Place) -> None:
+    place.environment = {"LD_PRELOAD": "libm.so.6"}
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT).stdout)
+    assert seen["LD_PRELOAD"] == "libm.so.6"
+    assert not [name for name in seen if name.startswith("DFTRACER")]
+
+
+def test_without_dftracer_the_job_is_tuned_but_not_traced(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "lib" / "dftracer").mkdir(parents=True)
+    (tmp_path / "lib" / "dftracer" / "__init__.py").touch()
+    place.environment = {"PYTHONPATH": f"{tmp_path / 'lib'}:{os.environ.get('PYTHONPATH', '')}"}
+    ran = place.run(*SHOW_ENVIRONMENT, options=())
+    assert ran.returncode == 0
+    assert "The application runs without being traced" in ran.stderr
+    seen = json.loads(ran.stdout)
+    assert "LD_PRELOAD" not in seen
+    assert seen["SCRTUNE_JOB_ID"] == place.job_id
+
+
+def test_what_died_is_started_again(place: Place) -> None:
+    process = place.start("sh", "-c", HOLD)
+    until(lambda: place.processes("daemon") and place.processes("forward"), "both services")
+    for name in ("forward", "daemon"):
+        (first,) = place.processes(name)
+        first.kill()
+        until(lambda: [each for each in place.processes(name) if each != first], f"another {name}")  # noqa: B023
+    (place.directory / "let_go").touch()
+    assert place.finish(process).returncode == 0
+
+
+def test_a_daemon_that_was_told_to_end_is_not_started_again(place: Place) -> None:
+    process = place.start("sh", "-c", HOLD, options=("--trace", "off"))
+    until(place.paths.control_socket.exists, "a daemon that listens")
+    (daemon,) = place.processes("daemon")
+    daemon.terminate()
+    until(lambda: not place.processes("daemon"), "its end")
+    (place.directory / "let_go").touch()
+    ended = place.finish(process)
+    assert ended.returncode == 0
+    assert "starting it again" not in ended.stderr
+
+
+@pytest.mark.mpi
+def test_a_daemon_that_is_killed_costs_nothing_and_goes_on_from_its_journal(place: Place) -> None:
+    (place.directory / ".scrconf").write_text(POOR)
+    place.environment = {"SCR_PREFIX": str(place.directory), "SCR_CACHE_BASE": str(place.directory / "cache")}
+    steps = 30
+    size = ("--scale", "0.0002", "--compute-ms", "5", "--device-ms", "5")
+    process = place.start(
+        str(MPIEXEC), "-n", "2", sys.executable, str(TRAIN), "--steps", str(steps), "--every", "1", *size
+    )
+    until(lambda: "generation 1" in _text(place.paths.scr_conf), "a first change")
+    (daemon,) = place.processes("daemon")
+    daemon.kill()
+    ended = place.finish(process)
+    assert ended.returncode == 0, ended.stderr
+    for step in range(steps):
+        written = {path.name: path.stat().st_size for path in (place.directory / f"step.{step}").iterdir()}
+        files = ["model", "optimizer", *(f"layer-{number}" for number in range(44))]
+        assert set(written) == {f"{name}-{rank}.pt" for name in files for rank in (0, 1)}
+        assert all(written.values())
+    assert "records from the journal" in _text(place.paths.log)
+    pipeline = place.replayed()
+    assert pipeline.ledger.account(time.time()).runs == 1
+    assert len(pipeline.decisions) > 1, "the change that was on trial when the daemon died is judged"
+    assert f"generation {pipeline.advice.generation}" in _text(place.paths.scr_conf)
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+def test_a_run_directory_that_cannot_be_used_costs_only_the_tuning(place: Place) -> None:
+    place.base.write_text("a file")
+    ran = place.run("sh", "-c", "echo ran; exit 3")
+    assert (ran.stdout, ran.returncode) == ("ran\n", 3)
+    assert "The application runs without scrtune" in ran.stderr
+
+
+def test_a_config_path_that_cannot_be_written_costs_only_the_tuning(place: Place) -> None:
+    target = place.directory / "file" / "scr.conf"
+    target.parent.write_text("no directory")
+    ran = place.run("sh", "-c", "echo ran $SCR_CONF_FILE", options=("--scr-conf", str(target)))
+    assert (ran.stdout, ran.returncode) == ("ran\n", 0)
+    assert str(target.parent) in ran.stderr
+
+
+def test_two_runs_of_one_job_at_a_time_share_no_daemon(place: Place) -> None:
+    first = place.start("sh", "-c", HOLD, options=("--trace", "off"))
+    until(place.paths.control_socket.exists, "a daemon that listens")
+    with place.start(*SHOW_ENVIRONMENT) as second:
+        output, errors = second.communicate(timeout=100)
+    assert second.returncode == 0
+    assert "SCRTUNE_JOB_ID" not in json.loads(output)
+    assert "already runs" in errors
+    (place.directory / "let_go").touch()
+    assert place.finish(first).returncode == 0
+
+
+@pytest.mark.parametrize("srun", ["", "#!/bin/sh\necho 'srun: error: out of order' >&2\nexit 1\n"])
+def test_a_step_of_the_daemons_that_fails_costs_only_the_tuning(place: Place, srun: str) -> None:
+    programs = place.directory / "bin"
+    programs.mkdir()
+    for name in ("sh", "echo"):
+        (programs / name).symlink_to(f"/bin/{name}")
+    if srun:
+        (programs / "srun").write_text(srun)
+        (programs / "srun").chmod(0o755)
+    place.environment = {"SLURM_JOB_ID": "17", "SLURM_JOB_NUM_NODES": "2", "PATH": str(programs)}
+    ran = place.run("sh", "-c", "echo ran; exit 4")
+    assert (ran.stdout, ran.returncode) == ("ran\n", 4)
+    assert ("0 of 2 nodes have a daemon" if srun else "srun") in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "inside"),
+    [
+        ({}, False),
+        ({"SLURM_JOB_ID": "1"}, True),
+        ({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "4294967291"}, True),
+        ({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "4294967290"}, True),
+        ({"SLURM_JOB_ID": "1", "SLURM_STEP_ID": "0"}, False),
+    ],
+)
+def test_a_batch_script_is_in_the_allocation_a_task_is_in_its_step(
+    environment: dict[str, str], inside: bool
+) -> None:
+    assert in_allocation(environment) == inside
+
+
+def test_a_job_of_slurm_has_slurms_id_and_a_run_directory_that_every_node_has(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "42")
+    monkeypatch.delenv("SLURM_STEP_ID", raising=False)
+    monkeypatch.delenv("SCRTUNE_RUN_DIR", raising=False)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert job_paths(None).job_id == "42"
+    assert job_paths(None).base == Path(tempfile.gettempdir()) / f"scrtune-{os.getuid()}"
+    assert job_paths("mine").job_id == "mine"
+
+
+def test_a_run_directory_given_from_here_is_the_same_from_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", "run")
+    assert job_paths("mine").base == Path.cwd() / "run"
+
+
+class TestConfigFiles:
+    """What the file to rewrite holds when a run of the job begins."""
+
+    @pytest.fixture(autouse=True)
+    def _in(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / ".scrconf").write_text("SCR_FLUSH=2\n")
+
+    def test_first_the_users_own(self, tmp_path: Path) -> None:
+        files = config_files(tmp_path / "run" / "scr.conf", JobOptions(), {})
+        assert files.user_conf == tmp_path / ".scrconf"
+        assert files.scr_conf.read_text() == "SCR_FLUSH=2\n"
+
+    def test_in_a_later_run_what_was_tuned_in_an_earlier_one(self, tmp_path: Path) -> None:
+        tuned = config_files(tmp_path / "scr.conf", JobOptions(), {}).scr_conf
+        tuned.write_text("SCR_FLUSH=5\n")
+        assert config_files(tuned, JobOptions(), {}).scr_conf.read_text() == "SCR_FLUSH=5\n"
+
+    def test_the_users_own_again_when_they_have_changed_it(self, tmp_path: Path) -> None:
+        tuned = config_files(tmp_path / "scr.conf", JobOptions(), {}).scr_conf
+        tuned.write_text("SCR_FLUSH=5\n")
+        os.utime(tuned, (1, 1))
+        assert config_files(tuned, JobOptions(), {}).scr_conf.read_text() == "SCR_FLUSH=2\n"
+
+    def test_the_users_own_file_may_be_the_one_that_is_rewritten(self, tmp_path: Path) -> None:
+        own = tmp_path / ".scrconf"
+        files = config_files(tmp_path / "scr.conf", JobOptions(scr_conf=Path(".scrconf")), {})
+        assert (files.scr_conf, own.read_text()) == (own, "SCR_FLUSH=2\n")
+
+    def test_none_is_none(self, tmp_path: Path) -> None:
+        files = config_files(tmp_path / "scr.conf", JobOptions(), {"SCR_CONF_FILE": "elsewhere"})
+        assert (files.user_conf, files.scr_conf.read_text()) == (None, "")
