@@ -4,17 +4,22 @@ Cost of a checkpoint = blocking time + (compute during the flush - compute witho
 a failure is added where the interval is chosen, not here.
 """
 
+from typing import TypeVar
+
 import msgspec
 
 from .events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
 from .step_time import StepTimes
+
+T = TypeVar("T")
 
 
 class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     """The full cost of one checkpoint, known once its flush (if one was due) has ended.
 
     `interval_s` is the time from the previous checkpoint's start to this one's (0 for the first);
-    `flush_s` is the true duration of the flush, blocking or not, 0 without one.
+    `flush_s` is the true duration of the flush, blocking or not, 0 without one. `slowdown_s` is an estimate
+    that noise may take below 0, so that its mean over many checkpoints is right.
     """
 
     dataset: int
@@ -35,12 +40,20 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cost_s(self) -> float:
-        """Seconds this checkpoint took from the job."""
-        return self.blocking_s + self.slowdown_s
+        """Seconds this checkpoint took from the job; noise may credit at most half the blocking time."""
+        return self.blocking_s + max(self.slowdown_s, -self.blocking_s / 2)
+
+
+_REMEMBERED = 16
+"""Outputs that wait for their flush, and flushes for their output: a lost event costs one cost, not all."""
 
 
 class CheckpointCosts:
-    """Joins outputs, flushes and steps to one :class:`CheckpointCost` for each checkpoint."""
+    """Joins outputs, flushes and steps to one :class:`CheckpointCost` for each checkpoint.
+
+    Outputs and flushes may arrive in any order; a checkpoint whose flush failed, or is never heard of, has
+    no cost.
+    """
 
     def __init__(self) -> None:
         self.steps = StepTimes()
@@ -71,22 +84,26 @@ class CheckpointCosts:
         interval_s = 0.0 if previous_s is None else max(0.0, output.start_s - previous_s)
         if output.dataset in self._early:
             flush, slowdown_s = self._early.pop(output.dataset)
-            return _cost(output, interval_s, flush, slowdown_s)
+            return _cost(output, interval_s, flush, slowdown_s) if flush.valid else None
         if output.flush_due:
-            self._waiting = {output.dataset: (output, interval_s)}  # SCR runs one flush at a time
+            _remember(self._waiting, output.dataset, (output, interval_s))
             self.steps.flush_started(output.dataset, output.end_s)
             return None
         return _cost(output, interval_s)
 
     def _flush(self, flush: FlushCompleted) -> CheckpointCost | None:
-        slowdown_s = self.steps.flush_completed(flush) if flush.asynchronous else 0.0
+        slowdown_s = self.steps.flush_completed(flush)
         output, interval_s = self._waiting.pop(flush.dataset, (None, 0.0))
-        if not flush.valid:
+        if output is None:  # a blocking flush ends before its output does
+            _remember(self._early, flush.dataset, (flush, slowdown_s))
             return None
-        if output is None:
-            self._early = {flush.dataset: (flush, slowdown_s)}  # a blocking flush ends before its output does
-            return None
-        return _cost(output, interval_s, flush, slowdown_s)
+        return _cost(output, interval_s, flush, slowdown_s) if flush.valid else None
+
+
+def _remember(waiting: dict[int, T], dataset: int, what: T) -> None:
+    waiting[dataset] = what
+    if len(waiting) > _REMEMBERED:
+        del waiting[next(iter(waiting))]
 
 
 def _cost(
