@@ -1,0 +1,27 @@
+"""Events that cannot be true. One of them would spoil every sum that follows: they are turned away."""
+
+from math import isfinite
+
+import msgspec
+
+from .events import GoodputEvent, JobEnded, JobStarted, OutputStarted
+
+_AHEAD_S = 3600.0
+_BEHIND_S = 366 * 86_400.0
+
+
+def defect(event: GoodputEvent, now: float) -> str | None:
+    """What is wrong with the times of `event`, which arrived at `now` (epoch seconds), or None.
+
+    Clocks of nodes differ a little, and events may wait for long: an hour ahead and a year behind are let
+    through.
+    """
+    if not all(isfinite(value) for value in msgspec.structs.astuple(event) if isinstance(value, float)):
+        return "times that are no numbers"
+    if isinstance(event, JobStarted | JobEnded | OutputStarted):
+        start_s = end_s = event.time_s
+    else:
+        start_s, end_s = event.start_s, event.end_s
+    if end_s < start_s:
+        return "an end before its start"
+    return None if now - _BEHIND_S <= start_s and end_s <= now + _AHEAD_S else "times that cannot be"
