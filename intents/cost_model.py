@@ -3,8 +3,6 @@
 from collections.abc import Iterable
 
 import msgspec
-import numpy as np
-from sklearn.linear_model import LinearRegression
 
 _MIN_SIZES = 2
 _MIN_CALLS = 8
@@ -29,21 +27,27 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
         return -(-total_bytes // max(1, buffer_bytes)) * self.latency_s + total_bytes * self.seconds_per_byte
 
 
-def fit_transfer(samples: Iterable[tuple[int, int, float]]) -> Transfer | None:
+def fit_transfer(samples: Iterable[tuple[float, int, float]]) -> Transfer | None:
     """Fit (size, count, seconds together) by least squares on the mean time per call, weighted by count.
 
     Both coefficients are kept at or above 0. None with fewer than two sizes or eight calls: a line needs
-    two points.
+    two points. (Two unknowns have a closed form; a library for it would take every command seconds to load.)
     """
-    cells = [(size, count, seconds) for size, count, seconds in samples if size > 0 and count > 0]
+    cells = [(size, count, seconds / count) for size, count, seconds in samples if size > 0 and count > 0]
     calls = sum(count for _, count, _ in cells)
     if len(cells) < _MIN_SIZES or calls < _MIN_CALLS:
         return None
-    sizes, counts, seconds = (np.asarray(column, dtype=np.float64) for column in zip(*cells, strict=True))
-    model = LinearRegression(positive=True)
-    # with positive=True the intercept is free: give it as a column to keep it at or above 0 as well
-    design = np.column_stack([np.ones_like(sizes), sizes])
-    model.set_params(fit_intercept=False)
-    model.fit(design, seconds / counts, sample_weight=counts)
-    latency_s, seconds_per_byte = (float(value) for value in model.coef_)
-    return Transfer(latency_s=latency_s, seconds_per_byte=seconds_per_byte, calls=calls)
+    mean_size = sum(size * count for size, count, _ in cells) / calls
+    mean_s = sum(each_s * count for _, count, each_s in cells) / calls
+    spread = sum(count * (size - mean_size) ** 2 for size, count, _ in cells)
+    together = sum(count * (size - mean_size) * (each_s - mean_s) for size, count, each_s in cells)
+    slope = together / spread
+    if slope < 0:  # bigger calls are not slower: all of it is latency
+        return Transfer(latency_s=mean_s, seconds_per_byte=0.0, calls=calls)
+    latency_s = mean_s - slope * mean_size
+    if latency_s < 0:  # calls cost nothing by themselves: the best line through the origin
+        slope = sum(count * size * each_s for size, count, each_s in cells) / sum(
+            count * size * size for size, count, _ in cells
+        )
+        return Transfer(latency_s=0.0, seconds_per_byte=slope, calls=calls)
+    return Transfer(latency_s=latency_s, seconds_per_byte=slope, calls=calls)
