@@ -6,6 +6,7 @@ whether it stays for :mod:`scrtune.intents.tuner`.
 """
 
 from .cost_model import CACHE_WRITE_PRIOR_BYTES_PER_S, CALL_PRIOR_S
+from .events import Settings
 from .intent import bytes_text
 from .redundancy import keeps_floor
 from .situation import MAX_FLUSH_THREADS, Proposal, Rule, Situation
@@ -22,7 +23,14 @@ ASYNC_LOAD_LIMIT = 0.7
 STRIPE_BYTES = 1 * MIB
 MAX_FILE_BUFFER_BYTES = 32 * MIB
 MEMORY_SHARE = 0.05
-MIN_GAIN_SHARE = 0.01
+MIN_GAIN_SHARE = 0.05
+"""A gain below this share of a checkpoint's cost would never be told from noise: it is not proposed."""
+UNBOUND_GAIN = 1 - 23.0 / 41.4
+"""Study: the flush of one thread took 41.4 s bound to the application's cores, 23.0 s unbound."""
+THREADS_SPEEDUP = 0.756 / 0.549
+"""Study: many threads together copy 0.756 GiB/s where one copies 0.549 (unbound)."""
+FEWER_THREADS_GAIN = 1 - 10.6 / 20.0
+"""Study: 16 threads on the application's cores took 20.0 s of computation, one or two took 10.6 s."""
 
 
 def required_redundancy(now: Situation) -> Proposal | None:
@@ -64,10 +72,10 @@ def cheaper_redundancy(now: Situation) -> Proposal | None:
 
 
 def cache_instead_of_bypass(now: Situation) -> Proposal | None:
-    """Write to the cache and flush every checkpoint in the background: as durable, without the wait.
+    """Write to the cache and flush every checkpoint in the background.
 
-    SCR_FLUSH becomes 1 with it: under bypass every checkpoint is in the prefix directory at once, and none
-    may be given up for speed.
+    SCR_FLUSH becomes 1: none may be given up for speed. Until its flush has ended a checkpoint survives only
+    what the redundancy floor survives; the reason says so.
     """
     flush, affinity = now.intents.flush, now.intents.affinity
     if now.cached or not flush.evidence.count or not affinity.evidence.count:
@@ -76,21 +84,23 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
     if affinity.spare_cores < 1 or between_s <= 0 or flush.write_s / between_s >= ASYNC_LOAD_LIMIT:
         return None
     cache_write_s = flush.checkpoint_bytes / CACHE_WRITE_PRIOR_BYTES_PER_S
+    floor = now.intents.redundancy.floor
     return Proposal(
         rule="cache instead of bypass",
         intent="flush",
         changes={
             "SCR_CACHE_BYPASS": 0,
-            "SCR_COPY_TYPE": now.intents.redundancy.floor,
+            "SCR_COPY_TYPE": floor,
             "SCR_FLUSH": 1,
             "SCR_FLUSH_ASYNC": 1,
             "SCR_FLUSH_TYPE": "PTHREAD",
-            "SCR_CACHE_SIZE": max(2, now.integer("SCR_CACHE_SIZE", 1)),
+            "SCR_CACHE_SIZE": max(2, now.integer("SCR_CACHE_SIZE")),
         },
         because=(
             f"each checkpoint blocks {flush.blocking_s:.3f} s, {flush.write_s:.3f} s of it writing to the"
             f" prefix directory; {affinity.spare_cores:.2f} cores are spare to flush in the background"
-            f" (a memory cache is taken to write {bytes_text(CACHE_WRITE_PRIOR_BYTES_PER_S)}/s until seen)"
+            f" (a memory cache is taken to write {bytes_text(CACHE_WRITE_PRIOR_BYTES_PER_S)}/s until seen;"
+            f" until its flush has ended a checkpoint survives what {floor} survives)"
         ),
         source=SCR_DOCS,
         expected_gain_s=flush.write_s - cache_write_s,
@@ -100,11 +110,10 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
 def asynchronous_flush(now: Situation) -> Proposal | None:
     """Flush beside the computation when it fits into the interval and a core is idle for it."""
     flush, affinity = now.intents.flush, now.intents.affinity
-    if not now.cached or now.integer("SCR_FLUSH_ASYNC", 0) or flush.blocked_on_flush_s <= 0:
+    if not now.cached or now.asynchronous or flush.blocked_on_flush_s <= 0 or flush.load is None:
         return None
     if flush.load >= ASYNC_LOAD_LIMIT or affinity.spare_cores < 1:
         return None
-    room = -(-flush.flush_s // max(flush.interval_s, 1e-9)) + 1
     return Proposal(
         rule="flush asynchronously",
         intent="flush",
@@ -112,7 +121,7 @@ def asynchronous_flush(now: Situation) -> Proposal | None:
             "SCR_FLUSH_ASYNC": 1,
             "SCR_FLUSH_TYPE": "PTHREAD",
             # the dataset that is being flushed and the one that is being written
-            "SCR_CACHE_SIZE": max(2, int(room), now.integer("SCR_CACHE_SIZE", 1)),
+            "SCR_CACHE_SIZE": max(flush.places, now.integer("SCR_CACHE_SIZE")),
         },
         because=(
             f"the flush blocks {flush.blocked_on_flush_s:.3f} s of each checkpoint; it takes {flush.load:.0%}"
@@ -127,14 +136,13 @@ def asynchronous_flush(now: Situation) -> Proposal | None:
 def room_in_the_cache(now: Situation) -> Proposal | None:
     """A checkpoint that waits for an earlier flush wants one more place in the cache."""
     flush = now.intents.flush
-    size = now.integer("SCR_CACHE_SIZE", 1)
-    needed = max(2, int(-(-flush.flush_s // max(flush.interval_s, 1e-9))) + 1)
-    if not now.cached or not now.integer("SCR_FLUSH_ASYNC", 0) or flush.wait_s <= 0 or size >= needed:
+    size = now.integer("SCR_CACHE_SIZE")
+    if not now.cached or not now.asynchronous or flush.wait_s <= 0 or size >= flush.places:
         return None
     return Proposal(
         rule="room in the cache for the flush",
         intent="flush",
-        changes={"SCR_CACHE_SIZE": needed},
+        changes={"SCR_CACHE_SIZE": flush.places},
         because=f"checkpoints wait {flush.wait_s:.3f} s for an earlier flush; the cache holds {size}",
         source=SCR_DOCS,
         expected_gain_s=flush.wait_s,
@@ -150,49 +158,53 @@ def unbound_flush(now: Situation) -> Proposal | None:
     cpus = cpu_list(affinity.unbound)
     if not now.cached or not affinity.bound or not cpus or flush.flush_s <= 0:
         return None
-    if now.settings.get("SCRTUNE_FLUSH_CPUS", "") == cpus:
-        return None
-    asynchronous = now.integer("SCR_FLUSH_ASYNC", 0) == 1
-    felt_s = flush.slowdown_s + flush.wait_s if asynchronous else flush.blocked_on_flush_s
+    felt_s = now.felt_flush_s + max(0.0, flush.slowdown_s)
     return Proposal(
         rule="flush on idle cores",
         intent="core affinity",
         changes={"SCRTUNE_FLUSH_CPUS": cpus},
         because=(
             f"the ranks are bound and their flush threads with them; cores {cpus} are in no rank's mask,"
-            f" and the job loses {felt_s:.3f} s to each flush"
+            f" and the job loses {felt_s:.3f} s of each checkpoint to the flush"
         ),
         source=f"{STUDY}: 41.4 s bound, 23.0 s unbound",
-        expected_gain_s=felt_s * (1 - 23.0 / 41.4),
+        expected_gain_s=felt_s * UNBOUND_GAIN,
     )
 
 
 def flush_threads(now: Situation) -> Proposal | None:
-    """As many flush threads as there are files to copy and spare cores to do it on, and at least one."""
+    """As many flush threads as there are files to copy and spare cores to do it on, and at least one.
+
+    More threads shorten a flush that somebody waits for; fewer leave the computation more of its cores.
+    """
     flush, affinity = now.intents.flush, now.intents.affinity
     if not now.cached or flush.flush_s <= 0 or not affinity.evidence.count:
         return None
-    ranks = max(1, now.intents.redundancy.ranks)
-    files = max(1, flush.files // ranks)
-    spare = int(affinity.spare_cores / max(1, now.ranks_per_node))
-    threads = max(1, min(files, spare, MAX_FLUSH_THREADS))
+    spare = int(affinity.spare_cores / now.ranks_per_node)
+    threads = max(1, min(now.files_per_rank, spare, MAX_FLUSH_THREADS))
     current = now.flush_threads
-    asynchronous = now.integer("SCR_FLUSH_ASYNC", 0) == 1
-    felt_s = flush.slowdown_s + flush.wait_s if asynchronous else flush.blocked_on_flush_s
-    if threads == current or (threads < current and not asynchronous):
+    if threads > current:
+        felt_s, gain = now.felt_flush_s, 1 - 1 / min(threads / current, THREADS_SPEEDUP)
+    elif threads < current and now.asynchronous:
+        felt_s, gain = max(0.0, flush.slowdown_s), FEWER_THREADS_GAIN * (1 - threads / current)
+    else:
         return None
-    width = max(1, min(ranks, now.intents.redundancy.nodes * max(1, int(affinity.spare_cores))))
+    redundancy = now.intents.redundancy
+    width = max(1, min(redundancy.ranks, redundancy.nodes * int(affinity.spare_cores)))
+    changes: Settings = {"SCRTUNE_FLUSH_THREADS": threads, "SCR_FLUSH_WIDTH": width}
+    if now.settings.get("SCR_FLUSH_TYPE") == "SYNC":
+        changes["SCR_FLUSH_TYPE"] = "PTHREAD"  # of type SYNC one thread copies, whatever is asked for
     return Proposal(
         rule="flush threads for the spare cores",
         intent="flush",
-        changes={"SCRTUNE_FLUSH_THREADS": threads, "SCR_FLUSH_WIDTH": width},
+        changes=changes,
         because=(
-            f"{current} threads copy {files} files of each rank; {affinity.spare_cores:.2f} spare cores"
-            f" serve {now.ranks_per_node} ranks, and the job loses {felt_s:.3f} s to each flush"
-            " (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
+            f"{current} threads copy {now.files_per_rank} files of each rank;"
+            f" {affinity.spare_cores:.2f} spare cores serve {now.ranks_per_node} ranks, and the job loses {felt_s:.3f} s of each checkpoint"
+            " to the flush (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
         ),
         source=f"{AXL_SOURCE}; {STUDY}",
-        expected_gain_s=felt_s * abs(1 - min(threads, current) / max(threads, current)),
+        expected_gain_s=felt_s * gain,
     )
 
 
@@ -200,40 +212,41 @@ def file_buffer(now: Situation) -> Proposal | None:
     """A copy buffer of the application's own size: p90, within [one stripe, 32 MiB] and 5 % of free memory.
 
     A bigger buffer saves calls, nothing else (in the study 32 MiB to 1.75 GiB changed nothing), so the gain
-    is calls saved times what a call costs.
+    is calls saved times what a call costs, as far as the job feels its flush at all.
     """
     flush, buffers = now.intents.flush, now.intents.buffers
     if not now.cached or flush.flush_s <= 0 or not buffers.p90_bytes:
         return None
-    current = now.integer("SCR_FILE_BUF_SIZE", MAX_FILE_BUFFER_BYTES)
+    current = max(1, now.integer("SCR_FILE_BUF_SIZE"))
     wanted = min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, _round_up(buffers.p90_bytes, 64 * KIB)))
-    per_buffer = max(1, now.ranks_per_node * now.flush_threads)
     memory = now.node.memory_available_bytes if now.node else 0
-    if memory and wanted * per_buffer > MEMORY_SHARE * memory:
-        wanted = max(STRIPE_BYTES, int(MEMORY_SHARE * memory / per_buffer) // (64 * KIB) * 64 * KIB)
-    if wanted == current or (wanted < current and current * per_buffer <= MEMORY_SHARE * (memory or 1 << 60)):
+    if memory > 0:
+        a_buffer = int(MEMORY_SHARE * memory) // (now.ranks_per_node * now.flush_threads)
+        wanted = min(wanted, a_buffer // (64 * KIB) * 64 * KIB)
+    if wanted <= current:
         return None
     call_s = buffers.transfer.latency_s if buffers.transfer else CALL_PRIOR_S
-    calls_saved = flush.checkpoint_bytes / current - flush.checkpoint_bytes / wanted
-    writers = max(1, now.intents.redundancy.ranks)
+    calls_saved = flush.checkpoint_bytes * (1 / current - 1 / wanted)
+    saved_s = calls_saved * call_s / (now.intents.redundancy.ranks * now.flush_threads)
+    felt = min(1.0, (now.felt_flush_s + max(0.0, flush.slowdown_s)) / flush.flush_s)
     return Proposal(
         rule="file buffer of the application's size",
         intent="buffer sizes",
         changes={"SCR_FILE_BUF_SIZE": wanted},
         because=(
             f"p90 of the accesses is {bytes_text(buffers.p90_bytes)}; copying"
-            f" {bytes_text(flush.checkpoint_bytes)} through {bytes_text(current)} takes {calls_saved:.0f} calls"
-            f" more, at {call_s * 1e6:.1f} us each"
+            f" {bytes_text(flush.checkpoint_bytes)} through {bytes_text(current)} takes {calls_saved:.0f}"
+            f" calls more, at {call_s * 1e6:.1f} us each; the job feels {felt:.0%} of its flush"
         ),
         source=f"{STUDY}; AXL allocates one buffer for each file it copies",
-        expected_gain_s=calls_saved * call_s / writers,
+        expected_gain_s=min(flush.flush_s, saved_s) * felt,
     )
 
 
 def mpi_buffer(now: Situation) -> Proposal | None:
     """Redundancy moves through a buffer too; small ones make many messages. Only with PARTNER, XOR or RS."""
     redundancy, flush = now.intents.redundancy, now.intents.flush
-    current = now.integer("SCR_MPI_BUF_SIZE", 1 * MIB)
+    current = max(1, now.integer("SCR_MPI_BUF_SIZE"))
     if not now.cached or redundancy.effective == "SINGLE" or flush.encode_s <= 0 or current >= 1 * MIB:
         return None
     messages_saved = flush.checkpoint_bytes / redundancy.ranks * (1 / current - 1 / MIB)
@@ -264,12 +277,19 @@ RULES: tuple[Rule, ...] = (
 
 
 def proposals(now: Situation) -> tuple[Proposal, ...]:
-    """What the rules propose, the required ones first, then by expected gain."""
-    made = [proposal for rule in RULES if (proposal := rule(now)) is not None]
-    worth_it_s = MIN_GAIN_SHARE * (now.intents.flush.blocking_s + now.intents.flush.slowdown_s)
+    """What the rules propose, the required ones first, then by expected gain.
+
+    Each changes something, and only what it must; each is expected to gain enough to be seen.
+    """
+    made = [proposal.beyond(now.settings) for rule in RULES if (proposal := rule(now)) is not None]
+    cost_s = now.intents.flush.blocking_s + max(0.0, now.intents.flush.slowdown_s)
     return tuple(
         sorted(
-            (each for each in made if each.required or each.expected_gain_s >= worth_it_s),
+            (
+                each
+                for each in made
+                if each.changes and (each.required or each.expected_gain_s > MIN_GAIN_SHARE * cost_s)
+            ),
             key=lambda each: (not each.required, -each.expected_gain_s),
         )
     )

@@ -60,16 +60,22 @@ def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundan
         return Redundancy()
     own = str(job.settings.get("SCR_COPY_TYPE", "XOR"))
     current = scheme or own
+    set_size = job.settings.get("SCR_SET_SIZE")
     return Redundancy(
-        evidence=Evidence(count=job.ranks, source="the application's SCR settings"),
-        nodes=job.nodes,
-        ranks=job.ranks,
+        evidence=Evidence(count=max(1, job.ranks), source="the application's SCR settings"),
+        nodes=max(1, job.nodes),
+        ranks=max(1, job.ranks),
         scheme=current,
-        effective=current if job.nodes > 1 else "SINGLE",
+        effective=effective(current, job.nodes),
         floor=FLOORS.get(job.floor.upper(), own),
         declared=job.floor.upper() in FLOORS,
-        set_size=int(job.settings.get("SCR_SET_SIZE", 8)),
+        set_size=max(1, set_size) if isinstance(set_size, int) else 8,
     )
+
+
+def effective(scheme: str, nodes: int) -> str:
+    """What SCR really does on so many nodes: on one it falls back to SINGLE, whatever is asked for."""
+    return scheme if nodes > 1 else "SINGLE"
 
 
 def storage_factor(scheme: str, set_size: int, failures: int = 2) -> float:

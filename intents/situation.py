@@ -1,6 +1,7 @@
 """What the rules look at, and what they answer with."""
 
 from collections.abc import Callable
+from math import isfinite
 
 import msgspec
 
@@ -12,6 +13,24 @@ from .intent import Intent
 from .redundancy import Redundancy
 
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
+
+DEFAULTS: Settings = {
+    "SCR_CACHE_BYPASS": 1,
+    "SCR_CACHE_SIZE": 1,
+    "SCR_COPY_TYPE": "XOR",
+    "SCR_FILE_BUF_SIZE": 32 * 1024**2,
+    "SCR_FLUSH": 10,
+    "SCR_FLUSH_ASYNC": 0,
+    "SCR_FLUSH_TYPE": "SYNC",
+    "SCR_FLUSH_WIDTH": 256,
+    "SCR_MPI_BUF_SIZE": 1024**2,
+    "SCR_SET_SIZE": 8,
+    "SCRTUNE_FLUSH_CPUS": "",
+    "SCRTUNE_FLUSH_THREADS": 0,
+}
+"""What the rules read and change, as SCR has it when nobody sets it; the SCRTUNE_ levers at rest mean AXL's
+own number of threads and their inherited mask. A job's settings lie over these, so that every value that a
+rule changes has one to go back to."""
 
 
 class Intents(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,28 +59,44 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     job: SettingsObserved | None = None
     node: NodeObserved | None = None
 
-    def integer(self, name: str, default: int) -> int:
-        """A parameter's value in force as a number."""
-        value = self.settings.get(name, default)
-        return default if isinstance(value, str) else int(value)
+    def integer(self, name: str) -> int:
+        """A parameter's value in force as a number; SCR's default when it is none."""
+        return number(self.settings, name)
 
     @property
     def cached(self) -> bool:
         """Whether datasets go through the cache at all (SCR's default is that they do not)."""
-        return self.integer("SCR_CACHE_BYPASS", 1) == 0
+        return self.integer("SCR_CACHE_BYPASS") == 0
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether flushes run beside the computation; of type SYNC they block all the same."""
+        return self.integer("SCR_FLUSH_ASYNC") == 1 and self.settings.get("SCR_FLUSH_TYPE") != "SYNC"
+
+    @property
+    def felt_flush_s(self) -> float:
+        """Seconds of each checkpoint that a faster flush could save."""
+        flush = self.intents.flush
+        return flush.wait_s if self.asynchronous else flush.blocked_on_flush_s
 
     @property
     def ranks_per_node(self) -> int:
         """Ranks on this node, rounded up."""
         redundancy = self.intents.redundancy
-        return -(-redundancy.ranks // max(1, redundancy.nodes))
+        return -(-redundancy.ranks // redundancy.nodes)
+
+    @property
+    def files_per_rank(self) -> int:
+        """Files that one rank has in a checkpoint, at least 1."""
+        return max(1, self.intents.flush.files // self.intents.redundancy.ranks)
 
     @property
     def flush_threads(self) -> int:
         """Threads that flush a rank's files now: the lever's value, else what AXL does by itself."""
-        files = max(1, self.intents.flush.files // max(1, self.intents.redundancy.ranks))
-        by_itself = min(max(1, len(self.intents.affinity.cpus)), files, MAX_FLUSH_THREADS)
-        return self.integer("SCRTUNE_FLUSH_THREADS", 0) or by_itself
+        if self.settings.get("SCR_FLUSH_TYPE") == "SYNC":
+            return 1
+        by_itself = min(max(1, len(self.intents.affinity.cpus)), MAX_FLUSH_THREADS)
+        return min(self.integer("SCRTUNE_FLUSH_THREADS") or by_itself, self.files_per_rank)
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +119,21 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         """Names this change and no other: rule and values."""
         return f"{self.rule}: {changes_text(self.changes)}"
 
+    def beyond(self, settings: Settings) -> "Proposal":
+        """Itself, without the values that are in force already."""
+        changes = {name: value for name, value in self.changes.items() if settings.get(name) != value}
+        return msgspec.structs.replace(self, changes=changes)
+
 
 Rule = Callable[[Situation], Proposal | None]
+
+
+def number(settings: Settings, name: str) -> int:
+    """A parameter's value as a number; SCR's default when `settings` holds none."""
+    value = settings.get(name, DEFAULTS[name])
+    if isinstance(value, str) or not isfinite(value):
+        value = DEFAULTS[name]
+    return int(value)
 
 
 def changes_text(changes: Settings) -> str:
