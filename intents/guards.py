@@ -1,12 +1,14 @@
 """Guard rails: what must not be tried, whatever it would save. They come before any statistics."""
 
-from .events import Value
+from .events import Settings
 from .intent import bytes_text
-from .redundancy import keeps_floor, storage_factor
-from .situation import Proposal, Situation
+from .redundancy import effective, keeps_floor, storage_factor
+from .situation import Proposal, Situation, number
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
+_PROTECTION = {"SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
+_MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
 NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE"})
 """Deleting data and moving it is the user's decision, whatever it would save."""
@@ -36,29 +38,56 @@ def _pinned(proposal: Proposal, now: Situation) -> str | None:
 
 
 def _below_floor(proposal: Proposal, now: Situation) -> str | None:
-    scheme = proposal.changes.get("SCR_COPY_TYPE")
-    floor = now.intents.redundancy.floor
-    if scheme is None or keeps_floor(str(scheme), floor):
+    """What is in the cache must survive what the floor survives; in the prefix directory it survives all."""
+    after = {**now.settings, **proposal.changes}
+    if not _PROTECTION & proposal.changes.keys() or number(after, "SCR_CACHE_BYPASS"):
         return None
-    return f"SCR_COPY_TYPE={scheme} is below the redundancy floor {floor}"
+    redundancy = now.intents.redundancy
+    scheme = str(after.get("SCR_COPY_TYPE", "XOR"))
+    if not keeps_floor(scheme, redundancy.floor):
+        return f"SCR_COPY_TYPE={scheme} is below the redundancy floor {redundancy.floor}"
+    really = effective(scheme, redundancy.nodes)
+    # who declared nothing asked for a scheme, and gets what SCR makes of it on one node
+    if redundancy.declared and not now.cached and not keeps_floor(really, redundancy.floor):
+        return f"on one node the cache survives what {really} does, less than the floor {redundancy.floor}"
+    return None
 
 
 def _does_not_fit(proposal: Proposal, now: Situation) -> str | None:
-    """More datasets x bytes on this node x storage factor: within 80 % of what the cache has free."""
-    if now.node is None or not _CACHE_USERS & proposal.changes.keys():
+    """What the cache will hold more than now, within 80 % of what it has free on this node."""
+    if not _CACHE_USERS & proposal.changes.keys() or now.job is None:
         return None
-    after: dict[str, Value] = {**now.settings, **proposal.changes}
-    redundancy = now.intents.redundancy
-    nodes = max(1, redundancy.nodes)
-    scheme = str(after.get("SCR_COPY_TYPE", "XOR")) if nodes > 1 else "SINGLE"
-    per_dataset = (
-        now.intents.flush.checkpoint_bytes / nodes * storage_factor(scheme, min(redundancy.set_size, nodes))
+    after = {**now.settings, **proposal.changes}
+    # what was written under these settings is there, at most as often as there is room for it
+    held = min(now.integer("SCR_CACHE_SIZE"), now.intents.flush.evidence.count) if now.cached else 0
+    more_bytes = _bytes_held(number(after, "SCR_CACHE_SIZE"), after, now) - _bytes_held(
+        held, now.settings, now
     )
-    held = now.integer("SCR_CACHE_SIZE", 1) if now.cached else 0
-    more = max(0, int(after.get("SCR_CACHE_SIZE", 1)) - held)
-    if more * per_dataset <= CACHE_SHARE * now.node.cache_free_bytes:
+    if number(after, "SCR_CACHE_BYPASS") or more_bytes <= 0:
+        return None
+    free_bytes = _free_bytes(now)
+    if free_bytes <= 0:  # of a recorded trace nothing is tried, and the cache's size is not known
+        return "how much the cache has free is not known" if now.job.tuning else None
+    if more_bytes <= CACHE_SHARE * free_bytes:
         return None
     return (
-        f"{more} more datasets of {bytes_text(per_dataset)} do not fit into {CACHE_SHARE:.0%} of the cache's"
-        f" {bytes_text(now.node.cache_free_bytes)} free"
+        f"{bytes_text(more_bytes)} more do not fit into {CACHE_SHARE:.0%} of the cache's"
+        f" {bytes_text(free_bytes)} free"
     )
+
+
+def _bytes_held(datasets: int, settings: Settings, now: Situation) -> float:
+    """Bytes of so many datasets on one node's cache: checkpoint / nodes x storage factor."""
+    redundancy = now.intents.redundancy
+    scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
+    factor = storage_factor(scheme, min(redundancy.set_size, redundancy.nodes))
+    return datasets * now.intents.flush.checkpoint_bytes / redundancy.nodes * factor
+
+
+def _free_bytes(now: Situation) -> int:
+    """Free in the cache; a cache in memory has at most what the node's memory has."""
+    if now.node is None:
+        return 0
+    in_memory = now.job is not None and now.job.cache.startswith(_MEMORY_CACHE)
+    memory_bytes = now.node.memory_available_bytes if in_memory else 0
+    return min(now.node.cache_free_bytes, memory_bytes) if memory_bytes > 0 else now.node.cache_free_bytes
