@@ -4,25 +4,30 @@
 decisions. Whoever calls it owns the clock, the files and the sockets.
 """
 
+from collections.abc import Iterator, Sequence
+
 import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
+from ..goodput.events import FlushCompleted, GoodputEvent, OutputCompleted
 from ..goodput.ledger import Account, Ledger
+from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
 from .effects import Advice, Effect, RewriteConfig, Tell
 from .events import Event, EventsLost, NodeObserved, Settings, SettingsObserved, TraceDigest
-from .flush import FlushObserver
+from .flush import FlushCycles, FlushObserver
 from .guards import veto
 from .policy import proposals
+from .redundancy import FLOORS
 from .redundancy import observe as observe_redundancy
-from .situation import Intents, Proposal, Situation, changes_text
-from .tuner import Decision, Tuner
-
-LEVERS: Settings = {"SCRTUNE_FLUSH_THREADS": 0, "SCRTUNE_FLUSH_CPUS": ""}
-"""The levers that SCR has no name for, at rest: AXL's own number of threads, their inherited mask."""
+from .runs import KnownRun
+from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
+from .tuner import Decision, Tuner, Verdict
 
 _REMEMBERED_COSTS = 10_000
+_REMEMBERED_EVENTS = 1024
+_REMEMBERED_NAMES = 65_536
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -38,21 +43,26 @@ class Counters(msgspec.Struct, kw_only=True):
 
 
 class Pipeline:
-    """Everything known about one job, and what follows from it."""
+    """Everything known about one job, and what follows from it.
+
+    Memory is bounded, however long the job: the last 10,000 costs and 1,000 decisions are kept.
+    """
 
     def __init__(self) -> None:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
-        self.job: SettingsObserved | None = None
         self.node: NodeObserved | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
+        self._run: KnownRun | None = None
         self._meter = CheckpointCosts()
         self._affinity = AffinityObserver()
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
-        self._cycle: list[CheckpointCost] = []
+        self._cycles = FlushCycles()
+        self._cycles_of = 0
+        self._seen: dict[GoodputEvent, None] = {}
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns what the shell must do, in order."""
@@ -66,28 +76,31 @@ class Pipeline:
             case EventsLost():
                 _count(self.counters.lost, {event.source: event.count})
             case SettingsObserved():
-                return self._settings(event, now)
+                return list(self._settings(event, now))
             case _:
-                self.ledger.handle(event)
-                cost = self._meter.handle(event)
-                return self._cost(cost, now) if cost is not None else []
+                return list(self._goodput(event, now))
         return []
+
+    @property
+    def job(self) -> SettingsObserved | None:
+        """The job as its last run described it, with the user's own settings."""
+        return self._run.job if self._run else None
 
     @property
     def intents(self) -> Intents:
         """The intents as they stand."""
-        scheme = str(self.settings.get("SCR_COPY_TYPE", "XOR")) if self.tuner else None
+        scheme = str(self.settings["SCR_COPY_TYPE"]) if self.tuner else None
         return Intents(
             affinity=self._affinity.observe(),
             buffers=self._buffers.observe(),
             redundancy=observe_redundancy(self.job, scheme),
-            flush=self._flush.observe(),
+            flush=self._flush.observe(changes_text(self.settings)),
         )
 
     @property
     def settings(self) -> Settings:
-        """The settings in force; the levers alone before the job has said what it runs under."""
-        return self.tuner.settings if self.tuner else LEVERS
+        """The settings in force; SCR's defaults before the job has said what it runs under."""
+        return self.tuner.settings if self.tuner else DEFAULTS
 
     @property
     def situation(self) -> Situation:
@@ -95,25 +108,23 @@ class Pipeline:
         return Situation(intents=self.intents, settings=self.settings, job=self.job, node=self.node)
 
     @property
-    def decisions(self) -> list[Decision]:
-        """Every decision so far, oldest first."""
-        return self.tuner.decisions if self.tuner else []
+    def decisions(self) -> Sequence[Decision]:
+        """The decisions so far, oldest first."""
+        return self.tuner.decisions if self.tuner else ()
 
     @property
     def advice(self) -> Advice:
         """What every rank applies at the next SCR_Start_output: what the user set, and what was tuned."""
-        if self.tuner is None or self.job is None:
+        if self.tuner is None or self._run is None:
             return Advice()
-        explicit = {name for name, source in self.job.sources.items() if source != "default"}
+        explicit = {name for name, source in self._run.job.sources.items() if source != "default"}
         names = explicit | self.tuner.touched
-        reason = Advice().reason
-        if self.decisions:
-            last = self.decisions[-1]
-            reason = f"{last.verdict.value}: {last.rule} ({changes_text(last.changes)})"
+        made = (each for each in reversed(self.decisions) if each.verdict is not Verdict.VETOED)
+        last = next(made, None)
         return Advice(
             generation=self.tuner.generation,
             settings={name: value for name, value in self.settings.items() if name in names},
-            reason=reason,
+            reason=_reason(last, self.tuner) if last else Advice().reason,
         )
 
     def proposals(self) -> tuple[Proposal, ...]:
@@ -132,66 +143,122 @@ class Pipeline:
         counters.unresolved += digest.unresolved
         _count(counters.dropped, digest.dropped)
         _count(counters.generations, digest.generations)
-        self.processes.update(digest.processes)
+        if len(self.processes) < _REMEMBERED_NAMES:
+            self.processes.update(digest.processes)
         self._buffers.add(digest)
 
-    def _settings(self, job: SettingsObserved, now: float) -> list[Effect]:
-        """A run of the job begins: the first one's settings are the anchor.
-
-        A later run finds what was tuned in the config file that we wrote. Then it goes on from there, and
-        the user's own settings stay what they were; any other difference is the user's word and a new anchor.
-        """
-        if self.tuner is not None and self.job is not None and self._is_ours(job.settings):
-            self.job = msgspec.structs.replace(job, settings=self.job.settings, sources=self.job.sources)
+    def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
+        """A run of the job begins: the first one's settings are the anchor."""
+        known = self._run
+        self._run = KnownRun(job) if known is None else known.next(job)
+        own = {**DEFAULTS, **self._run.job.settings}
+        if self.tuner is None or known is None:
+            self.tuner = Tuner(own)
+        elif reason := self._run.differs_from(known):
+            self.tuner = self.tuner.successor(own, reason, now)
         else:
-            self.job = job
-            self.tuner = Tuner({**LEVERS, **job.settings})
-        self._cycle.clear()
+            self.tuner.interrupt(now)
+        self._cycles.clear()
+        if job.floor and job.floor.upper() not in FLOORS:
+            known_floors = ", ".join(sorted(FLOORS))
+            text = (
+                f"redundancy floor {job.floor!r} is not one of {known_floors}; the user's scheme is the floor"
+            )
+            yield Tell(text=text, level="warning")
+        self._require(self.tuner, now)
+        self._run.published(self.advice.settings)
+        yield RewriteConfig(advice=self.advice)
+        yield from _tell(self.tuner)
+
+    def _require(self, tuner: Tuner, now: float) -> None:
         situation = self.situation
         for proposal in proposals(situation):
-            if proposal.required and veto(proposal, situation) is None:
-                self.tuner.require(proposal, now)
-        return [RewriteConfig(advice=self.advice)]
+            if not proposal.required:
+                continue
+            if reason := veto(proposal, situation):
+                tuner.veto(proposal, reason, now)
+            else:
+                tuner.require(proposal, now)
 
-    def _is_ours(self, settings: Settings) -> bool:
-        """Whether a new run's settings are those in force (the levers are in no file: they do not count)."""
-        return all(value == self.settings.get(name) for name, value in settings.items() if name not in LEVERS)
+    def _goodput(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
+        if (problem := self._problem(event, now)) is not None:
+            _count(self.counters.dropped, {problem: 1})
+            return
+        self.ledger.handle(event)
+        cost = self._meter.handle(event)
+        if self.tuner is None or self._run is None:
+            self._remember(cost)
+            return
+        before = self.tuner.generation
+        if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
+            what = "output" if isinstance(event, OutputCompleted) else "flush"
+            self.tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
+        elif cost is not None:
+            self._remember(cost)
+            self._feed(self.tuner, cost, now, tuning=self._run.job.tuning)
+        if self.tuner.generation != before:
+            self._run.published(self.advice.settings)
+            yield RewriteConfig(advice=self.advice)
+        yield from _tell(self.tuner)
 
-    def _cost(self, cost: CheckpointCost, now: float) -> list[Effect]:
-        self.costs.append(cost)
-        del self.costs[:-_REMEMBERED_COSTS]
-        self.ledger.charge_slowdown(cost.slowdown_s)
-        job, tuner = self.job, self.tuner
-        if job is None or tuner is None or cost.generation != tuner.generation:
-            return []
-        self._flush.add(cost)
-        self._cycle.append(cost)
-        if not job.tuning or len(self._cycle) < self._flush_cycle():
-            return []
-        observed_s = sum(each.cost_s for each in self._cycle) / len(self._cycle)
-        self._cycle.clear()
-        logged = len(tuner.decisions)
-        changed = tuner.observe(observed_s, now, lambda: self._propose(tuner, now))
-        told: list[Effect] = [Tell(text=decision_text(each)) for each in tuner.decisions[logged:]]
-        return [RewriteConfig(advice=self.advice), *told] if changed else told
+    def _problem(self, event: GoodputEvent, now: float) -> str | None:
+        """Why an event is not counted: it cannot be true, or it was counted already."""
+        if (problem := defect(event, now)) is not None:
+            return f"events with {problem}"
+        if event in self._seen:
+            return "events that came twice"
+        self._seen[event] = None
+        if len(self._seen) > _REMEMBERED_EVENTS:
+            del self._seen[next(iter(self._seen))]
+        return None
 
-    def _flush_cycle(self) -> int:
-        """Checkpoints from one flush to the next: only a whole cycle's cost can be compared."""
-        flush_every = self.settings.get("SCR_FLUSH", 1)
-        cached = self.settings.get("SCR_CACHE_BYPASS", 1) == 0
-        return max(1, flush_every) if cached and isinstance(flush_every, int) else 1
+    def _remember(self, cost: CheckpointCost | None) -> None:
+        if cost is not None:
+            self.costs.append(cost)
+            del self.costs[:-_REMEMBERED_COSTS]
+            self.ledger.charge_slowdown(cost.slowdown_s)
+
+    def _feed(self, tuner: Tuner, cost: CheckpointCost, now: float, *, tuning: bool) -> None:
+        """Tell the tuner what a checkpoint cost, and, at the end of a flush cycle, what the settings did."""
+        if tuning:
+            tuner.charge(cost.cost_s, cost.generation)
+        if cost.generation != tuner.generation:
+            return
+        self._flush.add(cost, changes_text(tuner.settings))
+        if self._cycles_of != tuner.generation:
+            self._cycles.clear()
+            self._cycles_of = tuner.generation
+        observed_s = self._cycles.add(cost, self._flush_every())
+        if tuning and observed_s is not None:
+            tuner.observe(observed_s, now, lambda: self._propose(tuner, now))
+
+    def _flush_every(self) -> int:
+        """Checkpoints from one flush to the next."""
+        is_cached = number(self.settings, "SCR_CACHE_BYPASS") == 0
+        return max(1, number(self.settings, "SCR_FLUSH")) if is_cached else 1
 
     def _propose(self, tuner: Tuner, now: float) -> Proposal | None:
-        """The best proposal that no guard rail stops and that was not judged before."""
+        """The best proposal that may be tried and that no guard rail stops."""
         situation = self.situation
-        for proposal in proposals(situation):
-            if proposal.key in tuner.banned:
+        left = [tuner.left.beyond(tuner.settings)] if tuner.left else []
+        for proposal in (*left, *(each for each in proposals(situation) if tuner.may_try(each))):
+            if not proposal.changes:
                 continue
             if reason := veto(proposal, situation):
                 tuner.veto(proposal, reason, now)
                 continue
             return proposal
         return None
+
+
+def _tell(tuner: Tuner) -> Iterator[Effect]:
+    for decision in tuner.take_news():
+        yield Tell(text=decision_text(decision))
+
+
+def _reason(last: Decision, tuner: Tuner) -> str:
+    turn = ", compared with the settings before" if tuner.comparing else ""
+    return f"{last.verdict.value}: {last.rule} ({changes_text(last.changes)}){turn}"
 
 
 def decision_text(decision: Decision) -> str:
@@ -204,4 +271,5 @@ def decision_text(decision: Decision) -> str:
 
 def _count(totals: dict[str, int] | dict[int, int], more: dict[str, int] | dict[int, int]) -> None:
     for key, count in more.items():
-        totals[key] = totals.get(key, 0) + count  # type: ignore[index, arg-type]
+        if key in totals or len(totals) < _REMEMBERED_NAMES:
+            totals[key] = totals.get(key, 0) + count  # type: ignore[index, arg-type]

@@ -1,16 +1,22 @@
 """Goodput feedback: what a change really did decides whether it stays. Cautious, one change at a time.
 
 1. The user's settings (the anchor) are observed first.
-2. The most promising proposal is tried alone, for a few checkpoints.
-3. It is compared with the checkpoints just before it, in pairs. Better with probability 0.8: it stays. Worse,
-   or one checkpoint beyond 1.6 times the baseline: taken back at once, and not tried again. No difference
-   within six pairs: taken back too, since a change needs a reason.
-4. All that trials have cost is kept in a ledger of credit: savings against the anchor + 2 % of what the
-   anchor would have cost + one checkpoint. At zero the anchor comes back. That is the stated bound: a job
-   pays at most 2 % and one checkpoint more than under the user's own settings, up to the checkpoint that
-   shows it.
+2. The most promising proposal is tried alone, two observations at a time, between as many under the settings
+   it may replace: noise that changes slowly meets both alike.
+3. After each such block: surely better (probability 0.95), it stays. Not better at all, it is taken back. In
+   between, the next block; after three without proof it is taken back too, since a change needs a reason.
+   One observation beyond 1.6 times the baseline ends a trial at once. So does a checkpoint that fails.
+4. What tuned checkpoints cost is kept in a ledger of credit: one checkpoint to begin with, 2 % of the
+   anchor's cost for each checkpoint, and all that tuned checkpoints save or lose against it. At zero the
+   anchor comes back, and nothing is tried before there is credit again.
 
-Sources: noise of a paired difference 0.16 in log cost (simulation, `docs/tuning.md`); conservative bandits
+The bound. Count every checkpoint at the anchor's mean cost, as last measured when it ended. At any time all
+tuned checkpoints together have cost at most 2 % of that sum and one checkpoint more than so counted, and what
+the last ones lost: the observation that used the credit up, and what had begun before that was known. This
+holds for every job, whatever is proposed. Against what the user's settings would have cost at that very
+time, which nobody can know, it holds as far as that mean is right: `docs/tuning.md` says how often.
+
+Sources: noise of checkpoints (8 % independent, 15 % autocorrelated: `docs/tuning.md`); conservative bandits
 with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
 
@@ -26,14 +32,20 @@ from .events import Settings
 from .situation import Proposal
 
 BASELINE_OBSERVATIONS = 3
-MIN_PAIRS = 2
+BLOCK = 2
 MAX_PAIRS = 6
-PROBABILITY = 0.8
+PROBABILITY = 0.95
 ABORT_RATIO = 1.6
 INDIFFERENT = 0.02
 ALLOWANCE = 0.02
-PAIR_NOISE = 0.16
+FIRST_CREDIT = 1.0
+PAIR_NOISE = 0.21
+"""SD of log cost between two observations in neighbouring blocks of two, as if pairs were independent."""
 DRIFT_OBSERVATIONS = 5
+TRIES = 3
+_LOWEST_SHARE = 0.05
+_REMEMBERED_DECISIONS = 1000
+_REMEMBERED_GENERATIONS = 64
 
 
 class Verdict(str, Enum):
@@ -50,7 +62,9 @@ class Verdict(str, Enum):
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log that `scrtune explain` shows.
 
-    `before_s` and `after_s` are mean costs of a checkpoint, 0 if not measured.
+    `changes` are what came into force with it (of a veto: what did not), `previous` the values before.
+    `before_s` and `after_s` are mean costs of a checkpoint, 0 if not measured; `observations` were made under
+    the change.
     """
 
     generation: int
@@ -76,41 +90,69 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     p_better: float
 
 
-def compare(before: Sequence[float], after: Sequence[float]) -> Comparison:
-    """Compare equally many costs, each pair close in time. The noise is never taken below its prior."""
-    differences = [log(max(a, 1e-9) / max(b, 1e-9)) for b, a in zip(before, after, strict=True)]
+def compare(before: Sequence[float], after: Sequence[float], spread: float = 0.0) -> Comparison:
+    """Compare equally many costs, each pair close in time.
+
+    The noise of a pair is never taken below its prior, nor below what `spread`, the SD of log costs under
+    the same settings, makes of it. Costs below a twentieth of the mean, which is noise, count as that.
+    """
+    lowest = max(1e-9, _LOWEST_SHARE * fmean([*before, *after]))
+    logs = [(log(max(b, lowest)), log(max(a, lowest))) for b, a in zip(before, after, strict=True)]
+    differences = [a - b for b, a in logs]
     mean = fmean(differences)
-    noise = max(PAIR_NOISE, stdev(differences) if len(differences) > 2 else 0.0)  # noqa: PLR2004
+    measured = stdev(differences) if len(differences) > BLOCK else 0.0
+    noise = max(PAIR_NOISE, measured, sqrt(2) * spread)
     z = -mean / (noise / sqrt(len(differences)))
     return Comparison(pairs=len(differences), ratio=exp(mean), p_better=0.5 * (1 + erf(z / sqrt(2))))
 
 
 class _Trial(msgspec.Struct, kw_only=True):
     proposal: Proposal
-    previous: Settings
-    before: tuple[float, ...]
+    incumbent: Settings
+    candidate: Settings
+    baseline_s: float
+    spread: float
+    before: list[float]
     after: list[float] = msgspec.field(default_factory=list)
 
 
 class Tuner:
     """Holds the settings in force and decides about them, one observation at a time.
 
-    An observation is the cost of one flush cycle (one checkpoint, when every one is flushed). `settings` is
-    always complete: the anchor with what was changed.
+    An observation is the mean cost of a checkpoint over one flush cycle (one checkpoint, when every one is
+    flushed). `settings` is always complete: the anchor with what was changed. Memory is bounded.
     """
 
-    def __init__(self, anchor: Settings) -> None:
+    def __init__(self, anchor: Settings, generation: int = 0) -> None:
         self.anchor = dict(anchor)
         self.settings = dict(anchor)
-        self.generation = 0
-        self.decisions: list[Decision] = []
-        self.banned: set[str] = set()
+        self.generation = generation
+        self.decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
         self.touched: set[str] = set()
+        self.credit_s = 0.0
+        self.anchor_s = 0.0
+        self._untold: list[Decision] = []
+        self._is_tuned = {generation: False}
         self._anchor_costs: deque[float] = deque(maxlen=MAX_PAIRS)
         self._incumbent_costs: deque[float] = deque(maxlen=MAX_PAIRS)
+        self._block: list[float] = []
         self._trial: _Trial | None = None
-        self._saved_s = 0.0
-        self._charged = 0
+        self.left: Proposal | None = None
+        """What had won, after it was given up: the first thing to be tried again."""
+        self._tries: dict[str, int] = {}
+        self._closed: set[str] = set()
+        self._vetoed: set[str] = set()
+
+    def successor(self, anchor: Settings, because: str, now: float) -> "Tuner":
+        """A tuner for other settings of the user's: only the log goes on, and the generations."""
+        made = Tuner(anchor, self.generation + 1)
+        made.decisions.extend(self.decisions)
+        changed = {name: value for name, value in anchor.items() if self.settings.get(name) != value}
+        new = Proposal(
+            rule="a run under other settings", intent="", changes=changed, because=because, source="user"
+        )
+        made._log(Verdict.ANCHOR, new, now, previous=_values(self.settings, changed))
+        return made
 
     @property
     def trying(self) -> Proposal | None:
@@ -118,144 +160,196 @@ class Tuner:
         return self._trial.proposal if self._trial else None
 
     @property
-    def anchor_s(self) -> float:
-        """Mean cost of a checkpoint under the user's settings; 0 before any was seen."""
-        return fmean(self._anchor_costs) if self._anchor_costs else 0.0
+    def comparing(self) -> bool:
+        """Whether a trial is on, and the settings it may replace have their turn."""
+        return self._trial is not None and self.settings == self._trial.incumbent
 
     @property
     def current_s(self) -> float:
-        """Mean cost of the last checkpoints under the settings in force."""
+        """Mean cost of the last checkpoints under the settings in force, a trial aside."""
         return fmean(self._incumbent_costs) if self._incumbent_costs else 0.0
 
-    @property
-    def credit_s(self) -> float:
-        """What may still be lost: savings so far, 2 % of what the anchor would have cost, one checkpoint."""
-        return self._saved_s + self.anchor_s * (1 + ALLOWANCE * self._charged)
+    def may_try(self, proposal: Proposal) -> bool:
+        """Whether its rule may ask: 3 times, and after a lost trial not before another change has won."""
+        return proposal.rule not in self._closed and self._tries.get(proposal.rule, 0) < TRIES
+
+    def take_news(self) -> list[Decision]:
+        """The decisions since the last call."""
+        news, self._untold = self._untold, []
+        return news
 
     def require(self, proposal: Proposal, now: float) -> None:
         """Make a change that the user's own declaration demands; the anchor moves with it."""
-        if self._trial is not None:
-            self.settings.update(self._trial.previous)
-            self._trial = None
-        previous = self._values_before(proposal.changes)
-        self._put_in_force(proposal.changes)
-        self._log(Verdict.REQUIRED, proposal, now, previous=previous)
+        previous = _values(self.settings, proposal.changes)
         self.anchor.update(proposal.changes)
-        self._incumbent_costs.clear()
+        self._put_in_force({**self.settings, **proposal.changes})
         self._anchor_costs.clear()
+        self._log(Verdict.REQUIRED, proposal, now, previous=previous)
 
     def veto(self, proposal: Proposal, reason: str, now: float) -> None:
-        """Note that a guard rail stopped `proposal`, once."""
-        if proposal.key not in self.banned:
-            self.banned.add(proposal.key)
+        """Note that a guard rail stopped `proposal`, once for each rule; it may pass at another time."""
+        if proposal.rule not in self._vetoed:
+            self._vetoed.add(proposal.rule)
             stopped = msgspec.structs.replace(proposal, because=reason)
-            self._log(Verdict.VETOED, stopped, now, previous=self._values_before(proposal.changes))
+            self._log(Verdict.VETOED, stopped, now, previous=_values(self.settings, proposal.changes))
 
-    def observe(self, cost_s: float, now: float, propose: Callable[[], Proposal | None]) -> bool:
-        """Take one observation in and decide; `propose` gives the next change worth trying.
-
-        Returns whether the settings changed.
-        """
-        before = self.generation
-        self._charge(cost_s)
+    def interrupt(self, now: float) -> None:
+        """A run of the job ended: a trial ends without a verdict, what is measured next stands by itself."""
         if self._trial is not None:
+            self._revert(self._trial, now, "the run ended before there was a verdict", lost=False)
+        self._block.clear()
+
+    def failed(self, why: str, generation: int, now: float) -> None:
+        """A checkpoint under the settings of `generation` failed: back a step, were they not the user's."""
+        if not self._is_tuned.get(generation, False):
+            return
+        if self._trial is not None:
+            self._revert(self._trial, now, why)
+        elif self.settings != self.anchor:
+            self._back_to_anchor(now, why)
+            self.left = None
+            self._closed.update(self._tries)
+
+    def charge(self, cost_s: float, generation: int) -> None:
+        """Enter one checkpoint that ran under the settings of `generation` into the ledger of credit."""
+        if self.anchor_s == 0:
+            return
+        self.credit_s += ALLOWANCE * self.anchor_s
+        if self._is_tuned.get(generation, True):
+            self.credit_s += self.anchor_s - cost_s
+
+    def observe(self, cost_s: float, now: float, propose: Callable[[], Proposal | None]) -> None:
+        """Take in one observation under the settings in force and decide; `propose` gives the next change."""
+        self._block.append(cost_s)
+        del self._block[:-DRIFT_OBSERVATIONS]
+        if self._trial is not None and self.settings == self._trial.candidate:
             self._judge(self._trial, cost_s, now)
         else:
-            self._incumbent_costs.append(cost_s)
-            if self.settings == self.anchor:
-                self._anchor_costs.append(cost_s)
+            self._note(cost_s)
+            if self._trial is not None:
+                self._compare_with_incumbent(self._trial, cost_s, now)
         if self._trial is None:
             self._next(now, propose)
-        return self.generation != before
 
-    def _charge(self, cost_s: float) -> None:
-        if self._anchor_costs:
-            self._charged += 1
-            self._saved_s += self.anchor_s - cost_s
+    def _note(self, cost_s: float) -> None:
+        self._incumbent_costs.append(cost_s)
+        if self.settings == self.anchor:
+            first = self.anchor_s == 0
+            self._anchor_costs.append(cost_s)
+            if not first or len(self._anchor_costs) == BASELINE_OBSERVATIONS:
+                self.anchor_s = fmean(self._anchor_costs)
+                self.credit_s += FIRST_CREDIT * self.anchor_s if first else 0.0
 
     def _next(self, now: float, propose: Callable[[], Proposal | None]) -> None:
-        if self._drifted():
-            self._back_to_anchor(now)
-        elif len(self._incumbent_costs) < (BASELINE_OBSERVATIONS if self.generation == 0 else MIN_PAIRS):
+        if self.settings != self.anchor and (why := self._why_back()):
+            self._back_to_anchor(now, why)
             return
-        elif self.credit_s > 0 and (proposal := propose()) is not None:
-            self._trial = _Trial(
-                proposal=proposal,
-                previous=self._values_before(proposal.changes),
-                before=tuple(self._incumbent_costs),
-            )
-            self._put_in_force(proposal.changes)
-            self._log(Verdict.TRIAL, proposal, now, previous=self._trial.previous)
+        is_measured = self.settings != self.anchor or len(self._anchor_costs) >= BASELINE_OBSERVATIONS
+        if not is_measured or len(self._block) < BLOCK or self.credit_s <= 0:
+            return
+        proposal, self.left = propose(), None
+        if proposal is not None:
+            self._try(proposal, now)
 
-    def _drifted(self) -> bool:
-        """Whether the settings in force have become dearer than the anchor was."""
-        if self.settings == self.anchor or not self._anchor_costs:
-            return False
-        recent = list(self._incumbent_costs)[-DRIFT_OBSERVATIONS:]
-        dearer = len(recent) == DRIFT_OBSERVATIONS and fmean(recent) > (1 + INDIFFERENT) * self.anchor_s
-        return dearer or self.credit_s <= 0
+    def _try(self, proposal: Proposal, now: float) -> None:
+        self._tries[proposal.rule] = self._tries.get(proposal.rule, 0) + 1
+        costs = self._incumbent_costs
+        baseline_s = fmean(costs)
+        lowest = max(1e-9, _LOWEST_SHARE * baseline_s)
+        self._trial = _Trial(
+            proposal=proposal,
+            incumbent=self.settings,
+            candidate={**self.settings, **proposal.changes},
+            baseline_s=baseline_s,
+            spread=stdev(log(max(each, lowest)) for each in costs) if len(costs) > BLOCK else 0.0,
+            before=self._block[-BLOCK:],
+        )
+        self._put_in_force(self._trial.candidate)
+        self._log(Verdict.TRIAL, proposal, now, previous=_values(self._trial.incumbent, proposal.changes))
+
+    def _why_back(self) -> str:
+        """Why the settings in force are given up: dearer than the anchor was, or no credit left."""
+        recent = fmean(self._block or self._incumbent_costs)
+        dearer = len(self._block) >= DRIFT_OBSERVATIONS and recent > (1 + INDIFFERENT) * self.anchor_s
+        if not dearer and self.credit_s > 0:
+            return ""
+        return (
+            f"checkpoints cost {recent:.3f} s now, {self.anchor_s:.3f} s under your settings"
+            f" (credit {self.credit_s:.3f} s)"
+        )
 
     def _judge(self, trial: _Trial, cost_s: float, now: float) -> None:
         trial.after.append(cost_s)
-        baseline_s = fmean(trial.before)
-        pairs = min(len(trial.after), len(trial.before))
-        result = compare(trial.before[-pairs:], trial.after[-pairs:])
-        if cost_s > ABORT_RATIO * baseline_s:
-            self._revert(trial, now, f"one checkpoint cost {cost_s / baseline_s:.2f} x the baseline")
+        if cost_s > ABORT_RATIO * trial.baseline_s:
+            self._revert(trial, now, f"one cost {cost_s / max(1e-9, trial.baseline_s):.2f} x the baseline")
         elif self.credit_s <= 0:
             self._revert(trial, now, "the trials so far have used up what they may cost")
-        elif len(trial.after) < MIN_PAIRS:
-            return
-        elif result.p_better >= PROBABILITY and result.ratio <= 1 - INDIFFERENT:
-            self._accept(trial, now, result)
-        elif 1 - result.p_better >= PROBABILITY and result.ratio >= 1 + INDIFFERENT:
-            self._revert(trial, now, f"worse: {result.ratio:.2f} x in {result.pairs} pairs")
-        elif len(trial.after) >= MAX_PAIRS:
-            self._revert(trial, now, f"no measurable gain: {result.ratio:.2f} x in {result.pairs} pairs")
+        elif len(self._block) >= BLOCK:
+            result = compare(trial.before, trial.after, trial.spread)
+            measured = f"{result.ratio:.2f} x in {result.pairs} pairs"
+            if result.p_better >= PROBABILITY and result.ratio <= 1 - INDIFFERENT:
+                self._accept(trial, now, f"{measured}, cheaper with probability {result.p_better:.2f}")
+            elif result.ratio >= 1:
+                self._revert(trial, now, f"not better: {measured}")
+            elif result.pairs >= MAX_PAIRS:
+                self._revert(trial, now, f"no proof of a gain: {measured}")
+            else:
+                self._put_in_force(trial.incumbent)
 
-    def _accept(self, trial: _Trial, now: float, result: Comparison) -> None:
-        why = f"{result.ratio:.2f} x in {result.pairs} pairs, cheaper with probability {result.p_better:.2f}"
+    def _compare_with_incumbent(self, trial: _Trial, cost_s: float, now: float) -> None:
+        """The settings that the trial may replace have their turn."""
+        trial.before.append(cost_s)
+        if self.credit_s <= 0:
+            self._revert(trial, now, "the trials so far have used up what they may cost")
+        elif len(self._block) >= BLOCK:
+            self._put_in_force(trial.candidate)
+
+    def _accept(self, trial: _Trial, now: float, why: str) -> None:
         accepted = msgspec.structs.replace(trial.proposal, because=why)
-        self._log(Verdict.ACCEPTED, accepted, now, previous=trial.previous, trial=trial)
-        self._close_trial(trial)
+        previous = _values(trial.incumbent, trial.proposal.changes)
+        self._log(Verdict.ACCEPTED, accepted, now, previous=previous, trial=trial)
+        self._trial = None
+        self._closed.clear()  # what did not help before may help now
         self._incumbent_costs.clear()
         self._incumbent_costs.extend(trial.after)
 
-    def _revert(self, trial: _Trial, now: float, why: str) -> None:
-        self._put_in_force(trial.previous)
-        undone = msgspec.structs.replace(trial.proposal, changes=trial.previous, because=why)
-        self._log(Verdict.REVERTED, undone, now, previous=trial.proposal.changes, trial=trial)
-        self._close_trial(trial)
-
-    def _close_trial(self, trial: _Trial) -> None:
-        self.banned.add(trial.proposal.key)
+    def _revert(self, trial: _Trial, now: float, why: str, *, lost: bool = True) -> None:
+        previous = trial.proposal.changes
+        if self.settings != trial.incumbent:
+            self._put_in_force(trial.incumbent)
+        back = _values(trial.incumbent, previous)
+        undone = msgspec.structs.replace(trial.proposal, changes=back, because=why)
+        self._log(Verdict.REVERTED, undone, now, previous=previous, trial=trial)
         self._trial = None
+        if lost:
+            self._closed.add(trial.proposal.rule)
 
-    def _back_to_anchor(self, now: float) -> None:
-        changes = {name: self.anchor[name] for name in self.touched}
+    def _back_to_anchor(self, now: float, why: str) -> None:
+        left = {name: value for name, value in self.settings.items() if self.anchor.get(name) != value}
         back = Proposal(
             rule="stay within the bound",
             intent="goodput",
-            changes=changes,
-            because=(
-                f"checkpoints cost {self.current_s:.3f} s now, {self.anchor_s:.3f} s under your settings"
-                f" (credit {self.credit_s:.3f} s)"
-            ),
+            changes=_values(self.anchor, left),
+            because=why,
             source="goodput feedback",
         )
-        previous = self._values_before(changes)
-        self._put_in_force(changes)
-        self._log(Verdict.ANCHOR, back, now, previous=previous)
-        self._incumbent_costs.clear()
+        self.left = msgspec.structs.replace(
+            back, rule="what had won before", changes=left, because="all of it, against your settings anew"
+        )
+        self._put_in_force(self.anchor)
+        self._log(Verdict.ANCHOR, back, now, previous=left)
+        self._closed.clear()
         self._anchor_costs.clear()
+        self._incumbent_costs.clear()
 
-    def _values_before(self, changes: Settings) -> Settings:
-        return {name: self.settings[name] for name in changes if name in self.settings}
-
-    def _put_in_force(self, changes: Settings) -> None:
+    def _put_in_force(self, settings: Settings) -> None:
+        names = settings.keys() | self.settings.keys()
+        self.touched |= {name for name in names if settings.get(name) != self.settings.get(name)}
+        self.settings = dict(settings)
         self.generation += 1
-        self.settings.update(changes)
-        self.touched.update(changes)
+        self._is_tuned[self.generation] = settings != self.anchor
+        self._is_tuned.pop(self.generation - _REMEMBERED_GENERATIONS, None)
+        self._block = []
 
     def _log(
         self,
@@ -266,20 +360,25 @@ class Tuner:
         previous: Settings,
         trial: _Trial | None = None,
     ) -> None:
-        self.decisions.append(
-            Decision(
-                generation=self.generation,
-                time_s=now,
-                verdict=verdict,
-                rule=proposal.rule,
-                changes=proposal.changes,
-                previous=previous,
-                because=proposal.because,
-                source=proposal.source,
-                intent=proposal.intent,
-                expected_gain_s=proposal.expected_gain_s,
-                before_s=fmean(trial.before) if trial else 0.0,
-                after_s=fmean(trial.after) if trial else 0.0,
-                observations=len(trial.after) if trial else 0,
-            )
+        decision = Decision(
+            generation=self.generation,
+            time_s=now,
+            verdict=verdict,
+            rule=proposal.rule,
+            changes=proposal.changes,
+            previous=previous,
+            because=proposal.because,
+            source=proposal.source,
+            intent=proposal.intent,
+            expected_gain_s=proposal.expected_gain_s,
+            before_s=fmean(trial.before) if trial else 0.0,
+            after_s=fmean(trial.after) if trial and trial.after else 0.0,
+            observations=len(trial.after) if trial else 0,
         )
+        self.decisions.append(decision)
+        self._untold.append(decision)
+
+
+def _values(settings: Settings, names: Settings) -> Settings:
+    """What `settings` has for `names`."""
+    return {name: settings[name] for name in sorted(names) if name in settings}
