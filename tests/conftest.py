@@ -1,0 +1,125 @@
+"""A daemon as users run it: a process of its own, with its sockets in a directory of the test."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import zmq
+
+from scrtune.client import wire
+from scrtune.client.advice import DaemonUnavailable, ask_daemon
+from scrtune.client.paths import JobPaths
+from scrtune.daemon.views import ExplainView, GoodputView, StatusView
+from scrtune.intents.effects import Advice
+from scrtune.intents.events import Event
+
+PATIENCE_S = 60.0
+_KINDS = {
+    "status": StatusView,
+    "explain": ExplainView,
+    "goodput": GoodputView,
+    "recommendation": Advice,
+}
+
+
+class RealDaemon:
+    """`scrtune daemon` of job ``j``: start it, push to it, ask it, end it."""
+
+    def __init__(self, base: Path) -> None:
+        self.paths = JobPaths.of("j", base=base)
+        self.output = base.parent / f"{base.name}.log"
+        self.process: subprocess.Popen[bytes] | None = None
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._push = self._context.socket(zmq.PUSH)
+        self._push.connect(self.paths.events_endpoint)
+        self._sequence = 0
+
+    def spawn(
+        self, *options: str, command: tuple[str, ...] = ("-m", "scrtune.daemon")
+    ) -> subprocess.Popen[bytes]:
+        """Start the process and do not wait for it."""
+        environment = {**os.environ, "SCRTUNE_RUN_DIR": str(self.paths.base)}
+        with self.output.open("ab") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, *command, "daemon", "--job-id", "j", *options],
+                stderr=output,
+                env=environment,
+            )
+        return self.process
+
+    def start(self, *options: str, **kwargs: Any) -> "RealDaemon":
+        """Start the process; returns when it answers."""
+        process = self.spawn(*options, **kwargs)
+        until(lambda: process.poll() is not None or self.answers())
+        assert process.poll() is None, self.log()
+        return self
+
+    def answers(self) -> bool:
+        with contextlib.suppress(DaemonUnavailable):
+            return not ask_daemon(self.paths.control_endpoint, "status", 0.2).error
+        return False
+
+    def view(self, command: str) -> Any:
+        """What the daemon answers to `command`, decoded."""
+        answer = ask_daemon(self.paths.control_endpoint, command, PATIENCE_S)
+        assert not answer.error, answer.error
+        return msgspec.json.decode(answer.result, type=_KINDS[command])
+
+    def push(self, *messages: bytes) -> None:
+        for message in messages:
+            self._push.send(message)
+
+    def tell(self, *events: Event) -> None:
+        """Push events, each in an envelope of its own."""
+        for event in events:
+            self.push(wire.encode(sender="test", sequence=self._sequence, events=(event,)))
+            self._sequence += 1
+
+    def until_events(self, count: int) -> StatusView:
+        """Wait until the pipeline has seen `count` events."""
+        until(lambda: self.view("status").counters.events >= count)
+        return self.view("status")
+
+    def end(self, number: int) -> int:
+        """Send a signal; returns the exit code."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(PATIENCE_S)
+
+    def log(self) -> str:
+        return self.output.read_text()
+
+    def close(self) -> None:
+        self._context.destroy(linger=0)
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+
+
+def until(happened: Callable[[], object]) -> None:
+    """Wait until it happens; a test that waits in vain fails."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not happened():
+        assert time.monotonic() < deadline_s, "it did not happen"
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def real_daemon(tmp_path: Path) -> Iterator[RealDaemon]:
+    """A daemon that is not started yet; it is ended with the test."""
+    daemon = RealDaemon(tmp_path / "r")
+    yield daemon
+    daemon.close()
+
+
+@pytest.fixture
+def wait_until() -> Callable[[Callable[[], object]], None]:
+    """Bounded waiting."""
+    return until

@@ -1,0 +1,61 @@
+"""One daemon a node, and signals that wake it."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scrtune.daemon.process import AlreadyRunningError, Lock, Signals
+
+HOLDER = (
+    "import sys, pathlib; from scrtune.daemon.process import Lock; lock = Lock(pathlib.Path(sys.argv[1]));"
+)
+HOLDER += "print('held', flush=True); sys.stdin.read()"
+
+
+def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
+    lock = Lock(tmp_path / "lock")
+    with pytest.raises(AlreadyRunningError, match=rf"already runs on this node \(pid {os.getpid()}\)"):
+        Lock(tmp_path / "lock")
+    lock.release()
+    Lock(tmp_path / "lock").release()
+
+
+def test_a_holder_that_is_killed_gives_the_lock_back(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(AlreadyRunningError, match=rf"\(pid {holder.pid}\)"):
+            Lock(path)
+        holder.kill()
+        holder.wait()
+    lock = Lock(path)
+    assert path.read_text() == f"{os.getpid()}\n"
+    lock.release()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_wakes_who_waits_and_is_remembered(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with Signals().watched() as signals:
+        assert not signals.ending
+        signal.raise_signal(number)
+        assert signals.ending
+        assert select.select([signals.fd], [], [], 10)[0]
+    assert signal.getsignal(number) is before
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with Signals().watched() as signals:
+            signal.raise_signal(signal.SIGHUP)
+            assert not signals.ending
+    finally:
+        signal.signal(signal.SIGHUP, before)
