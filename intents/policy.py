@@ -199,9 +199,9 @@ def flush_threads(now: Situation) -> Proposal | None:
         intent="flush",
         changes=changes,
         because=(
-            f"{current} threads copy {now.files_per_rank} files of each rank;"
-            f" {affinity.spare_cores:.2f} spare cores serve {now.ranks_per_node} ranks, and the job loses {felt_s:.3f} s of each checkpoint"
-            " to the flush (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
+            f"{current} threads copy {now.files_per_rank} files of a rank; {affinity.spare_cores:.2f} spare"
+            f" cores serve {now.ranks_per_node} ranks; the job loses {felt_s:.3f} s of each checkpoint to the"
+            " flush (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
         ),
         source=f"{AXL_SOURCE}; {STUDY}",
         expected_gain_s=felt_s * gain,

@@ -5,7 +5,8 @@
    it may replace: noise that changes slowly meets both alike.
 3. After each such block: surely better (probability 0.95), it stays. Not better at all, it is taken back. In
    between, the next block; after three without proof it is taken back too, since a change needs a reason.
-   One observation beyond 1.6 times the baseline ends a trial at once. So does a checkpoint that fails.
+   One observation beyond 1.6 times the baseline (up to 3 times, where costs scatter more) ends a trial at
+   once. So does a checkpoint that fails.
 4. What tuned checkpoints cost is kept in a ledger of credit: one checkpoint to begin with, 2 % of the
    anchor's cost for each checkpoint, and all that tuned checkpoints save or lose against it. At zero the
    anchor comes back, and nothing is tried before there is credit again.
@@ -21,13 +22,14 @@ with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
-from math import erf, exp, log, sqrt
-from statistics import fmean, stdev
+from math import exp
+from statistics import fmean
 
 import msgspec
 
+from .comparison import compare, spread
 from .events import Settings
 from .situation import Proposal
 
@@ -36,14 +38,14 @@ BLOCK = 2
 MAX_PAIRS = 6
 PROBABILITY = 0.95
 ABORT_RATIO = 1.6
+NOISIEST_ABORT_RATIO = 3.0
 INDIFFERENT = 0.02
 ALLOWANCE = 0.02
 FIRST_CREDIT = 1.0
-PAIR_NOISE = 0.21
-"""SD of log cost between two observations in neighbouring blocks of two, as if pairs were independent."""
 DRIFT_OBSERVATIONS = 5
 TRIES = 3
-_LOWEST_SHARE = 0.05
+_OUTLIER = 2.8
+"""Standard deviations: where costs scatter by 0.17, as simulated, 1.6 times the baseline."""
 _REMEMBERED_DECISIONS = 1000
 _REMEMBERED_GENERATIONS = 64
 
@@ -80,30 +82,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     before_s: float = 0.0
     after_s: float = 0.0
     observations: int = 0
-
-
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """A paired comparison in log cost: `ratio` is after / before, `p_better` that after is cheaper."""
-
-    pairs: int
-    ratio: float
-    p_better: float
-
-
-def compare(before: Sequence[float], after: Sequence[float], spread: float = 0.0) -> Comparison:
-    """Compare equally many costs, each pair close in time.
-
-    The noise of a pair is never taken below its prior, nor below what `spread`, the SD of log costs under
-    the same settings, makes of it. Costs below a twentieth of the mean, which is noise, count as that.
-    """
-    lowest = max(1e-9, _LOWEST_SHARE * fmean([*before, *after]))
-    logs = [(log(max(b, lowest)), log(max(a, lowest))) for b, a in zip(before, after, strict=True)]
-    differences = [a - b for b, a in logs]
-    mean = fmean(differences)
-    measured = stdev(differences) if len(differences) > BLOCK else 0.0
-    noise = max(PAIR_NOISE, measured, sqrt(2) * spread)
-    z = -mean / (noise / sqrt(len(differences)))
-    return Comparison(pairs=len(differences), ratio=exp(mean), p_better=0.5 * (1 + erf(z / sqrt(2))))
 
 
 class _Trial(msgspec.Struct, kw_only=True):
@@ -253,15 +231,12 @@ class Tuner:
 
     def _try(self, proposal: Proposal, now: float) -> None:
         self._tries[proposal.rule] = self._tries.get(proposal.rule, 0) + 1
-        costs = self._incumbent_costs
-        baseline_s = fmean(costs)
-        lowest = max(1e-9, _LOWEST_SHARE * baseline_s)
         self._trial = _Trial(
             proposal=proposal,
             incumbent=self.settings,
             candidate={**self.settings, **proposal.changes},
-            baseline_s=baseline_s,
-            spread=stdev(log(max(each, lowest)) for each in costs) if len(costs) > BLOCK else 0.0,
+            baseline_s=self.current_s,
+            spread=max(spread(self._incumbent_costs), spread(self._anchor_costs)),
             before=self._block[-BLOCK:],
         )
         self._put_in_force(self._trial.candidate)
@@ -280,7 +255,8 @@ class Tuner:
 
     def _judge(self, trial: _Trial, cost_s: float, now: float) -> None:
         trial.after.append(cost_s)
-        if cost_s > ABORT_RATIO * trial.baseline_s:
+        limit = min(NOISIEST_ABORT_RATIO, max(ABORT_RATIO, exp(_OUTLIER * trial.spread)))
+        if cost_s > limit * trial.baseline_s:
             self._revert(trial, now, f"one cost {cost_s / max(1e-9, trial.baseline_s):.2f} x the baseline")
         elif self.credit_s <= 0:
             self._revert(trial, now, "the trials so far have used up what they may cost")
