@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
+NO_JOB_ID = "defjobid"
+"""SCR's own name for a job that has none."""
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -147,8 +149,8 @@ def temporary_base() -> Path:
 
 
 def job_id_from_environment() -> str:
-    """The job's id as scrtune, SCR or the resource manager names it; ``defjobid`` (SCR's own) without any."""
-    return next((value for name in JOB_ID_VARIABLES if (value := os.environ.get(name))), "defjobid")
+    """The job's id as scrtune, SCR or the resource manager names it, else :data:`NO_JOB_ID`."""
+    return next((value for name in JOB_ID_VARIABLES if (value := os.environ.get(name))), NO_JOB_ID)
 
 
 def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:

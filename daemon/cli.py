@@ -15,7 +15,6 @@ from ..client.advice import DaemonUnavailable
 from ..client.dftracer_environment import CaptureUnavailableError
 from ..client.forward import Forwarder
 from ..client.paths import JobPaths, RunDirectoryError
-from ..intents.effects import Advice
 from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
@@ -158,8 +157,8 @@ def node(prolog: Path, scr_conf: Path, user_conf: Path | None, trace: Trace) -> 
     serve_node(JobPaths.of(), Job(files=files, trace=trace), prolog)
 
 
-@main.command()
-@_job_option
+@main.command(short_help="Run the daemon of a job in the foreground; SIGTERM ends it.")
+@click.option("--job-id", metavar="ID", help="The job; default: this environment's, else defjobid as in SCR.")
 @click.option("--scr-conf", type=click.Path(path_type=Path), help="The SCR config file to rewrite.")
 @click.option("--user-conf", type=click.Path(path_type=Path), help="Your own SCR config file, to start from.")
 @_told
@@ -208,15 +207,11 @@ def env(job_id: str | None, form: Literal["sh", "csh", "json"]) -> None:
     It is what the job's next SCR_Start_output gets: your own settings with what was tuned. Prints nothing
     but shell commands on standard output, and nothing at all when there is no job.
     """
-    paths = jobs.find(job_id)
-    try:
-        advice = jobs.ask(paths, "recommendation", Advice)
-    except DaemonUnavailable:
-        advice = jobs.replayed(paths)[0].advice
+    advice = jobs.advice(jobs.find(job_id, no_other=True))
     click.echo(environment_text(advice.settings, form), nl=False)
 
 
-@main.command()
+@main.command(short_help="Show the state of a job: what arrived, and what was lost.")
 @_job_option
 @_format_option
 @_told
@@ -225,7 +220,7 @@ def status(job_id: str | None, form: str) -> None:
     _show(jobs.status(jobs.find(job_id)), form, show.status)
 
 
-@main.command()
+@main.command(short_help="Show why the settings are what they are, with the evidence.")
 @_job_option
 @_format_option
 @_told
@@ -278,7 +273,7 @@ def demo(as_json: bool, svg: Path | None) -> None:
         svg.write_text(show.picture(report(view), "scrtune demo"), encoding="utf-8")
 
 
-@main.command()
+@main.command(short_help="Print what recorded traces recommend, with the reasons.")
 @click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
 @click.option("--prefix", default="", help="The job's prefix directory, as its paths name it.")
 @click.option("--cache", default="", help="The job's cache directory.")
@@ -288,7 +283,10 @@ def demo(as_json: bool, svg: Path | None) -> None:
     "--nodes", type=click.IntRange(min=0), default=0, help="Nodes; default: the host names in the trace."
 )
 @click.option(
-    "--redundancy-floor", "floor", type=click.Choice(sorted(FLOORS), case_sensitive=False), default=None
+    "--redundancy-floor",
+    "floor",
+    type=click.Choice(sorted(FLOORS), case_sensitive=False),
+    help="The failure the job wants to survive; default: the scheme in --conf, or SCR's own.",
 )
 @_format_option
 @_told
@@ -297,6 +295,6 @@ def replay(traces: tuple[Path, ...], conf: Path | None, floor: str | None, form:
 
     TRACE is a .pfw or .pfw.gz file of any DFTracer release, or a directory that is searched for them.
     """
-    text = conf.read_text(encoding="utf-8") if conf else None
+    text = conf.read_text(encoding="utf-8", errors="surrogateescape") if conf else None
     replayed = replay_traces(traces, JobShape(conf=text, floor=floor or "", **shape))
     _show(views.replay(replayed), form, show.replay)

@@ -7,7 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from ..client.advice import DaemonUnavailable, ask_daemon
-from ..client.paths import JobPaths, default_base, job_id_from_environment, latest_job
+from ..client.paths import NO_JOB_ID, JobPaths, default_base, job_id_from_environment, latest_job
+from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from . import views
 from .drive import drive
@@ -20,12 +21,17 @@ class UnknownJobError(LookupError):
     """There is no such job, or it left nothing; the text says what to do."""
 
 
-def find(job_id: str | None) -> JobPaths:
-    """The run directory of `job_id`, else of the job of this environment, else of the latest one here."""
-    named = JobPaths.of(job_id) if job_id or job_id_from_environment() != "defjobid" else None
-    paths = named if named and (job_id or named.root.is_dir()) else latest_job()
+def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
+    """The run directory of `job_id`, else of the job of this environment, else of the latest one here.
+
+    With `no_other` the latest one counts only where the environment names no job. Raises UnknownJobError.
+    """
+    own = job_id or job_id_from_environment()
+    named = JobPaths.of(own) if own != NO_JOB_ID else None
+    strict = named is not None and (job_id is not None or no_other)
+    paths = named if named and (strict or named.root.is_dir()) else latest_job()
     if paths is None or not paths.root.is_dir():
-        wanted = f"job {job_id!r}" if job_id else "a job"
+        wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
     return paths
 
@@ -72,6 +78,19 @@ def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
     except FileNotFoundError as error:
         raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
     return pipeline, last_s
+
+
+def advice(paths: JobPaths) -> Advice:
+    """What a job's next output runs under, or the last that was published to it. Raises UnknownJobError."""
+    try:
+        return ask(paths, "recommendation", Advice)
+    except DaemonUnavailable:
+        pass
+    try:
+        return msgspec.json.decode(paths.advice.read_bytes(), type=Advice)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        replayed(paths)  # of a job that never was there is nothing to say; of this one nothing was published
+        return Advice()
 
 
 def status(paths: JobPaths) -> views.StatusView:
