@@ -277,7 +277,11 @@ def demo(as_json: bool, svg: Path | None) -> None:
 @click.argument("traces", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="TRACE...")
 @click.option("--prefix", default="", help="The job's prefix directory, as its paths name it.")
 @click.option("--cache", default="", help="The job's cache directory.")
-@click.option("--conf", type=click.Path(path_type=Path), help="The SCR config file that the job ran with.")
+@click.option(
+    "--conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The SCR config file that the job ran with.",
+)
 @click.option("--cores", type=click.IntRange(min=0), default=0, help="Cores of a node; a trace does not say.")
 @click.option(
     "--nodes", type=click.IntRange(min=0), default=0, help="Nodes; default: the host names in the trace."

@@ -64,34 +64,32 @@ def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputComple
     A trace without SCR writes where its checkpoints are meant to stay: all of it is blocking write time.
     Bytes and files are the job's writes outside SCR's own files, shared out evenly.
     """
+    digests = list(digests)
     spans = sorted((span for digest in digests for span in digest.checkpoints), key=lambda span: span.start_s)
-    groups: list[list[Span]] = []
+    groups: list[Span] = []
     for span in spans:
-        if groups and span.start_s <= max(each.end_s for each in groups[-1]):
-            groups[-1].append(span)
+        if groups and span.start_s <= groups[-1].end_s:
+            groups[-1] = msgspec.structs.replace(groups[-1], end_s=max(groups[-1].end_s, span.end_s))
         else:
-            groups.append([span])
+            groups.append(span)
     written = sum(
         access.bytes
         for digest in digests
         for access in digest.accesses
         if access.op == "write" and access.tier != "scr"
     )
-    made = []
-    for number, group in enumerate(groups, start=1):
-        start_s, end_s = group[0].start_s, max(span.end_s for span in group)
-        made.append(
-            OutputCompleted(
-                dataset=number,
-                name=f"{group[0].name}.{number}",
-                start_s=start_s,
-                end_s=end_s,
-                bytes=written // len(groups),
-                files=ranks,
-                write_s=end_s - start_s,
-            )
+    return [
+        OutputCompleted(
+            dataset=number,
+            name=f"{group.name}.{number}",
+            start_s=group.start_s,
+            end_s=group.end_s,
+            bytes=written // len(groups),
+            files=ranks,
+            write_s=group.end_s - group.start_s,
         )
-    return made
+        for number, group in enumerate(groups, start=1)
+    ]
 
 
 def _digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
