@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -76,7 +77,7 @@ class Cluster:
     """`nodes` nodes n1, n2, ... of `cpus` CPUs each (more than the machine has, if need be), under `base`."""
 
     def __init__(self, base: Path, nodes: int = 2, cpus: int = 4) -> None:
-        self._base = base
+        self.base = base
         self._nodes = [f"n{number}" for number in range(1, nodes + 1)]
         self._processes: list[subprocess.Popen[bytes]] = []
         self._write_configuration(cpus)
@@ -88,7 +89,7 @@ class Cluster:
 
     def start(self) -> None:
         """Start everything and wait until every node is idle."""
-        base = self._base
+        base = self.base
         self._spawn("munged", "--foreground", "--force", f"--key-file={base}/munge.key",
                     f"--socket={base}/munge.socket", f"--pid-file={base}/munged.pid",
                     f"--log-file={base}/munged.log", f"--seed-file={base}/munge.seed")  # fmt: skip
@@ -135,7 +136,7 @@ class Cluster:
         options += [f"--chdir={directory}", f"--output={directory}/output"]
         ended = "trap 'echo $? > exit_code.new; mv exit_code.new exit_code' EXIT"
         path = directory / "job.sh"
-        path.write_text(f"#!/bin/bash\n{ended}\n{script}\n")
+        path.write_text(f"#!/bin/bash\n{ended}\n{textwrap.dedent(script)}\n")
         sbatch = ["sbatch", *options, str(path)]
         done = subprocess.run(
             sbatch,
@@ -157,7 +158,7 @@ class Cluster:
         return seen.stdout.split() == ["idle"] * len(self._nodes)
 
     def _spawn(self, *command: str) -> None:
-        with (self._base / f"{len(self._processes)}-{command[0]}.out").open("wb") as output:
+        with (self.base / f"{len(self._processes)}-{command[0]}.out").open("wb") as output:
             self._processes.append(
                 subprocess.Popen(
                     command,
@@ -170,7 +171,7 @@ class Cluster:
             )
 
     def _write_configuration(self, cpus: int) -> None:
-        base, host = self._base, socket.gethostname().split(".")[0]
+        base, host = self.base, socket.gethostname().split(".")[0]
         with _free_ports(1 + len(self._nodes)) as (controller, *ports):
             nodes = [
                 _NODE.format(name=name, host=host, port=port, cpus=cpus)
