@@ -5,10 +5,10 @@ can justify from evidence; whether the proposal may be tried is for :mod:`scrtun
 whether it stays for :mod:`scrtune.intents.tuner`.
 """
 
-from .cost_model import CACHE_WRITE_PRIOR_BYTES_PER_S, CALL_PRIOR_S
+from .cost_model import CALL_PRIOR_S, cached_write_prior_s
 from .events import Settings
 from .intent import bytes_text
-from .redundancy import keeps_floor
+from .redundancy import effective, keeps_floor
 from .situation import MAX_FLUSH_THREADS, Proposal, Rule, Situation
 
 KIB, MIB = 1024, 1024**2
@@ -83,8 +83,11 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
     between_s = flush.interval_s - flush.blocking_s
     if affinity.spare_cores < 1 or between_s <= 0 or flush.write_s / between_s >= ASYNC_LOAD_LIMIT:
         return None
-    cache_write_s = flush.checkpoint_bytes / CACHE_WRITE_PRIOR_BYTES_PER_S
-    floor = now.intents.redundancy.floor
+    redundancy = now.intents.redundancy
+    floor, nodes = redundancy.floor, redundancy.nodes
+    cached_s = cached_write_prior_s(
+        flush.checkpoint_bytes / nodes, effective(floor, nodes), min(redundancy.set_size, nodes)
+    )
     return Proposal(
         rule="cache instead of bypass",
         intent="flush",
@@ -99,11 +102,11 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
         because=(
             f"each checkpoint blocks {flush.blocking_s:.3f} s, {flush.write_s:.3f} s of it writing to the"
             f" prefix directory; {affinity.spare_cores:.2f} cores are spare to flush in the background"
-            f" (a memory cache is taken to write {bytes_text(CACHE_WRITE_PRIOR_BYTES_PER_S)}/s until seen;"
-            f" until its flush has ended a checkpoint survives what {floor} survives)"
+            f" (writing to a memory cache is taken to be {cached_s:.3f} s until seen; before its flush has"
+            f" ended a checkpoint survives what {floor} survives)"
         ),
         source=SCR_DOCS,
-        expected_gain_s=flush.write_s - cache_write_s,
+        expected_gain_s=flush.write_s - cached_s,
     )
 
 

@@ -30,7 +30,7 @@ from statistics import fmean
 import msgspec
 
 from .comparison import compare, spread
-from .events import Settings
+from .events import Settings, Value
 from .situation import Proposal
 
 BASELINE_OBSERVATIONS = 3
@@ -119,6 +119,7 @@ class Tuner:
         """What had won, after it was given up: the first thing to be tried again."""
         self._tries: dict[str, int] = {}
         self._closed: set[str] = set()
+        self._given_up: set[tuple[str, Value]] = set()
         self._vetoed: set[str] = set()
 
     def successor(self, anchor: Settings, because: str, now: float) -> "Tuner":
@@ -148,8 +149,12 @@ class Tuner:
         return fmean(self._incumbent_costs) if self._incumbent_costs else 0.0
 
     def may_try(self, proposal: Proposal) -> bool:
-        """Whether its rule may ask: 3 times, and after a lost trial not before another change has won."""
-        return proposal.rule not in self._closed and self._tries.get(proposal.rule, 0) < TRIES
+        """Whether its rule may ask: 3 times, and after a lost trial not before another change has won.
+
+        No rule may undo what a change has won: A, then B, then A again is not tried.
+        """
+        is_open = proposal.rule not in self._closed and self._tries.get(proposal.rule, 0) < TRIES
+        return is_open and not any(each in self._given_up for each in proposal.changes.items())
 
     def take_news(self) -> list[Decision]:
         """The decisions since the last call."""
@@ -286,6 +291,7 @@ class Tuner:
         self._log(Verdict.ACCEPTED, accepted, now, previous=previous, trial=trial)
         self._trial = None
         self._closed.clear()  # what did not help before may help now
+        self._given_up.update(previous.items())
         self._incumbent_costs.clear()
         self._incumbent_costs.extend(trial.after)
 
@@ -315,6 +321,7 @@ class Tuner:
         self._put_in_force(self.anchor)
         self._log(Verdict.ANCHOR, back, now, previous=left)
         self._closed.clear()
+        self._given_up.clear()
         self._anchor_costs.clear()
         self._incumbent_costs.clear()
 
