@@ -1,0 +1,306 @@
+"""The command line: what it shows of a job, what shells get, and its exit codes (`docs/cli.md`)."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+
+from scrtune.client.paths import JOB_ID_VARIABLES, JobPaths
+from scrtune.daemon import cli
+from scrtune.daemon.journal import Journal
+from scrtune.daemon.views import ExplainView, GoodputView, ReplayView, StatusView
+from scrtune.goodput.events import JobEnded, JobStarted, OutputCompleted, OutputStarted, StepCompleted
+from scrtune.intents.effects import Advice
+from scrtune.intents.events import Event, EventsLost, SettingsObserved, TraceDigest
+
+TRACES = Path(__file__).parent / "data" / "traces"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "cli.md"
+SHOWING = ("status", "explain", "goodput")
+KINDS: dict[str, Any] = {"status": StatusView, "explain": ExplainView, "goodput": GoodputView}
+
+# `declared` is above the scheme in use, so that one change is made at once
+JOB: tuple[Event, ...] = (
+    JobStarted(time_s=1000.0, ranks=4, nodes=4),
+    SettingsObserved(
+        settings={"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_BYPASS": 0},
+        sources={"SCR_COPY_TYPE": "user config", "SCR_CACHE_BYPASS": "user config"},
+        engine="embedded",
+        ranks=4,
+        nodes=4,
+        floor="XOR",
+    ),
+    StepCompleted(step=1, start_s=1001.0, end_s=1003.0),
+    OutputStarted(dataset=1, name="c1", time_s=1003.0, generation=1),
+    OutputCompleted(
+        dataset=1, name="c1", start_s=1003.0, end_s=1004.0, generation=1, bytes=2**30, write_s=1.0
+    ),
+    TraceDigest(lines=12, events=10, dropped={"broken json": 2}),
+    EventsLost(source="emit:n1:7: dropped, its queue was full", count=5),
+    JobEnded(time_s=1005.0, exit_code=0),
+)
+
+Scrtune = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Run directories of this test alone."""
+    for name in JOB_ID_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))
+    return tmp_path / "r"
+
+
+@pytest.fixture
+def scrtune() -> Scrtune:
+    return lambda *arguments: CliRunner().invoke(cli.main, [str(each) for each in arguments])
+
+
+def ended_job(job_id: str, events: tuple[Event, ...] = JOB) -> JobPaths:
+    """A job as it is found when its daemon has gone."""
+    paths = JobPaths.of(job_id).create()
+    journal = Journal(paths.journal)
+    for event in events:
+        journal.append(2000.0, event)
+    journal.flush(2000.0)
+    journal.close()
+    return paths
+
+
+def view(scrtune: Scrtune, command: str, *options: str) -> Any:
+    shown = scrtune(command, "--format", "json", *options)
+    assert shown.exit_code == 0, shown.stderr
+    return msgspec.json.decode(shown.stdout, type=KINDS[command])
+
+
+# --- a job that has ended, and one that runs
+
+
+def test_what_is_shown_of_an_ended_job_comes_from_its_journal(scrtune: Scrtune) -> None:
+    ended_job("j")
+    status = view(scrtune, "status", "--job-id", "j")
+    assert (status.job_id, status.running, status.ranks, status.checkpoints) == ("j", False, 4, 1)
+    assert status.counters.dropped == {"broken json": 2}
+    assert view(scrtune, "explain").settings["SCR_COPY_TYPE"] == "XOR"
+    account = view(scrtune, "goodput").account
+    assert account.wall_s == pytest.approx(5.0)
+    assert sum(account.buckets.values()) == pytest.approx(5.0)
+
+
+def test_tables_say_it_for_people(scrtune: Scrtune) -> None:
+    ended_job("j")
+    status, explained, goodput = (" ".join(scrtune(command).stdout.split()) for command in SHOWING)
+    assert "has ended (read from its journal)" in status
+    assert "dropped lines 2 broken json" in status
+    assert "lost 5 emit:n1:7: dropped, its queue was full" in status
+    assert "SCR_COPY_TYPE SINGLE -> XOR" in explained
+    assert "keep the redundancy floor" in explained
+    assert re.search(r"productive 2\.000 40\.0%", goodput)
+
+
+def test_a_running_job_shows_what_its_journal_will_show(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    daemon.tell(*JOB)
+    daemon.until_events(len(JOB))
+    running = [view(scrtune, command, "--job-id", "j") for command in SHOWING]
+    assert running[0].running
+    daemon.end(15)
+    ended = [view(scrtune, command, "--job-id", "j") for command in SHOWING]
+    of_the_process = {"running": False, "config": "", "rewrites": 0, "rejected": {}}
+    assert ended == [msgspec.structs.replace(running[0], **of_the_process), *running[1:]]
+
+
+@pytest.mark.parametrize("command", [*SHOWING, "env"])
+def test_a_job_that_never_was_is_exit_code_3_and_nothing_on_standard_output(
+    scrtune: Scrtune, command: str
+) -> None:
+    for arguments in ([], ["--job-id", "nobody"]):
+        ran = scrtune(command, *arguments)
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert ran.stderr.startswith("scrtune: ")
+        assert "start one with `scrtune run`" in ran.stderr
+    JobPaths.of("nobody").create()
+    ran = scrtune(command, "--job-id", "nobody")
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    assert "no journal; the job's daemon never ran" in ran.stderr
+
+
+@pytest.mark.parametrize("command", SHOWING)
+def test_a_file_that_is_no_journal_is_exit_code_5(scrtune: Scrtune, command: str) -> None:
+    JobPaths.of("j").create().journal.write_text("a shopping list")
+    ran = scrtune(command)
+    assert (ran.exit_code, ran.stdout) == (5, "")
+    assert "not a journal of this version; move it away" in ran.stderr
+
+
+def test_the_job_is_the_one_named_or_of_the_environment_or_the_latest(
+    scrtune: Scrtune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("first", "second")):
+        os.utime(ended_job(name).journal, (0, 100 + number))
+    assert view(scrtune, "status").job_id == "second"
+    monkeypatch.setenv("SLURM_JOB_ID", "first")
+    assert view(scrtune, "status").job_id == "first"
+    assert view(scrtune, "status", "--job-id", "second").job_id == "second"
+    monkeypatch.setenv("SLURM_JOB_ID", "untuned")
+    assert view(scrtune, "status").job_id == "second"
+
+
+# --- the environment
+
+
+def published(settings: dict[str, Any]) -> JobPaths:
+    paths = ended_job("j")
+    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=1, settings=settings)))
+    return paths
+
+
+NASTY = {
+    "SCR_CACHE_SIZE": 3,
+    "SCR_COPY_TYPE": "XOR",
+    "SCR_CLUSTER_NAME": 'it\'s "quoted" $HOME `id` $(id) \\ ; & | ! * ? [a] {b} ~ # %s \t end',
+    "SCR_GROUP": "two\nlines",
+    "SCR_PREFIX": "/a dir/with spaces",
+    "SCRTUNE_FLUSH_CPUS": "",
+}
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_real_shell_gets_exactly_the_settings(shell: str) -> None:
+    published(NASTY)
+    before = shell_environment(shell, ":")
+    after = shell_environment(shell, f'eval "$({sys.executable} -m scrtune.daemon env)"')
+    assert after == {**before, **{name: str(value) for name, value in NASTY.items()}}
+
+
+def shell_environment(shell: str, command: str) -> dict[str, str]:
+    """What a program has in its environment when `shell` starts it after `command`."""
+    script = [shell, "-c", f"{command} && env -0"]
+    ran = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    return dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
+
+
+def test_the_same_as_json(scrtune: Scrtune) -> None:
+    published(NASTY)
+    assert msgspec.json.decode(scrtune("env", "--format", "json").stdout) == {
+        name: str(value) for name, value in NASTY.items()
+    }
+
+
+def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    assert (scrtune("env").exit_code, scrtune("env").stdout) == (0, ""), "nothing is known yet"
+    daemon.tell(*JOB[:2])
+    daemon.until_events(2)
+    assert scrtune("env").stdout == "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
+    daemon.end(9)
+    assert scrtune("env").stdout == "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
+
+
+def test_an_environment_gets_nothing_of_another_job(
+    scrtune: Scrtune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(NASTY)
+    monkeypatch.setenv("SLURM_JOB_ID", "untuned")
+    ran = scrtune("env")
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    assert "no trace of job 'untuned'" in ran.stderr
+
+
+# --- replay
+
+
+def test_replay_prints_what_traces_recommend(scrtune: Scrtune) -> None:
+    traces = TRACES / "gen4-broken-strings"
+    shown = scrtune("replay", traces, "--cores", 4, "--format", "json")
+    replayed = msgspec.json.decode(shown.stdout, type=ReplayView)
+    assert (replayed.files, replayed.checkpoints, replayed.counters.dropped) == (1, 3, {"broken json": 2})
+    table = " ".join(scrtune("replay", traces, "--cores", 4).stdout.split())
+    assert "dropped 2 lines: 2 broken json" in table
+
+
+def test_replay_takes_the_config_in_any_encoding(scrtune: Scrtune, tmp_path: Path) -> None:
+    conf = tmp_path / "scr.conf"
+    conf.write_bytes(b"SCR_GROUP=n\xe4\nSCR_COPY_TYPE=PARTNER\n")
+    shown = scrtune("replay", TRACES / "gen4-preload", "--conf", conf)
+    assert shown.exit_code == 0
+    assert "PARTNER" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["/nowhere"], 1, "scrtune: /nowhere: not there; name .pfw or .pfw.gz files"),
+        ([], 2, "Missing argument 'TRACE...'"),
+        (["x", "--cores", "-1"], 2, "-1 is not in the range x>=0"),
+        (["x", "--conf", "/nowhere"], 2, "File '/nowhere' does not exist"),
+        (["x", "--redundancy-floor", "leaning"], 2, "'leaning' is not one of"),
+    ],
+)
+def test_what_replay_cannot_do_is_said(scrtune: Scrtune, arguments: list[str], code: int, text: str) -> None:
+    ran = scrtune("replay", *arguments)
+    assert (ran.exit_code, ran.stdout) == (code, "")
+    assert text in ran.stderr
+
+
+# --- in general
+
+
+def test_a_reader_that_has_seen_enough_is_no_error() -> None:
+    ended_job("j")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scrtune.daemon", "explain"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(timeout=60)
+    assert b"Traceback" not in errors
+
+
+def test_the_module_is_the_command() -> None:
+    for command in ([sys.executable, "-m", "scrtune.daemon"], [Path(sys.executable).parent / "scrtune"]):
+        ran = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60, check=True)
+        assert re.fullmatch(r"scrtune, version \d+\.\d+\.\d+.*\n|.*version \d+\.\d+\.\d+.*\n", ran.stdout)
+
+
+def options_of(command: click.Command) -> list[click.Option]:
+    return [each for each in command.params if isinstance(each, click.Option)]
+
+
+@pytest.mark.parametrize("name", sorted(cli.main.commands))
+def test_every_commands_help_says_what_it_does_and_what_each_option_does(scrtune: Scrtune, name: str) -> None:
+    command = cli.main.commands[name]
+    shown = scrtune(name, "--help")
+    assert shown.exit_code == 0
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+    assert command.help
+    first = " ".join(command.help.split("\n\n")[0].split())
+    assert first[0].isupper()
+    assert first.endswith(".")
+    if not command.hidden:
+        assert all(option.help for option in options_of(command)), name
+
+
+@pytest.mark.parametrize("name", sorted(name for name, each in cli.main.commands.items() if not each.hidden))
+def test_the_page_names_every_command_and_option(name: str) -> None:
+    page = DOCUMENT.read_text(encoding="utf-8")
+    _, _, section = page.partition(f"\n## scrtune {name}\n")
+    section = section.partition("\n## ")[0]
+    assert section, f"docs/cli.md has no section on {name}"
+    documented = set(re.findall(r"^\| `(--[a-z-]+)", section, re.MULTILINE))
+    assert documented == {option.opts[0] for option in options_of(cli.main.commands[name])}
+
+
+def test_the_page_names_every_exit_code() -> None:
+    page = DOCUMENT.read_text(encoding="utf-8")
+    codes = {value for name, value in vars(cli).items() if name.startswith("EXIT_")}
+    documented = set(re.findall(r"^\| (\d+)[^|]*\|", page, re.MULTILINE))
+    assert {str(code) for code in codes} <= documented
