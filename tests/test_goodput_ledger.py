@@ -1,0 +1,261 @@
+"""The ledger: every second lies in exactly one bucket, whatever arrives in whatever order."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.goodput import ledger as buckets
+from scrtune.goodput.events import (
+    FlushCompleted,
+    GoodputEvent,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    OutputStarted,
+    RestartCompleted,
+    StepCompleted,
+)
+from scrtune.goodput.ledger import BUCKETS, Account, Ledger
+from scrtune.goodput.sanity import defect
+
+T0 = 1_700_000_000.0
+CLAIMED = set(BUCKETS) - {buckets.STARTUP, buckets.OTHER, buckets.RECOVERY}
+
+
+def step(number: int, start: float, end: float) -> StepCompleted:
+    return StepCompleted(step=number, start_s=T0 + start, end_s=T0 + end)
+
+
+def output(dataset: int, start: float, end: float, **parts: float) -> OutputCompleted:
+    return OutputCompleted(dataset=dataset, name=f"d{dataset}", start_s=T0 + start, end_s=T0 + end, **parts)
+
+
+def started(at: float) -> JobStarted:
+    return JobStarted(time_s=T0 + at)
+
+
+def ended(at: float, code: int | None = 0) -> JobEnded:
+    return JobEnded(time_s=T0 + at, exit_code=code)
+
+
+def restart(start: float, end: float) -> RestartCompleted:
+    return RestartCompleted(dataset=1, name="d1", start_s=T0 + start, end_s=T0 + end)
+
+
+def account(*events: GoodputEvent, now: float) -> Account:
+    ledger = Ledger()
+    for event in events:
+        ledger.handle(event)
+    return ledger.account(T0 + now)
+
+
+def spent(made: Account) -> dict[str, float]:
+    return {bucket: round(seconds, 6) for bucket, seconds in made.buckets.items() if seconds > 0}
+
+
+times = st.floats(0, 1000).map(lambda value: round(value, 3))
+spans = st.tuples(times, st.floats(-5, 200).map(lambda value: round(value, 3)))
+parts = st.floats(-1, 100)
+events = st.one_of(
+    times.map(started),
+    st.tuples(times, st.sampled_from([None, 0, 1])).map(lambda pair: ended(*pair)),
+    st.tuples(st.integers(0, 20), spans).map(lambda it: step(it[0], it[1][0], sum(it[1]))),
+    st.tuples(st.integers(1, 9), spans, parts, parts, parts, parts).map(
+        lambda it: output(
+            it[0], it[1][0], sum(it[1]), write_s=it[2], encode_s=it[3], flush_s=it[4], wait_s=it[5]
+        )
+    ),
+    spans.map(lambda span: restart(span[0], sum(span))),
+    times.map(lambda at: OutputStarted(dataset=1, name="d", time_s=T0 + at)),
+    spans.map(lambda span: FlushCompleted(dataset=1, start_s=T0 + span[0], end_s=T0 + sum(span))),
+)
+
+
+@given(st.lists(events, max_size=60), st.lists(st.floats(-50, 50), max_size=5), st.floats(0, 3000))
+def test_the_buckets_sum_to_the_wall_time_and_none_is_negative(
+    seen: list[GoodputEvent], slowdowns: list[float], now: float
+) -> None:
+    ledger = Ledger()
+    for event in seen:
+        ledger.handle(event)
+        made = ledger.account(T0 + now)
+        assert sum(made.buckets.values()) == pytest.approx(made.wall_s, abs=1e-6)
+        assert min(made.buckets.values()) >= 0
+    for slowdown in slowdowns:
+        ledger.charge_slowdown(slowdown)
+    made = ledger.account(T0 + now)
+    assert sum(made.buckets.values()) == pytest.approx(made.wall_s, abs=1e-6)
+    assert min(made.buckets.values()) >= 0
+    assert 0 <= made.goodput <= 1
+
+
+@given(
+    st.lists(spans.filter(lambda span: span[1] > 0), min_size=1, max_size=40),
+    st.randoms(use_true_random=False),
+)
+def test_claimed_time_is_the_union_of_the_claims_in_any_order(
+    claims: list[tuple[float, float]], shuffler: random.Random
+) -> None:
+    seen: list[GoodputEvent] = [
+        step(number, start, start + length) if number % 2 else output(number, start, start + length)
+        for number, (start, length) in enumerate(claims)
+    ]
+    union, reached = 0.0, -1.0
+    for start, length in sorted(claims):
+        union += max(0.0, start + length - max(start, reached))
+        reached = max(reached, start + length)
+    shuffler.shuffle(seen)
+    made = account(*seen, now=0)
+    assert sum(made.buckets[bucket] for bucket in CLAIMED) == pytest.approx(union, abs=1e-5)
+    wall = max(start + length for start, length in claims) - min(start for start, _ in claims)
+    assert made.wall_s == pytest.approx(wall, abs=1e-5)
+
+
+@given(st.lists(events, max_size=30))
+def test_hearing_everything_twice_in_a_row_changes_no_second(seen: list[GoodputEvent]) -> None:
+    kept = [event for event in seen if not isinstance(event, JobStarted | RestartCompleted)]
+    once = account(started(0), *kept, now=2000)
+    twice = account(started(0), *(event for event in kept for _ in range(2)), now=2000)
+    assert twice.buckets == once.buckets
+    assert (twice.wall_s, twice.steps) == (once.wall_s, once.steps)
+
+
+def test_a_plain_run() -> None:
+    made = account(
+        started(0),
+        step(0, 10, 20),
+        output(1, 20, 30, write_s=6, encode_s=2, flush_s=1, wait_s=0.5),
+        step(1, 31, 41),
+        ended(45),
+        now=100,
+    )
+    assert spent(made) == {
+        "startup": 10.0,
+        "productive": 20.0,
+        "checkpoint_write": 6.0,
+        "checkpoint_encode": 2.0,
+        "checkpoint_flush": 1.0,
+        "checkpoint_wait": 0.5,
+        "checkpoint_other": 0.5,
+        "other": 5.0,
+    }
+    assert made.wall_s == 45
+    assert made.goodput == pytest.approx(20 / 45)
+    assert (made.steps, made.checkpoints, made.runs) == (2, 1, 1)
+
+
+def test_parts_that_exceed_what_was_felt_are_scaled_down() -> None:
+    made = account(output(1, 0, 10, write_s=12, encode_s=8), now=10)
+    assert spent(made) == {"checkpoint_write": 6.0, "checkpoint_encode": 4.0}
+
+
+def test_a_crash_wastes_the_steps_that_are_computed_again_and_the_time_to_come_back() -> None:
+    made = account(
+        started(0),
+        step(0, 0, 10),
+        output(1, 10, 12),
+        step(1, 12, 22),
+        step(2, 22, 32),
+        started(50),
+        restart(51, 55),
+        step(1, 60, 70),
+        now=70,
+    )
+    assert spent(made) == {
+        "productive": 20.0,
+        "wasted_progress": 20.0,
+        "checkpoint_other": 2.0,
+        "recovery": 18.0,
+        "startup": 6.0,
+        "restore": 4.0,
+    }
+    assert made.runs == 2
+
+
+def test_going_back_to_a_better_checkpoint_within_a_run_wastes_what_diverged() -> None:
+    made = account(started(0), step(0, 0, 10), step(1, 10, 20), restart(20, 21), step(1, 21, 31), now=31)
+    assert spent(made) == {"productive": 20.0, "wasted_progress": 10.0, "restore": 1.0}
+
+
+def test_a_clean_end_and_a_later_run_are_one_job_and_no_recovery() -> None:
+    made = account(started(0), step(0, 0, 10), ended(10), started(40), step(1, 41, 51), now=51)
+    assert spent(made) == {"productive": 20.0, "other": 30.0, "startup": 1.0}
+
+
+def test_an_end_with_an_error_is_recovered_from() -> None:
+    made = account(started(0), step(0, 0, 10), ended(10, 0), ended(11, 1), started(40), now=40)
+    assert spent(made)["recovery"] == 29.0
+
+
+def test_a_hang_is_no_goodput() -> None:
+    made = account(started(0), step(0, 0, 10), now=3610)
+    assert made.wall_s == 3610
+    assert made.goodput == pytest.approx(10 / 3610)
+
+
+def test_after_the_end_the_clock_stands_still() -> None:
+    assert account(started(0), step(0, 0, 10), ended(12), now=500).wall_s == 12
+
+
+def test_steps_of_many_writers_and_sparse_steps_count_once() -> None:
+    made = account(started(0), step(10, 0, 10), step(10, 0.5, 10.5), step(20, 20, 30), now=30)
+    assert made.steps == 2
+    assert spent(made) == {"productive": 20.5, "other": 9.5}
+
+
+def test_a_checkpoint_inside_a_step_is_not_productive_whichever_comes_first() -> None:
+    inside, around = output(1, 3, 5), step(0, 0, 10)
+    assert spent(account(inside, around, now=10)) == {"productive": 8.0, "checkpoint_other": 2.0}
+
+
+def test_what_comes_late_claims_what_nobody_had() -> None:
+    made = account(started(0), step(1, 20, 30), step(0, 5, 20), now=30)
+    assert spent(made) == {"startup": 5.0, "productive": 25.0}
+
+
+def test_a_job_start_that_comes_late_still_starts_the_clock() -> None:
+    made = account(step(0, 10, 20), started(0), now=20)
+    assert spent(made) == {"startup": 10.0, "productive": 10.0}
+
+
+def test_slowdown_is_taken_from_the_steps_and_given_back_when_noise_overcharged() -> None:
+    ledger = Ledger()
+    for event in (started(0), step(0, 0, 10)):
+        ledger.handle(event)
+    ledger.charge_slowdown(4)
+    ledger.charge_slowdown(-1)
+    assert spent(ledger.account(T0 + 10)) == {"productive": 7.0, "flush_slowdown": 3.0}
+    ledger.charge_slowdown(100)
+    ledger.charge_slowdown(-500)
+    assert spent(ledger.account(T0 + 10)) == {"productive": 10.0}
+
+
+def test_memory_is_bounded() -> None:
+    ledger = Ledger()
+    for number in range(70_000):
+        ledger.handle(step(number, 2 * number, 2 * number + 1))
+    assert len(ledger._gaps) <= 256
+    assert len(ledger._step_claims) <= 65_536
+    assert ledger.account(T0).wall_s == 139_999
+
+
+@pytest.mark.parametrize(
+    ("event", "problem"),
+    [
+        (step(0, 0, 10), None),
+        (step(0, 10, 10), None),
+        (step(0, 10, 9), "an end before its start"),
+        (step(0, math.nan, 10), "times that are no numbers"),
+        (step(0, 0, math.inf), "times that are no numbers"),
+        (output(1, 0, 1, write_s=math.nan), "times that are no numbers"),
+        (started(0), None),
+        (JobStarted(time_s=0.0), "times that cannot be"),
+        (step(0, 0, 100_000), "times that cannot be"),
+        (started(1800), None),
+    ],
+)
+def test_events_that_cannot_be_true_are_told(event: GoodputEvent, problem: str | None) -> None:
+    assert defect(event, T0 + 10) == problem
