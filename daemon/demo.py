@@ -20,11 +20,11 @@ import msgspec
 from ..client.advice import DaemonUnavailable
 from ..client.paths import JobPaths
 from ..goodput.checkpoint_cost import CheckpointCost
-from ..intents.tuner import Decision, Verdict
+from ..intents.tuner import Decision
 from . import jobs, views
 
 RANKS = 2
-STEPS_BETWEEN_CHECKPOINTS = 4
+STEPS_BETWEEN_CHECKPOINTS = 8
 SHORT_CHECKPOINTS = 6
 TUNED_CHECKPOINTS = 24
 LAST_CHECKPOINTS = 6
@@ -109,12 +109,11 @@ def _view(defaults: JobPaths, poor: JobPaths, tuned: JobPaths, seconds: float) -
     costs = jobs.goodput(tuned).costs
     explained = jobs.explain(tuned)
     begun = [cost for cost in costs if cost.generation == 0]
-    final = [cost for cost in costs if cost.generation == _final_generation(explained.decisions)]
     columns = (
         _column("SCR's defaults", defaults),
         _column("poor settings", poor),
         _column("tuned: at first", tuned, begun),
-        _column("tuned: in the end", tuned, final[-LAST_CHECKPOINTS:]),
+        _column("tuned: in the end", tuned, costs[-LAST_CHECKPOINTS:]),
     )
     before, after = columns[1].cost_s.median, columns[-1].cost_s.median
     ratio = after / before if before > 0 else 1.0
@@ -129,13 +128,6 @@ def _view(defaults: JobPaths, poor: JobPaths, tuned: JobPaths, seconds: float) -
         helped=ratio < NO_HELP_RATIO,
         seconds=seconds,
     )
-
-
-def _final_generation(decisions: Sequence[Decision]) -> int:
-    """The generation whose settings were in force in the end: the last one that was not merely on trial."""
-    if decisions and decisions[-1].verdict is Verdict.TRIAL:
-        return decisions[-1].generation - 1
-    return decisions[-1].generation if decisions else 0
 
 
 def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None = None) -> Column:
