@@ -13,9 +13,10 @@
 
 The bound. Count every checkpoint at the anchor's mean cost, as last measured when it ended. At any time all
 tuned checkpoints together have cost at most 2 % of that sum and one checkpoint more than so counted, and what
-the last ones lost: the observation that used the credit up, and what had begun before that was known. This
-holds for every job, whatever is proposed. Against what the user's settings would have cost at that very
-time, which nobody can know, it holds as far as that mean is right: `docs/tuning.md` says how often.
+the last ones lost: the observation that used the credit up, and checkpoints that began before the job had the
+anchor back. This holds for every job, whatever is proposed; how dear those last ones are nobody can know in
+advance. Against what the user's settings would have cost at that very time, which nobody can know either, it
+holds as far as that mean is right: `docs/tuning.md` says how often.
 
 Sources: noise of checkpoints (8 % independent, 15 % autocorrelated: `docs/tuning.md`); conservative bandits
 with a budget (Kazerouni 2017, arXiv 1611.06426).
