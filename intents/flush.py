@@ -8,6 +8,7 @@ from .statistics import Recent
 
 _REMEMBERED = 30
 _REMEMBERED_SETTINGS = 4
+_MOST_PLACES = 64
 
 
 class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +42,10 @@ class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def places(self) -> int:
-        """Datasets that must fit into the cache so that no checkpoint waits for a flush: at least 2."""
-        return max(2, int(-(-self.flush_s // self.interval_s)) + 1) if self.interval_s > 0 else 2
+        """Datasets that must fit into the cache so that no checkpoint waits for a flush: 2 to 64."""
+        if self.interval_s <= 0:
+            return 2
+        return max(2, 1 + int(min(_MOST_PLACES - 1, -(-self.flush_s // self.interval_s))))
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
