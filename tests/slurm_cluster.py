@@ -199,20 +199,23 @@ class Job:
         path = self.directory / "output"
         return path.read_text(errors="replace") if path.exists() else ""
 
-    @property
-    def steps(self) -> list[str]:
-        """The ids of the steps that run now, of srun's and not Slurm's own."""
-        rows = self._cluster.run(["squeue", "-h", "-s", "-j", self.id, "-o", "%i"]).split()
-        return [row for row in rows if row.partition(".")[2].isdecimal()]
+    def cancel(self) -> None:
+        """Cancel it and wait until it has left the nodes."""
+        self._cluster.run(["scancel", self.id])
+        self._wait_until_gone()
 
     def wait(self, limit_s: float = 60.0) -> int:
         """The exit code of its script, once that has ended and the job has left the nodes."""
         path = self.directory / "exit_code"
-        until(path.exists, f"an end of job {self.id}; its output:\n{self.output}", limit_s)
-        until(
-            lambda: self._cluster.run(["squeue", "-h", "-j", self.id]) == "", f"the nodes of {self.id} free"
-        )
+        try:
+            until(path.exists, f"an end of job {self.id}", limit_s)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; its output:\n{self.output}") from error
+        self._wait_until_gone()
         return int(path.read_text())
+
+    def _wait_until_gone(self) -> None:
+        until(lambda: not self._cluster.run(["squeue", "-h", "-j", self.id]), f"nodes without job {self.id}")
 
 
 @contextlib.contextmanager

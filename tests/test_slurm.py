@@ -20,7 +20,7 @@ from scrtune.daemon import jobs
 from scrtune.daemon.views import ExplainView
 from scrtune.scr_config.settings import resolve
 
-from .slurm_cluster import Cluster, Job, why_not
+from .slurm_cluster import Cluster, Job, until, why_not
 
 pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
 if reason := why_not():
@@ -83,10 +83,14 @@ class Ended:
         return self.paths(node).log.read_text()
 
 
-def run_to_its_end(cluster: Cluster, script: str) -> Ended:
+def submit(cluster: Cluster, script: str) -> Job:
     directory = Path(tempfile.mkdtemp(dir=cluster.base))
     (directory / ".scrconf").write_text(POOR)
-    job = cluster.submit(script, directory, {"SCRTUNE_RUN_DIR": str(directory / "r")})
+    return cluster.submit(script, directory, {"SCRTUNE_RUN_DIR": str(directory / "r")})
+
+
+def run_to_its_end(cluster: Cluster, script: str) -> Ended:
+    job = submit(cluster, script)
     return Ended(job, job.wait())
 
 
@@ -206,7 +210,7 @@ def corners(cluster: Cluster) -> Ended:
         cat >application.sh <<'end'
             srun --export=NONE --mpi=pmi2 {RANK} bare
             rm r/$SLURM_JOB_ID/n2/environment.sh
-            LD_PRELOAD=libm.so.6 srun --mpi=pmi2 {RANK} without
+            srun --mpi=pmi2 {RANK} without
             ls r/$SLURM_JOB_ID/n1/environment.sh
             step=$(squeue -h -s -j $SLURM_JOB_ID -o '%i %j' | awk '$2 == "scrtune" {{print $1}}')
             scancel --signal=TERM $step
@@ -214,7 +218,7 @@ def corners(cluster: Cluster) -> Ended:
             srun --mpi=pmi2 {RANK} after
             exit 7
         end
-        {SCRTUNE} run -- bash application.sh
+        LD_PRELOAD=libm.so.6 {SCRTUNE} run -- bash application.sh
         """,
     )
 
@@ -231,6 +235,7 @@ class TestStepsOfOneApplication:
             assert rank["ranks"] == 4
             assert environment["SCR_CONF_FILE"] == str(corners.shared / "scr.conf")
             assert environment["SCRTUNE_RUN_DIR"] == str(corners.directory / "r")
+            assert environment["LD_PRELOAD"] == str(preload_library())
             assert environment["DFTRACER_LOG_FILE"] == str(corners.paths(rank["host"]).trace_prefix)
 
     @pytest.mark.parametrize("step", ["bare", "without", "after"])
@@ -296,6 +301,17 @@ class TestFailures:
         for node in NODES:
             assert "ended after" in failures.log(node)
         assert left_running(failures) == []
+
+
+def test_a_job_that_is_cancelled_leaves_nothing_behind(cluster: Cluster) -> None:
+    job = submit(cluster, f"{SCRTUNE} run -- srun sh -c 'touch up.$SLURM_PROCID; sleep 100'")
+    until(lambda: len(list(job.directory.glob("up.*"))) == 4, "four tasks")
+    job.cancel()
+    ended = Ended(job, 0)
+    until(lambda: not left_running(ended), "an end of all that was started")
+    for node in NODES:
+        assert "ended after" in ended.log(node)
+        assert not ended.paths(node).environment.exists()
 
 
 def test_from_a_login_node_with_salloc(cluster: Cluster, tmp_path: Path) -> None:
