@@ -11,6 +11,7 @@ now, takes at best. Target: p99 < 1 ms.
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -125,6 +126,7 @@ def measure(seconds: float, rate: float) -> dict[str, Any]:
             with process("-c", SENDER, paths.events_endpoint, str(rate)):
                 time.sleep(1.0)  # until it is up to speed
                 busy = round_trips(paths, echo, seconds)
+        shutil.rmtree(paths.trace_directory.parent, ignore_errors=True)
     return {
         "target_p99_ms": TARGET_P99_MS,
         "load_average_1_min": round(os.getloadavg()[0], 2),

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -101,6 +102,7 @@ class RealDaemon:
         if self.process is not None:
             self.process.kill()
             self.process.wait()
+        shutil.rmtree(self.paths.trace_directory.parent, ignore_errors=True)
 
 
 def until(happened: Callable[[], object]) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,10 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "cli.md"
 SHOWING = ("status", "explain", "goodput")
 KINDS: dict[str, Any] = {"status": StatusView, "explain": ExplainView, "goodput": GoodputView}
 
+BEGUN_S = float(int(time.time()) - 100)  # a daemon does not believe in events of another age
 # `declared` is above the scheme in use, so that one change is made at once
 JOB: tuple[Event, ...] = (
-    JobStarted(time_s=1000.0, ranks=4, nodes=4),
+    JobStarted(time_s=BEGUN_S, ranks=4, nodes=4),
     SettingsObserved(
         settings={"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_BYPASS": 0},
         sources={"SCR_COPY_TYPE": "user config", "SCR_CACHE_BYPASS": "user config"},
@@ -37,14 +39,14 @@ JOB: tuple[Event, ...] = (
         nodes=4,
         floor="XOR",
     ),
-    StepCompleted(step=1, start_s=1001.0, end_s=1003.0),
-    OutputStarted(dataset=1, name="c1", time_s=1003.0, generation=1),
+    StepCompleted(step=1, start_s=BEGUN_S + 1, end_s=BEGUN_S + 3),
+    OutputStarted(dataset=1, name="c1", time_s=BEGUN_S + 3, generation=1),
     OutputCompleted(
-        dataset=1, name="c1", start_s=1003.0, end_s=1004.0, generation=1, bytes=2**30, write_s=1.0
+        dataset=1, name="c1", start_s=BEGUN_S + 3, end_s=BEGUN_S + 4, generation=1, bytes=2**30, write_s=1.0
     ),
     TraceDigest(lines=12, events=10, dropped={"broken json": 2}),
     EventsLost(source="emit:n1:7: dropped, its queue was full", count=5),
-    JobEnded(time_s=1005.0, exit_code=0),
+    JobEnded(time_s=BEGUN_S + 5, exit_code=0),
 )
 
 Scrtune = Callable[..., Result]
@@ -64,13 +66,19 @@ def scrtune() -> Scrtune:
     return lambda *arguments: CliRunner().invoke(cli.main, [str(each) for each in arguments])
 
 
+def run_directory(job_id: str) -> JobPaths:
+    paths = JobPaths.of(job_id)
+    paths.root.mkdir(parents=True)
+    return paths
+
+
 def ended_job(job_id: str, events: tuple[Event, ...] = JOB) -> JobPaths:
     """A job as it is found when its daemon has gone."""
-    paths = JobPaths.of(job_id).create()
+    paths = run_directory(job_id)
     journal = Journal(paths.journal)
     for event in events:
-        journal.append(2000.0, event)
-    journal.flush(2000.0)
+        journal.append(BEGUN_S + 10, event)
+    journal.flush(BEGUN_S)
     journal.close()
     return paths
 
@@ -127,7 +135,7 @@ def test_a_job_that_never_was_is_exit_code_3_and_nothing_on_standard_output(
         assert (ran.exit_code, ran.stdout) == (3, "")
         assert ran.stderr.startswith("scrtune: ")
         assert "start one with `scrtune run`" in ran.stderr
-    JobPaths.of("nobody").create()
+    run_directory("nobody")
     ran = scrtune(command, "--job-id", "nobody")
     assert (ran.exit_code, ran.stdout) == (3, "")
     assert "no journal; the job's daemon never ran" in ran.stderr
@@ -135,7 +143,7 @@ def test_a_job_that_never_was_is_exit_code_3_and_nothing_on_standard_output(
 
 @pytest.mark.parametrize("command", SHOWING)
 def test_a_file_that_is_no_journal_is_exit_code_5(scrtune: Scrtune, command: str) -> None:
-    JobPaths.of("j").create().journal.write_text("a shopping list")
+    run_directory("j").journal.write_text("a shopping list")
     ran = scrtune(command)
     assert (ran.exit_code, ran.stdout) == (5, "")
     assert "not a journal of this version; move it away" in ran.stderr

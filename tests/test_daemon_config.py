@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -36,7 +37,8 @@ ADVICE = Advice(generation=3, settings={"SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 4},
 
 
 def executor(base: Path, own: str | None = None) -> Executor:
-    paths = JobPaths.of("j", host="n", base=base).create()
+    paths = JobPaths.of("j", host="n", base=base)
+    paths.root.mkdir(parents=True, exist_ok=True)
     user_conf = None
     if own is not None:
         user_conf = base / "own.conf"
@@ -133,7 +135,7 @@ def test_the_config_counts_even_when_the_copy_of_the_advice_cannot_be_written(tm
 # --- in a real daemon
 
 JOB = (
-    JobStarted(time_s=1000.0, ranks=4, nodes=4),
+    JobStarted(time_s=float(int(time.time())), ranks=4, nodes=4),
     SettingsObserved(
         settings={"SCR_COPY_TYPE": "SINGLE", "SCR_CACHE_BYPASS": 0, "SCR_LOG_DB_PASS": PASSWORD},
         sources=dict.fromkeys(("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_LOG_DB_PASS"), "user config"),
