@@ -56,16 +56,20 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
     """Lay the user's own config out as the file to rewrite, so that a job starts with its own settings.
 
-    `default` is where that file goes when the user names no place. One that is newer than the user's own is
-    kept: an earlier run of this job was tuned there, and this one goes on from it. Raises OSError when it
-    cannot be written.
+    `default`, in a directory of this job, is where that file goes when the user names no place. In a later
+    run of the job it is kept, for what was tuned there, unless the user's own has changed since. Raises
+    OSError when it cannot be written.
     """
     scr_conf = (options.scr_conf or default).absolute()
     own = user_conf_path(inherited, Path.cwd())
     user_conf = own if own.is_file() else None
-    if scr_conf != own and not _is_newer(scr_conf, user_conf):
-        scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_config(scr_conf, _text(user_conf) or "")
+    if scr_conf != own:
+        begun_with = default.with_name("user.conf")
+        text = _text(user_conf) or ""
+        if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
+            scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_config(scr_conf, text)
+            write_config(begun_with, text)
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
 
 
@@ -102,13 +106,6 @@ def trace_variables(
     except CaptureUnavailableError as error:
         log.warning("%s. The application runs without being traced.", error)
         return {}
-
-
-def _is_newer(path: Path, than: Path | None) -> bool:
-    try:
-        return path.stat().st_mtime_ns > (than.stat().st_mtime_ns if than else 0)
-    except FileNotFoundError:
-        return False
 
 
 def _text(path: Path | None) -> str | None:

@@ -297,19 +297,48 @@ def test_two_runs_of_one_job_at_a_time_share_no_daemon(place: Place) -> None:
     assert place.finish(first).returncode == 0
 
 
-@pytest.mark.parametrize("srun", ["", "#!/bin/sh\necho 'srun: error: out of order' >&2\nexit 1\n"])
-def test_a_step_of_the_daemons_that_fails_costs_only_the_tuning(place: Place, srun: str) -> None:
-    programs = place.directory / "bin"
-    programs.mkdir()
-    for name in ("sh", "echo"):
-        (programs / name).symlink_to(f"/bin/{name}")
-    if srun:
-        (programs / "srun").write_text(srun)
-        (programs / "srun").chmod(0o755)
-    place.environment = {"SLURM_JOB_ID": "17", "SLURM_JOB_NUM_NODES": "2", "PATH": str(programs)}
-    ran = place.run("sh", "-c", "echo ran; exit 4")
-    assert (ran.stdout, ran.returncode) == ("ran\n", 4)
-    assert ("0 of 2 nodes have a daemon" if srun else "srun") in ran.stderr
+class TestWithASrunOfOurOwn:
+    """What the nodes say, and what becomes of it; `tests/test_slurm.py` has the real one."""
+
+    def run(self, place: Place, srun: str | None) -> "subprocess.CompletedProcess[str]":
+        programs = place.directory / "bin"
+        programs.mkdir()
+        for name in ("sh", "echo", "cat"):
+            (programs / name).symlink_to(f"/bin/{name}")
+        if srun is not None:
+            (programs / "srun").write_text(f"#!/bin/sh\n{srun}\n")
+            (programs / "srun").chmod(0o755)
+        place.environment = {"SLURM_JOB_ID": "17", "SLURM_JOB_NUM_NODES": "2", "PATH": str(programs)}
+        return place.run("sh", "-c", "echo ran $SLURM_TASK_PROLOG; exit 4")
+
+    @pytest.mark.parametrize(
+        ("srun", "warning"),
+        [
+            (None, "No such file or directory: 'srun'"),
+            ("echo 'srun: error: out of order' >&2; exit 1", "0 of 2 nodes have a daemon"),
+            ("echo ready; exit 1", "1 of 2 nodes have a daemon"),
+            ("echo ready; echo no prolog; cat", "not every node has seen"),
+        ],
+    )
+    def test_unless_every_node_sees_the_prolog_it_is_not_used(
+        self, place: Place, srun: str | None, warning: str
+    ) -> None:
+        ran = self.run(place, srun)
+        assert (ran.stdout, ran.returncode) == ("ran\n", 4)
+        assert warning in ran.stderr
+
+    @pytest.mark.parametrize(
+        ("answers", "warned"),
+        [("echo ready; echo ready", False), ("echo ready; echo no daemon", True)],
+    )
+    def test_a_node_without_a_daemon_costs_the_others_nothing(
+        self, place: Place, answers: str, warned: bool
+    ) -> None:
+        ran = self.run(place, f"{answers}; cat >told")
+        assert ran.stdout == f"ran {place.directory}/.scrtune/{place.job_id}/task_prolog.sh\n"
+        assert ran.returncode == 4
+        assert ("1 of 2 nodes have a daemon" in ran.stderr) == warned
+        assert (place.directory / "told").read_text() == "4\n", "the exit code goes to the nodes"
 
 
 @pytest.mark.parametrize(
@@ -383,21 +412,39 @@ class TestConfigFiles:
         monkeypatch.chdir(tmp_path)
         (tmp_path / ".scrconf").write_text("SCR_FLUSH=2\n")
 
-    def test_first_the_users_own(self, tmp_path: Path) -> None:
-        files = config_files(tmp_path / "run" / "scr.conf", JobOptions(), {})
+    @pytest.fixture
+    def default(self, tmp_path: Path) -> Path:
+        (tmp_path / "job").mkdir()
+        return tmp_path / "job" / "scr.conf"
+
+    @pytest.fixture(params=["", "elsewhere/scr.conf"])
+    def options(self, request: pytest.FixtureRequest) -> JobOptions:
+        return JobOptions(scr_conf=Path(request.param) if request.param else None)
+
+    def test_first_the_users_own(self, default: Path, options: JobOptions, tmp_path: Path) -> None:
+        files = config_files(default, options, {})
         assert files.user_conf == tmp_path / ".scrconf"
+        assert files.scr_conf == (tmp_path / options.scr_conf if options.scr_conf else default)
         assert files.scr_conf.read_text() == "SCR_FLUSH=2\n"
 
-    def test_in_a_later_run_what_was_tuned_in_an_earlier_one(self, tmp_path: Path) -> None:
-        tuned = config_files(tmp_path / "scr.conf", JobOptions(), {}).scr_conf
-        tuned.write_text("SCR_FLUSH=5\n")
-        assert config_files(tuned, JobOptions(), {}).scr_conf.read_text() == "SCR_FLUSH=5\n"
+    def test_in_a_later_run_what_was_tuned_in_an_earlier_one(
+        self, default: Path, options: JobOptions
+    ) -> None:
+        config_files(default, options, {}).scr_conf.write_text("SCR_FLUSH=5\n")
+        assert config_files(default, options, {}).scr_conf.read_text() == "SCR_FLUSH=5\n"
 
-    def test_the_users_own_again_when_they_have_changed_it(self, tmp_path: Path) -> None:
-        tuned = config_files(tmp_path / "scr.conf", JobOptions(), {}).scr_conf
-        tuned.write_text("SCR_FLUSH=5\n")
-        os.utime(tuned, (1, 1))
-        assert config_files(tuned, JobOptions(), {}).scr_conf.read_text() == "SCR_FLUSH=2\n"
+    def test_the_users_own_again_when_they_have_changed_it(self, default: Path, options: JobOptions) -> None:
+        config_files(default, options, {}).scr_conf.write_text("SCR_FLUSH=5\n")
+        Path("other.conf").write_text("SCR_FLUSH=3\n")
+        files = config_files(default, options, {"SCR_CONF_FILE": "other.conf"})
+        assert files.scr_conf.read_text() == "SCR_FLUSH=3\n"
+
+    def test_another_jobs_tuning_is_not_taken_over(self, default: Path, tmp_path: Path) -> None:
+        options = JobOptions(scr_conf=tmp_path / "scr.conf")
+        config_files(default, options, {}).scr_conf.write_text("SCR_FLUSH=5\n")
+        (tmp_path / "other").mkdir()
+        files = config_files(tmp_path / "other" / "scr.conf", options, {})
+        assert files.scr_conf.read_text() == "SCR_FLUSH=2\n"
 
     def test_the_users_own_file_may_be_the_one_that_is_rewritten(self, tmp_path: Path) -> None:
         own = tmp_path / ".scrconf"
