@@ -16,7 +16,8 @@ def defect(event: GoodputEvent, now: float) -> str | None:
     Clocks of nodes differ a little, and events may wait for long: an hour ahead and a year behind are let
     through.
     """
-    if not all(isfinite(value) for value in msgspec.structs.astuple(event) if isinstance(value, float)):
+    seconds = [value for value in msgspec.structs.astuple(event) if isinstance(value, float)]
+    if not all(isfinite(value) for value in seconds):
         return "times that are no numbers"
     if isinstance(event, JobStarted | JobEnded | OutputStarted):
         start_s = end_s = event.time_s
@@ -24,4 +25,7 @@ def defect(event: GoodputEvent, now: float) -> str | None:
         start_s, end_s = event.start_s, event.end_s
     if end_s < start_s:
         return "an end before its start"
-    return None if now - _BEHIND_S <= start_s and end_s <= now + _AHEAD_S else "times that cannot be"
+    is_plausible = (
+        now - _BEHIND_S <= start_s and end_s <= now + _AHEAD_S and max(map(abs, seconds)) <= now + _AHEAD_S
+    )
+    return None if is_plausible else "times that cannot be"

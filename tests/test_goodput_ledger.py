@@ -252,6 +252,7 @@ def test_memory_is_bounded() -> None:
         (step(0, 0, math.inf), "times that are no numbers"),
         (output(1, 0, 1, write_s=math.nan), "times that are no numbers"),
         (started(0), None),
+        (output(1, 0, 1, write_s=1e300), "times that cannot be"),
         (JobStarted(time_s=0.0), "times that cannot be"),
         (step(0, 0, 100_000), "times that cannot be"),
         (started(1800), None),
