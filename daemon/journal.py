@@ -109,7 +109,6 @@ class Journal:
 
     def __init__(self, path: Path, *, keep: int | None = None) -> None:
         """Open `path` for appending behind its first `keep` bytes (default: all)."""
-        self._path = path
         self._pending: list[bytes] = []
         self._pending_records = 0
         self.lost = 0
