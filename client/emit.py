@@ -1,5 +1,6 @@
 """The application's own events, pushed to the daemon without ever making the application wait."""
 
+import itertools
 import os
 import socket as host_socket
 import threading
@@ -13,6 +14,7 @@ from .own_socket import OwnSocket
 
 QUEUE_LIMIT = 10_000
 LINGER_S = 0.1
+_numbers = itertools.count(1)
 
 
 class Emitter:
@@ -27,7 +29,9 @@ class Emitter:
     def __init__(self, endpoint: str, *, sender: str | None = None, queue_limit: int = QUEUE_LIMIT) -> None:
         self._endpoint = endpoint
         self._queue_limit = queue_limit
-        self.sender = sender or f"emit:{host_socket.gethostname().split('.')[0]}:{os.getpid()}"
+        host = host_socket.gethostname().split(".")[0]
+        # each has its own sequence, and so a name of its own
+        self.sender = sender or f"emit:{host}:{os.getpid()}:{next(_numbers)}"
         self._open()
 
     def _open(self) -> None:

@@ -126,6 +126,7 @@ class Session:
         observed = msgspec.structs.replace(
             described,
             settings={name: value for name, value in described.settings.items() if name not in _SECRETS},
+            sources={name: source for name, source in described.sources.items() if name not in _SECRETS},
             processes=tuple(processes or ()),
             floor=os.environ.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
             override=os.environ.get("SCRTUNE_OVERRIDE", "0") != "0",

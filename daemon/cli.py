@@ -1,5 +1,6 @@
 """The `scrtune` command. Exit codes: `docs/cli.md`."""
 
+import contextlib
 import logging
 import sys
 from collections.abc import Callable
@@ -129,19 +130,18 @@ def run_command(
     """
     logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
     paths = run.job_paths(job_id)
-    code = run.run(command, paths, JobOptions(tuning=not no_tune, floor=floor or "", **options))
-    _summary(paths)
-    sys.exit(code)
+    job = JobOptions(tuning=not no_tune, floor=floor or "", **options)
+    sys.exit(run.run(command, paths, job, lambda: _summary(paths)))
 
 
 def _summary(paths: JobPaths) -> None:
-    """What became of the tuning, in two lines on standard error."""
-    try:
-        pipeline, last_s = jobs.replayed(paths)
-    except (jobs.UnknownJobError, OSError):
-        return
-    for line in show.summary(pipeline, last_s, paths.job_id):
-        click.echo(line, err=True)
+    """What became of the tuning, in two lines on standard error.
+
+    The daemon is asked: the journal of a long job would take longer to replay than its user wants to wait.
+    """
+    with contextlib.suppress(DaemonUnavailable):
+        for line in show.summary(jobs.ask(paths, "status", views.StatusView)):
+            click.echo(line, err=True)
 
 
 @main.command(hidden=True)

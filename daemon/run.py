@@ -42,10 +42,11 @@ def job_paths(job_id: str | None) -> JobPaths:
     return JobPaths.of(job_id, base=default_base().absolute())
 
 
-def run(command: Sequence[str], paths: JobPaths, options: JobOptions) -> int:
+def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
-    Whatever keeps those from starting is told, and the application runs without.
+    Whatever keeps those from starting is told, and the application runs without. `at_end` is called when the
+    application has ended, while the daemon still answers.
     """
     services = _services(paths)
     added: dict[str, str] = {}
@@ -58,6 +59,7 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions) -> int:
             except (OSError, AlreadyRunningError) as error:
                 log.warning("%s. The application runs without scrtune.", error)
             code = foreground.run(command, {**os.environ, **added}, services.check)
+            at_end()
         finally:
             services.stop(code)
     return code

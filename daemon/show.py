@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from ..intents.events import Settings, Value
-from ..intents.pipeline import Pipeline
 from ..intents.situation import Proposal, changes_text
 from ..intents.tuner import Decision, Verdict
 from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
@@ -103,7 +102,9 @@ def intents(views: Sequence[IntentView]) -> RenderableType:
     table = plain_table("intent", "what it says", "evidence", title="Intents")
     for view in views:
         evidence = f"{view.count} x {view.source}, {view.window_s:.1f} s" if view.count else "-"
-        table.add_row(view.name, view.sentence, f"{evidence}\n{view.confidence} confidence")
+        table.add_row(
+            view.name, view.sentence, evidence + (f"\n{view.confidence} confidence" if view.count else "")
+        )
     return table
 
 
@@ -207,19 +208,16 @@ def replay(view: ReplayView) -> RenderableType:
     return Group(read, "", intents(view.intents), "", proposals(view.proposals))
 
 
-def summary(pipeline: Pipeline, last_s: float, job_id: str) -> list[str]:
+def summary(view: StatusView) -> list[str]:
     """What became of a job's tuning, in two lines."""
-    tuner = pipeline.tuner
-    if tuner is None or not pipeline.costs:
-        return [f"scrtune: job {job_id}: no checkpoint was seen, nothing was tuned"]
-    kept = sum(decision.verdict is Verdict.ACCEPTED for decision in tuner.decisions)
-    undone = sum(decision.verdict in {Verdict.REVERTED, Verdict.ANCHOR} for decision in tuner.decisions)
+    if not view.checkpoints:
+        return [f"scrtune: job {view.job_id}: no checkpoint was seen, nothing was tuned"]
     what = (
-        f"{len(pipeline.costs)} checkpoints, {seconds(tuner.anchor_s)} each under your settings,"
-        f" {seconds(tuner.current_s)} now; {kept} changes kept, {undone} taken back;"
-        f" goodput {pipeline.account(last_s).goodput:.1%}"
+        f"{view.checkpoints} checkpoints, {seconds(view.anchor_cost_s)} each under your settings,"
+        f" {seconds(view.checkpoint_cost_s)} now; {view.kept} changes kept, {view.taken_back} taken back;"
+        f" goodput {view.goodput:.1%}"
     )
-    return [f"scrtune: job {job_id}: {what}", f"scrtune: why: scrtune explain --job-id {job_id}"]
+    return [f"scrtune: job {view.job_id}: {what}", f"scrtune: why: scrtune explain --job-id {view.job_id}"]
 
 
 def seconds(value: float) -> str:

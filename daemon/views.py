@@ -10,8 +10,10 @@ from ..goodput.ledger import Account
 from ..intents.events import Settings
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.situation import Proposal
-from ..intents.tuner import Decision
+from ..intents.tuner import Decision, Verdict
 from ..replay.run import Replayed
+
+_UNDONE = {Verdict.REVERTED, Verdict.ANCHOR}
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +43,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_cost_s: float
     anchor_cost_s: float
     credit_s: float
+    kept: int
+    taken_back: int
     goodput: float
     counters: Counters
     rejected: dict[str, int] = {}
@@ -157,6 +161,8 @@ def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: b
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
         anchor_cost_s=tuner.anchor_s if tuner else 0.0,
         credit_s=tuner.credit_s if tuner else 0.0,
+        kept=sum(decision.verdict is Verdict.ACCEPTED for decision in pipeline.decisions),
+        taken_back=sum(decision.verdict in _UNDONE for decision in pipeline.decisions),
         goodput=account.goodput,
         counters=pipeline.counters,
     )

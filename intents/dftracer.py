@@ -21,7 +21,7 @@ MAX_SPANS = 10_000
 """Checkpoint spans in one digest."""
 
 _CHUNK_BYTES = 1 << 20
-_SETTLE_LINES = 65_536
+_SETTLE_LINES = 2048  # more at once would hold up a question to the daemon for milliseconds
 _NS = 1e9
 _NEWEST = 4  # the generation whose phases are numbers
 

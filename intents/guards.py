@@ -77,11 +77,12 @@ def _does_not_fit(proposal: Proposal, now: Situation) -> str | None:
 
 
 def _bytes_held(datasets: int, settings: Settings, now: Situation) -> float:
-    """Bytes of so many datasets on one node's cache: checkpoint / nodes x storage factor."""
+    """Bytes of so many datasets in this node's cache: its ranks' part of each x storage factor."""
     redundancy = now.intents.redundancy
     scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
     factor = storage_factor(scheme, min(redundancy.set_size, redundancy.nodes))
-    return datasets * now.intents.flush.checkpoint_bytes / redundancy.nodes * factor
+    here = now.intents.flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
+    return datasets * here * factor
 
 
 def _free_bytes(now: Situation) -> int:

@@ -81,9 +81,14 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ranks_per_node(self) -> int:
-        """Ranks on this node, rounded up."""
+        """Ranks on this node: those that were seen here, else the job's ranks over its nodes, rounded up.
+
+        One host may stand for several nodes (the embedded engine's simulated ones): its cores and its memory
+        serve them all.
+        """
         redundancy = self.intents.redundancy
-        return -(-redundancy.ranks // redundancy.nodes)
+        seen = min(self.intents.affinity.processes, redundancy.ranks)
+        return seen or -(-redundancy.ranks // redundancy.nodes)
 
     @property
     def files_per_rank(self) -> int:
