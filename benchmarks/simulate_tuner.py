@@ -335,17 +335,16 @@ def users() -> Iterator[tuple[str, Callable[[Job], Settings]]]:
 
 
 def report(jobs: int, checkpoints: int) -> None:
-    """Print the table."""
+    """Whole jobs: the rules propose, the tuner decides."""
     print(f"{jobs} jobs of {checkpoints} checkpoints for each user; costs against the user's own settings\n")
-    titles = ("user", "mean", "/ oracle", "median", "p99", "P(>2 % worse)", "worst excess", "kept", "undone")
-    print("| " + " | ".join(titles) + " |\n|" + "---|" * len(titles))
+    heading("user", "mean", "/ oracle", "median", "p99", "P(>2 % worse)", "worst excess", "kept", "undone")
     for name, settings in users():
         made = []
         for seed in range(jobs):
             job = draw(random.Random(1000 + seed))
             made.append(simulate(job, settings(job), checkpoints, seed))
         ratios = sorted(each.ratio for each in made)
-        cells = (
+        row(
             name,
             f"{fmean(ratios):.3f}",
             f"{fmean(ratios) / fmean(each.oracle for each in made):.2f}",
@@ -356,7 +355,17 @@ def report(jobs: int, checkpoints: int) -> None:
             f"{fmean(each.kept for each in made):.1f}",
             f"{fmean(each.undone for each in made):.1f}",
         )
-        print("| " + " | ".join(cells) + " |", flush=True)
+
+
+def heading(*titles: str) -> None:
+    """The head of a table."""
+    row(*titles)
+    print("|" + "---|" * len(titles))
+
+
+def row(*cells: str) -> None:
+    """A row of it."""
+    print("| " + " | ".join(cells) + " |", flush=True)
 
 
 if __name__ == "__main__":

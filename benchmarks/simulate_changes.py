@@ -1,0 +1,81 @@
+"""How often a change is kept, by what it truly does: the tuner alone, under the noise of checkpoints.
+
+Each proposal multiplies the cost of a checkpoint by a factor that the tuner does not know.
+
+    python benchmarks/simulate_changes.py [--jobs 1500] [--checkpoints 40]
+"""
+
+# ruff: noqa: S311 - simulated jobs need no cryptography
+
+import argparse
+import random
+from math import prod
+from statistics import fmean
+
+from simulate_tuner import heading, noise, row
+
+from scrtune.intents.situation import Proposal
+from scrtune.intents.tuner import Tuner, Verdict
+
+
+def report(jobs: int, checkpoints: int) -> None:
+    """Print the table."""
+    print(f"{jobs} jobs of {checkpoints} checkpoints for each set of proposals, made in this order\n")
+    heading("true effect on cost", "kept", "checkpoints till kept", "mean", "p99", "P(>2 % worse)")
+    for effects in (
+        (0.5,),
+        (0.7,),
+        (0.8,),
+        (0.9,),
+        (1.0,),
+        (1.1,),
+        (1.3,),
+        (3.0,),
+        (1.05, 1.2, 1.1),
+        (3.0,) * 4,
+    ):
+        made = [try_changes(effects, checkpoints, seed) for seed in range(jobs)]
+        ratios = sorted(ratio for ratio, _ in made)
+        after = sorted(number for _, number in made if number)
+        row(
+            ", ".join(f"{effect:g}" for effect in effects),
+            f"{len(after) / jobs:.1%}",
+            str(after[len(after) // 2]) if after else "-",
+            f"{fmean(ratios):.3f}",
+            f"{ratios[int(0.99 * (jobs - 1))]:.3f}",
+            f"{sum(ratio > 1.02 for ratio in ratios) / jobs:.1%}",
+        )
+
+
+def try_changes(effects: tuple[float, ...], checkpoints: int, seed: int) -> tuple[float, int]:
+    """One job: its cost over that without tuning, and the checkpoint after which a change was kept (or 0)."""
+    tuner, kept_after = Tuner({}), 0
+    made = [
+        Proposal(rule=f"change {number}", intent="", changes={f"C{number}": 1}, because="", source="")
+        for number in range(len(effects))
+    ]
+
+    def propose() -> Proposal | None:
+        left = [tuner.left] if tuner.left else []
+        may = (each for each in made if tuner.may_try(each) and each.beyond(tuner.settings).changes)
+        return next(iter((*left, *may)), None)
+
+    tuned_s = own_s = 0.0
+    for number, factor in enumerate(noise(random.Random(seed), checkpoints), start=1):
+        cost_s = factor * prod(
+            effect for index, effect in enumerate(effects) if f"C{index}" in tuner.settings
+        )
+        tuned_s, own_s = tuned_s + cost_s, own_s + factor
+        tuner.charge(cost_s, tuner.generation)
+        tuner.observe(cost_s, float(number), propose)
+        if not kept_after and any(each.verdict is Verdict.ACCEPTED for each in tuner.take_news()):
+            kept_after = number
+    return tuned_s / own_s, kept_after
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--jobs", type=int, default=1500, help="jobs for each set of proposals")
+    parser.add_argument("--checkpoints", type=int, default=40, help="checkpoints of a job")
+    options = parser.parse_args()
+    report(options.jobs, options.checkpoints)
