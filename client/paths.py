@@ -143,6 +143,13 @@ def default_base() -> Path:
     return temporary_base()
 
 
+def bases() -> tuple[Path, ...]:
+    """Where to look for run directories: in an allocation they lie in the temporary directory."""
+    if os.environ.get("SCRTUNE_RUN_DIR"):
+        return (default_base(),)
+    return tuple(dict.fromkeys((default_base(), temporary_base())))
+
+
 def temporary_base() -> Path:
     """Run directories in the system's temporary directory, apart by user."""
     return Path(tempfile.gettempdir()) / f"scrtune-{os.getuid()}"

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 
 from ..client.advice import DaemonUnavailable, ask_daemon
-from ..client.paths import NO_JOB_ID, JobPaths, default_base, job_id_from_environment, latest_job
+from ..client.paths import NO_JOB_ID, JobPaths, bases, default_base, job_id_from_environment, latest_job
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from . import views
@@ -27,13 +27,17 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
     With `no_other` the latest one counts only where the environment names no job. Raises UnknownJobError.
     """
     own = job_id or job_id_from_environment()
-    named = JobPaths.of(own) if own != NO_JOB_ID else None
-    strict = named is not None and (job_id is not None or no_other)
-    paths = named if named and (strict or named.root.is_dir()) else latest_job()
-    if paths is None or not paths.root.is_dir():
+    is_named = own != NO_JOB_ID
+    strict = is_named and (job_id is not None or no_other)
+    for base in bases():
+        named = JobPaths.of(own, base=base)
+        if is_named and named.root.is_dir():
+            return named
+    latest = None if strict else next(filter(None, map(latest_job, bases())), None)
+    if latest is None:
         wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
-    return paths
+    return latest
 
 
 def ask(paths: JobPaths, command: str, kind: type[T]) -> T:
