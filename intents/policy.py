@@ -85,9 +85,8 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
         return None
     redundancy = now.intents.redundancy
     floor, nodes = redundancy.floor, redundancy.nodes
-    cached_s = cached_write_prior_s(
-        flush.checkpoint_bytes / nodes, effective(floor, nodes), min(redundancy.set_size, nodes)
-    )
+    here_bytes = flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
+    cached_s = cached_write_prior_s(here_bytes, effective(floor, nodes), min(redundancy.set_size, nodes))
     return Proposal(
         rule="cache instead of bypass",
         intent="flush",
