@@ -110,7 +110,7 @@ def explain(pipeline: Pipeline) -> ExplainView:
     tuner = pipeline.tuner
     shown = sorted(pipeline.advice.settings)
     return ExplainView(
-        anchor={name: tuner.anchor[name] for name in shown} if tuner else {},
+        anchor={name: tuner.anchor[name] for name in shown if name in tuner.anchor} if tuner else {},
         settings={name: tuner.settings[name] for name in shown} if tuner else {},
         sources={name: pipeline.job.sources.get(name, "default") for name in shown} if pipeline.job else {},
         intents=intents(pipeline),
@@ -136,7 +136,7 @@ def replay(replayed: Replayed) -> ReplayView:
         span_s=replayed.end_s - replayed.start_s,
         processes=len(pipeline.processes),
         hosts=len({host for host, _ in pipeline.processes}),
-        checkpoints=len(pipeline.costs),
+        checkpoints=pipeline.account(replayed.end_s).checkpoints,
         counters=pipeline.counters,
         damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
         intents=intents(pipeline),
