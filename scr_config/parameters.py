@@ -1,8 +1,9 @@
 """The catalogue of SCR's parameters, and how a text becomes a parameter's value.
 
 The data are in `parameters.json`: what was read in SCR's sources (version 3.1.0 and later, commit 85e30b19 of
-2024-10-21; each entry's `source` is a file and line of it) and tried on a real SCR. Parameters whose names
-start with ``SCRTUNE_`` are levers that SCR has no name for.
+2024-10-21; each entry's `source` is a file and line of it) and tried on a real SCR. Those of the components
+are in AXL e256b6d2, redset bdf77a1b and KVTree 8a691271 of 2024-06-27. Parameters whose names start with
+``SCRTUNE_`` are levers that SCR has no name for. Descriptor lines are in :mod:`.descriptors`.
 """
 
 import math
@@ -18,6 +19,7 @@ from ..intents.events import Settings, Value
 
 Type = Literal["bool", "int", "bytes", "float", "enum", "text", "path", "cpus"]
 Layer = Literal["environment", "user config", "SCR_Config", "system config"]
+Mutability = Literal["live", "re-init", "launch", "none"]
 LEVER_PREFIX = "SCRTUNE_"
 TOKEN_LIMIT_BYTES = 1023
 """What a config file can hold in a key or value: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
@@ -42,26 +44,41 @@ class ParameterError(ValueError):
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One parameter.
 
-    `default` is the value as compiled, or None when SCR works it out as it runs (`note` says how).
+    `scope` is who reads it: SCR's ``library``, its ``scripts`` (scr_run), one of its libraries
+    (``component``), or scrtune (``lever``). `default` is the value as compiled (at `default_source`), or None
+    when it is worked out at run time or held elsewhere: `default_text` says it in words.
+    `documented_default` is what SCR's manual says, where it says otherwise.
     `mutability` is the cheapest way to change it in a running job: ``live``, ``re-init`` (SCR_Finalize and
     SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how.
-    `equal_on_ranks`: ranks with different values hang or abort. `layers`: where SCR looks for it.
+    `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
+    matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names
+    that `scrtune explain` shows. `since` is the first release whose sources read it (1.1 is the oldest there
+    is), `until` the last in which it does something, empty when it still does.
     `if_wrong`: what SCR does with a value out of bounds. `status` is ``active``, ``inert`` or ``broken``.
     """
 
     name: str
+    scope: Literal["library", "scripts", "component", "lever"] = "library"
     type: Type
     default: Value | None
+    default_text: str = ""
+    default_source: str = ""
+    documented_default: Value | None = None
     minimum: int | None = None
     maximum: int | None = None
     choices: tuple[str, ...] = ()
     case_sensitive: bool = True
     unit: str = ""
     doc: str
-    mutability: Literal["live", "re-init", "launch", "none"]
+    read_when: str = "SCR_Init"
+    mutability: Mutability
     mechanism: str = ""
     equal_on_ranks: bool
+    rank_0_decides: bool = False
     layers: tuple[Layer, ...]
+    intents: tuple[str, ...] = ()
+    since: str
+    until: str = ""
     source: str
     status: Literal["active", "inert", "broken"] = "active"
     note: str = ""
