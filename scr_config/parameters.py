@@ -3,7 +3,7 @@
 The data are in `parameters.json`: what was read in SCR's sources (version 3.1.0 and later, commit 85e30b19 of
 2024-10-21; each entry's `source` is a file and line of it) and tried on a real SCR. Those of the components
 are in AXL e256b6d2, redset bdf77a1b and KVTree 8a691271 of 2024-06-27. Parameters whose names start with
-``SCRTUNE_`` are levers that SCR has no name for. Descriptor lines are in :mod:`.descriptors`.
+``SCRTUNE_`` are levers that SCR has no name for. Descriptor lines are in :mod:`.descriptor_lines`.
 """
 
 import math

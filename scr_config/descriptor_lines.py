@@ -1,6 +1,6 @@
 """The descriptor lines of SCR's config files: what STORE, CKPT and GROUPS say, and with which keys.
 
-The data are in `descriptors.json`, read in the same sources as `parameters.json`. SCR takes all lines of one
+The data are in `descriptor_lines.json`, read in the same sources as `parameters.json`. SCR takes all lines of one
 kind from the first layer that has any: a CKPT line in the user's file hides every CKPT line of the system's.
 """
 
@@ -59,7 +59,7 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def _load() -> Mapping[str, Descriptor]:
-    data = resources.files(__package__).joinpath("descriptors.json").read_bytes()
+    data = resources.files(__package__).joinpath("descriptor_lines.json").read_bytes()
     entries = msgspec.json.decode(data, type=tuple[Descriptor, ...])
     return MappingProxyType({entry.name: entry for entry in entries})
 
