@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 import msgspec
@@ -19,7 +19,7 @@ from ..client.paths import JobPaths, RunDirectoryError
 from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
-from ..scr_config.render import environment_text
+from ..scr_config.render import Form, RenderError, environment_text
 from . import jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
@@ -46,6 +46,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     JournalError: EXIT_RUN_DIRECTORY,
     CaptureUnavailableError: EXIT_FAILURE,
     DemoError: EXIT_FAILURE,
+    RenderError: EXIT_FAILURE,
     OSError: EXIT_FAILURE,
 }
 
@@ -195,17 +196,17 @@ def forward(log_prefix: Path, endpoint: str) -> None:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["sh", "csh", "json"]),
+    type=click.Choice(get_args(Form)),
     default="sh",
     show_default=True,
-    help="For which shell, or JSON.",
+    help="For which shell; as one JSON object; for a Slurm task prolog; or as options of flux run.",
 )
 @_told
-def env(job_id: str | None, form: Literal["sh", "csh", "json"]) -> None:
+def env(job_id: str | None, form: Form) -> None:
     """Print the recommended SCR environment: eval "$(scrtune env)".
 
     It is what the job's next SCR_Start_output gets: your own settings with what was tuned. Prints nothing
-    but shell commands on standard output, and nothing at all when there is no job.
+    but that on standard output, and nothing at all when there is no job.
     """
     advice = jobs.advice(jobs.find(job_id, no_other=True))
     click.echo(environment_text(advice.settings, form), nl=False)

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from ..client.paths import JobPaths
+from ..scr_config.render import RenderError, prolog_lines
 from .environment import Job
 from .process import Signals
 from .services import NodeServices, check_alone, end
@@ -57,11 +58,6 @@ fi
 def in_allocation(environment: Mapping[str, str]) -> bool:
     """Whether we are in a Slurm allocation but in no step of it: a batch script, or a shell of salloc."""
     return "SLURM_JOB_ID" in environment and environment.get("SLURM_STEP_ID", "") in _NO_STEP
-
-
-def prolog_lines(variables: Mapping[str, str]) -> str:
-    """What a task prolog prints: ``export NAME=value``, the value as it is, without any quoting."""
-    return "".join(f"export {name}={value}\n" for name, value in variables.items())
 
 
 class SlurmServices:
@@ -140,14 +136,25 @@ class SlurmServices:
 
 
 def prolog_text(variables: Mapping[str, str], inherited: Mapping[str, str]) -> str:
-    """The task prolog of a job with `variables`: a script that prints them and those of the task's node."""
+    """The task prolog of a job with `variables`: a script that prints them and those of the task's node.
+
+    Raises OSError for a value that no prolog can carry.
+    """
     own = inherited.get("SLURM_TASK_PROLOG", "")
     return _PROLOG.format(
-        variables=prolog_lines(variables),
+        variables=_lines(variables),
         base=shlex.quote(variables["SCRTUNE_RUN_DIR"]),
         job_id=shlex.quote(variables["SCRTUNE_JOB_ID"]),
         last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
     )
+
+
+def _lines(variables: Mapping[str, str]) -> str:
+    """`prolog_lines`, with the error that all have here: the application runs without scrtune then."""
+    try:
+        return prolog_lines(variables)
+    except RenderError as error:
+        raise OSError(str(error)) from error
 
 
 # What the environment means for the application's step, and not for that of the daemons.
@@ -206,7 +213,7 @@ def _start(
     state = NO_DAEMON
     try:
         services.create()
-        _write_whole(environment, prolog_lines(services.start(job, give_up)))
+        _write_whole(environment, _lines(services.start(job, give_up)))
         if services.ready():
             state = READY
     finally:

@@ -1,12 +1,12 @@
-"""Settings as SCR's config file, and as environment for a shell.
+"""Settings as SCR's config file, and as environment: for shells, for Slurm and for Flux.
 
-What would hang, crash or lose data is refused with ValueError: nothing rendered here makes SCR fail.
+What would hang, crash or lose data is refused with RenderError: nothing rendered here makes SCR fail.
 """
 
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from ..intents.events import Settings
@@ -15,41 +15,84 @@ from .parse import Entry
 from .problems import Problem
 from .validate import FILE_GRAMMAR, validate
 
-Shell = Literal["sh", "csh", "json"]
+Form = Literal["sh", "csh", "fish", "json", "slurm", "flux"]
 _CSH_SPECIAL = re.compile(r"[!\\'\n]")
 # each closes the quotes, says itself and opens them again; a newline counts within quotes only
 _CSH_QUOTED = {"!": "'\\!'", "\\": "'\\\\'", "'": "'\\''", "\n": "''\\\n''"}
 
 
+class RenderError(ValueError):
+    """Settings that SCR fails on, or that the form asked for cannot carry; the text says which and why."""
+
+
 def config_text(settings: Settings, comment: str, descriptors: Iterable[Entry] = ()) -> str:
     """The text of a config file: `comment` first, then `descriptors` as they were, then the settings by name.
 
-    Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises ValueError
+    Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises RenderError
     for settings that :func:`validate` calls an error, and for SCR_COPY_TYPE=FILE without a CKPT descriptor.
     """
     _refuse([problem for problem in validate(settings) if problem.severity == "error"])
     entries = tuple(descriptors)
     if settings.get("SCR_COPY_TYPE") == "FILE" and not any(entry.parent.key == "CKPT" for entry in entries):
-        raise ValueError(
+        raise RenderError(
             "SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; pass those of the user's file"
         )
-    lines = [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
+    lines = comment_lines(comment)
     lines += [_descriptor_line(entry) for entry in entries]
     lines += [f"{name}={text_of(settings[name])}" for name in sorted(settings) if _belongs_in_a_file(name)]
     return "\n".join(lines) + "\n"
 
 
-def environment_text(settings: Settings, shell: Shell) -> str:
-    """Commands that export every setting: for ``sh`` (and bash, zsh), ``csh`` (and tcsh), or one JSON object.
+def comment_lines(comment: str) -> list[str]:
+    """`comment` as lines of a config file: each begins with ``#``, and none can end early."""
+    return [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
 
-    In JSON every value is the text that the environment would hold. The quoting is exact: the shell gives the
-    application the very characters. Raises ValueError for settings that :func:`validate` calls an error, but
-    for values that only a config file could not carry.
+
+def environment_text(settings: Settings, form: Form) -> str:
+    """Every setting as environment, in the form asked for.
+
+    - ``sh`` (bash, zsh), ``csh`` (tcsh), ``fish``: commands of that shell that export it. The quoting is
+      exact: the shell gives the application the very characters.
+    - ``json``: one object, every value the text that the environment would hold.
+    - ``slurm``: what a task prolog prints, see :func:`prolog_lines`.
+    - ``flux``: options of ``flux run``, see :func:`flux_options`. Written from Flux's documentation.
+
+    Raises RenderError for settings that :func:`validate` calls an error, but for values that only a config
+    file could not carry; and for values that the form cannot carry.
     """
     problems = validate(settings)
     _refuse([entry for entry in problems if entry.severity == "error" and entry.code != FILE_GRAMMAR])
     texts = {name: text_of(settings[name]) for name in sorted(settings)}
-    return _SHELLS[shell](texts)
+    return _FORMS[form](texts)
+
+
+def prolog_lines(variables: Mapping[str, str]) -> str:
+    """What a Slurm task prolog prints: ``export NAME=value``, the value as it is, without any quoting.
+
+    Everything behind the ``=`` up to the end of the line is the value (slurm.conf(5), TaskProlog). Raises
+    RenderError for a value of several lines.
+    """
+    return "".join(f"export {each}\n" for each in _one_line_each(variables, "a Slurm task prolog"))
+
+
+def flux_options(variables: Mapping[str, str]) -> str:
+    """``--env=NAME=VALUE``, one option of ``flux run`` and ``flux submit`` a line, unquoted.
+
+    Flux expands ``$NAME`` in VALUE with Python's ``string.Template``, so a ``$`` is doubled (flux-run(1), ENV
+    RULES). Raises RenderError for a value of several lines.
+    """
+    doubled = {name: text.replace("$", "$$") for name, text in variables.items()}
+    return "".join(f"--env={each}\n" for each in _one_line_each(doubled, "a line of Flux's options"))
+
+
+def _one_line_each(variables: Mapping[str, str], carrier: str) -> Iterator[str]:
+    for name, text in variables.items():
+        if "\n" in text or "\0" in text:
+            raise RenderError(
+                f"{name}={text!r}: {carrier} cannot carry a line end;"
+                " choose a value without, or export it in the job script"
+            )
+        yield f"{name}={text}"
 
 
 def _sh(texts: Mapping[str, str]) -> str:
@@ -60,16 +103,32 @@ def _csh(texts: Mapping[str, str]) -> str:
     return "".join(f"setenv {name} {_csh_quote(text)}\n" for name, text in texts.items())
 
 
+def _fish(texts: Mapping[str, str]) -> str:
+    return "".join(f"set -gx {name} {_fish_quote(text)}\n" for name, text in texts.items())
+
+
 def _json(texts: Mapping[str, str]) -> str:
     return json.dumps(texts, indent=2) + "\n"
 
 
-_SHELLS: dict[Shell, Callable[[Mapping[str, str]], str]] = {"sh": _sh, "csh": _csh, "json": _json}
+_FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
+    "sh": _sh,
+    "csh": _csh,
+    "fish": _fish,
+    "json": _json,
+    "slurm": prolog_lines,
+    "flux": flux_options,
+}
 
 
 def _csh_quote(text: str) -> str:
     """`text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
     return "'" + _CSH_SPECIAL.sub(lambda match: _CSH_QUOTED[match[0]], text) + "'"
+
+
+def _fish_quote(text: str) -> str:
+    """`text` as one word of fish: within single quotes only quotes and backslashes are special."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _descriptor_line(entry: Entry) -> str:
@@ -87,4 +146,4 @@ def _printable(line: str) -> str:
 
 def _refuse(errors: list[Problem]) -> None:
     if errors:
-        raise ValueError("settings that SCR fails on: " + "; ".join(str(error) for error in errors))
+        raise RenderError("settings that SCR fails on: " + "; ".join(str(error) for error in errors))

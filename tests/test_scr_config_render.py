@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import string
 import subprocess
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from scrtune.intents.events import Settings, Value
 from scrtune.scr_config.parameters import CATALOGUE, Parameter, coerce, defaults, text_of
 from scrtune.scr_config.parse import parse
-from scrtune.scr_config.render import Shell, config_text, environment_text
+from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
 from scrtune.scr_config.settings import resolve
 from scrtune.scr_config.validate import validate
 
@@ -30,13 +31,15 @@ FILE_TEXT = st.text(
     max_size=30,
 )
 CPU_LISTS = st.sampled_from(["", "0", "1,3-5", "0-8191"])
-SHELLS: list[tuple[str, Shell, str]] = [
+ONE_LINE = st.text(st.characters(codec="utf-8", exclude_characters="\0\n"), max_size=30)
+SHELLS: list[tuple[str, Form, str]] = [
     ("sh", "sh", ""),
     ("bash --norc", "sh", ""),
     ("bash --norc", "sh", "set -o history -H\n"),
     ("csh -f", "csh", ""),
     ("tcsh -f", "csh", ""),
     ("tcsh -f", "csh", "set backslash_quote\n"),
+    ("fish --no-config", "fish", ""),
 ]
 
 
@@ -149,8 +152,9 @@ def test_a_file_without_the_ckpt_lines_that_its_copy_type_needs_is_refused() -> 
 @hypothesis.example(settings={"SCR_JOB_NAME": "it's! \"$HOME\" `id` \\!\\\n\\n'\n!!\n", "SCR_CURRENT": ""})
 @hypothesis.example(settings={"SCR_JOB_NAME": "\\", "SCR_CURRENT": "\n", "SCR_GROUP": "!"})
 @hypothesis.example(settings={"SCR_PREFIX": "~/*?[a]{b,c}"})
+@hypothesis.example(settings={"SCR_PREFIX": "\ufdd0\uf600\x01\udc80"})  # fish's own characters; no UTF-8
 def test_a_real_shell_exports_the_very_characters(
-    tmp_path: Path, command: str, shell: Shell, before: str, settings: Settings
+    tmp_path: Path, command: str, shell: Form, before: str, settings: Settings
 ) -> None:
     name, *options = command.split()
     found = shutil.which(name)
@@ -170,6 +174,47 @@ def test_a_real_shell_exports_the_very_characters(
     assert {name: exported.get(name) for name in settings} == {
         name: text_of(value) for name, value in settings.items()
     }
+
+
+def texts_of(settings: Settings) -> dict[str, str]:
+    return {name: text_of(settings[name]) for name in sorted(settings)}
+
+
+def as_slurm_reads(output: str) -> dict[str, str]:
+    """slurm.conf(5), TaskProlog: everything after the equal sign to the end of the line is the value."""
+    lines = output.split("\n")
+    assert lines.pop() == ""
+    assert all(line.startswith("export ") for line in lines)
+    return dict(line.removeprefix("export ").split("=", 1) for line in lines)
+
+
+@QUICK
+@given(settings=settings_with(ONE_LINE))
+@hypothesis.example(settings={"SCR_JOB_NAME": ' it\'s "$HOME" # \\ = \r\t ', "SCR_CURRENT": ""})
+def test_a_slurm_task_prolog_carries_every_value_of_one_line_as_it_is(settings: Settings) -> None:
+    assert as_slurm_reads(environment_text(settings, "slurm")) == texts_of(settings)
+
+
+@QUICK
+@given(settings=settings_with(ONE_LINE))
+@hypothesis.example(settings={"SCR_PREFIX": "$HOME/${USER}/$$/$", "SCR_CURRENT": ""})
+def test_flux_options_carry_every_value_of_one_line_through_flux_own_expansion(settings: Settings) -> None:
+    # Flux itself is not here: flux-run(1) says that it expands values with this class
+    options = environment_text(settings, "flux").split("\n")
+    assert options.pop() == ""
+    assert all(option.startswith("--env=") for option in options)
+    rules = dict(option.removeprefix("--env=").split("=", 1) for option in options)
+    assert {name: string.Template(text).substitute({}) for name, text in rules.items()} == texts_of(settings)
+
+
+@pytest.mark.parametrize("form", ["slurm", "flux"])
+def test_a_value_of_two_lines_is_refused_where_a_line_is_a_value(form: Form) -> None:
+    with pytest.raises(RenderError, match=r"SCR_JOB_NAME='a\\nexport B=1'.*cannot carry a line end; choose"):
+        environment_text({"SCR_FLUSH": 1, "SCR_JOB_NAME": "a\nexport B=1"}, form)
+
+
+def test_a_prolog_keeps_the_order_of_its_variables() -> None:
+    assert prolog_lines({"B": "2", "A": "'1'"}) == "export B=2\nexport A='1'\n"
 
 
 @QUICK
