@@ -20,7 +20,7 @@ from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
 from ..scr_config.render import Form, RenderError, environment_text
-from . import jobs, run, show, views
+from . import config_commands, jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
@@ -201,13 +201,33 @@ def forward(log_prefix: Path, endpoint: str) -> None:
     show_default=True,
     help="For which shell; as one JSON object; for a Slurm task prolog; or as options of flux run.",
 )
+@click.option(
+    "--resolved",
+    is_flag=True,
+    help="Show what SCR would find here, without a job: a table, or JSON with --format json.",
+)
+@click.option(
+    "--conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="With --resolved: this for the user's config file; default: where SCR looks.",
+)
+@click.option(
+    "--system-conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="With --resolved: this for the system's config file; default: as compiled into SCR.",
+)
 @_told
-def env(job_id: str | None, form: Form) -> None:
+def env(job_id: str | None, form: Form, resolved: bool, **files: Path | None) -> None:
     """Print the recommended SCR environment: eval "$(scrtune env)".
 
     It is what the job's next SCR_Start_output gets: your own settings with what was tuned. Prints nothing
     but that on standard output, and nothing at all when there is no job.
+
+    With --resolved: the value of each parameter, the layer and the place it comes from, and what it shadows.
     """
+    if resolved or any(files.values()):
+        config_commands.show_resolved(form, resolved=resolved, **files)
+        return
     advice = jobs.advice(jobs.find(job_id, no_other=True))
     click.echo(environment_text(advice.settings, form), nl=False)
 
@@ -303,3 +323,6 @@ def replay(traces: tuple[Path, ...], conf: Path | None, floor: str | None, form:
     text = conf.read_text(encoding="utf-8", errors="surrogateescape") if conf else None
     replayed = replay_traces(traces, JobShape(conf=text, floor=floor or "", **shape))
     _show(views.replay(replayed), form, show.replay)
+
+
+main.add_command(config_commands.params)

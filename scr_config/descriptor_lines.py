@@ -1,7 +1,7 @@
 """The descriptor lines of SCR's config files: what STORE, CKPT and GROUPS say, and with which keys.
 
-The data are in `descriptor_lines.json`, read in the same sources as `parameters.json`. SCR takes all lines of one
-kind from the first layer that has any: a CKPT line in the user's file hides every CKPT line of the system's.
+The data are in `descriptor_lines.json`, read in the same sources as `parameters.json`. SCR takes all lines of
+one kind from the first layer that has any: a CKPT line in the user's file hides every one of the system's.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from .parameters import Layer, Mutability
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One key of a descriptor line. `default_text` is what stands without it, mostly a parameter's name.
 
-    `choices` are None when any value of the type goes. An ``inert`` key is read and changes nothing.
+    `choices` are none when any value of the type goes. An ``inert`` key is read and changes nothing.
     """
 
     name: str

@@ -16,6 +16,7 @@ from typing import Literal
 import msgspec
 
 from ..intents.events import Settings, Value
+from ..intents.intent import bytes_text
 
 Type = Literal["bool", "int", "bytes", "float", "enum", "text", "path", "cpus"]
 Layer = Literal["environment", "user config", "SCR_Config", "system config"]
@@ -90,6 +91,33 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         return self.name.startswith(LEVER_PREFIX)
 
     @property
+    def default_words(self) -> str:
+        """What stands when nobody sets it, in words; with what SCR's manual says where it says otherwise."""
+        if self.default is None:
+            return self.default_text
+        manual = "" if self.documented_default is None else self._shown(self.documented_default)
+        return self._shown(self.default) + (f"; the manual says {manual}" if manual else "")
+
+    @property
+    def change(self) -> str:
+        """How a running job gets another value: the class, and the mechanism."""
+        if not self.mechanism or self.mechanism.startswith(self.mutability):
+            return self.mechanism or self.mutability
+        return f"{self.mutability}: {self.mechanism}"
+
+    @property
+    def ranks(self) -> str:
+        """Which ranks must have the same value: ``equal``, ``rank 0`` (it alone counts) or ``any``."""
+        if self.equal_on_ranks:
+            return "equal"
+        return "rank 0" if self.rank_0_decides else "any"
+
+    @property
+    def versions(self) -> str:
+        """The releases of SCR in which it works; the inert ones of today have a last one."""
+        return f"{self.since} to {self.until}" if self.until else f"{self.since} on"
+
+    @property
     def allowed(self) -> str:
         """What its values may be, in words."""
         if self.type == "enum":
@@ -116,6 +144,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if self.type == "enum":
             return value in self.choices
         return self.type != "cpus" or _cpus(value) is not None
+
+    def _shown(self, value: Value) -> str:
+        if self.type == "bytes" and isinstance(value, int):
+            return bytes_text(value)
+        return text_of(value) or "empty"
 
     def _within(self, value: int) -> bool:
         if self.type == "bool":

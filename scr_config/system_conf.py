@@ -1,8 +1,8 @@
 """Where SCR's system config file lies: a path compiled into SCR.
 
-It is what CMake was told (``-DSCR_CONFIG_FILE=``), else ``<install>/etc/scr.conf`` (SCR_OPTIONS.cmake:57); the
-``/etc/scr.conf`` of src/scr_conf.h:91 stands only in builds without CMake. SCR's scripts are installed with
-the very path (scripts/python/scrjob/config.py.in:6): there it can be read without running SCR.
+It is what CMake was told (``-DSCR_CONFIG_FILE=``), else ``<install>/etc/scr.conf`` (SCR_OPTIONS.cmake:57);
+the ``/etc/scr.conf`` of src/scr_conf.h:91 stands only in builds without CMake. SCR's scripts are installed
+with the very path (scripts/python/scrjob/config.py.in:6): there it can be read without running SCR.
 """
 
 import re
