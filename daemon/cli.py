@@ -20,7 +20,7 @@ from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
 from ..scr_config.render import Form, RenderError, environment_text
-from . import config_commands, jobs, run, show, views
+from . import check_command, config_commands, jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
@@ -326,3 +326,4 @@ def replay(traces: tuple[Path, ...], conf: Path | None, floor: str | None, form:
 
 
 main.add_command(config_commands.params)
+main.add_command(check_command.check)

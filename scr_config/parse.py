@@ -19,10 +19,13 @@ from .problems import Problem, Severity
 
 DESCRIPTORS = ("STORE", "CKPT", "GROUPS")
 """Keys that may occur many times, each value with children of its own."""
+SCRIPT_KEYS = ("CNTLDIR", "CACHEDIR")
+"""Likewise, but read by SCR's scripts only (scripts/python/scrjob/nodetests/dir_capacity.py)."""
 
 _PAIR = re.compile(r"(?P<key>[^ \t=]+)[ \t]*(?P<equals>=?)[ \t]*(?P<value>[^ \t=]*)")
 _BLANKS = re.compile(r"[ \t]*")
 _EXPANSION = re.compile(r"\\(?P<escaped>.?)|\$(?P<variable>[A-Za-z_]*)", re.DOTALL)
+_VARIABLE = re.compile(r"\$([A-Za-z_]+)")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _UPPER = {ord(low): low.upper() for low in "abcdefghijklmnopqrstuvwxyz"}
 
@@ -110,6 +113,42 @@ def parse(text: str, environment: Mapping[str, str]) -> ConfigFile:
     return ConfigFile(entries=tuple(entries), problems=tuple(problems))
 
 
+def assumed(text: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """`environment`, in which every variable that `text` names and that is not there stands for itself.
+
+    For reading a file outside its job: what is not set here may well be set there.
+    """
+    return {name: f"${name}" for name in _VARIABLE.findall(text)} | dict(environment)
+
+
+def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
+    """`text` with these parameters at these values (None: taken out), and every other line as it was.
+
+    A value changes where it stands first; duplicates of it go; a parameter that was not there is added at the
+    end. Raises ValueError for a name that is no parameter and for a value that a config file cannot carry.
+    """
+    lines = text.split("\n")
+    gone: set[int] = set()
+    left = dict(changes)
+    for pair in (entry.parent for entry in parse(text, assumed(text, {})).entries):
+        if pair.key not in changes:
+            continue
+        index, start = pair.line - 1, pair.value_column - 1
+        if (value := left.pop(pair.key, None)) is None:
+            gone.add(index)
+        else:
+            lines[index] = lines[index][:start] + value + lines[index][start + len(pair.raw) :]
+    kept = [line for index, line in enumerate(lines) if index not in gone]
+    end = len(kept) - 1 if kept and not kept[-1] else len(kept)
+    kept[end:end] = [f"{name}={value}" for name, value in left.items() if value is not None]
+    rewritten = "\n".join(kept)
+    read = parse(rewritten, {}).values
+    for name, value in changes.items():
+        if name not in CATALOGUE or (read[name].value if name in read else None) != value:
+            raise ValueError(f"a config file of SCR's cannot say {name}={value}; nothing was changed")
+    return rewritten
+
+
 def value_oddities(value: str) -> Iterator[tuple[str, str, str]]:
     """(code, what, remedy) for each thing in a value that SCR takes otherwise than most people expect."""
     if "'" in value or '"' in value:
@@ -190,12 +229,12 @@ def _suspicions(entries: list[Entry]) -> Iterator[Problem]:
     """What SCR reads without complaint, and not as it was meant."""
     seen: dict[tuple[str, ...], Pair] = {}
     for entry in entries:
-        parent, is_descriptor = entry.parent, entry.parent.key in DESCRIPTORS
-        if not is_descriptor:
+        parent, is_descriptor = entry.parent, entry.parent.key in (*DESCRIPTORS, *SCRIPT_KEYS)
+        if parent.key in CATALOGUE:
             yield from _duplicate(seen, (parent.key,), parent)
-            if parent.key not in CATALOGUE:
-                what = "SCR has no such parameter and ignores it"
-                yield _about(parent, "unknown-name", what, "check the spelling")
+        elif not is_descriptor:
+            what = "SCR has no such parameter and ignores it"
+            yield _about(parent, "unknown-name", what, "check the spelling")
         for child in entry.children:
             if is_descriptor:
                 yield from _duplicate(seen, (parent.key, parent.value, child.key), child)

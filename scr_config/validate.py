@@ -63,7 +63,8 @@ def _of_text(name: str, value: str) -> Iterator[Problem]:
         yield _problem(code, name, what, remedy, "warning")
 
 
-def _failures_fit_the_set(settings: Settings) -> Iterator[Problem]:
+def failures_fit_the_set(settings: Settings) -> Iterator[Problem]:
+    """SCR_SET_FAILURES within SCR_SET_SIZE (scr_reddesc.c:269)."""
     failures, size = settings["SCR_SET_FAILURES"], settings["SCR_SET_SIZE"]
     if int(failures) > int(size):
         what = f"{failures} losses in a set of {size}: the descriptor is disabled and SCR_Init aborts"
@@ -93,7 +94,8 @@ def _copy_type_needs_descriptors(settings: Settings) -> Iterator[Problem]:
         yield _problem("needs-ckpt", "SCR_COPY_TYPE", what, "keep the CKPT lines in the file", "warning")
 
 
-def _checkpoints_are_deleted(settings: Settings) -> Iterator[Problem]:
+def checkpoints_are_deleted(settings: Settings) -> Iterator[Problem]:
+    """Whether SCR_Init deletes datasets."""
     deletes = {
         "SCR_CACHE_PURGE": (1, "each SCR_Init deletes the cached datasets, flushed or not"),
         "SCR_PREFIX_PURGE": (1, "each SCR_Init deletes every dataset in the prefix directory"),
@@ -105,11 +107,11 @@ def _checkpoints_are_deleted(settings: Settings) -> Iterator[Problem]:
 
 
 RULES: tuple[Callable[[Settings], Iterator[Problem]], ...] = (
-    _failures_fit_the_set,
+    failures_fit_the_set,
     _poststage_crashes,
     _async_does_not_overlap,
     _copy_type_needs_descriptors,
-    _checkpoints_are_deleted,
+    checkpoints_are_deleted,
 )
 """Parameters that do not go together. A rule may take all parameters with a default as present and valid."""
 

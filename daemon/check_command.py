@@ -1,0 +1,211 @@
+"""`scrtune check`: what in SCR's configuration is wrong, before the job finds out."""
+
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich.table import Table
+
+from ..scr_config.check import cache_paths
+from ..scr_config.check import check as check_sources
+from ..scr_config.check_model import Capacity, Situation
+from ..scr_config.check_sources import Source, environment_source, source_of
+from ..scr_config.findings import Finding, exit_code
+from ..scr_config.job_script import nodes_asked_for
+from ..scr_config.parameters import coerce
+from ..scr_config.settings import user_conf_path
+from . import show
+
+EXIT_UNREADABLE = 3
+LARGEST_BYTES = 1024**2
+"""A larger file is no configuration, and reading it would keep the user waiting."""
+
+_NODE_VARIABLES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
+
+
+class UnreadableError(Exception):
+    """A file that cannot be checked. The text says which, why, and what to do."""
+
+
+def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    """A size such as 4194304, 64g or 1.5GB, in SCR's own units."""
+    try:
+        return None if text is None else int(coerce("SCR_FILE_BUF_SIZE", text))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is no size; write one such as 4194304, 64g or 1.5TB") from None
+
+
+def _version(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
+    """A version such as 3.1 or 3.1.0."""
+    if not re.fullmatch(r"v?[0-9]{1,5}(\.[0-9]{1,5}){1,3}", text):
+        raise click.BadParameter(f"{text!r} is no version; write one such as 3.1")
+    return tuple(int(part) for part in text.removeprefix("v").split("."))
+
+
+@click.command("check", short_help="Find what is wrong in SCR config files, job scripts, the environment.")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.option("--env", "environment", is_flag=True, help="Check the current environment, too.")
+@click.option(
+    "--scr-version",
+    "version",
+    metavar="VERSION",
+    callback=_version,
+    default="3.1",
+    show_default=True,
+    help="SCR's version.",
+)
+@click.option(
+    "--checkpoint-size",
+    "checkpoint_bytes",
+    metavar="SIZE",
+    callback=_size,
+    help="One checkpoint of all ranks, such as 64g: does this node's cache hold its part? Needs --nodes.",
+)
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="Nodes of the job; default: what the job script asks for."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "gcc"]),
+    default="table",
+    show_default=True,
+    help="A table, a JSON list, or file:line:column: severity: message.",
+)
+def check(
+    files: tuple[Path, ...], environment: bool, checkpoint_bytes: int | None, form: str, **known: Any
+) -> None:
+    """Find what in SCR config files, job scripts and the environment is without effect or harms the job.
+
+    FILE is a config file of SCR's or a job script that exports SCR_*; default: the config file that SCR would
+    read here. Exit codes: 0 nothing found, 1 warnings, 2 errors, 3 a file cannot be read.
+    """
+    try:
+        sources = _sources(files, environment=environment)
+    except UnreadableError as error:
+        click.echo(f"scrtune: {error}", err=True)
+        sys.exit(EXIT_UNREADABLE)
+    nodes = known["nodes"] or _nodes(sources)
+    if checkpoint_bytes is not None and nodes is None:
+        raise click.UsageError("--checkpoint-size needs --nodes: each node's cache holds its part of it")
+    situation = Situation(
+        version=known["version"],
+        environment=dict(os.environ),
+        nodes=nodes,
+        checkpoint_bytes=checkpoint_bytes,
+    )
+    if checkpoint_bytes is not None:
+        situation = msgspec.structs.replace(situation, capacities=_capacities(sources, situation))
+    findings = check_sources(sources, situation)
+    _print(findings, form)
+    sys.exit(exit_code(findings))
+
+
+def _sources(files: tuple[Path, ...], *, environment: bool) -> list[Source]:
+    """The environment first: a job script sets its variables over those it was started with."""
+    sources = [environment_source(dict(os.environ))] if environment else []
+    sources += [source_of(str(path), _text(path)) for path in files]
+    if not files:
+        path = user_conf_path(os.environ)
+        if path.exists():
+            sources.append(Source(file=str(path), kind="config file", text=_text(path)))
+        elif not environment or "SCR_CONF_FILE" in os.environ:
+            raise UnreadableError(
+                f"{path}: SCR would read this file here, but there is none; name a FILE, or set SCR_CONF_FILE"
+                " or SCR_PREFIX as the job has them"
+            )
+    return sources
+
+
+def _text(path: Path) -> str:
+    try:
+        if not path.is_file():
+            path.stat()
+            raise UnreadableError(f"{path}: is no regular file; name a config file or a job script")
+        with path.open("rb") as file:
+            data = file.read(LARGEST_BYTES + 1)
+    except OSError as error:
+        raise UnreadableError(f"{path}: {error.strerror}; name a file that can be read") from error
+    except ValueError as error:
+        raise UnreadableError(f"{str(path)!r}: {error}; name a file that can be read") from error
+    if len(data) > LARGEST_BYTES:
+        raise UnreadableError(f"{path}: is larger than 1 MiB; a config file or job script is not")
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _nodes(sources: list[Source]) -> int | None:
+    """How many nodes the job gets, as far as its script or this allocation says."""
+    for source in sources:
+        if source.kind == "job script" and (nodes := nodes_asked_for(source.text)):
+            return nodes
+        for name in _NODE_VARIABLES:
+            if source.kind == "environment" and (text := source.variables.get(name, "")).isdecimal():
+                return int(text)
+    return None
+
+
+def _capacities(sources: list[Source], situation: Situation) -> dict[str, Capacity]:
+    """Of every cache directory that there is on this node; the others are told."""
+    found: dict[str, Capacity] = {}
+    for path in sorted(cache_paths(sources, situation)):
+        if (capacity := _capacity(path)) is not None:
+            found[path] = capacity
+        else:
+            click.echo(
+                f"scrtune: {path}: not on this node; whether it is large enough is not known", err=True
+            )
+    return found
+
+
+def _capacity(path: str) -> Capacity | None:
+    """Of the file system that holds `path`, or will once it is made; None when even its parent is missing."""
+    for candidate in (Path(path), Path(path).parent):
+        try:
+            measured = os.statvfs(candidate)
+        except (OSError, ValueError):
+            continue
+        size = measured.f_frsize
+        return Capacity(total_bytes=measured.f_blocks * size, free_bytes=measured.f_bavail * size)
+    return None
+
+
+def _print(findings: tuple[Finding, ...], form: str) -> None:
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(_printable(findings)), indent=2).decode())
+    elif form == "gcc":
+        for finding in _printable(findings):
+            click.echo(finding.gcc)
+    elif findings:
+        show.console().print(_table(_printable(findings)))
+    else:
+        click.echo("scrtune: nothing found")
+
+
+def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
+    """Undecodable bytes of a file as question marks, control characters as blanks."""
+    return [
+        msgspec.structs.replace(
+            finding,
+            file=_clean(finding.file),
+            message=_clean(finding.message),
+            remedy=_clean(finding.remedy),
+        )
+        for finding in findings
+    ]
+
+
+def _clean(text: str) -> str:
+    shown = text.encode("utf-8", "replace").decode()
+    return "".join(character if character.isprintable() else " " for character in shown)
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = show.plain_table("place", "", "what happens", "how to mend it", "code")
+    for finding in findings:
+        place = f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file
+        table.add_row(place, finding.severity, finding.message, finding.remedy, finding.code)
+    return table

@@ -1,0 +1,87 @@
+"""What is wrong with SCR's config files, a job script, an environment: every fault with its place.
+
+Pure: the caller reads the files and measures the caches (daemon/check_command.py).
+"""
+
+from collections.abc import Mapping, Sequence
+
+from ..intents.events import Settings
+from .check_model import Configuration, Setting, Situation
+from .check_rules import RULES
+from .check_sources import Source, read, setting_of, variables
+from .check_values import of_config_file, of_environment
+from .findings import ENVIRONMENT, Finding
+from .parameters import CATALOGUE, ParameterError, coerce, defaults
+from .parse import ConfigFile
+
+
+def check(sources: Sequence[Source], situation: Situation) -> tuple[Finding, ...]:
+    """Every fault of `sources`, by file and line. Never raises.
+
+    Job scripts and the environment are taken together, the later over the earlier, over each config file:
+    every config file stands for a job of its own.
+    """
+    found: list[Finding] = []
+    for source in sources:
+        if source.kind == "config file":
+            found += of_config_file(source, situation)
+        else:
+            found += of_environment(source, situation)
+    for config in configurations(sources, situation):
+        for rule in RULES:
+            found += rule(config)
+    order = {source.file: index for index, source in enumerate(sources)}
+    unique = dict.fromkeys((order.get(one.file, 0), one.line, one.column, one.code, one) for one in found)
+    return tuple(key[-1] for key in sorted(unique, key=lambda key: key[:4]))
+
+
+def configurations(sources: Sequence[Source], situation: Situation) -> tuple[Configuration, ...]:
+    """What each job would run with: one for every config file, or one of the environment alone."""
+    surrounding = [
+        setting for source in sources if source.kind != "config file" for setting in variables(source)
+    ]
+    environment = {setting.name: setting for setting in surrounding if setting.name in CATALOGUE}
+    files = [source for source in sources if source.kind == "config file"]
+    if not files:
+        fallback = sources[0].file if sources else ENVIRONMENT
+        return (_configuration(environment, situation, fallback),)
+    return tuple(_with_file(environment, situation, source) for source in files)
+
+
+def cache_paths(sources: Sequence[Source], situation: Situation) -> frozenset[str]:
+    """The directories that datasets would be kept in."""
+    return frozenset(
+        line.store
+        for config in configurations(sources, situation)
+        for line in config.checkpoints
+        if not line.bypass
+    )
+
+
+def _configuration(
+    given: Mapping[str, Setting], situation: Situation, fallback: str, file: ConfigFile | None = None
+) -> Configuration:
+    settings: Settings = defaults()
+    for name, setting in given.items():
+        try:
+            settings[name] = coerce(name, setting.text or "")
+        except ParameterError:
+            continue  # told where the value was looked at; here SCR's default stands in
+    return Configuration(
+        given=given,
+        settings=settings,
+        situation=situation,
+        fallback=fallback,
+        config_file=fallback if file is not None else None,
+        entries=file.entries if file is not None else (),
+    )
+
+
+def _with_file(environment: Mapping[str, Setting], situation: Situation, source: Source) -> Configuration:
+    file = read(source, situation)
+    given = {
+        name: setting_of(pair, source, situation)
+        for name, pair in file.values.items()
+        if name in CATALOGUE and "user config" in CATALOGUE[name].layers
+    }
+    return _configuration({**given, **environment}, situation, source.file, file)

@@ -1,0 +1,104 @@
+"""What the rules of `scrtune check` look at: one job's configuration, with the place of every value."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..intents.events import Settings
+from ..intents.redundancy import effective
+from .findings import Finding, Place, finding
+from .parse import Entry, Pair
+from .placement import Checkpoint, Store, checkpoints, stores
+from .problems import Severity
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One ``NAME=value`` where it stands. `text` is None when it is known only in the job."""
+
+    name: str
+    text: str | None
+    file: str
+    line: int
+    column: int
+    value_column: int
+
+    @property
+    def place(self) -> Place:
+        """Where its name stands."""
+        return Place(self.file, self.line, self.column)
+
+    @property
+    def value_place(self) -> Place:
+        """Where its value stands."""
+        return Place(self.file, self.line, self.value_column)
+
+
+class Capacity(msgspec.Struct, frozen=True):
+    """Size of a file system, and what is free of it."""
+
+    total_bytes: int
+    free_bytes: int
+
+
+class Situation(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known besides the files. `capacities`: of each cache path, on this node.
+
+    `environment` is what ``$NAME`` in values is taken from; `checkpoint_bytes` is one checkpoint, all ranks'.
+    """
+
+    version: tuple[int, ...] = (3, 1)
+    environment: Mapping[str, str] = {}
+    nodes: int | None = None
+    checkpoint_bytes: int | None = None
+    capacities: Mapping[str, Capacity] = {}
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """What one job runs with: the settings of its environment and of its config file, if there is one.
+
+    `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
+    `config_file` is the name of the file, None when none was looked at; `entries` are its lines.
+    """
+
+    given: Mapping[str, Setting]
+    settings: Settings
+    situation: Situation
+    fallback: str
+    config_file: str | None = None
+    entries: tuple[Entry, ...] = ()
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The descriptors in force, those that SCR will disable too."""
+        return checkpoints(self.settings, self.entries)
+
+    @property
+    def stores(self) -> Mapping[str, Store]:
+        """The stores in force, by path."""
+        return stores(self.settings, self.entries)
+
+    @property
+    def has_unknown_descriptors(self) -> bool:
+        """Whether CKPT lines may exist in a file that was not looked at."""
+        return self.config_file is None and self.settings["SCR_COPY_TYPE"] == "FILE"
+
+    def lines(self, key: str) -> tuple[Entry, ...]:
+        """The lines of the config file that begin with `key`."""
+        return tuple(entry for entry in self.entries if entry.parent.key == key)
+
+    def scheme(self, checkpoint: Checkpoint) -> str:
+        """What SCR really does for it on so many nodes."""
+        nodes = self.situation.nodes
+        return checkpoint.scheme if nodes is None else effective(checkpoint.scheme, nodes)
+
+    def at(self, names: tuple[str, ...], severity: Severity, code: str, message: str, remedy: str) -> Finding:
+        """A finding at the value of the first of `names` that was given, else at the file as a whole."""
+        found = next((self.given[name] for name in names if name in self.given), None)
+        line = 0 if self.config_file is None else 1
+        place = found.value_place if found else Place(self.fallback, line, line)
+        return finding(place, severity, code, f"{names[0]}: {message}", remedy)
+
+    def on(self, pair: Pair, severity: Severity, code: str, message: str, remedy: str) -> Finding:
+        """A finding at one pair of the config file."""
+        place = Place(self.fallback, pair.line, pair.column)
+        return finding(place, severity, code, f"{pair.key}={pair.raw[:80]}: {message}", remedy)

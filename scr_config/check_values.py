@@ -1,0 +1,141 @@
+"""What is wrong with each line and each value by itself, before anything is put together."""
+
+import difflib
+import functools
+import re
+from collections.abc import Iterator
+
+from .check_model import Setting, Situation
+from .check_sources import Source, assigned, read, setting_of, variables, variables_of
+from .findings import Finding, Place, finding
+from .job_script import assignments
+from .parameters import CATALOGUE, Parameter, ParameterError, coerce
+from .parse import DESCRIPTORS, SCRIPT_KEYS, Pair
+from .placement import number
+
+_NEAR = 0.8
+_LONGEST_NAME = 40
+_MOST_SUGGESTIONS = 100  # a file with more unknown names is no config file, and each costs a millisecond
+_NO_PARAMETER = "SCR has no such parameter and ignores it"
+
+
+def of_config_file(source: Source, situation: Situation) -> Iterator[Finding]:
+    """What is wrong with a config file, line by line."""
+    file = read(source, situation)
+    unknown = {problem.parameter for problem in file.problems if problem.code == "unknown-name"}
+    for problem in file.problems:
+        remedy = problem.remedy
+        if problem.code == "unknown-name" and len(unknown) <= _MOST_SUGGESTIONS:
+            remedy = _did_you_mean(problem.parameter) or remedy
+        place = Place(source.file, problem.line, problem.column)
+        message = f"{problem.parameter}: {problem.what}"
+        yield finding(place, problem.severity, problem.code, message, remedy)
+    for entry in file.entries:
+        for pair in (entry.parent, *entry.children):
+            yield from _of_variables_in(source, pair, situation)
+        if (parameter := CATALOGUE.get(entry.parent.key)) is None:
+            continue
+        setting = setting_of(entry.parent, source, situation)
+        if "user config" in parameter.layers:
+            yield from _of_setting(setting, parameter, situation)
+        else:
+            what = f"{parameter.name}: SCR does not look for it in a config file"
+            yield finding(setting.place, "warning", "wrong-layer", what, "set it in the environment")
+
+
+def of_environment(source: Source, situation: Situation) -> Iterator[Finding]:
+    """What is wrong with the variables of an environment or a job script."""
+    for setting in variables(source):
+        name, place = setting.name, setting.place
+        if (parameter := CATALOGUE.get(name)) is not None:
+            yield from _of_setting(setting, parameter, situation)
+        elif name in DESCRIPTORS:
+            what = f"{name}: SCR takes this environment variable for the {name} lines of its files"
+            yield finding(place, "error", "descriptor-in-environment", what, f"unset {name} for the job")
+        elif name.startswith("SCR") and (meant := _did_you_mean(name)):
+            yield finding(place, "warning", "unknown-name", f"{name}: {_NO_PARAMETER}", meant)
+    if source.kind == "job script":
+        yield from _of_script(source)
+
+
+def _of_script(source: Source) -> Iterator[Finding]:
+    if "\0" in source.text:
+        line = source.text.count("\n", 0, source.text.index("\0")) + 1
+        what = "there is a NUL byte: this is no script that a shell could read"
+        yield finding(Place(source.file, line, 1), "error", "nul", what, "delete it; is this a text file?")
+    for entry in assignments(source.text):
+        if not entry.exported and entry.name in CATALOGUE:
+            what = f"{entry.name}: it is set for the script only; the application never sees it"
+            place = assigned(entry, source).place
+            yield finding(place, "warning", "not-exported", what, f"export {entry.name}")
+
+
+def _of_setting(setting: Setting, parameter: Parameter, situation: Situation) -> Iterator[Finding]:
+    """What is wrong with one value by itself."""
+    name, text = setting.name, setting.text
+    if not parameter.is_lever and (why := _inert(parameter, situation.version)):
+        yield finding(setting.place, "warning", "inert", f"{name}: {why}", "take it out")
+    if text is None:
+        return
+    try:
+        coerce(name, text)
+    except ParameterError as error:
+        what = f"{name}: {text[:80]!r} is no value for it: {_consequence(parameter, text)}"
+        remedy = f"{_nearest_value(parameter, text)}choose {error.allowed}"
+        yield finding(setting.value_place, "error", "bad-value", what, remedy)
+
+
+def _consequence(parameter: Parameter, text: str) -> str:
+    if parameter.if_wrong:
+        return parameter.if_wrong
+    if parameter.type in ("int", "bool"):
+        return f"SCR reads it as {number(text)}"
+    return "SCR keeps another value without a word"
+
+
+def _nearest_value(parameter: Parameter, text: str) -> str:
+    near = difflib.get_close_matches(text[:_LONGEST_NAME].upper(), parameter.choices, n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
+def _inert(parameter: Parameter, version: tuple[int, ...]) -> str:
+    """Why the parameter does nothing in that version of SCR; empty when it does something."""
+    shown = ".".join(map(str, version))
+    until, since = _version(parameter.until), _version(parameter.since)
+    if until and version[: len(until)] > until:
+        return f"it did something up to SCR {parameter.until}; {shown} reads it and does nothing with it"
+    if not until and parameter.status == "inert":
+        return "SCR reads it and does nothing with it"
+    if version < since[: len(version)]:
+        return f"SCR {shown} does not know it yet: it came with {parameter.since}"
+    return ""
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]+", text))
+
+
+def _of_variables_in(source: Source, pair: Pair, situation: Situation) -> Iterator[Finding]:
+    """Variables in a value that SCR reads otherwise than a shell, and those that are not set here."""
+    for name, digit, offset in variables_of(pair):
+        place = Place(source.file, pair.line, pair.value_column + offset)
+        if digit:
+            what = f"{pair.key}: SCR reads ${name}{digit} as ${name} and a {digit}"
+            yield finding(
+                place, "error", "variable-digits", what, "use a variable without digits in its name"
+            )
+        elif name not in situation.environment:
+            what = f"{pair.key}: ${name} is not set here; where it is not, SCR drops the value"
+            yield finding(place, "warning", "unset-variable", what, f"make sure that the job exports {name}")
+
+
+@functools.lru_cache(maxsize=256)
+def _did_you_mean(name: str) -> str:
+    """Which known name was meant; empty when none is near."""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    known = {entry.removeprefix("SCR_"): entry for entry in (*CATALOGUE, *DESCRIPTORS, *SCRIPT_KEYS)}
+    bare = name.removeprefix("SCR_")
+    near = [entry for entry in known if entry.endswith(f"_{bare}")]  # SCR_DB_NAME is SCR_LOG_DB_NAME today
+    near = near or difflib.get_close_matches(bare, known, n=1, cutoff=_NEAR)
+    return f"did you mean {known[near[0]]}?" if len(near) == 1 else ""
