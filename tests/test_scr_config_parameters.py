@@ -1,10 +1,20 @@
 """The catalogue, and how a text becomes a value."""
 
+import ast
+import inspect
+import re
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scrtune.intents import guards, policy, situation
+from scrtune.scr_config.descriptor_lines import DESCRIPTOR_LINES
 from scrtune.scr_config.parameters import CATALOGUE, ParameterError, coerce, cpus_of, defaults, text_of
+from scrtune.scr_config.parse import DESCRIPTORS
+
+SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")
+"""A file and line of SCR's repository, or of a component's."""
 
 
 def test_the_defaults_are_those_compiled_into_scr_not_those_of_its_manual() -> None:
@@ -31,7 +41,10 @@ def test_every_entry_says_what_it_is_and_where_that_was_read() -> None:
     for name, parameter in CATALOGUE.items():
         assert parameter.name == name
         assert parameter.doc
-        assert ":" in parameter.source
+        assert SOURCE.fullmatch(parameter.source), name
+        assert parameter.default_words, name
+        assert bool(parameter.default_text) == (parameter.default is None), name
+        assert not parameter.default_source or SOURCE.fullmatch(parameter.default_source), name
         assert "\n" not in parameter.doc
         assert bool(parameter.choices) == (parameter.type == "enum")
 
@@ -39,13 +52,142 @@ def test_every_entry_says_what_it_is_and_where_that_was_read() -> None:
 def test_names_that_scr_reads_and_never_uses_are_marked() -> None:
     inert = {name for name, parameter in CATALOGUE.items() if parameter.status == "inert"}
     assert inert == {
+        "AXL_COPY_METADATA",
+        "AXL_DEBUG",
+        "AXL_MKDIR",
         "SCR_CRC_ON_FLUSH",
         "SCR_FETCH_WIDTH",
         "SCR_FLUSH_ASYNC_BW",
         "SCR_FLUSH_ASYNC_PERCENT",
         "SCR_FLUSH_WIDTH",
     }
-    assert {CATALOGUE[name].mutability for name in inert} == {"none"}
+    assert inert == {name for name, parameter in CATALOGUE.items() if parameter.mutability == "none"}
+
+
+def test_what_worked_once_says_until_when() -> None:
+    ended = {name: parameter.versions for name, parameter in CATALOGUE.items() if parameter.until}
+    assert ended == {
+        "SCR_CRC_ON_FLUSH": "1.1 to 2.0",
+        "SCR_FETCH_WIDTH": "1.1 to 2.0",
+        "SCR_FLUSH_ASYNC_BW": "1.1 to 2.0",
+        "SCR_FLUSH_ASYNC_PERCENT": "1.1 to 2.0",
+        "SCR_FLUSH_WIDTH": "1.1 to 2.0",
+    }
+    assert CATALOGUE["SCR_FLUSH_ASYNC_USLEEP"].versions == "3.0.1 on"
+
+
+def test_where_the_manual_says_otherwise_both_are_told() -> None:
+    differing = {name for name, parameter in CATALOGUE.items() if parameter.documented_default is not None}
+    assert differing == {"SCR_FILE_BUF_SIZE", "SCR_MPI_BUF_SIZE"}
+    assert CATALOGUE["SCR_MPI_BUF_SIZE"].default_words == "1 MiB; the manual says 128 KiB"
+    for name in differing:
+        assert CATALOGUE[name].documented_default != CATALOGUE[name].default
+
+
+def test_everything_that_scr_and_what_it_is_made_of_looks_for_is_there() -> None:
+    scopes = {scope: set[str]() for scope in ("library", "scripts", "component", "lever")}
+    for name, parameter in CATALOGUE.items():
+        scopes[parameter.scope].add(name)
+    assert len(scopes["library"]) == 57
+    assert scopes["component"] == {
+        "AXL_COPY_METADATA",
+        "AXL_DEBUG",
+        "AXL_MKDIR",
+        "AXL_USE_EXTENSION",
+        "KVTREE_ENTRIES_PER_FILE",
+        "REDSET_ENCODE",
+    }
+    assert scopes["scripts"] == {
+        "SCR_EXCLUDE_NODES",
+        "SCR_MIN_NODES",
+        "SCR_NODELIST",
+        "SCR_NODE_TESTS",
+        "SCR_RETRIES",
+        "SCR_RUNS",
+        "SCR_WATCHDOG",
+        "SCR_WATCHDOG_TIMEOUT",
+        "SCR_WATCHDOG_TIMEOUT_PFS",
+    }
+
+
+def test_which_layers_are_looked_through() -> None:
+    everywhere = ("environment", "user config", "SCR_Config", "system config")
+    elsewhere = {name: entry.layers for name, entry in CATALOGUE.items() if entry.layers != everywhere}
+    assert elsewhere.pop("SCR_CONF_FILE") == ("environment", "SCR_Config")
+    levers = {elsewhere.pop(name) for name in ("SCRTUNE_FLUSH_CPUS", "SCRTUNE_FLUSH_THREADS")}
+    assert levers == {everywhere[:3]}
+    assert set(elsewhere.values()) == {("environment",)}
+    scripts = {name for name in elsewhere if CATALOGUE[name].scope == "scripts"}
+    assert "SCR_RUNS" in scripts
+    assert "SCR_EXCLUDE_NODES" not in scripts, "the scripts look for it in the files too (param.py)"
+
+
+def test_a_rank_that_alone_counts_cannot_differ_from_others() -> None:
+    assert not [name for name, each in CATALOGUE.items() if each.rank_0_decides and each.equal_on_ranks]
+    assert [
+        CATALOGUE[name].ranks for name in ("SCR_FLUSH", "SCR_CHECKPOINT_SECONDS", "SCR_FILE_BUF_SIZE")
+    ] == [
+        "equal",
+        "rank 0",
+        "any",
+    ]
+
+
+def rule_changes() -> dict[str, set[str]]:
+    """The parameters that each intent's rules write, as their source has it."""
+    changes: dict[str, set[str]] = {}
+    for function in ast.parse(inspect.getsource(policy)).body:
+        nodes = list(ast.walk(function))
+        for intent in (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "intent"):
+            assert isinstance(intent.value, ast.Constant)
+            keys = [key for node in nodes if isinstance(node, ast.Dict) for key in node.keys]
+            keys += [
+                node.slice
+                for node in nodes
+                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+            ]
+            names = {str(key.value) for key in keys if isinstance(key, ast.Constant)}
+            changes.setdefault(str(intent.value.value), set()).update(names)
+    return changes
+
+
+def test_the_intents_of_a_parameter_are_those_whose_rules_change_it() -> None:
+    changes = rule_changes()
+    assert changes.keys() == situation.Intents().named().keys()
+    stated = {
+        intent: {name for name, parameter in CATALOGUE.items() if intent in parameter.intents}
+        for intent in changes
+    }
+    assert stated == changes
+    assert not [name for name in guards.NEVER if CATALOGUE[name].intents]
+
+
+def test_descriptor_lines_are_known_with_their_keys() -> None:
+    assert DESCRIPTOR_LINES.keys() == set(DESCRIPTORS)
+    assert {name: line.known_keys for name, line in DESCRIPTOR_LINES.items()} == {
+        "CKPT": (
+            "BYPASS",
+            "ENABLED",
+            "GROUP",
+            "INTERVAL",
+            "OUTPUT",
+            "SET_FAILURES",
+            "SET_SIZE",
+            "STORE",
+            "TYPE",
+        ),
+        "GROUPS": (),
+        "STORE": ("COUNT", "ENABLED", "FLUSH", "GROUP", "MKDIR", "VIEW"),
+    }
+    assert [key.name for key in DESCRIPTOR_LINES["CKPT"].keys if key.status == "inert"] == ["SET_SIZE"]
+
+
+def test_a_key_that_stands_for_a_parameter_names_one() -> None:
+    for line in DESCRIPTOR_LINES.values():
+        assert SOURCE.fullmatch(line.source)
+        for key in line.keys:
+            assert not key.default_text.startswith("SCR_") or key.default_text in CATALOGUE, key.name
+            assert not key.choices or key.type == "enum"
 
 
 def test_only_the_levers_are_unknown_to_scr() -> None:
