@@ -40,11 +40,14 @@ def read(source: Source, situation: Situation) -> ConfigFile:
 
 
 def setting_of(pair: Pair, source: Source, situation: Situation) -> Setting:
-    """One pair of a config file; its value is not known when a variable of it is not set here."""
+    """One pair of a config file; its value is not known when a variable of it is not set here.
+
+    The carriage return of a DOS line end is told by itself; here the value is what was meant.
+    """
     known = not any(name not in situation.environment for name, _, _ in variables_of(pair))
     return Setting(
         name=pair.key,
-        text=expand(pair.value, situation.environment) if known else None,
+        text=expand(pair.value, situation.environment).removesuffix("\r") if known else None,
         file=source.file,
         line=pair.line,
         column=pair.column,
