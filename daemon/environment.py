@@ -9,6 +9,7 @@ import msgspec
 
 from ..client.dftracer_environment import CaptureUnavailableError, capture_environment
 from ..client.paths import JobPaths
+from ..scr_config.authorship import back_up_foreign
 from ..scr_config.settings import resolve, user_conf_path
 from ..scr_config.write import write_config
 
@@ -68,6 +69,7 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
         text = _text(user_conf) or ""
         if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
             scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            back_up_foreign(scr_conf, known=text)
             write_config(scr_conf, text)
             write_config(begun_with, text)
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)

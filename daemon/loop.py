@@ -93,7 +93,7 @@ class Daemon:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if self._pipeline.job is not None:
             self._executor.recall()
-            self._executor.publish(self._pipeline.advice)
+            self._executor.publish(self._pipeline.advice, self._clock())
         return True
 
     def _serve(self, sockets: Sockets) -> None:
@@ -140,15 +140,17 @@ class Daemon:
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + max(self._options.look_s, min(_SLOWEST_LOOK_S, pace_s))
             self._look()
-        if self._executor.last_failure and time_s >= self._next_retry_s:
+        if self._executor.unfinished and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
-            self._executor.publish(self._pipeline.advice)
+            self._executor.publish(self._pipeline.advice, self._clock())
 
     def _look(self) -> None:
-        """Look at the node, once the application has said which processes are its own."""
+        """Look at the config file and the node, once the application has said which processes are its own."""
         job = self._pipeline.job
         if job is None:
             return
+        if (edited := self._executor.edited()) is not None:
+            self._handle(edited)
         pids = [pid for host, pid in job.processes if host == self._options.paths.host]
         seen = self._node.look(pids, job.cache)
         if seen.processes:
@@ -160,7 +162,7 @@ class Daemon:
         effects = drive(self._pipeline, event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
-            self._executor.perform(effects)
+            self._executor.perform(effects, now)
 
     def _flush(self) -> None:
         had_room = not self._journal.error

@@ -22,14 +22,18 @@ Settings = dict[str, Value]
 """SCR parameter name -> value. A name that starts with ``SCRTUNE_`` is a lever that SCR has no name for."""
 
 
+EDITED = "edited"
+"""The source of a value that the user gave by editing the config file while scrtune kept it."""
+
+
 class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_only=True):
     """What the application runs under: its own settings, before anything was tuned.
 
     `sources` gives for each parameter the layer it came from: ``environment``, ``user config``,
-    ``SCR_Config``, ``system config`` or ``default``. `floor` is the failure the user wants to survive
-    (see :mod:`scrtune.intents.redundancy`), or empty when they declared none. `override` lets the tuner
-    change what the environment sets; without `tuning` it only watches. `processes` are the (host, pid) of
-    the ranks.
+    ``SCR_Config``, ``system config`` or ``default``; within the pipeline also :data:`EDITED`. `floor` is the
+    failure the user wants to survive (see :mod:`scrtune.intents.redundancy`), or empty when they declared
+    none. `override` lets the tuner change what the environment sets; without `tuning` it only watches.
+    `processes` are the (host, pid) of the ranks.
     """
 
     settings: Settings
@@ -124,6 +128,18 @@ class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
     count: int
 
 
+class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
+    """The user edited the config file that scrtune rewrites; what they wrote wins.
+
+    `changes` are the values they gave, `removed` the parameters whose lines they deleted. `refused` says for
+    each line that is no value of its parameter what is wrong with it.
+    """
+
+    changes: Settings = {}
+    removed: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+
+
 Event = (
     JobStarted
     | JobEnded
@@ -136,4 +152,5 @@ Event = (
     | TraceDigest
     | NodeObserved
     | EventsLost
+    | UserEdited
 )

@@ -1,6 +1,6 @@
 """Guard rails: what must not be tried, whatever it would save. They come before any statistics."""
 
-from .events import Settings
+from .events import EDITED, Settings
 from .intent import bytes_text
 from .redundancy import effective, keeps_floor, storage_factor
 from .situation import Proposal, Situation, number
@@ -28,13 +28,16 @@ def _forbidden(proposal: Proposal, _now: Situation) -> str | None:
 
 
 def _pinned(proposal: Proposal, now: Situation) -> str | None:
-    if now.job is None or now.job.override:
+    if now.job is None:
         return None
-    pinned = sorted(name for name in proposal.changes if now.job.sources.get(name) == "environment")
-    changed = [name for name in pinned if proposal.changes[name] != now.settings.get(name)]
-    if not changed:
+    sources = now.job.sources
+    changed = sorted(name for name in proposal.changes if proposal.changes[name] != now.settings.get(name))
+    if edited := [name for name in changed if sources.get(name) == EDITED]:
+        return f"{', '.join(edited)}: you gave it in the config file while the job ran, which wins"
+    pinned = [name for name in changed if sources.get(name) == "environment"]
+    if not pinned or now.job.override:
         return None
-    return f"{', '.join(changed)}: set in your environment, which wins (scrtune run --override allows it)"
+    return f"{', '.join(pinned)}: set in your environment, which wins (scrtune run --override allows it)"
 
 
 def _below_floor(proposal: Proposal, now: Situation) -> str | None:

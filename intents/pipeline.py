@@ -15,7 +15,7 @@ from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
 from .effects import Advice, Effect, RewriteConfig, Tell
-from .events import Event, EventsLost, NodeObserved, Settings, SettingsObserved, TraceDigest
+from .events import Event, EventsLost, NodeObserved, Settings, SettingsObserved, TraceDigest, UserEdited
 from .flush import FlushCycles, FlushObserver
 from .guards import veto
 from .policy import proposals
@@ -77,6 +77,8 @@ class Pipeline:
                 _count(self.counters.lost, {event.source: event.count})
             case SettingsObserved():
                 return list(self._settings(event, now))
+            case UserEdited():
+                return list(self._edited(event, now))
             case _:
                 return list(self._goodput(event, now))
         return []
@@ -167,6 +169,30 @@ class Pipeline:
             yield Tell(text=text, level="warning")
         self._require(self.tuner, now)
         self._run.published(self.advice.settings)
+        yield RewriteConfig(advice=self.advice)
+        yield from _tell(self.tuner)
+
+    def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
+        """The user's word, as if the job had come with it; but what their environment sets stays in force."""
+        if self._run is None or self.tuner is None:
+            return
+        job = self._run.job
+        wanted = {**edit.changes, **{name: DEFAULTS[name] for name in edit.removed if name in DEFAULTS}}
+        pinned = {name for name in wanted if job.sources.get(name) == "environment" and not job.override}
+        overruled = (f"{name}: your environment sets it, which wins" for name in sorted(pinned))
+        changes = {name: value for name, value in wanted.items() if name not in pinned}
+        if changes:
+            self._run = self._run.edited(changes)
+            own = {**DEFAULTS, **self._run.job.settings}
+            because = "what you write in the file that scrtune keeps wins: it is tuned no more"
+            self.tuner = self.tuner.edited(own, changes, because, now)
+            self._cycles.clear()
+            self._require(self.tuner, now)
+            self._run.published(self.advice.settings)
+        for why in (*edit.refused, *overruled):
+            rule = "your edit of the config file: " + why.partition(":")[0]
+            stopped = Proposal(rule=rule, intent="", changes={}, because=why, source="user")
+            self.tuner.veto(stopped, why, now)
         yield RewriteConfig(advice=self.advice)
         yield from _tell(self.tuner)
 

@@ -2,9 +2,11 @@
 
 import msgspec
 
-from .events import SettingsObserved, Value
+from .events import EDITED, Settings, SettingsObserved, Value
+from .redundancy import FLOORS
 
 _OUR_FILE = "user config"
+_SCHEME = "SCR_COPY_TYPE"
 
 
 class KnownRun:
@@ -34,7 +36,28 @@ class KnownRun:
                 continue
             settings[name] = own.settings[name]
             sources[name] = own.sources.get(name, "default")
-        made = KnownRun(msgspec.structs.replace(job, settings=settings, sources=sources))
+        for name, source in own.sources.items():
+            if source == EDITED and sources.get(name, "default") == "default":  # it did not read our file
+                settings[name], sources[name] = own.settings[name], EDITED
+        floor = own.floor if sources.get(_SCHEME) == EDITED else job.floor
+        return self._successor(msgspec.structs.replace(job, settings=settings, sources=sources, floor=floor))
+
+    def edited(self, changes: Settings) -> "KnownRun":
+        """This run, with `changes` as the user's own word; a scheme they give replaces their floor, too."""
+        own = self.job
+        self.published({name: own.settings[name] for name in changes if name in own.settings})  # said before
+        scheme = changes.get(_SCHEME)
+        return self._successor(
+            msgspec.structs.replace(
+                own,
+                settings={**own.settings, **changes},
+                sources={**own.sources, **dict.fromkeys(changes, EDITED)},
+                floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
+            )
+        )
+
+    def _successor(self, job: SettingsObserved) -> "KnownRun":
+        made = KnownRun(job)
         made._written = self._written
         return made
 

@@ -49,6 +49,8 @@ _OUTLIER = 2.8
 """Standard deviations: where costs scatter by 0.17, as simulated, 1.6 times the baseline."""
 _REMEMBERED_DECISIONS = 1000
 _REMEMBERED_GENERATIONS = 64
+_WON_BEFORE = "what had won before"
+_ANEW = "all of it, against your settings anew"
 
 
 class Verdict(str, Enum):
@@ -132,6 +134,27 @@ class Tuner:
             rule="a run under other settings", intent="", changes=changed, because=because, source="user"
         )
         made._log(Verdict.ANCHOR, new, now, previous=_values(self.settings, changed))
+        return made
+
+    def edited(self, anchor: Settings, changes: Settings, because: str, now: float) -> "Tuner":
+        """A tuner for the settings that the user has edited by `changes`: `anchor`, which is observed first.
+
+        What had won before is the first thing to be tried again, but for what they changed.
+        """
+        if self._trial is not None:
+            self._revert(self._trial, now, because, lost=False)
+        won = {name: value for name, value in self.settings.items() if self.anchor.get(name) != value}
+        left = {name: value for name, value in won.items() if name not in changes}
+        made = Tuner(anchor, self.generation + 1)
+        made.touched = self.touched | changes.keys()
+        made.decisions.extend(self.decisions)
+        made._untold.extend(self._untold)
+        edit = Proposal(
+            rule="your edit of the config file", intent="", changes=changes, because=because, source="user"
+        )
+        made._log(Verdict.REQUIRED, edit, now, previous=_values(self.settings, changes))
+        if left:
+            made.left = msgspec.structs.replace(edit, rule=_WON_BEFORE, changes=left, because=_ANEW)
         return made
 
     @property
@@ -316,9 +339,7 @@ class Tuner:
             because=why,
             source="goodput feedback",
         )
-        self.left = msgspec.structs.replace(
-            back, rule="what had won before", changes=left, because="all of it, against your settings anew"
-        )
+        self.left = msgspec.structs.replace(back, rule=_WON_BEFORE, changes=left, because=_ANEW)
         self._put_in_force(self.anchor)
         self._log(Verdict.ANCHOR, back, now, previous=left)
         self._closed.clear()

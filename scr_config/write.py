@@ -1,4 +1,4 @@
-"""Write a config file so that SCR, which may read it at any time, sees the old one or the new one, whole."""
+"""Write a file so that whoever reads it, SCR at any time, sees the old one or the new one, whole."""
 
 import contextlib
 import errno
@@ -7,11 +7,16 @@ import stat
 import tempfile
 from pathlib import Path
 
+BACKUP_SUFFIX = ".scrtune-backup"
 _DEFAULT_MODE = 0o600
 
 
 class ConfigWriteError(OSError):
-    """The config file could not be written; the old one, if any, is untouched. The text says what to do."""
+    """A file could not be written; the old one, if any, is untouched. The text says what to do."""
+
+    def __str__(self) -> str:
+        """The text alone, without the number that OSError puts before it."""
+        return str(self.strerror)
 
 
 def write_config(path: Path, text: str) -> None:
@@ -19,15 +24,30 @@ def write_config(path: Path, text: str) -> None:
 
     Raises :class:`ConfigWriteError`. Characters that stand for undecodable bytes become those bytes again.
     """
+    _write(path, text.encode("utf-8", "surrogateescape"))
+
+
+def back_up(path: Path) -> Path:
+    """Keep a copy of the file at `path` beside it, as ``<name>.scrtune-backup``; a copy that is there stays.
+
+    Returns where the copy is. Raises :class:`ConfigWriteError`, and OSError when `path` cannot be read.
+    """
+    original = Path(os.path.realpath(path))
+    backup = original.with_name(original.name + BACKUP_SUFFIX)
+    if not backup.exists():
+        _write(backup, original.read_bytes())
+    return backup
+
+
+def _write(path: Path, data: bytes) -> None:
     try:
-        data = text.encode("utf-8", "surrogateescape")
         _replace(Path(os.path.realpath(path)), data)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigWriteError(
             error.errno or errno.EIO,
-            f"{path}: SCR's config file cannot be written ({reason}); what was there is untouched."
-            " Make its directory writable, free some space, or set SCR_CONF_FILE to another path",
+            f"{path}: cannot be written ({reason}); what was there is untouched."
+            " Make its directory writable, free some space, or choose another path",
         ) from error
 
 

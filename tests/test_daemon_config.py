@@ -21,6 +21,7 @@ from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
 from scrtune.scr_config.parse import parse
+from scrtune.scr_config.write import BACKUP_SUFFIX
 
 WaitUntil = Callable[[Callable[[], object]], None]
 PASSWORD = "hunter2"  # noqa: S105
@@ -33,6 +34,7 @@ SCR_FUTURE_PARAMETER=3
 STORE=$TMPDIR/ssd COUNT=2
 CKPT=0 INTERVAL=1 TYPE=XOR
 """
+NOW = 1795262400.0  # 2026-11-21, 12:00:00 UTC
 ADVICE = Advice(generation=3, settings={"SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 4}, reason="a test")
 
 
@@ -42,15 +44,27 @@ def executor(base: Path, own: str | None = None) -> Executor:
     user_conf = None
     if own is not None:
         user_conf = base / "own.conf"
-        user_conf.write_text(own, encoding="utf-8", errors="surrogateescape")
+        user_conf.write_bytes(own.encode("utf-8", "surrogateescape"))
     return Executor(DaemonOptions(paths=paths, scr_conf=base / "scr.conf", user_conf=user_conf))
+
+
+def body(path: Path) -> list[str]:
+    """The lines below the header."""
+    return [line for line in path.read_text().splitlines() if not line.startswith("#")]
+
+
+def test_the_header_says_who_wrote_it_when_and_for_which_decision(tmp_path: Path) -> None:
+    executor(tmp_path).publish(ADVICE, NOW)
+    first, second, digest = (tmp_path / "scr.conf").read_text().splitlines()[:3]
+    assert first == "# Written by scrtune at 2026-11-21T12:00:00Z, generation 3: a test"
+    assert second.startswith("# Edit what you like: what you write here wins")
+    assert re.fullmatch("# scrtune-sha256: [0-9a-f]{64}", digest)
 
 
 def test_what_the_users_own_file_says_stays_but_for_what_is_advised(tmp_path: Path) -> None:
     made = executor(tmp_path, OWN)
-    made.publish(ADVICE)
-    assert (tmp_path / "scr.conf").read_text().splitlines() == [
-        "# Written by scrtune, generation 3. a test",
+    made.publish(ADVICE, NOW)
+    assert body(tmp_path / "scr.conf") == [
         "STORE=$TMPDIR/ssd COUNT=2",
         "CKPT=0 INTERVAL=1 TYPE=XOR",
         "SCR_CACHE_BASE=$TMPDIR/cache",
@@ -63,7 +77,8 @@ def test_what_the_users_own_file_says_stays_but_for_what_is_advised(tmp_path: Pa
 
 def test_generation_0_is_the_users_own_settings_and_nothing_else(tmp_path: Path) -> None:
     made = executor(tmp_path, OWN)
-    assert {pair.split("=")[0] for pair in made.config(Advice()).splitlines()[1:]} == {
+    made.publish(Advice(), NOW)
+    assert {pair.split("=")[0] for pair in body(tmp_path / "scr.conf")} == {
         pair.split("=")[0] for pair in OWN.splitlines()[1:]
     }
 
@@ -74,7 +89,9 @@ def test_generation_0_is_the_users_own_settings_and_nothing_else(tmp_path: Path)
 def test_whatever_the_users_file_holds_scr_can_read_the_rewritten_one(
     tmp_path_factory: pytest.TempPathFactory, own: str
 ) -> None:
-    text = executor(tmp_path_factory.getbasetemp() / "config", own).config(ADVICE)
+    base = tmp_path_factory.getbasetemp() / "config"
+    executor(base, own).publish(ADVICE, NOW)
+    text = (base / "scr.conf").read_bytes().decode("utf-8", "surrogateescape")
     file = parse(text, {"TMPDIR": "/tmp"})  # noqa: S108
     assert file.values["SCR_COPY_TYPE"].value == "XOR"
     assert file.values["SCR_FLUSH"].value == "4"
@@ -84,15 +101,15 @@ def test_whatever_the_users_file_holds_scr_can_read_the_rewritten_one(
 
 def test_bytes_that_are_no_text_are_carried_over(tmp_path: Path) -> None:
     made = executor(tmp_path, "SCR_GROUP=" + b"n\xe4".decode("utf-8", "surrogateescape"))
-    made.publish(ADVICE)
+    made.publish(ADVICE, NOW)
     assert b"SCR_GROUP=n\xe4\n" in (tmp_path / "scr.conf").read_bytes()
 
 
 def test_a_value_that_a_file_cannot_carry_stays_where_it_is(tmp_path: Path) -> None:
     made = executor(tmp_path, "SCR_CLUSTER_NAME=$CLUSTER\n")
     spaced = Advice(generation=1, settings={"SCR_CLUSTER_NAME": "my cluster", "SCR_PREFIX": "/my dir"})
-    made.publish(spaced)
-    assert (tmp_path / "scr.conf").read_text().splitlines()[1:] == ["SCR_CLUSTER_NAME=$CLUSTER"]
+    made.publish(spaced, NOW)
+    assert body(tmp_path / "scr.conf") == ["SCR_CLUSTER_NAME=$CLUSTER"]
     assert made.advice == spaced
 
 
@@ -108,18 +125,18 @@ def test_a_path_that_cannot_be_written_is_told_once_and_the_advice_stays_that_of
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     made = executor(tmp_path)
-    made.publish(ADVICE)
+    made.publish(ADVICE, NOW)
     written = (tmp_path / "scr.conf").read_bytes()
     made._options.scr_conf.parent.rename(tmp_path.with_name("away"))
     for generation in (4, 5, 6):
-        made.publish(Advice(generation=generation))
+        made.publish(Advice(generation=generation), NOW)
     assert made.advice == ADVICE
     assert made.failures == 3
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
     assert "the application goes on with the settings it has" in caplog.text
     tmp_path.with_name("away").rename(tmp_path)
     assert (tmp_path / "scr.conf").read_bytes() == written
-    made.publish(Advice(generation=7))
+    made.publish(Advice(generation=7), NOW)
     assert made.advice.generation == 7
     assert made.last_failure == ""
 
@@ -127,9 +144,41 @@ def test_a_path_that_cannot_be_written_is_told_once_and_the_advice_stays_that_of
 def test_the_config_counts_even_when_the_copy_of_the_advice_cannot_be_written(tmp_path: Path) -> None:
     made = executor(tmp_path)
     made._options.paths.advice.mkdir()
-    made.publish(ADVICE)
+    made.publish(ADVICE, NOW)
     assert made.advice == ADVICE
-    assert re.search(r"advice.json: cannot be written \(.*\); free some space", made.last_failure)
+    assert re.search(r"advice.json: cannot be written \(.*\);.* free some space", made.last_failure)
+    assert "SCR" not in made.last_failure.partition("advice.json")[2]
+
+
+def test_a_file_that_scrtune_did_not_write_is_kept_once(tmp_path: Path) -> None:
+    conf, backup = tmp_path / "scr.conf", tmp_path / f"scr.conf{BACKUP_SUFFIX}"
+    theirs = b"# mine\r\nSCR_FLUSH=7\nSCR_GROUP=n\xe4\n"
+    conf.write_bytes(theirs)
+    conf.chmod(0o644)
+    made = executor(tmp_path)
+    for generation in range(3):
+        made.publish(Advice(generation=generation), NOW)
+    assert backup.read_bytes() == theirs
+    conf.write_text("SCR_FLUSH=8\n")
+    executor(tmp_path).publish(ADVICE, NOW)
+    assert backup.read_bytes() == theirs, "the first is the user's, later ones may be ours"
+    assert conf.stat().st_mode & 0o777 == 0o644
+
+
+def test_no_copy_is_made_of_what_the_users_own_file_says_anyway(tmp_path: Path) -> None:
+    (tmp_path / "scr.conf").write_text(OWN)
+    executor(tmp_path, OWN).publish(ADVICE, NOW)
+    assert not (tmp_path / f"scr.conf{BACKUP_SUFFIX}").exists()
+
+
+def test_without_room_for_the_copy_the_users_file_stays(tmp_path: Path) -> None:
+    (tmp_path / "scr.conf").write_text(OWN)
+    (tmp_path / f"scr.conf{BACKUP_SUFFIX}").symlink_to(tmp_path / "gone" / "x")
+    made = executor(tmp_path)
+    made.publish(ADVICE, NOW)
+    assert (tmp_path / "scr.conf").read_text() == OWN
+    assert f"scr.conf{BACKUP_SUFFIX}: cannot be written (No such file or directory)" in made.last_failure
+    assert made.advice == Advice()
 
 
 # --- in a real daemon
@@ -154,7 +203,8 @@ def test_an_unwritable_path_holds_up_nothing_but_the_change_and_is_tried_again(
     daemon.tell(*JOB)
     status = daemon.until_events(len(JOB))
     assert status.generation == 1
-    assert "SCR's config file cannot be written (No such file or directory)" in status.config_failure
+    said = f"SCR's config file: {conf}: cannot be written (No such file or directory)"
+    assert said in status.config_failure
     assert daemon.view("recommendation") == Advice()
     assert daemon.log().count("cannot be written") == 1
     conf.parent.mkdir()

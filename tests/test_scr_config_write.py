@@ -6,9 +6,12 @@ import threading
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scrtune.scr_config import write
-from scrtune.scr_config.write import ConfigWriteError, write_config
+from scrtune.scr_config.authorship import back_up_foreign, is_as_written, signature, signed
+from scrtune.scr_config.write import ConfigWriteError, back_up, write_config
 
 
 def names_in(directory: Path) -> list[str]:
@@ -66,7 +69,8 @@ def test_where_nothing_can_be_written_the_error_says_where_why_and_what_to_do(
     assert isinstance(caught.value, OSError)
     assert caught.value.errno
     assert str(path) in str(caught.value)
-    assert "SCR_CONF_FILE" in str(caught.value)
+    assert "cannot be written (" in str(caught.value)
+    assert "choose another path" in str(caught.value)
     assert (tmp_path / "file").read_text() == "kept"
     assert names_in(tmp_path) == ["directory", "file", "loop"]
 
@@ -138,3 +142,72 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
         reader.join()
     assert seen <= set(versions)
     assert seen
+
+
+def test_a_backup_is_the_file_byte_by_byte_and_the_first_one_stays(tmp_path: Path) -> None:
+    path = tmp_path / "scr.conf"
+    path.write_bytes(b"SCR_FLUSH=1\r\n\xe9")
+    backup = back_up(path)
+    assert backup == tmp_path / "scr.conf.scrtune-backup"
+    assert backup.read_bytes() == b"SCR_FLUSH=1\r\n\xe9"
+    assert mode(backup) == 0o600
+    path.write_text("ours")
+    assert back_up(path).read_bytes() == b"SCR_FLUSH=1\r\n\xe9"
+
+
+def test_a_backup_of_a_link_lies_beside_what_it_points_to(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "scr.conf").write_text("theirs")
+    link = tmp_path / ".scrconf"
+    link.symlink_to(tmp_path / "project" / "scr.conf")
+    assert back_up(link) == tmp_path / "project" / "scr.conf.scrtune-backup"
+    assert link.is_symlink()
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=60)
+
+
+@given(comment=TEXTS, body=TEXTS)
+def test_what_is_signed_is_known_again_and_a_comment_above_changes_nothing(comment: str, body: str) -> None:
+    text = signed(comment, body)
+    assert is_as_written(text)
+    assert is_as_written("# mine\n" + text)
+    assert signature(text) == signature(signed("", body))
+
+
+@given(body=TEXTS, position=st.integers(0, 59), new=TEXTS)
+def test_any_change_below_the_header_is_noticed(body: str, position: int, new: str) -> None:
+    edited = body[:position] + new + body[position + 1 :]
+    text = signed("written by scrtune", body)
+    changed = text.removesuffix(body) + edited
+    assert is_as_written(changed) == (edited == body)
+    assert signature(changed) == signature(text), "it still says which version was edited"
+
+
+@given(text=TEXTS)
+def test_what_scrtune_did_not_write_has_no_signature(text: str) -> None:
+    assert not signature(text)
+    assert not is_as_written(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "copied"),
+    [
+        ("SCR_FLUSH=1\n", "", True),
+        ("SCR_FLUSH=1\n", "SCR_FLUSH=1\n", False),
+        (" \n", "", False),
+        (signed("ours", "SCR_FLUSH=1\n"), "", False),
+        (signed("ours, edited", "SCR_FLUSH=1\n") + "SCR_FLUSH=2\n", "", False),
+    ],
+)
+def test_only_what_is_nowhere_else_and_not_ours_is_backed_up(
+    tmp_path: Path, text: str, known: str, copied: bool
+) -> None:
+    (tmp_path / "scr.conf").write_text(text)
+    back_up_foreign(tmp_path / "scr.conf", known=known)
+    assert (tmp_path / "scr.conf.scrtune-backup").exists() == copied
+
+
+def test_where_there_is_no_file_there_is_nothing_to_back_up(tmp_path: Path) -> None:
+    back_up_foreign(tmp_path / "scr.conf")
+    assert names_in(tmp_path) == []
