@@ -1,5 +1,6 @@
 """What the rules of `scrtune check` look at: one job's configuration, with the place of every value."""
 
+import re
 from collections.abc import Mapping
 
 import msgspec
@@ -51,6 +52,11 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     checkpoint_bytes: int | None = None
     capacities: Mapping[str, Capacity] = {}
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """The numbers of a version such as 3.1.0; none of an empty text."""
+    return tuple(int(part) for part in re.findall(r"[0-9]+", text))
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):

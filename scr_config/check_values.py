@@ -2,10 +2,9 @@
 
 import difflib
 import functools
-import re
 from collections.abc import Iterator
 
-from .check_model import Setting, Situation
+from .check_model import Setting, Situation, version_of
 from .check_sources import Source, assigned, read, setting_of, variables, variables_of
 from .findings import Finding, Place, finding
 from .job_script import assignments
@@ -101,7 +100,7 @@ def _nearest_value(parameter: Parameter, text: str) -> str:
 def _inert(parameter: Parameter, version: tuple[int, ...]) -> str:
     """Why the parameter does nothing in that version of SCR; empty when it does something."""
     shown = ".".join(map(str, version))
-    until, since = _version(parameter.until), _version(parameter.since)
+    until, since = version_of(parameter.until), version_of(parameter.since)
     if until and version[: len(until)] > until:
         return f"it did something up to SCR {parameter.until}; {shown} reads it and does nothing with it"
     if not until and parameter.status == "inert":
@@ -109,10 +108,6 @@ def _inert(parameter: Parameter, version: tuple[int, ...]) -> str:
     if version < since[: len(version)]:
         return f"SCR {shown} does not know it yet: it came with {parameter.since}"
     return ""
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in re.findall(r"[0-9]+", text))
 
 
 def _of_variables_in(source: Source, pair: Pair, situation: Situation) -> Iterator[Finding]:

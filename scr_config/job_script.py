@@ -24,7 +24,7 @@ _NODES = re.compile(
     r"^#(?:SBATCH|BSUB|flux:)[^\n]*?[ \t](?:-N|--nodes|-nnodes)[= \t]*(\d{1,7})(?![-\d])", re.MULTILINE
 )
 _EXPORTS = ("export", "declare", "typeset")
-_PREFIXES = ("then", "do", "else", "{", "!", "time", "exec", "if", "elif", "while", "until")
+_PREFIXES = ("then", "do", "else", "!", "time", "exec", "if", "elif", "while", "until")
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +99,8 @@ def _commands(text: str) -> Iterator[list[_Word]]:
         position = match.end()
         if match["heredoc"]:
             waiting.append(match["delimiter"])
+        elif match["word"] == "{":
+            words = []  # what stands before it is the name of a function
         elif match["word"]:
             if words or match["word"] not in _PREFIXES:
                 words.append(_Word(match["word"], match.start()))

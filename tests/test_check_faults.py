@@ -120,6 +120,7 @@ def test_what_is_inert_depends_on_the_version() -> None:
     assert codes(found(line, Situation(version=(2, 0)))) == []
     assert codes(found(line, Situation(version=(3, 0, 1)))) == ["inert"]
     assert CATALOGUE["SCR_CACHE_BYPASS"].since == "3.0"
+    assert codes(found("SCR_CACHE_SIZE=2\n", Situation(version=(2, 0)))) == []  # nor was its default 1
     (unknown,) = found("SCR_CACHE_BYPASS=0\n", Situation(version=(2, 0)))
     assert (unknown.code, "does not know it yet" in unknown.message) == ("inert", True)
 

@@ -1,0 +1,172 @@
+"""`scrtune check` at the command line: what it reads, prints, and exits with; and its page."""
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scrtune.daemon.check_command import LARGEST_BYTES
+from scrtune.daemon.cli import main
+from scrtune.scr_config.findings import CODES, Finding
+
+PAGE = (Path(__file__).parent.parent / "docs" / "check.md").read_text(encoding="utf-8")
+NAMES = re.compile(r"SCR_\w+|SLURM_\w+|STORE|CKPT|GROUPS")
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory and an environment without anything of SCR's."""
+    for name in [name for name in os.environ if NAMES.fullmatch(name)]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def check(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(main, ["check", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SCR_CACHE_BYPASS=0\n", 0),
+        ("SCR_FLUSH_WIDTH=4\n", 1),
+        ("SCR_FLUSH=ten\nSCR_FLUSH_WIDTH=4\n", 2),
+        ("", 0),
+    ],
+)
+@pytest.mark.parametrize("form", ["table", "json", "gcc"])
+def test_exit_codes_in_every_form(here: Path, text: str, code: int, form: str) -> None:
+    (here / "scr.conf").write_text(text)
+    assert check("scr.conf", "--format", form).exit_code == code
+
+
+def test_what_cannot_be_read_is_told_in_one_line_with_the_remedy(here: Path) -> None:
+    os.mkfifo(here / "fifo")
+    (here / "large").write_bytes(b"#" * (LARGEST_BYTES + 1))
+    for name in ("missing", ".", "fifo", "large"):
+        result = check(name, "--format", "json")
+        assert (result.exit_code, result.stdout) == (3, "")
+        assert re.fullmatch(r"scrtune: .+; .+\n", result.stderr) or "larger than 1 MiB" in result.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission_is_unreadable(here: Path) -> None:
+    (here / "secret").write_text("")
+    (here / "secret").chmod(0)
+    assert check("secret").exit_code == 3
+
+
+def test_without_a_file_it_reads_what_scr_would_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check().exit_code == 3
+    assert check("--env").exit_code == 0
+    (here / ".scrconf").write_text("SCR_FLUSH=1\nSCR_FLUSH=2\n")
+    assert ".scrconf:2:1: error:" in check("--format", "gcc").stdout
+    (here / "mine.conf").write_text("SCR_DEBUG\n")
+    monkeypatch.setenv("SCR_CONF_FILE", str(here / "mine.conf"))
+    assert "mine.conf:1:1: error:" in check("--format", "gcc").stdout
+    monkeypatch.setenv("SCR_CONF_FILE", str(here / "gone.conf"))
+    assert check("--env").exit_code == 3
+
+
+def test_json_is_a_list_of_findings_and_gcc_a_line_for_each(here: Path) -> None:
+    (here / "scr.conf").write_text("SCR_CACHE_BYPASS=0\nSCR_FLUSH=ten\nSCR_FLUSH_WIDTH=4\n")
+    findings = msgspec.json.decode(check("scr.conf", "--format", "json").stdout, type=list[Finding])
+    assert [(one.line, one.column, one.severity, one.code) for one in findings] == [
+        (2, 11, "error", "bad-value"),
+        (3, 1, "warning", "inert"),
+    ]
+    (first, *_) = msgspec.json.decode(check("scr.conf", "--format", "json").stdout)
+    assert sorted(first) == ["code", "column", "file", "line", "message", "remedy", "severity"]
+    lines = check("scr.conf", "--format", "gcc").stdout.splitlines()
+    assert lines == [one.gcc for one in findings]
+    assert re.match(r"scr\.conf:2:11: error: SCR_FLUSH: .+; .+ \[bad-value\]$", lines[0])
+    (here / "clean.conf").write_text("")
+    assert check("clean.conf", "--format", "json").stdout == "[]\n"
+    assert check("clean.conf", "--format", "gcc").stdout == ""
+
+
+def test_the_environment_is_read_when_asked_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "scr.conf").write_text("SCR_FLUSH_ASYNC=1\nSCR_FLUSH_TYPE=PTHREAD\n")
+    monkeypatch.setenv("SCR_CACHE_BYPASS", "0")
+    monkeypatch.setenv("GROUPS", "1000")
+    assert check("scr.conf").exit_code == 1
+    shown = check("scr.conf", "--env", "--format", "gcc")
+    assert shown.stdout.splitlines() == [
+        line for line in shown.stdout.splitlines() if "[descriptor-in-environment]" in line
+    ]
+    assert shown.stdout.startswith("<environment>:0:0: error: GROUPS: ")
+    assert shown.exit_code == 2
+
+
+def test_the_nodes_come_from_the_option_the_script_or_the_allocation(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "scr.conf").write_text("SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=XOR\n")
+    (here / "job.sh").write_text("#!/bin/sh\n#SBATCH -N 1\n")
+    assert check("scr.conf").exit_code == 0
+    assert "single-node" in check("scr.conf", "--nodes", "1").stdout
+    assert "single-node" in check("job.sh", "scr.conf").stdout
+    assert check("job.sh", "scr.conf", "--nodes", "2").exit_code == 0
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "1")
+    assert "single-node" in check("--env", "scr.conf").stdout
+
+
+def test_the_cache_of_this_node_is_measured(here: Path) -> None:
+    free_bytes = os.statvfs(here).f_bavail * os.statvfs(here).f_frsize
+    (here / "scr.conf").write_text(f"SCR_CACHE_BYPASS=0\nSCR_CACHE_BASE={here}\nSCR_COPY_TYPE=SINGLE\n")
+    small = check("scr.conf", "--nodes", "4", "--checkpoint-size", "1k")
+    assert small.exit_code == 0
+    large = check("scr.conf", "--nodes", "4", "--checkpoint-size", f"{8 * free_bytes}", "--format", "gcc")
+    assert "scr.conf:2:" in large.stdout
+    assert "[cache-too-small]" in large.stdout
+    (here / "scr.conf").write_text("SCR_CACHE_BYPASS=0\nSCR_CACHE_BASE=/no/such/place\n")
+    unknown = check("scr.conf", "--nodes", "4", "--checkpoint-size", "1k")
+    assert (unknown.exit_code, "/no/such/place: not on this node" in unknown.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--checkpoint-size", "lots", "--nodes", "2"),
+        ("--checkpoint-size", "1g"),
+        ("--nodes", "0"),
+        ("--scr-version", "new"),
+        ("--format", "xml"),
+    ],
+)
+def test_a_wrong_command_line_is_told(here: Path, arguments: tuple[str, ...]) -> None:
+    (here / "scr.conf").write_text("")
+    result = check("scr.conf", *arguments)
+    assert result.exit_code == 2
+    assert "Error: " in result.stderr
+
+
+def test_the_version_decides_what_is_inert(here: Path) -> None:
+    (here / "scr.conf").write_text("SCR_FLUSH_WIDTH=4\n")
+    assert check("scr.conf", "--scr-version", "2.0.0").exit_code == 0
+    assert check("scr.conf", "--scr-version", "v3.0").exit_code == 1
+
+
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.binary(max_size=200), form=st.sampled_from(["table", "json", "gcc"]))
+def test_any_bytes_give_output_and_one_of_the_exit_codes(here: Path, data: bytes, form: str) -> None:
+    (here / "any").write_bytes(data)
+    result = check("any", "--format", form)
+    assert result.exit_code in (0, 1, 2)
+    if form == "json":
+        assert bool(msgspec.json.decode(result.stdout, type=list[Finding])) == bool(result.exit_code)
+
+
+def test_the_page_has_every_code_in_the_words_of_the_catalogue() -> None:
+    rows = [row for row in PAGE.splitlines() if re.match(r"\| `[a-z0-9-]+` \| (error|warning)", row)]
+    assert rows == [
+        f"| `{name}` | {code.severity} | {code.happens} | {code.mend} |" for name, code in CODES.items()
+    ]

@@ -1,0 +1,119 @@
+"""What a job script gives its application, read without running it."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrtune.scr_config.job_script import assignments, is_job_script, nodes_asked_for
+
+
+def values(text: str) -> dict[str, str | None]:
+    return {entry.name: entry.text for entry in assignments(text) if entry.exported}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("export A=1 B=2", {"A": "1", "B": "2"}),
+        ("setenv A 1; setenv B '2 3'", {"A": "1", "B": "2 3"}),
+        ("declare -x A=1", {"A": "1"}),
+        ("A=1 B=2 srun ./app", {"A": "1", "B": "2"}),
+        ("env A=1 ./app", {"A": "1"}),
+        ("if x; then export A=1; else export A=2; fi", {"A": "2"}),
+        ("export A=1 \\\n  B=2", {"A": "1", "B": "2"}),
+        ("A=1\nexport A", {"A": "1"}),
+        ("export A\nA=1", {"A": "1"}),
+        ("A=1", {}),
+        ("export A=1\nunset A", {}),
+        ("unset A\nexport A=1", {"A": "1"}),
+        ("# export A=1", {}),
+        ("# don't\nexport A=1", {"A": "1"}),
+        ("export A=1 # not 2", {"A": "1"}),
+        ("export A=1#2", {"A": "1#2"}),
+        ("echo 'export A=1'", {}),
+        ('echo "\nexport A=1\n"', {}),
+        ("cat <<EOF\nexport A=1\nEOF\nexport B=2", {"B": "2"}),
+        ("cat <<-'END' >x\n\texport A=1\n\tEND\nexport B=2", {"B": "2"}),
+        ("cat <<<EOF\nexport B=2", {"B": "2"}),
+        ("x=$((1<<y))\nexport B=2", {"B": "2"}),
+        ('export A=a\\ b\'c d\'"e\\"f"', {"A": 'a bc de"f'}),
+        ("export A=$B", {"A": None}),
+        ("export A='$B'", {"A": "$B"}),
+        ("export A=`date`", {"A": None}),
+        ("export A=$(date +%s) B=1", {"A": None}),
+        ("export A=", {"A": ""}),
+        ("function f { export A=1; }", {"A": "1"}),
+        ("export B=1\nexport A='not closed", {"B": "1", "A": ""}),
+    ],
+)
+def test_what_reaches_the_application(text: str, expected: dict[str, str | None]) -> None:
+    assert values(text) == expected
+
+
+def test_every_one_has_its_place() -> None:
+    text = "#!/bin/sh\n  export A=1 \\\n    B='x\ny' C=3\nsetenv D 4\n"
+    places = [(one.name, one.line, one.column, one.value_column) for one in assignments(text)]
+    assert places == [("A", 2, 10, 12), ("B", 3, 5, 7), ("C", 4, 4, 6), ("D", 5, 8, 10)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("#!/bin/bash\nSCR_FLUSH=1\n", True),
+        ("#SBATCH -N 4\n", True),
+        ("# comment\n  export SCR_FLUSH=1\n", True),
+        ("setenv SCR_FLUSH 1\n", True),
+        ("SCR_FLUSH=1\n# export this\n", False),
+        ("", False),
+    ],
+)
+def test_a_script_is_told_from_a_config_file_by_what_it_says(text: str, expected: bool) -> None:
+    assert is_job_script(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes"),
+    [
+        ("#SBATCH -N 4", 4),
+        ("#SBATCH -N4", 4),
+        ("#SBATCH --time=1 --nodes=16", 16),
+        ("#SBATCH --nodes 2\n#SBATCH -n 64", 2),
+        ("#BSUB -nnodes 8", 8),
+        ("#flux: -N 2", 2),
+        ("#SBATCH -N 2-4", None),
+        ("#SBATCH -n 4", None),
+        ("# SBATCH -N 4", None),
+        ("srun -N 4 app", None),
+    ],
+)
+def test_how_many_nodes_it_asks_for(text: str, nodes: int | None) -> None:
+    assert nodes_asked_for(text) == nodes
+
+
+WORDS = st.text(alphabet="ab \"'\\#;&|()<>=~*?[]{}!\n", max_size=12)
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="needs sh")
+@settings(deadline=None, max_examples=25)
+@given(texts=st.lists(WORDS, min_size=1, max_size=4))
+def test_a_quoted_value_is_what_the_shell_makes_of_it(texts: list[str]) -> None:
+    quoted = ["'" + text.replace("'", "'\\''") + "'" for text in texts]
+    names = [f"SCR_T{index}" for index in range(len(texts))]
+    script = "".join(f"export {name}={text}\n" for name, text in zip(names, quoted, strict=True))
+    shown = "".join(f"printf '%s\\0' \"${name}\"\n" for name in names)
+    ran = subprocess.run(["sh", "-c", script + shown], capture_output=True, check=True, env=dict(os.environ))
+    assert list(values(script).values()) == ran.stdout.decode().split("\0")[:-1]
+
+
+@settings(deadline=None)
+@given(text=st.text(alphabet="AB=1 \t\n'\"\\#;&|()<>$`exportunsvE", max_size=120))
+def test_any_text_is_read_and_every_place_holds_the_name(text: str) -> None:
+    lines = text.split("\n")
+    for entry in assignments(text):
+        assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*|[^\s;&|()<>]+", entry.name)
+        assert lines[entry.line - 1].startswith(entry.name.split("\n")[0], entry.column - 1)
