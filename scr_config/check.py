@@ -28,8 +28,9 @@ def check(sources: Sequence[Source], situation: Situation) -> tuple[Finding, ...
         else:
             found += of_environment(source, situation)
     for config in configurations(sources, situation):
-        for rule in RULES:
-            found += rule(config)
+        for rule, names in RULES:
+            if config.knows(names):
+                found += rule(config)
     order = {source.file: index for index, source in enumerate(sources)}
     unique = dict.fromkeys((order.get(one.file, 0), one.line, one.column, one.code, one) for one in found)
     return tuple(key[-1] for key in sorted(unique, key=lambda key: key[:4]))
@@ -68,7 +69,8 @@ def _configuration(
         try:
             settings[name] = coerce(name, setting.text or "")
         except ParameterError:
-            continue  # told where the value was looked at; here SCR's default stands in
+            if name == "SCR_COPY_TYPE" and setting.text is not None:
+                settings[name] = "FILE"  # which SCR takes any other word for
     return Configuration(
         given=given,
         settings=settings,

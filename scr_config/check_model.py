@@ -88,6 +88,10 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """Whether CKPT lines may exist in a file that was not looked at."""
         return self.config_file is None and self.settings["SCR_COPY_TYPE"] == "FILE"
 
+    def knows(self, names: tuple[str, ...]) -> bool:
+        """Whether none of `names` has a value that only the job will know."""
+        return not any(name in self.given and self.given[name].text is None for name in names)
+
     def lines(self, key: str) -> tuple[Entry, ...]:
         """The lines of the config file that begin with `key`."""
         return tuple(entry for entry in self.entries if entry.parent.key == key)

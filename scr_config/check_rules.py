@@ -233,23 +233,25 @@ def _cache_holds_the_datasets(config: Configuration) -> Iterator[Finding]:
             yield config.at(names, severity, "cache-too-small", what, remedy)
 
 
-RULES: tuple[Callable[[Configuration], Iterator[Finding]], ...] = (
-    _failures,
-    _deleted,
-    _poststage,
-    _bypass_makes_moot,
-    _async_does_not_overlap,
-    _copy_type_file,
-    _interval_of_one,
-    _disabled_lines,
-    _stores_exist,
-    _groups_exist,
-    _set_size_of_a_line,
-    _children,
-    _one_node,
-    _cache_holds_the_datasets,
+RULES: tuple[tuple[Callable[[Configuration], Iterator[Finding]], tuple[str, ...]], ...] = (
+    (_failures, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
+    (_deleted, ()),
+    (_poststage, ("SCR_COPY_TYPE", "SCR_FLUSH_TYPE")),
+    (_bypass_makes_moot, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS")),
+    (_async_does_not_overlap, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_FLUSH_TYPE")),
+    (_copy_type_file, ("SCR_COPY_TYPE",)),
+    (_interval_of_one, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
+    (_disabled_lines, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
+    (_stores_exist, ("SCR_COPY_TYPE", "SCR_CACHE_BASE", "SCR_CNTL_BASE")),
+    (_groups_exist, ("SCR_COPY_TYPE", "SCR_GROUP")),
+    (_set_size_of_a_line, ("SCR_COPY_TYPE", "SCR_SET_SIZE")),
+    (_children, ()),
+    (_one_node, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS")),
+    (_cache_holds_the_datasets, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_CACHE_SIZE", "SCR_CACHE_BASE")),
 )
-"""Every rule sees valid settings only: what is wrong with a value by itself was told before."""
+"""Each rule, and the parameters without whose values it cannot judge. What is no value was told before; here
+SCR's default stands in for it.
+"""
 
 
 def _at_problem(config: Configuration, problem: Problem, *others: str) -> Finding:

@@ -130,6 +130,24 @@ def test_values_that_only_the_job_knows_are_not_judged() -> None:
     assert codes(found("#!/bin/sh\nexport SCR_CACHE_BYPASS=0 SCR_FLUSH=$OFTEN SCR_DEBUG=`date`\n")) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SCR_CACHE_BYPASS=$USUAL\nSCR_CACHE_SIZE=2\nSCR_FLUSH_ASYNC=1\n",
+        "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=$USUAL\nCKPT=0 TYPE=XOR SET_SIZE=2\n",
+        "SCR_CACHE_BYPASS=0\nSCR_FLUSH_TYPE=$USUAL\nSCR_FLUSH_ASYNC=1\n",
+        "SCR_CACHE_BYPASS=0\nSCR_SET_SIZE=1\nSCR_SET_FAILURES=$USUAL\n",
+    ],
+)
+def test_what_depends_on_such_a_value_is_not_judged_either(text: str) -> None:
+    assert codes(found(text)) == ["unset-variable"]
+
+
+def test_a_misspelt_scheme_is_file_as_in_scr_and_its_lines_count() -> None:
+    findings = found("SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=FIEL\nCKPT=0 TYPE=XOR\n")
+    assert codes(findings) == ["bad-value"]
+
+
 def test_the_environment_is_checked_as_the_application_would_get_it() -> None:
     variables = {
         "SCR_FLUSH": "ten",
