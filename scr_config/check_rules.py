@@ -97,7 +97,7 @@ def _copy_type_file(config: Configuration) -> Iterator[Finding]:
         what = "SCR_Init aborts unless the config file has CKPT lines; none was looked at"
         yield config.at(names, "warning", "needs-ckpt", what, "check the config file together with this")
     elif not config.lines("CKPT"):
-        what = "there is no CKPT line in the config file: SCR_Init aborts"
+        what = "the config file has no CKPT line: SCR_Init aborts, unless the system's file has them"
         yield config.at(names, "error", "needs-ckpt", what, remedy)
 
 
