@@ -50,7 +50,7 @@ class KeptFile:
         body = self.body(advice)
         back_up_foreign(self.path, known=self._users_own())
         when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        said = f"Written by scrtune at {when}, generation {advice.generation}: {advice.reason}"
+        said = f"Written by scrtune at {when}, generation {advice.generation}. {advice.reason}"
         text = signed(f"{said}\n{_INVITATION}", body)
         write_config(self.path, text)
         self._remember(signature(text), body, advice)

@@ -191,7 +191,7 @@ class Pipeline:
             self._run.published(self.advice.settings)
         for why in (*edit.refused, *overruled):
             rule = "your edit of the config file: " + why.partition(":")[0]
-            stopped = Proposal(rule=rule, intent="", changes={}, because=why, source="user")
+            stopped = Proposal(rule=rule, intent="your word", changes={}, because=why, source="user")
             self.tuner.veto(stopped, why, now)
         yield RewriteConfig(advice=self.advice)
         yield from _tell(self.tuner)

@@ -150,7 +150,11 @@ class Tuner:
         made.decisions.extend(self.decisions)
         made._untold.extend(self._untold)
         edit = Proposal(
-            rule="your edit of the config file", intent="", changes=changes, because=because, source="user"
+            rule="your edit of the config file",
+            intent="your word",
+            changes=changes,
+            because=because,
+            source="user",
         )
         made._log(Verdict.REQUIRED, edit, now, previous=_values(self.settings, changes))
         if left:
