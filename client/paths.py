@@ -127,10 +127,21 @@ class JobPaths:
                 " fewer; set SCRTUNE_RUN_DIR to a shorter directory, or give the job a shorter id"
             )
         _own_directory(self.base)
-        _private_directory(self.root.parent)
-        _private_directory(self.root)
+        private_directory(self.root.parent)
+        private_directory(self.root)
         for directory in (*reversed(self.trace_directory.parents[:2]), self.trace_directory):
-            _private_directory(directory)
+            private_directory(directory)
+        return self
+
+    def check(self) -> "JobPaths":
+        """Make sure, and change nothing, that what there is of the run directory is ours alone.
+
+        Whoever only asks must not believe what somebody else put there. Raises :class:`RunDirectoryError`.
+        """
+        check_base(self.base)
+        for directory in (self.root.parent, self.root):
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                _check_ours(directory, directory.lstat())
         return self
 
 
@@ -161,14 +172,18 @@ def job_id_from_environment() -> str:
 
 
 def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:
-    """The job of this host whose journal was written last, or None."""
+    """The job of this host whose journal was written last, or None; what others put there is passed over.
+
+    Raises :class:`RunDirectoryError` when `base` itself is not ours.
+    """
     base = base or default_base()
+    check_base(base)
     found: list[tuple[float, str]] = []
     with contextlib.suppress(OSError):
         for job in base.iterdir():
             paths = JobPaths.of(job.name, host=host, base=base)
             with contextlib.suppress(OSError):
-                found.append((paths.journal.stat().st_mtime, job.name))
+                found.append((paths.check().journal.stat().st_mtime, job.name))
     return JobPaths.of(max(found)[1], host=host, base=base) if found else None
 
 
@@ -177,7 +192,13 @@ def _file_name(text: str) -> str:
     return re.sub(r"^\.+$", "_", _UNSAFE.sub("_", text))
 
 
-def _own_directory(path: Path) -> None:
+def check_base(path: Path) -> None:
+    """Raises :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        _check_ours(path, path.lstat(), may_be_sticky=True)
+
+
+def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
     """Make `path` (mode 0700), or make sure that it is a directory, ours, and nobody else can put things in.
 
     The user may have named it, and may keep other things there: its mode is left as it is.
@@ -187,23 +208,33 @@ def _own_directory(path: Path) -> None:
         status = path.lstat()
     except OSError as error:
         raise RunDirectoryError(
-            f"{path}: cannot be made ({error.strerror}); set SCRTUNE_RUN_DIR to a directory of yours"
+            f"{path}: cannot be made ({error.strerror}); set {variable} to a directory of yours"
         ) from error
+    _check_ours(path, status, variable, may_be_sticky=True)
+
+
+def _check_ours(
+    path: Path, status: os.stat_result, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False
+) -> None:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise RunDirectoryError(
-            f"{path}: is a link or belongs to another user; set SCRTUNE_RUN_DIR to a directory of yours"
+            f"{path}: is a link or belongs to another user; set {variable} to a directory of yours"
         )
-    if status.st_mode & _WRITABLE_BY_OTHERS and not status.st_mode & stat.S_ISVTX:
+    is_sticky = may_be_sticky and status.st_mode & stat.S_ISVTX
+    if status.st_mode & _WRITABLE_BY_OTHERS and not is_sticky:
         raise RunDirectoryError(
-            f"{path}: others may write there; take that from them (chmod go-w), or set SCRTUNE_RUN_DIR to"
+            f"{path}: others may write there; take that from them (chmod go-w), or set {variable} to"
             " another directory of yours"
         )
 
 
-def _private_directory(path: Path) -> None:
-    """As :func:`_own_directory`, for one that holds nothing but ours: its mode is 0700 in any case."""
+def private_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
+    """Make `path`, or make sure that it holds nothing but ours: its mode is 0700 in any case.
+
+    Raises :class:`RunDirectoryError`, which names `variable`, when it is a link or belongs to somebody else.
+    """
     with contextlib.suppress(OSError):
         status = path.lstat()
         if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and status.st_mode & 0o77:
             path.chmod(0o700)
-    _own_directory(path)
+    _own_directory(path, variable)

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -102,7 +103,7 @@ _trace_option = click.option(
 )
 
 
-@main.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@main.command("run", context_settings={"allow_interspersed_args": False})
 @click.option("--job-id", metavar="ID", help="Name of the job; default: $SLURM_JOB_ID, else the time.")
 @_trace_option
 @click.option("--no-tune", is_flag=True, help="Observe and propose, but change nothing.")
@@ -132,7 +133,20 @@ def run_command(
     logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
     paths = run.job_paths(job_id)
     job = JobOptions(tuning=not no_tune, floor=floor or "", **options)
-    sys.exit(run.run(command, paths, job, lambda: _summary(paths)))
+    code = run.run(command, paths, job, lambda: _summary(paths))
+    _let_go_of_output()
+    sys.exit(code)
+
+
+def _let_go_of_output() -> None:
+    """What cannot be written any more must not be tried again at exit: that would change the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except (OSError, ValueError):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _summary(paths: JobPaths) -> None:

@@ -24,14 +24,15 @@ class UnknownJobError(LookupError):
 def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
     """The run directory of `job_id`, else of the job of this environment, else of the latest one here.
 
-    With `no_other` the latest one counts only where the environment names no job. Raises UnknownJobError.
+    With `no_other` the latest one counts only where the environment names no job. Raises UnknownJobError, and
+    :class:`scrtune.client.paths.RunDirectoryError` when what is found may be somebody else's.
     """
     own = job_id or job_id_from_environment()
     is_named = own != NO_JOB_ID
     strict = is_named and (job_id is not None or no_other)
     for base in bases():
         named = JobPaths.of(own, base=base)
-        if is_named and named.root.is_dir():
+        if is_named and named.check().root.is_dir():
             return named
     latest = None if strict else next(filter(None, map(latest_job, bases())), None)
     if latest is None:

@@ -5,7 +5,6 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -46,20 +45,24 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
     Whatever keeps those from starting is told, and the application runs without. `at_end` is called when the
-    application has ended, while the daemon still answers.
+    application has ended, while the daemon still answers, unless it runs without.
     """
     services = _services(paths)
     added: dict[str, str] = {}
     code: int | None = None
+    is_tuned = False
     with _Foreground() as foreground:
         try:
             try:
                 job = prepare(paths, services.create(), options, os.environ)
                 added = {**job.variables, **services.start(job, foreground.ending)}
+                is_tuned = True
             except (OSError, AlreadyRunningError) as error:
                 log.warning("%s. The application runs without scrtune.", error)
             code = foreground.run(command, {**os.environ, **added}, services.check)
-            at_end()
+            if is_tuned:  # else the daemon that answers may be another run's
+                with contextlib.suppress(OSError, ValueError):  # nobody reads what we print (any more)
+                    at_end()
         finally:
             services.stop(code)
     return code
@@ -98,7 +101,7 @@ class _Foreground:
         try:
             self._process = subprocess.Popen(command, env=environment)
         except OSError as error:
-            sys.stderr.write(f"scrtune run: {command[0]}: {error.strerror}\n")
+            log.error("%s: %s", command[0], error.strerror)
             return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
         if self._signal:  # it came while the process was being made
             self._process.send_signal(self._signal)

@@ -48,9 +48,10 @@ class NodeServices:
 
         Raises :class:`AlreadyRunningError` when the job has a daemon here, and OSError.
         """
+        self._paths.create()  # before anything in it is opened: it may be somebody else's
         check_alone(self._paths)
         self._is_ours = True
-        return self._paths.create().scr_conf
+        return self._paths.scr_conf
 
     def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
         """Start both, and return the variables by which the application is traced.

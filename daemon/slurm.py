@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, cast
 
-from ..client.paths import JobPaths
+from ..client.paths import JobPaths, private_directory
 from ..scr_config.render import RenderError, prolog_lines
 from .environment import Job
 from .process import Signals
@@ -66,7 +66,7 @@ class SlurmServices:
     def __init__(self, paths: JobPaths, prefix: Path) -> None:
         """`prefix` is a directory that all nodes see."""
         self._local = paths
-        self._shared = prefix / ".scrtune" / paths.job_id
+        self._shared = prefix / f".scrtune-{os.getuid()}" / paths.job_id  # others may use the prefix, too
         self._step: subprocess.Popen[bytes] | None = None
 
     def create(self) -> Path:
@@ -74,8 +74,9 @@ class SlurmServices:
 
         Raises :class:`AlreadyRunningError` when the job has a daemon on this node, and OSError.
         """
-        check_alone(self._local)
-        self._shared.mkdir(mode=0o700, parents=True, exist_ok=True)
+        check_alone(self._local.check())
+        for directory in (self._shared.parent, self._shared):
+            private_directory(directory, "SCR_PREFIX")
         return self._shared / "scr.conf"
 
     def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:

@@ -15,6 +15,7 @@ from scrtune.client.paths import (
     job_id_from_environment,
     latest_job,
 )
+from scrtune.daemon.jobs import UnknownJobError, find
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +104,46 @@ def test_a_link_in_the_place_of_a_directory_is_refused(tmp_path: Path, linked: s
         JobPaths.of("j", host="n", base=tmp_path / "r").create()
     assert mode(elsewhere) == 0o755
     assert list(elsewhere.iterdir()) == []
+
+
+@pytest.mark.parametrize("doubtful", ["", "j", "j/n"])
+@pytest.mark.parametrize("named", [True, False])
+def test_what_may_be_somebody_elses_is_not_believed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, doubtful: str, named: bool
+) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))
+    monkeypatch.setattr("socket.gethostname", lambda: "n")
+    JobPaths.of("j").create().journal.touch()
+    assert find("j" if named else None) == JobPaths.of("j")
+    (tmp_path / "r" / doubtful).chmod(0o777)
+    if named or not doubtful:
+        with pytest.raises(RunDirectoryError, match="others may write there"):
+            find("j" if named else None)
+    else:  # the latest that is ours is another one
+        with pytest.raises(UnknownJobError):
+            find(None)
+    assert mode(tmp_path / "r" / doubtful) == 0o777, "a question changes nothing"
+
+
+@pytest.mark.parametrize("linked", ["", "j", "j/n"])
+def test_a_job_is_not_found_where_a_link_leads(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, linked: str
+) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))
+    monkeypatch.setattr("socket.gethostname", lambda: "n")
+    elsewhere = JobPaths.of("j", base=tmp_path / "elsewhere").create()
+    place = tmp_path / "r" / linked
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.symlink_to(elsewhere.base / linked)
+    with pytest.raises(RunDirectoryError, match="is a link or belongs to another user"):
+        find("j")
+
+
+def test_a_job_directory_that_others_may_write_to_is_refused_even_if_it_is_sticky(tmp_path: Path) -> None:
+    made = JobPaths.of("j", host="n", base=tmp_path / "r").create()
+    made.root.chmod(0o1777)
+    with pytest.raises(RunDirectoryError, match="others may write there"):
+        made.check()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give a directory away")

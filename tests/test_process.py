@@ -25,6 +25,14 @@ def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
     Lock(tmp_path / "lock").release()
 
 
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match="symbolic link"):
+        Lock(tmp_path / "lock")
+    assert (tmp_path / "victim").read_text() == "precious"
+
+
 def test_a_holder_that_is_killed_gives_the_lock_back(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     command = [sys.executable, "-c", HOLDER, str(path)]

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -19,11 +20,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.dftracer_environment import preload_library
-from scrtune.client.paths import JobPaths
+from scrtune.client.paths import JobPaths, RunDirectoryError
 from scrtune.daemon import jobs
 from scrtune.daemon.environment import JobOptions, config_files
 from scrtune.daemon.run import job_paths
-from scrtune.daemon.slurm import in_allocation, prolog_text
+from scrtune.daemon.services import NodeServices
+from scrtune.daemon.slurm import SlurmServices, in_allocation, prolog_text
 from scrtune.intents.pipeline import Pipeline
 
 PATIENCE_S = 30.0
@@ -147,6 +149,93 @@ def test_the_exit_code_is_the_applications_as_a_shell_has_it(
     place: Place, command: tuple[str, ...], code: int
 ) -> None:
     assert place.run(*command).returncode == code
+
+
+@pytest.mark.parametrize("output", ["/dev/full", "a reader that has gone"])
+def test_the_exit_code_is_the_applications_though_nothing_we_print_can_be_written(
+    place: Place, output: str
+) -> None:
+    arguments = ["--job-id", place.job_id, "--trace", "off", "--", "sh", "-c", "exit 7"]
+    if output == "/dev/full":
+        written = os.open(output, os.O_WRONLY)
+    else:
+        reader, written = os.pipe()
+        os.close(reader)
+    try:
+        ran = subprocess.run(
+            [sys.executable, "-m", "scrtune.daemon", "run", *arguments],
+            cwd=place.directory,
+            env={**os.environ, "SCRTUNE_RUN_DIR": str(place.base)},
+            stdout=written,
+            stderr=written,
+            check=False,
+            timeout=100,
+        )
+    finally:
+        os.close(written)
+    assert ran.returncode == 7
+
+
+def test_an_option_that_is_misspelled_is_said_and_nothing_is_run(place: Place) -> None:
+    ran = place.run("touch", "ran", options=("--no-tun",))
+    assert ran.returncode == 2
+    assert "--no-tune" in ran.stderr
+    assert not (place.directory / "ran").exists()
+
+
+def test_options_after_the_command_are_the_commands(place: Place) -> None:
+    ran = place.run("--no-tune", "-c", options=("--trace", "off", "echo"))
+    assert ran.stdout == "-- --no-tune -c\n"
+
+
+@pytest.mark.parametrize("linked", ["", "job", "host"])
+def test_a_lock_is_not_looked_for_where_a_link_leads(place: Place, linked: str) -> None:
+    elsewhere = place.directory / "elsewhere"
+    directory = {"": place.base, "job": place.paths.root.parent, "host": place.paths.root}[linked]
+    victim_root = elsewhere / place.paths.root.relative_to(directory)
+    victim_root.mkdir(parents=True)
+    victim = victim_root / "daemon.lock"
+    victim.write_text("precious")
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.symlink_to(elsewhere)
+    for services in (NodeServices(place.paths), SlurmServices(place.paths, place.directory)):
+        with pytest.raises(RunDirectoryError, match="is a link or belongs to another user"):
+            services.create()
+    assert victim.read_text() == "precious"
+
+
+def test_nothing_is_removed_below_a_directory_that_was_refused(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scrtune.client.paths._SHARED_MEMORY", place.directory / "none")
+    theirs = place.directory / "elsewhere" / "trace" / "file"
+    theirs.parent.mkdir(parents=True)
+    theirs.touch()
+    place.paths.root.parent.mkdir(parents=True)
+    place.paths.root.symlink_to(theirs.parent.parent)
+    services = NodeServices(place.paths)
+    with pytest.raises(RunDirectoryError):
+        services.create()
+    services.stop()
+    assert theirs.exists()
+
+
+def test_what_all_nodes_share_is_the_users_alone(place: Place) -> None:
+    shared = SlurmServices(place.paths, place.directory / "prefix").create().parent
+    for directory in (shared, shared.parent):
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("level", [0, 1])
+def test_what_all_nodes_share_is_not_where_a_link_leads(place: Place, level: int) -> None:
+    services = SlurmServices(place.paths, place.directory)
+    shared = place.directory / f".scrtune-{os.getuid()}" / place.job_id
+    link = (shared.parent, shared)[level]
+    link.parent.mkdir(exist_ok=True)
+    (place.directory / "elsewhere").mkdir()
+    link.symlink_to(place.directory / "elsewhere")
+    with pytest.raises(RunDirectoryError, match="is a link or belongs to another user; set SCR_PREFIX"):
+        services.create()
 
 
 def test_signals_are_the_applications_to_answer(place: Place) -> None:
@@ -293,6 +382,7 @@ def test_two_runs_of_one_job_at_a_time_share_no_daemon(place: Place) -> None:
     assert second.returncode == 0
     assert "SCRTUNE_JOB_ID" not in json.loads(output)
     assert "already runs" in errors
+    assert "checkpoint" not in errors, "what became of the first run is not the second's to say"
     (place.directory / "let_go").touch()
     assert place.finish(first).returncode == 0
 
@@ -335,7 +425,7 @@ class TestWithASrunOfOurOwn:
         self, place: Place, answers: str, warned: bool
     ) -> None:
         ran = self.run(place, f"{answers}; cat >told")
-        assert ran.stdout == f"ran {place.directory}/.scrtune/{place.job_id}/task_prolog.sh\n"
+        assert ran.stdout == f"ran {place.directory}/.scrtune-{os.getuid()}/{place.job_id}/task_prolog.sh\n"
         assert ran.returncode == 4
         assert ("1 of 2 nodes have a daemon" in ran.stderr) == warned
         assert (place.directory / "told").read_text() == "4\n", "the exit code goes to the nodes"

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 import shlex
 import sys
 import tempfile
@@ -69,7 +70,7 @@ class Ended:
 
     @property
     def shared(self) -> Path:
-        return self.directory / ".scrtune" / self.job.id
+        return self.directory / f".scrtune-{os.getuid()}" / self.job.id
 
     def ranks(self, name: str) -> list[dict[str, Any]]:
         """What each rank of the step that wrote to `name` was given."""
