@@ -6,6 +6,7 @@ SCR lets every rank read its environment for itself, and hangs when they differ.
 import getpass
 import os
 import socket
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -64,9 +65,8 @@ def _read(environment: Mapping[str, str]) -> Launch:
     text = path.read_text("utf-8", errors="replace") if path.is_file() else None
     resolved = resolve(environment, text)
     settings = resolved.settings
-    job = settings.get("SCR_JOB_ID") or next(
-        (environment[name] for name in JOB_ID_VARIABLES if environment.get(name)), "defjobid"
-    )
+    prefix = os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd()))  # noqa: PTH100 - keeps links
+    job = settings.get("SCR_JOB_ID") or _job_id(environment, prefix)
     user = settings.get("SCR_USER_NAME") or environment.get("USER") or _user()
     nodes = environment.get(NODES_VARIABLE, "")
     if nodes and not nodes.isdecimal():
@@ -74,10 +74,20 @@ def _read(environment: Mapping[str, str]) -> Launch:
     cache = Path.cwd() / str(settings["SCR_CACHE_BASE"]) / str(user) / f"scr.{job}"
     return Launch(
         resolved=resolved,
-        prefix=os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd())),  # noqa: PTH100 - keeps links
+        prefix=prefix,
         cache=str(cache),
         nodes=int(nodes) if nodes else None,
     )
+
+
+def _job_id(environment: Mapping[str, str], prefix: str) -> str:
+    """The resource manager's id, else one of the prefix directory's own.
+
+    A restart has to find its cache, so the id that `scrtune run` makes up for each run is no good; and with
+    SCR's plain ``defjobid`` two jobs of one user would evict each other's datasets.
+    """
+    named = (environment.get(name) for name in JOB_ID_VARIABLES if name != "SCRTUNE_JOB_ID")
+    return next(filter(None, named), f"defjobid-{zlib.crc32(os.fsencode(prefix)):08x}")
 
 
 def _user() -> str:

@@ -1,4 +1,4 @@
-"""What a checkpoint engine can do. Two exist: a real libscr, and :mod:`scrtune.client.embedded`."""
+"""What a checkpoint engine can do. :mod:`scrtune.client.embedded` is one; a real libscr is to be another."""
 
 import enum
 from collections.abc import Sequence

@@ -65,7 +65,7 @@ class Levers:
             if every[name] not in possible:
                 raise UnsupportedSettingError(
                     f"{name}={every[name]} is not in scrtune's embedded engine; choose one of"
-                    f" {', '.join(possible)}, or run with a libscr"
+                    f" {', '.join(possible)}"
                 )
         threads = every.get("SCRTUNE_FLUSH_THREADS")
         is_sync = every["SCR_FLUSH_TYPE"] == "SYNC"

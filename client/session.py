@@ -35,7 +35,8 @@ from .engine import Engine, OutputFlags
 from .paths import JobPaths
 
 _EXIT_LINGER_S = 0.5
-_SECRETS = {"SCR_LOG_DB_PASS"}
+_NOT_TOLD = {"SCR_LOG_DB_PASS", "SCR_CONF_FILE"}
+"""A secret, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
 class Session:
@@ -125,8 +126,8 @@ class Session:
             return
         observed = msgspec.structs.replace(
             described,
-            settings={name: value for name, value in described.settings.items() if name not in _SECRETS},
-            sources={name: source for name, source in described.sources.items() if name not in _SECRETS},
+            settings={name: value for name, value in described.settings.items() if name not in _NOT_TOLD},
+            sources={name: source for name, source in described.sources.items() if name not in _NOT_TOLD},
             processes=tuple(processes or ()),
             floor=os.environ.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
             override=os.environ.get("SCRTUNE_OVERRIDE", "0") != "0",

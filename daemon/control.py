@@ -38,7 +38,7 @@ class Control:
         self._commands: dict[str, Callable[[float], object]] = {
             "recommendation": self._recommendation,
             "status": self._status,
-            "explain": lambda _now: views.explain(pipeline),
+            "explain": self._explain,
             "goodput": lambda now: views.goodput(pipeline, now),
         }
 
@@ -74,6 +74,10 @@ class Control:
     def _recommendation(self, _now: float) -> Advice:
         """What was published, not what is about to be: file and answer never differ."""
         return self._executor.advice
+
+    def _explain(self, _now: float) -> views.ExplainView:
+        view = views.explain(self._pipeline)
+        return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
 
     def _status(self, now: float) -> views.StatusView:
         paths = self._options.paths

@@ -20,8 +20,13 @@ import msgspec
 from ..client.advice import DaemonUnavailable
 from ..client.paths import JobPaths
 from ..goodput.checkpoint_cost import CheckpointCost
+from ..goodput.ledger import PRODUCTIVE, Account
+from ..intents.pipeline import Pipeline
 from ..intents.tuner import Decision
 from . import jobs, views
+from .drive import drive
+from .journal import JournalReader
+from .run import job_paths
 
 RANKS = 2
 STEPS_BETWEEN_CHECKPOINTS = 8
@@ -57,7 +62,11 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of the before/after table. `compute_share` is what an interval leaves to compute."""
+    """One column of the before/after table.
+
+    `interval_goodput` is the share of each checkpoint interval that is left to compute, `goodput` the
+    ledger's, over the whole run or over the checkpoints of this column.
+    """
 
     name: str
     job_id: str
@@ -65,8 +74,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: Spread
     slowdown_s: Spread
     cost_s: Spread
-    compute_share: Spread
-    goodput: float | None
+    interval_goodput: Spread
+    goodput: float
 
 
 class DemoView(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,9 +151,27 @@ def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None =
         flush_s=_spread([cost.flush_s for cost in shown]),
         slowdown_s=_spread([cost.slowdown_s for cost in shown]),
         cost_s=_spread([cost.cost_s for cost in shown]),
-        compute_share=_spread([1 - cost.cost_s / cost.interval_s for cost in shown if cost.interval_s > 0]),
-        goodput=view.goodput if costs is None else None,
+        interval_goodput=_spread(
+            [1 - cost.cost_s / cost.interval_s for cost in shown if cost.interval_s > 0]
+        ),
+        goodput=view.goodput if costs is None else _goodput_of(paths, shown),
     )
+
+
+def _goodput_of(paths: JobPaths, costs: Sequence[CheckpointCost]) -> float:
+    """The ledger's goodput from the interval before the first of `costs` to the end of the last."""
+    start_s = costs[0].time_s - costs[0].blocking_s - costs[0].interval_s
+    pipeline = Pipeline()
+    accounts: list[Account] = []
+    for now, event in JournalReader(paths.journal):
+        drive(pipeline, event, now)
+        if start_s <= now:
+            accounts.append(pipeline.account(now))
+        if now >= costs[-1].time_s:
+            break
+    wall_s = accounts[-1].wall_s - accounts[0].wall_s if accounts else 0.0
+    productive_s = accounts[-1].buckets[PRODUCTIVE] - accounts[0].buckets[PRODUCTIVE] if accounts else 0.0
+    return productive_s / wall_s if wall_s > 0 else 0.0
 
 
 def _spread(values: Sequence[float]) -> Spread:
@@ -175,8 +202,11 @@ def _run(place: Path, run: _Run, on_decision: Callable[[Decision], None] | None 
     conf.write_text(run.config, encoding="utf-8")
     prefix = place / run.job_id
     prefix.mkdir()
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("SCR_", "SCRTUNE_"))}
+    if base := os.environ.get("SCRTUNE_RUN_DIR"):
+        own["SCRTUNE_RUN_DIR"] = base
     environment = {
-        **os.environ,
+        **own,  # what a shell was given by `scrtune env` would pin it in all three runs
         "SCR_CONF_FILE": str(conf),
         "SCR_PREFIX": str(prefix),
         "SCR_CACHE_BASE": str(_cache(place)),
@@ -189,7 +219,7 @@ def _run(place: Path, run: _Run, on_decision: Callable[[Decision], None] | None 
     command += [_mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
     command += ["--steps", str(steps), "--every", str(STEPS_BETWEEN_CHECKPOINTS)]
     output = place / f"{run.job_id}.out"
-    paths = JobPaths.of(run.job_id)
+    paths = job_paths(run.job_id)
     with output.open("wb") as file:
         process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
         with process:

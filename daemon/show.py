@@ -14,6 +14,7 @@ from ..intents.tuner import Decision, Verdict
 from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
 
 _WIDTH = 120
+_SHOWN_SHARE = 0.0005  # what would read 0.0 %
 _STYLES = {
     Verdict.TRIAL: "yellow",
     Verdict.ACCEPTED: "green",
@@ -70,12 +71,12 @@ def status(view: StatusView) -> RenderableType:
     counters = view.counters
     state = "runs" if view.running else "has ended (read from its journal)"
     rows = {
-        "job": f"{view.job_id} on {view.host}: {view.ranks} ranks, {view.nodes} nodes, {view.engine or '?'}",
+        "job": f"{view.job_id} on {view.host}: {_shape(view)}",
         "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
         "trying": view.trying or "nothing",
         "checkpoints": (
-            f"{view.checkpoints}; {seconds(view.checkpoint_cost_s)} each now,"
-            f" {seconds(view.anchor_cost_s)} under your settings"
+            f"{view.checkpoints}; {cost(view.checkpoint_cost_s)} each now,"
+            f" {cost(view.anchor_cost_s)} under your settings"
         ),
         "goodput": f"{view.goodput:.1%}",
         "events": (
@@ -97,15 +98,26 @@ def status(view: StatusView) -> RenderableType:
     return table
 
 
+def _shape(view: StatusView) -> str:
+    if not view.engine:
+        return "the application has not said what it is yet"
+    return f"{counted(view.ranks, 'rank')}, {counted(view.nodes, 'node')}, engine {view.engine}"
+
+
 def intents(views: Sequence[IntentView]) -> RenderableType:
     """The intents, one row each, with what they rest on."""
     table = plain_table("intent", "what it says", "evidence", title="Intents")
     for view in views:
-        evidence = f"{view.count} x {view.source}, {view.window_s:.1f} s" if view.count else "-"
-        table.add_row(
-            view.name, view.sentence, evidence + (f"\n{view.confidence} confidence" if view.count else "")
-        )
+        table.add_row(view.name, view.sentence, _evidence(view))
     return table
+
+
+def _evidence(view: IntentView) -> str:
+    if view.confidence == "declared":
+        return f"{view.source}: declared, not observed"
+    if not view.count:
+        return "-"
+    return f"{view.count} x {view.source}, {view.window_s:.1f} s\n{view.confidence} confidence"
 
 
 def decisions(log: Sequence[Decision], start_s: float | None = None) -> RenderableType:
@@ -153,11 +165,16 @@ def settings(view: ExplainView) -> RenderableType:
 def explain(view: ExplainView) -> RenderableType:
     """`scrtune explain`."""
     verdict = Text(
-        f"A checkpoint costs {seconds(view.checkpoint_cost_s)} now,"
-        f" {seconds(view.anchor_cost_s)} under your settings;"
+        f"A checkpoint costs {cost(view.checkpoint_cost_s)} now,"
+        f" {cost(view.anchor_cost_s)} under your settings;"
         f" trials may still cost {seconds(max(0.0, view.credit_s))}."
     )
-    return Group(intents(view.intents), "", decisions(view.decisions), "", settings(view), "", verdict)
+    shown = [intents(view.intents), "", decisions(view.decisions), "", settings(view), "", verdict]
+    if view.unpublished:
+        shown.append(
+            Text(f"Not in force, since it could not be published: {view.unpublished}", style="bold red")
+        )
+    return Group(*shown)
 
 
 def goodput(view: GoodputView) -> RenderableType:
@@ -165,12 +182,13 @@ def goodput(view: GoodputView) -> RenderableType:
     account = view.account
     table = plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
     for bucket, bucket_s in sorted(account.buckets.items(), key=lambda item: -item[1]):
-        if bucket_s > 0:
+        if bucket_s >= _SHOWN_SHARE * account.wall_s:
             table.add_row(bucket, f"{bucket_s:.3f}", f"{bucket_s / account.wall_s:.1%}")
     table.add_row("wall time", f"{account.wall_s:.3f}", "100.0%" if account.wall_s else "-", style="bold")
     return Group(
         table,
-        f"{account.steps} steps, {account.checkpoints} checkpoints, {account.runs} runs;"
+        f"{counted(account.steps, 'step')}, {counted(account.checkpoints, 'checkpoint')},"
+        f" {counted(account.runs, 'run')};"
         f" goodput {view.goodput:.1%}",
     )
 
@@ -197,8 +215,9 @@ def replay(view: ReplayView) -> RenderableType:
     generations = ", ".join(
         f"{count} of generation {number}" for number, count in sorted(counters.generations.items())
     )
-    read.add_row("read", f"{view.files} files, {view.lines} lines: {generations or 'nothing'}")
-    read.add_row("job", f"{view.processes} processes on {view.hosts} hosts, {view.span_s:.2f} s")
+    read.add_row("read", f"{counted(view.files, 'file')}, {view.lines} lines: {generations or 'nothing'}")
+    where = f"{view.processes} processes on {counted(view.hosts, 'host')}"
+    read.add_row("job", f"{where}, {view.span_s:.2f} s")
     read.add_row("found", f"{counters.trace_events} events, {view.checkpoints} checkpoints")
     dropped = sum(counters.dropped.values())
     read.add_row("dropped", f"{dropped} lines" + (f": {_counts(counters.dropped)}" if dropped else ""))
@@ -213,11 +232,24 @@ def summary(view: StatusView) -> list[str]:
     if not view.checkpoints:
         return [f"scrtune: job {view.job_id}: no checkpoint was seen, nothing was tuned"]
     what = (
-        f"{view.checkpoints} checkpoints, {seconds(view.anchor_cost_s)} each under your settings,"
-        f" {seconds(view.checkpoint_cost_s)} now; {view.kept} changes kept, {view.taken_back} taken back;"
-        f" goodput {view.goodput:.1%}"
+        f"{counted(view.checkpoints, 'checkpoint')}, {cost(view.anchor_cost_s)} each under your settings,"
+        f" {cost(view.checkpoint_cost_s)} now; {counted(view.kept, 'change')} kept,"
+        f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    return [f"scrtune: job {view.job_id}: {what}", f"scrtune: why: scrtune explain --job-id {view.job_id}"]
+    lines = [f"scrtune: job {view.job_id}: {what}", f"scrtune: why: scrtune explain --job-id {view.job_id}"]
+    if view.config_failure:
+        lines.append(f"scrtune: the last changes were never in force: {view.config_failure}")
+    return lines
+
+
+def cost(value_s: float) -> str:
+    """What a checkpoint costs; 0 is what nobody has measured."""
+    return seconds(value_s) if value_s > 0 else "not measured yet"
+
+
+def counted(count: int, what: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def seconds(value: float) -> str:

@@ -13,8 +13,6 @@ from ..intents.situation import Proposal
 from ..intents.tuner import Decision, Verdict
 from ..replay.run import Replayed
 
-_UNDONE = {Verdict.REVERTED, Verdict.ANCHOR}
-
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
     """One intent as a sentence, with what it rests on."""
@@ -65,6 +63,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     anchor_cost_s: float
     checkpoint_cost_s: float
     credit_s: float
+    unpublished: str = ""
+    """Why the settings are in force nowhere, when the config file could not be written."""
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +162,7 @@ def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: b
         anchor_cost_s=tuner.anchor_s if tuner else 0.0,
         credit_s=tuner.credit_s if tuner else 0.0,
         kept=sum(decision.verdict is Verdict.ACCEPTED for decision in pipeline.decisions),
-        taken_back=sum(decision.verdict in _UNDONE for decision in pipeline.decisions),
+        taken_back=sum(decision.verdict is Verdict.REVERTED for decision in pipeline.decisions),
         goodput=account.goodput,
         counters=pipeline.counters,
     )

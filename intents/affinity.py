@@ -56,7 +56,7 @@ class AffinityObserver:
         used_cores = sum(used) / len(used)
         masks = {cpu for process in latest.processes for cpu in process.cpus}
         return CoreAffinity(
-            evidence=Evidence(count=len(self._looks), window_s=now - self._looks[0][1], source="psutil"),
+            evidence=Evidence(count=len(self._looks), window_s=now - self._looks[0][1], source=latest.source),
             cpus=latest.cpus,
             processes=len(latest.processes),
             bound=any(len(process.cpus) < len(latest.cpus) for process in latest.processes),

@@ -119,6 +119,7 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     """Cores kept busy by everything on the node, the application included."""
     memory_available_bytes: int = 0
     cache_free_bytes: int = 0
+    source: str = "psutil"
 
 
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):

@@ -50,10 +50,13 @@ def _below_floor(proposal: Proposal, now: Situation) -> str | None:
     if not keeps_floor(scheme, redundancy.floor):
         return f"SCR_COPY_TYPE={scheme} is below the redundancy floor {redundancy.floor}"
     really = effective(scheme, redundancy.nodes)
-    # who declared nothing asked for a scheme, and gets what SCR makes of it on one node
-    if redundancy.declared and not now.cached and not keeps_floor(really, redundancy.floor):
-        return f"on one node the cache survives what {really} does, less than the floor {redundancy.floor}"
-    return None
+    # who caches already has what SCR makes of their scheme on one node; who does not shall not lose by us
+    if now.cached or keeps_floor(really, redundancy.floor):
+        return None
+    return (
+        f"on one node the cache survives what {really} does, less than the floor {redundancy.floor};"
+        " --redundancy-floor PROCESS says that this is enough"
+    )
 
 
 def _does_not_fit(proposal: Proposal, now: Situation) -> str | None:

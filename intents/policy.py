@@ -102,7 +102,7 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
             f"each checkpoint blocks {flush.blocking_s:.3f} s, {flush.write_s:.3f} s of it writing to the"
             f" prefix directory; {affinity.spare_cores:.2f} cores are spare to flush in the background"
             f" (writing to a memory cache is taken to be {cached_s:.3f} s until seen; before its flush has"
-            f" ended a checkpoint survives what {floor} survives)"
+            f" ended a checkpoint survives what {effective(floor, nodes)} survives)"
         ),
         source=SCR_DOCS,
         expected_gain_s=flush.write_s - cached_s,

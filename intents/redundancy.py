@@ -62,7 +62,7 @@ def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundan
     current = scheme or own
     set_size = job.settings.get("SCR_SET_SIZE")
     return Redundancy(
-        evidence=Evidence(count=max(1, job.ranks), source="the application's SCR settings"),
+        evidence=Evidence(count=1, source=f"settings and shape of the job ({job.engine})", declared=True),
         nodes=max(1, job.nodes),
         ranks=max(1, job.ranks),
         scheme=current,

@@ -127,6 +127,7 @@ def _node(cores: int, processes: tuple[tuple[str, int], ...], nodes: int) -> Nod
     here = [pid for _, pid in processes][: -(-len(processes) // nodes)]
     return NodeObserved(
         host="recorded",
+        source="told with --cores, use not known",
         cpus=cpus,
         processes=tuple(ProcessUse(pid=pid, cpus=cpus, cores_used=1.0) for pid in here),
     )

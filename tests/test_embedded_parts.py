@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.checkpoint_clock import CheckpointClock
+from scrtune.client.embedded_launch import _read
 from scrtune.client.index import Prefix, PrefixFile, RankSummary, entry_of
 from scrtune.client.levers import Levers, UnsupportedSettingError, overlay
 from scrtune.client.redundancy import (
@@ -434,3 +435,14 @@ def test_overhead_is_the_mean_cost_against_the_time_since() -> None:
     clock.note(0.0, 1.0)
     clock.note(10.0, 13.0)
     assert [clock.is_due(levers, now_s) for now_s in (30.9, 31.1)] == [False, True]  # 2 s of 20
+
+
+def test_a_restart_finds_its_cache_whatever_scrtune_run_calls_the_run(tmp_path: Path) -> None:
+    def cache(prefix: str, **variables: str) -> str:
+        return _read({"SCR_PREFIX": str(tmp_path / prefix), **variables}).cache
+
+    first = cache("a", SCRTUNE_JOB_ID="20261121-100000-1")
+    assert cache("a", SCRTUNE_JOB_ID="20261121-110000-2") == first == cache("a")
+    assert cache("b") != first, "two jobs without an id do not evict each other"
+    assert cache("a", SLURM_JOB_ID="17").endswith("scr.17")
+    assert cache("a", SLURM_JOB_ID="17", SCR_JOB_ID="own").endswith("scr.own")
