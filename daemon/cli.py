@@ -188,7 +188,7 @@ def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None) ->
     Daemon(options).run()
 
 
-@main.command()
+@main.command(short_help="Follow DFTracer's files and push their lines to a daemon.")
 @click.argument("log_prefix", type=click.Path(path_type=Path))
 @click.argument("endpoint")
 @_told
@@ -280,7 +280,7 @@ def _show(view: Any, form: str, table: Callable[[Any], RenderableType]) -> None:
         show.console().print(table(view))
 
 
-@main.command()
+@main.command(short_help="Watch a job with poor settings being tuned, in about a minute.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the report as one JSON object, and nothing else."
 )
@@ -298,12 +298,12 @@ def demo(as_json: bool, svg: Path | None) -> None:
     if as_json:
         view = run_demo(lambda _: None, lambda _: None)
         click.echo(msgspec.json.format(msgspec.json.encode(view), indent=2).decode())
-        return
-    view = run_demo(
-        lambda decision: out.print(show.decision_line(decision)),
-        lambda what: out.print(f"\nRunning: {what}"),
-    )
-    out.print(report(view))
+    else:
+        view = run_demo(
+            lambda decision: out.print(show.decision_line(decision)),
+            lambda what: out.print(f"\nRunning: {what}"),
+        )
+        out.print(report(view))
     if svg is not None:
         svg.write_text(show.picture(report(view), "scrtune demo"), encoding="utf-8")
 

@@ -104,7 +104,8 @@ def status(paths: JobPaths) -> views.StatusView:
         return ask(paths, "status", views.StatusView)
     except DaemonUnavailable:
         pipeline, last_s = replayed(paths)
-        return views.status(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
+        view = views.status(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
+        return msgspec.structs.replace(view, config_failure=_unpublished(paths, pipeline))
 
 
 def explain(paths: JobPaths) -> views.ExplainView:
@@ -112,7 +113,20 @@ def explain(paths: JobPaths) -> views.ExplainView:
     try:
         return ask(paths, "explain", views.ExplainView)
     except DaemonUnavailable:
-        return views.explain(replayed(paths)[0])
+        pipeline, _ = replayed(paths)
+        view = views.explain(pipeline)
+        return msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
+
+
+def _unpublished(paths: JobPaths, pipeline: Pipeline) -> str:
+    """Why the last settings of a job that has ended were in force nowhere; empty when they were."""
+    try:
+        published = msgspec.json.decode(paths.advice.read_bytes(), type=Advice).generation
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        published = 0
+    if pipeline.advice.generation == published:
+        return ""
+    return f"generation {published} was the last that could be written; {paths.log} says why"
 
 
 def goodput(paths: JobPaths) -> views.GoodputView:
