@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..intents.events import Settings, Value
+from ..intents.intent import counted
 from ..intents.situation import Proposal, changes_text
 from ..intents.tuner import Decision, Verdict
 from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
@@ -114,7 +115,7 @@ def intents(views: Sequence[IntentView]) -> RenderableType:
 
 def _evidence(view: IntentView) -> str:
     if view.confidence == "declared":
-        return f"{view.source}: declared, not observed"
+        return f"{view.source}\ndeclared, not observed"
     if not view.count:
         return "-"
     return f"{view.count} x {view.source}, {view.window_s:.1f} s\n{view.confidence} confidence"
@@ -245,11 +246,6 @@ def summary(view: StatusView) -> list[str]:
 def cost(value_s: float) -> str:
     """What a checkpoint costs; 0 is what nobody has measured."""
     return seconds(value_s) if value_s > 0 else "not measured yet"
-
-
-def counted(count: int, what: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def seconds(value: float) -> str:

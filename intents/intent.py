@@ -43,6 +43,11 @@ class Intent(Protocol):
         ...
 
 
+def counted(count: int, what: str) -> str:
+    """``1 node``, ``2 nodes``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
 def bytes_text(count: float) -> str:
     """`count` bytes as people write it: 320 B, 4 KiB, 1.5 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):

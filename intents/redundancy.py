@@ -3,7 +3,7 @@
 import msgspec
 
 from .events import SettingsObserved
-from .intent import Evidence
+from .intent import Evidence, counted
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
 """Nodes of one set that may be lost at once (RS: SCR_SET_FAILURES of them; 2 is SCR's default)."""
@@ -49,7 +49,7 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
             "" if self.scheme == self.effective else f" (on one node SCR falls back to {self.effective})"
         )
         return (
-            f"{self.ranks} ranks on {self.nodes} nodes, {self.scheme}{fallback} in use,"
+            f"{counted(self.ranks, 'rank')} on {counted(self.nodes, 'node')}, {self.scheme}{fallback} in use,"
             f" stores {self.storage_factor:.2f} x the checkpoint; floor {self.floor} ({floor})"
         )
 

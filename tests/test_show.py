@@ -1,0 +1,56 @@
+"""What people read says what is known, and no more."""
+
+import msgspec
+import pytest
+from rich.console import RenderableType
+
+from scrtune.daemon import show, views
+from scrtune.intents.events import SettingsObserved
+from scrtune.intents.pipeline import Pipeline
+
+
+def text(shown: RenderableType) -> str:
+    console = show.console()
+    with console.capture() as captured:
+        console.print(shown)
+    return " ".join(captured.get().split())
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    """A job that has begun and done nothing yet."""
+    made = Pipeline()
+    settings = {"SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 1}
+    made.handle(SettingsObserved(settings=settings, engine="embedded", ranks=1, nodes=1), 1.0)
+    return made
+
+
+def status_of(pipeline: Pipeline, **changed: object) -> views.StatusView:
+    return msgspec.structs.replace(views.status(pipeline, 1.0, job_id="j", host="h"), **changed)
+
+
+def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
+    assert "0 checkpoints" not in text(show.status(status_of(pipeline)))
+    assert "not measured yet each now" in text(show.status(status_of(pipeline)))
+    assert "costs not measured yet now" in text(show.explain(views.explain(pipeline)))
+    assert "1 checkpoint, not measured yet each" in show.summary(status_of(pipeline, checkpoints=1))[0]
+
+
+def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:
+    shown = text(show.intents(views.intents(pipeline)))
+    assert "declared, not observed" in shown
+    assert "1 rank on 1 node," in shown
+    assert "1 x settings" not in shown
+
+
+def test_settings_that_were_never_in_force_are_said_to_be_so(pipeline: Pipeline) -> None:
+    failed = msgspec.structs.replace(views.explain(pipeline), unpublished="/x/scr.conf: read-only")
+    assert "Not in force, since it could not be published: /x/scr.conf: read-only" in text(
+        show.explain(failed)
+    )
+    summary = show.summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
+    assert summary[-1] == "scrtune: the last changes were never in force: /x/scr.conf: read-only"
+
+
+def test_a_daemon_that_knows_no_job_says_so() -> None:
+    assert "has not said what it is yet" in text(show.status(status_of(Pipeline())))
