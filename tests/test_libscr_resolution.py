@@ -187,7 +187,9 @@ def test_scr_reads_what_we_render(tmp_path: Path, settings: dict[str, int | floa
     case = in_a_file(tmp_path, Case({}, config_text(settings, "rendered by scrtune")))
     names = [name for name in NAMES if "user config" in CATALOGUE[name].layers]
     expected = {name: text_of(settings[name]) for name in names_of_a_file(settings) if name in names}
-    assert {name: text for name, text in what_scr_says(case, tmp_path, names).items() if text} == expected
+    said = what_scr_says(case, tmp_path, names)
+    assert {name: said[name] for name in expected} == expected
+    assert said == what_we_say(case, names), "and what the file does not say is what the system's says"
 
 
 @pytest.mark.parametrize(
