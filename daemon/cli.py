@@ -4,6 +4,7 @@ import contextlib
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -29,13 +30,16 @@ from .environment import ConfigFiles, Job, JobOptions, Trace
 from .journal import JournalError
 from .loop import Daemon
 from .options import DaemonOptions
-from .process import AlreadyRunningError, Signals
+from .process import AlreadyRunningError, Signals, end_at_eof
 from .slurm import serve_node
 
 EXIT_FAILURE = 1
 EXIT_NO_JOB = 3
 EXIT_ALREADY_RUNNING = 4
 EXIT_RUN_DIRECTORY = 5
+
+_SETTLED_LIMIT_S = 1.0
+_SETTLED_STEP_S = 0.05
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -153,9 +157,16 @@ def _summary(paths: JobPaths) -> None:
     """What became of the tuning, in two lines on standard error.
 
     The daemon is asked: the journal of a long job would take longer to replay than its user wants to wait.
+    It is asked again until it says the same twice, which it does when all that it was sent is taken in: the
+    goodput of a job that has not ended changes all the time.
     """
+    deadline_s = time.monotonic() + _SETTLED_LIMIT_S
     with contextlib.suppress(DaemonUnavailable):
-        for line in show.summary(jobs.ask(paths, "status", views.StatusView)):
+        view, before = jobs.ask(paths, "status", views.StatusView), None
+        while before != view and time.monotonic() < deadline_s:
+            time.sleep(_SETTLED_STEP_S)
+            view, before = jobs.ask(paths, "status", views.StatusView), view
+        for line in show.summary(view):
             click.echo(line, err=True)
 
 
@@ -172,12 +183,18 @@ def node(prolog: Path, scr_conf: Path, user_conf: Path | None, trace: Trace) -> 
     serve_node(JobPaths.of(), Job(files=files, trace=trace), prolog)
 
 
+_until_eof_option = click.option(
+    "--until-eof", is_flag=True, help="The end of standard input ends it as SIGTERM does."
+)
+
+
 @main.command(short_help="Run the daemon of a job in the foreground; SIGTERM ends it.")
 @click.option("--job-id", metavar="ID", help="The job; default: this environment's, else defjobid as in SCR.")
 @click.option("--scr-conf", type=click.Path(path_type=Path), help="The SCR config file to rewrite.")
 @click.option("--user-conf", type=click.Path(path_type=Path), help="Your own SCR config file, to start from.")
+@_until_eof_option
 @_told
-def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None) -> None:
+def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None, *, until_eof: bool) -> None:
     """Run the daemon of a job on this node, in the foreground; SIGTERM ends it.
 
     `scrtune run` starts it for you. Started again after a crash it goes on from its journal.
@@ -185,19 +202,24 @@ def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None) ->
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     paths = JobPaths.of(job_id)
     options = DaemonOptions(paths=paths, scr_conf=scr_conf or paths.scr_conf, user_conf=user_conf)
+    if until_eof:
+        end_at_eof(sys.stdin.fileno())
     Daemon(options).run()
 
 
 @main.command(short_help="Follow DFTracer's files and push their lines to a daemon.")
 @click.argument("log_prefix", type=click.Path(path_type=Path))
 @click.argument("endpoint")
+@_until_eof_option
 @_told
-def forward(log_prefix: Path, endpoint: str) -> None:
+def forward(log_prefix: Path, endpoint: str, *, until_eof: bool) -> None:
     """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
 
     `scrtune run` starts it for you.
     """
     with Signals().watched() as signals:
+        if until_eof:
+            end_at_eof(sys.stdin.fileno())
         forwarder = Forwarder(log_prefix, endpoint, reclaim=True)
         try:
             forwarder.run(lambda: signals.ending)

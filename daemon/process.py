@@ -5,6 +5,7 @@ import fcntl
 import os
 import signal
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,22 @@ class Lock:
     def release(self) -> None:
         """Give the lock back."""
         os.close(self._fd)
+
+
+def end_at_eof(fd: int) -> None:
+    """From now on the end of the file `fd` ends this process as SIGTERM does.
+
+    With a pipe that somebody else holds it does not outlive them, however they die. A thread waits, so that
+    those who watch for signals need not know.
+    """
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(fd, 64):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()
 
 
 class Signals:

@@ -49,7 +49,6 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
     """
     services = _services(paths)
     added: dict[str, str] = {}
-    code: int | None = None
     is_tuned = False
     with _Foreground() as foreground:
         try:
@@ -60,11 +59,12 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
             except (OSError, AlreadyRunningError) as error:
                 log.warning("%s. The application runs without scrtune.", error)
             code = foreground.run(command, {**os.environ, **added}, services.check)
+            services.application_ended(code)
             if is_tuned:  # else the daemon that answers may be another run's
                 with contextlib.suppress(OSError, ValueError):  # nobody reads what we print (any more)
                     at_end()
         finally:
-            services.stop(code)
+            services.stop()
     return code
 
 

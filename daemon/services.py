@@ -65,8 +65,8 @@ class NodeServices:
         own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         self._environment = {**own, **job.variables}
         self._commands = {
-            DAEMON: ["daemon", "--job-id", paths.job_id, *job.files.options()],
-            FORWARDER: ["forward", str(paths.trace_prefix), paths.events_endpoint],
+            DAEMON: ["daemon", "--until-eof", "--job-id", paths.job_id, *job.files.options()],
+            FORWARDER: ["forward", "--until-eof", str(paths.trace_prefix), paths.events_endpoint],
         }
         self._spawn(DAEMON)
         if variables:
@@ -106,20 +106,24 @@ class NodeServices:
             except OSError as error:
                 log.warning("the %s cannot be started: %s", name, error)
 
-    def stop(self, exit_code: int | None = None) -> None:
-        """Tell the daemon the application's `exit_code` (None: unknown) and end both.
-
-        In the order of the data: what the forwarder has still reaches the daemon.
-        """
-        if exit_code is not None and DAEMON in self._running:
+    def application_ended(self, exit_code: int) -> None:
+        """Tell the daemon, and end the forwarder: then the daemon has been sent all there is."""
+        if DAEMON in self._running:
             emitter = Emitter(self._paths.events_endpoint)
             emitter.emit(JobEnded(time_s=time.time(), exit_code=exit_code))
             emitter.close()
-        for name in (FORWARDER, DAEMON):
-            if process := self._running.pop(name, None):
-                end(process)
+        self._end(FORWARDER)
+
+    def stop(self) -> None:
+        """End both, in the order of the data: what the forwarder has still reaches the daemon."""
+        self._end(FORWARDER)
+        self._end(DAEMON)
         if self._is_ours:
             self._remove_trace()
+
+    def _end(self, name: str) -> None:
+        if process := self._running.pop(name, None):
+            end(process)
 
     def _remove_trace(self) -> None:
         directory = self._paths.trace_directory
@@ -128,11 +132,16 @@ class NodeServices:
             directory.parent.rmdir()
 
     def _spawn(self, name: str) -> None:
-        """Start one of our commands, in a session of its own: a Ctrl-C at the terminal is ours to handle."""
+        """Start one of our commands, in a session of its own: a Ctrl-C at the terminal is ours to handle.
+
+        It reads from a pipe of ours, and ends with us even if we are killed.
+        """
+        if before := self._running.get(name):
+            _close_pipe(before)
         with self._paths.log.open("ab") as output:
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", "scrtune.daemon", *self._commands[name]],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 env=self._environment,
@@ -154,3 +163,9 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
+    _close_pipe(process)
+
+
+def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
+    if process.stdin is not None:
+        process.stdin.close()

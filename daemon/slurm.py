@@ -103,13 +103,18 @@ class SlurmServices:
     def check(self) -> None:
         """Nothing to do: `scrtune node` looks after the daemon of its node."""
 
-    def stop(self, exit_code: int | None = None) -> None:
-        """Tell every node the application's `exit_code` (None: unknown); they end then."""
+    def application_ended(self, exit_code: int) -> None:
+        """Tell every node."""
+        if self._step is not None:
+            with contextlib.suppress(OSError):  # the step has ended already
+                os.write(cast("IO[bytes]", self._step.stdin).fileno(), b"%d\n" % exit_code)
+
+    def stop(self) -> None:
+        """End the daemons of all nodes."""
         if self._step is None:
             return
-        told = b"" if exit_code is None else b"%d\n" % exit_code
         try:
-            self._step.communicate(told, _STOP_LIMIT_S)
+            self._step.communicate(timeout=_STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
             end(self._step)  # srun kills the step then
@@ -198,13 +203,12 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
     Raises OSError and :class:`AlreadyRunningError` when they cannot be started; the node has said so then.
     """
     services = NodeServices(paths)
-    told = b""
     with Signals().watched() as signals:
         try:
             _start(services, job, paths.environment, prolog, lambda: signals.ending)
-            told = _wait(services, signals)
+            _wait(services, signals)
         finally:
-            services.stop(int(told) if told.strip().isdigit() else None)
+            services.stop()
             paths.environment.unlink(missing_ok=True)
 
 
@@ -224,8 +228,8 @@ def _start(
             os.write(sys.stdout.fileno(), state + b"\n")
 
 
-def _wait(services: NodeServices, signals: Signals) -> bytes:
-    """Look after the services until the end; what standard input said until then."""
+def _wait(services: NodeServices, signals: Signals) -> None:
+    """Look after the services until the end. A line of standard input is the application's exit code."""
     stdin = sys.stdin.fileno()
     told = b""
     while not signals.ending:
@@ -235,7 +239,9 @@ def _wait(services: NodeServices, signals: Signals) -> bytes:
             if not part:
                 break
             told += part
-    return told
+            if told.endswith(b"\n") and told.strip().isdigit():
+                services.application_ended(int(told))
+                told = b""
 
 
 def _write_whole(script: Path, text: str) -> Path:

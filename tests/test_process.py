@@ -70,3 +70,29 @@ def test_what_nohup_ignores_stays_ignored() -> None:
             assert not signals.ending
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+WAITING = """
+import select
+from scrtune.daemon.process import Signals, end_at_eof
+
+with Signals().watched() as signals:
+    end_at_eof(0)
+    print("up", flush=True)
+    select.select([signals.fd], [], [])
+    print("ended", signals.ending, flush=True)
+"""
+
+
+def test_the_end_of_a_file_ends_a_process_as_a_signal_does() -> None:
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.stdin.write("anything")
+        process.stdin.flush()
+        assert process.poll() is None
+        process.stdin.close()
+        assert process.stdout.readline() == "ended True\n"
+    assert process.returncode == 0

@@ -323,6 +323,47 @@ def test_a_daemon_that_was_told_to_end_is_not_started_again(place: Place) -> Non
     assert place.finish(process).returncode == 0
 
 
+def test_nothing_of_ours_outlives_a_run_that_is_killed(place: Place) -> None:
+    process = place.start("sh", "-c", f"touch up; {HOLD}; touch done")
+    until((place.directory / "up").exists, "an application")
+    assert len(place.processes("daemon")) == len(place.processes("forward")) == 1
+    process.kill()
+    until(lambda: not place.processes("daemon") and not place.processes("forward"), "their end")
+    assert "ended after" in _text(place.paths.log)
+    (place.directory / "let_go").touch()
+    until((place.directory / "done").exists, "an application that goes on")
+    process.communicate(timeout=100)
+    assert place.run("true").stderr.count("already runs") == 0, "the job can be run again"
+
+
+APPLICATION = """
+import time
+from scrtune.client.emit import Emitter
+from scrtune.client.paths import JobPaths
+from scrtune.goodput.events import JobStarted, OutputCompleted, OutputStarted, StepCompleted
+
+emitter, now = Emitter(JobPaths.of().events_endpoint), time.time()
+emitter.emit(JobStarted(time_s=now - 0.2, ranks=1, nodes=1))
+emitter.emit(StepCompleted(step=1, start_s=now - 0.2, end_s=now - 0.1))
+emitter.emit(OutputStarted(dataset=1, name="c1", time_s=now - 0.1, generation=0))
+emitter.emit(
+    OutputCompleted(
+        dataset=1, name="c1", start_s=now - 0.1, end_s=now, generation=0, bytes=1024, write_s=0.1
+    )
+)
+emitter.close(10.0)
+"""
+
+
+@pytest.mark.parametrize("trace", ["off", "preload"])
+def test_what_is_told_at_the_end_is_what_is_told_afterwards(place: Place, trace: str) -> None:
+    ran = place.run(sys.executable, "-c", APPLICATION, options=("--trace", trace))
+    assert ran.returncode == 0, ran.stderr
+    told = re.search(r"1 checkpoints?, .* goodput (\S+)", ran.stderr)
+    assert told is not None, ran.stderr
+    assert told[1] == f"{jobs.status(place.paths).goodput:.1%}"
+
+
 @pytest.mark.mpi
 def test_a_daemon_that_is_killed_costs_nothing_and_goes_on_from_its_journal(place: Place) -> None:
     (place.directory / ".scrconf").write_text(POOR)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -33,8 +34,10 @@ APPLICATION = Path(__file__).parent / "mpi_session.py"
 
 
 @pytest.fixture
-def paths(tmp_path: Path) -> JobPaths:
-    return JobPaths.of("session", base=tmp_path / "r").create()
+def paths(tmp_path: Path) -> Iterator[JobPaths]:
+    paths = JobPaths.of("session", base=tmp_path / "r").create()
+    yield paths
+    shutil.rmtree(paths.trace_directory.parent)  # it is on tmpfs, and not below tmp_path
 
 
 def run(tmp_path: Path, outputs: int = 3, ranks: int = 3, **variables: str) -> list[list[tuple[int, dict]]]:
