@@ -10,11 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from mpi4py import MPI
 
 from scrtune.client.checkpoint_clock import CheckpointClock
 from scrtune.client.embedded_launch import _read
+from scrtune.client.engine import OutputFlags
 from scrtune.client.index import Prefix, PrefixFile, RankSummary, entry_of
 from scrtune.client.levers import Levers, UnsupportedSettingError, overlay
+from scrtune.client.output import Output, Times
 from scrtune.client.redundancy import (
     LogicalFile,
     Part,
@@ -446,3 +449,39 @@ def test_a_restart_finds_its_cache_whatever_scrtune_run_calls_the_run(tmp_path: 
     assert cache("b") != first, "two jobs without an id do not evict each other"
     assert cache("a", SLURM_JOB_ID="17").endswith("scr.17")
     assert cache("a", SLURM_JOB_ID="17", SCR_JOB_ID="own").endswith("scr.own")
+
+
+@pytest.mark.parametrize(
+    ("bypass", "flush_due", "flush_s"),
+    [(False, True, 2.0), (False, False, 0.0), (True, False, 2.0)],
+    ids=["flushed", "cached only", "written in place"],
+)
+def test_only_what_reached_the_prefix_directory_has_a_flush_time(
+    bypass: bool, flush_due: bool, flush_s: float
+) -> None:
+    """Else every checkpoint would look flushed, and no flush cycle of SCR_FLUSH=10 would ever end."""
+    output = Output(
+        dataset=1,
+        name="a",
+        flags=OutputFlags.CHECKPOINT,
+        checkpoint=1,
+        bypass=bypass,
+        levers=Levers.of({}),
+        generation=0,
+        entered_s=0.0,
+        opened_s=0.0,
+        wait_s=0.0,
+    )
+    times = Times(
+        entered_s=0.0,
+        opened_s=0.0,
+        completed_s=1.0,
+        agreed_s=1.0,
+        encoded_s=1.0,
+        flushed_s=3.0,
+        start_wait_s=0.0,
+        flush_wait_s=0.0,
+    )
+    completed = output.completed(MPI.COMM_SELF, [], times, valid=True, flush_due=flush_due)
+    assert completed.flush_s == flush_s
+    assert completed.blocking_s == 3.0
