@@ -109,7 +109,7 @@ class Output:
             files=sum(counts),
             write_s=max(writes),
             encode_s=max(encodes),
-            # of a cached dataset whose flush is not due nothing was flushed, and nothing else may look like it
+            # a cached dataset whose flush is not due was not flushed, and must not look as if it had been
             flush_s=max(flushes) if flush_due or self.bypass else 0.0,
             wait_s=max(waits),
             flush_due=flush_due,
