@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -137,20 +136,7 @@ def run_command(
     logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
     paths = run.job_paths(job_id)
     job = JobOptions(tuning=not no_tune, floor=floor or "", **options)
-    code = run.run(command, paths, job, lambda: _summary(paths))
-    _let_go_of_output()
-    sys.exit(code)
-
-
-def _let_go_of_output() -> None:
-    """What cannot be written any more must not be tried again at exit: that would change the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            if stream is not None:
-                stream.flush()
-        except (OSError, ValueError):
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    sys.exit(run.run(command, paths, job, lambda: _summary(paths)))
 
 
 def _summary(paths: JobPaths) -> None:
