@@ -81,7 +81,13 @@ def test_the_report_shows_all_of_it(view: DemoView) -> None:
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(report(view))
     text = console.export_text()
-    for words in ("I/O events of DFTracer", "Intents", "Decisions", "Before and after", "goodput of the run"):
+    for words in (
+        "I/O events of DFTracer",
+        "Intents",
+        "Decisions",
+        "Before and after",
+        "goodput per interval",
+    ):
         assert words in text
     for decision in view.explain.decisions:
         assert decision.rule in " ".join(text.split())

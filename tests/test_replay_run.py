@@ -91,7 +91,10 @@ def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) 
 def test_the_rules_that_run_live_propose(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
     assert replay([trace], JobShape()).pipeline.proposals() == (), "without cores nothing is known to be idle"
-    (proposal,) = replay([trace], JobShape(prefix="/prefix", cores=8)).pipeline.proposals()
+    undeclared = JobShape(prefix="/prefix", cores=8)
+    assert replay([trace], undeclared).pipeline.proposals() == (), "on one node nobody allowed less"
+    declared = JobShape(prefix="/prefix", cores=8, floor="PROCESS")
+    (proposal,) = replay([trace], declared).pipeline.proposals()
     assert proposal.rule == "cache instead of bypass"
     assert proposal.changes["SCR_CACHE_BYPASS"] == 0
     assert 0 < proposal.expected_gain_s < 0.1
