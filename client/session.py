@@ -28,6 +28,7 @@ from typing_extensions import Self
 from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
 from ..intents.events import Event, SettingsObserved
+from ..scr_config.parameters import SECRETS
 from .advice import AdviceClient
 from .embedded import EmbeddedEngine
 from .emit import Emitter
@@ -35,8 +36,8 @@ from .engine import Engine, OutputFlags
 from .paths import JobPaths
 
 _EXIT_LINGER_S = 0.5
-_NOT_TOLD = {"SCR_LOG_DB_PASS", "SCR_CONF_FILE"}
-"""A secret, and a path that `scrtune run` itself has set: no setting of the user's."""
+_NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
+"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
 class Session:

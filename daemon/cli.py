@@ -15,7 +15,7 @@ from rich.console import RenderableType
 
 from ..client.advice import DaemonUnavailable
 from ..client.dftracer_environment import CaptureUnavailableError
-from ..client.forward import Forwarder
+from ..client.forward import forward as forward_traces
 from ..client.paths import JobPaths, RunDirectoryError
 from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
@@ -206,11 +206,8 @@ def forward(log_prefix: Path, endpoint: str, *, until_eof: bool) -> None:
     with Signals().watched() as signals:
         if until_eof:
             end_at_eof(sys.stdin.fileno())
-        forwarder = Forwarder(log_prefix, endpoint, reclaim=True)
-        try:
-            forwarder.run(lambda: signals.ending)
-        finally:
-            forwarder.close()
+        counts = forward_traces(log_prefix, endpoint, lambda: signals.ending, reclaim=True)
+    click.echo(f"forwarder ended: {counts}", err=True)
 
 
 @main.command()

@@ -6,12 +6,11 @@ from pathlib import Path
 import msgspec
 
 from ..intents.events import Value
-from ..scr_config.parameters import CATALOGUE, Layer
+from ..scr_config.parameters import CATALOGUE, SECRETS, Layer
 from ..scr_config.parse import Entry
 from ..scr_config.problems import Problem
 from ..scr_config.settings import DEFAULT, LAYERS, Found, FoundLines, Resolved, resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
-from .ingest import SECRETS
 
 HIDDEN = "(not shown)"
 

@@ -8,10 +8,8 @@ import msgspec
 from ..client.wire import Envelope, WireError, decode
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
+from ..scr_config.parameters import SECRETS
 from .plausible import plausible
-
-SECRETS = frozenset({"SCR_LOG_DB_PASS"})
-"""Parameters whose values are nobody's business: they go neither into the journal nor into advice."""
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000

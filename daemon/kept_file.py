@@ -13,13 +13,12 @@ from pathlib import Path
 from ..intents.effects import Advice
 from ..intents.events import Settings, UserEdited
 from ..scr_config.authorship import back_up_foreign, is_as_written, signature, signed
-from ..scr_config.parameters import CATALOGUE, ParameterError, coerce
+from ..scr_config.parameters import CATALOGUE, SECRETS, ParameterError, coerce
 from ..scr_config.parse import ConfigFile, Entry, parse
 from ..scr_config.render import config_text
 from ..scr_config.settings import expand
 from ..scr_config.validate import FILE_GRAMMAR, validate
 from ..scr_config.write import write_config
-from .ingest import SECRETS
 
 log = logging.getLogger("scrtune.daemon")
 

@@ -36,9 +36,9 @@ _WORDS = {
 }
 
 
-def console(*, stderr: bool = False) -> Console:
+def console() -> Console:
     """A console that neither wraps what a pipe will read nor guesses at markup in our texts."""
-    made = Console(stderr=stderr, markup=False, highlight=False)
+    made = Console(markup=False, highlight=False)
     if not made.is_terminal:
         made.width = _WIDTH
     return made

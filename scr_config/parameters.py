@@ -167,6 +167,9 @@ def _load() -> Mapping[str, Parameter]:
 CATALOGUE: Mapping[str, Parameter] = _load()
 """Every parameter by its name, in alphabetical order."""
 
+SECRETS = frozenset({"SCR_LOG_DB_PASS"})
+"""Parameters whose values are nobody's business: they go neither into events, journal nor advice."""
+
 
 def coerce(name: str, text: str) -> Value:
     """The value that `text` means for parameter `name`.

@@ -275,3 +275,9 @@ def test_any_text_is_either_an_acceptable_value_or_refused(name: str, text: str)
         return
     assert CATALOGUE[name].accepts(value)
     assert coerce(name, text_of(value)) == value
+
+
+def test_what_the_rules_take_for_scrs_defaults_is_what_the_catalogue_says() -> None:
+    """The core knows no catalogue: what it has of SCR's defaults must not drift from it."""
+    library = {name: value for name, value in situation.DEFAULTS.items() if name.startswith("SCR_")}
+    assert library == {name: CATALOGUE[name].default for name in library}
