@@ -23,9 +23,9 @@ from scrtune.intents.events import (
     Access,
     NodeObserved,
     ProcessUse,
-    Settings,
     SettingsObserved,
     TraceDigest,
+    Values,
 )
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.redundancy import storage_factor
@@ -36,7 +36,7 @@ GIB, MIB, KIB = 1024**3, 1024**2, 1024
 INDEPENDENT, AUTOCORRELATED, CORRELATION = 0.08, 0.15, 0.7
 STEPS = 6
 STEP_NOISE = 0.02
-POOR: Settings = {
+POOR: Values = {
     "SCR_CACHE_BYPASS": 0,
     "SCR_COPY_TYPE": "XOR",
     "SCR_FLUSH": 1,
@@ -92,7 +92,7 @@ class Job:
         used = int(self.ranks_per_node * max(1, round(self.busy)))
         return f"{used}-{self.cores - 1}" if self.bound and used < self.cores - 1 else ""
 
-    def parts(self, settings: Settings) -> Parts:
+    def parts(self, settings: Values) -> Parts:
         """The truth about `settings`."""
         every = {**DEFAULTS, **settings}
         node_bytes = self.rank_bytes * self.ranks_per_node
@@ -114,7 +114,7 @@ class Job:
             blocked_s, slowdown_s = flush_s * share, 0.0
         return Parts(node_bytes / self.cache_rate, encode_s, flush_s, blocked_s, slowdown_s)
 
-    def _flush(self, every: Settings) -> tuple[float, float]:
+    def _flush(self, every: Values) -> tuple[float, float]:
         """Seconds of a flush, and of computation it takes when it runs beside it."""
         wanted = int(every["SCRTUNE_FLUSH_THREADS"]) or min(self.cores, 16)
         threads = 1 if every["SCR_FLUSH_TYPE"] == "SYNC" else min(self.files, wanted)
@@ -158,16 +158,16 @@ def draw(rng: random.Random) -> Job:
     return Job(**job)
 
 
-def best(job: Job, user: Settings | None = None) -> Settings:
+def best(job: Job, user: Values | None = None) -> Values:
     """The settings that cost least of all that tuning may come to from those of `user` (default: SCR's)."""
     scheme = {"": "XOR", "SINGLE": "SINGLE", "NODE": "PARTNER"}[job.floor]
     every = {**DEFAULTS, **(user or {})}
-    grid: list[Settings] = [every]
+    grid: list[Values] = [every]
     ways = itertools.product((("SYNC", 0), ("PTHREAD", 0), ("PTHREAD", 1)), (1, 2, 4, 8, 16), {"", job.idle})
     for (type_, is_async), threads, cpus in ways:
         if every["SCR_CACHE_BYPASS"] and not is_async:
             continue
-        changed: Settings = {
+        changed: Values = {
             "SCR_CACHE_BYPASS": 0,
             "SCR_CACHE_SIZE": 3,
             "SCR_COPY_TYPE": scheme,
@@ -196,7 +196,7 @@ def noise(rng: random.Random, count: int) -> list[float]:
 class Run:
     """A job that runs under the pipeline's advice; `cost_s` is what its checkpoints truly cost in all."""
 
-    def __init__(self, job: Job, user: Settings, rng: random.Random) -> None:
+    def __init__(self, job: Job, user: Values, rng: random.Random) -> None:
         self.job = job
         self.pipeline = Pipeline()
         self.cost_s = 0.0
@@ -245,7 +245,7 @@ class Run:
         if not told:
             self._flushed(dataset, advice.generation, end_s, self._now, True)
 
-    def _begin(self, user: Settings) -> None:
+    def _begin(self, user: Values) -> None:
         job, now = self.job, self._now
         self._own = {**DEFAULTS, **user}
         sources = {name: "user config" if name in user else "default" for name in self._own}
@@ -310,7 +310,7 @@ class Outcome:
     undone: int
 
 
-def simulate(job: Job, user: Settings, checkpoints: int, seed: int) -> Outcome:
+def simulate(job: Job, user: Values, checkpoints: int, seed: int) -> Outcome:
     """Run `job` from the settings of `user`, tuned."""
     factors = noise(random.Random(seed), checkpoints)
     run = Run(job, user, random.Random(seed + 1))
@@ -327,7 +327,7 @@ def simulate(job: Job, user: Settings, checkpoints: int, seed: int) -> Outcome:
     )
 
 
-def users() -> Iterator[tuple[str, Callable[[Job], Settings]]]:
+def users() -> Iterator[tuple[str, Callable[[Job], Values]]]:
     """Whose settings a job begins with."""
     yield "SCR's defaults", lambda _: {}
     yield "poor settings", lambda _: POOR

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..intents.events import Settings
+from ..intents.events import Values
 from ..scr_config.parameters import cpus_of, defaults
 from ..scr_config.validate import FILE_GRAMMAR, validate
 from .transfer import Means
@@ -58,7 +58,7 @@ class Levers:
     overhead_percent: float
 
     @classmethod
-    def of(cls, settings: Settings) -> "Levers":
+    def of(cls, settings: Values) -> "Levers":
         """The levers of `settings`; what is absent has SCR's default. Raises UnsupportedSettingError."""
         every = {**defaults(), **settings}
         for name, possible in _POSSIBLE.items():
@@ -94,7 +94,7 @@ class Levers:
 _POSSIBLE = {"SCR_COPY_TYPE": SCHEMES, "SCR_FLUSH_TYPE": FLUSH_TYPES}
 
 
-def overlay(own: Settings, current: Settings, advised: Settings) -> Settings:
+def overlay(own: Values, current: Values, advised: Values) -> Values:
     """The settings after advice: the user's `own`, and over them what of `advised` can be changed.
 
     What this engine has not (SCR_COPY_TYPE=RS) stays as it is in `current`, and so does everything when any

@@ -11,7 +11,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from ..intents.effects import Advice
-from ..intents.events import Settings, UserEdited
+from ..intents.events import UserEdited, Values
 from ..scr_config.authorship import back_up_foreign, is_as_written, signature, signed
 from ..scr_config.parameters import CATALOGUE, SECRETS, ParameterError, coerce
 from ..scr_config.parse import ConfigFile, Entry, parse
@@ -126,7 +126,7 @@ class _AsWritten(Mapping[str, str]):
 
 def _difference(before: dict[str, str], after: dict[str, str], text: str) -> UserEdited:
     """What makes `after` of `before`, as far as it concerns parameters that SCR looks for in a file."""
-    changes: Settings = {}
+    changes: Values = {}
     refused: list[str] = []
     names = [name for name in _shared_names() if before.get(name) != after.get(name)]
     for name in names:

@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..intents.events import Settings, Value
+from ..intents.events import Value, Values
 from ..intents.intent import counted
 from ..intents.situation import Proposal, changes_text
 from ..intents.tuner import Decision, Verdict
@@ -258,7 +258,7 @@ def shown(value: Value | None) -> str:
     return "-" if value is None else str(value) or '""'
 
 
-def changed(before: Settings, after: Settings) -> str:
+def changed(before: Values, after: Values) -> str:
     """``NAME old -> new`` for each change."""
     return ", ".join(
         f"{name} {shown(before.get(name))} -> {shown(value)}" for name, value in sorted(after.items())

@@ -7,7 +7,7 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger import Account
-from ..intents.events import Settings
+from ..intents.events import Values
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.situation import Proposal
 from ..intents.tuner import Decision, Verdict
@@ -55,8 +55,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are what they are."""
 
-    anchor: Settings
-    settings: Settings
+    anchor: Values
+    settings: Values
     sources: dict[str, str]
     intents: tuple[IntentView, ...]
     decisions: tuple[Decision, ...]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from .events import Settings
+from .events import Values
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
@@ -12,7 +12,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     generation: int = 0
-    settings: Settings = {}
+    settings: Values = {}
     reason: str = "the user's own settings"
 
 

@@ -18,7 +18,7 @@ from ..goodput.events import (
 Value = int | float | str
 """One SCR parameter's value: bool as 0 or 1, sizes in bytes, enumerations and paths as SCR spells them."""
 
-Settings = dict[str, Value]
+Values = dict[str, Value]
 """SCR parameter name -> value. A name that starts with ``SCRTUNE_`` is a lever that SCR has no name for."""
 
 
@@ -36,7 +36,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     `processes` are the (host, pid) of the ranks.
     """
 
-    settings: Settings
+    settings: Values
     sources: dict[str, str] = {}
     engine: str = ""
     ranks: int = 1
@@ -136,7 +136,7 @@ class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
     each line that is no value of its parameter what is wrong with it.
     """
 
-    changes: Settings = {}
+    changes: Values = {}
     removed: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
 

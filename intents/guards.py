@@ -1,6 +1,6 @@
 """Guard rails: what must not be tried, whatever it would save. They come before any statistics."""
 
-from .events import EDITED, Settings
+from .events import EDITED, Values
 from .intent import bytes_text
 from .redundancy import effective, keeps_floor, storage_factor
 from .situation import Proposal, Situation, number
@@ -82,7 +82,7 @@ def _does_not_fit(proposal: Proposal, now: Situation) -> str | None:
     )
 
 
-def _bytes_held(datasets: int, settings: Settings, now: Situation) -> float:
+def _bytes_held(datasets: int, settings: Values, now: Situation) -> float:
     """Bytes of so many datasets in this node's cache: its ranks' part of each x storage factor."""
     redundancy = now.intents.redundancy
     scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)

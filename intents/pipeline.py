@@ -15,7 +15,7 @@ from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
 from .effects import Advice, Effect, RewriteConfig, Tell
-from .events import Event, EventsLost, NodeObserved, Settings, SettingsObserved, TraceDigest, UserEdited
+from .events import Event, EventsLost, NodeObserved, SettingsObserved, TraceDigest, UserEdited, Values
 from .flush import FlushCycles, FlushObserver
 from .guards import veto
 from .policy import proposals
@@ -100,7 +100,7 @@ class Pipeline:
         )
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> Values:
         """The settings in force; SCR's defaults before the job has said what it runs under."""
         return self.tuner.settings if self.tuner else DEFAULTS
 

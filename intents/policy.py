@@ -6,7 +6,7 @@ whether it stays for :mod:`scrtune.intents.tuner`.
 """
 
 from .cost_model import CALL_PRIOR_S, cached_write_prior_s
-from .events import Settings
+from .events import Values
 from .intent import bytes_text
 from .redundancy import effective, keeps_floor
 from .situation import MAX_FLUSH_THREADS, Proposal, Rule, Situation
@@ -193,7 +193,7 @@ def flush_threads(now: Situation) -> Proposal | None:
         return None
     redundancy = now.intents.redundancy
     width = max(1, min(redundancy.ranks, redundancy.nodes * int(affinity.spare_cores)))
-    changes: Settings = {"SCRTUNE_FLUSH_THREADS": threads, "SCR_FLUSH_WIDTH": width}
+    changes: Values = {"SCRTUNE_FLUSH_THREADS": threads, "SCR_FLUSH_WIDTH": width}
     if now.settings.get("SCR_FLUSH_TYPE") == "SYNC":
         changes["SCR_FLUSH_TYPE"] = "PTHREAD"  # of type SYNC one thread copies, whatever is asked for
     return Proposal(

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from .events import EDITED, Settings, SettingsObserved, Value
+from .events import EDITED, SettingsObserved, Value, Values
 from .redundancy import FLOORS
 
 _OUR_FILE = "user config"
@@ -42,7 +42,7 @@ class KnownRun:
         floor = own.floor if sources.get(_SCHEME) == EDITED else job.floor
         return self._successor(msgspec.structs.replace(job, settings=settings, sources=sources, floor=floor))
 
-    def edited(self, changes: Settings) -> "KnownRun":
+    def edited(self, changes: Values) -> "KnownRun":
         """This run, with `changes` as the user's own word; a scheme they give replaces their floor, too."""
         own = self.job
         self.published({name: own.settings[name] for name in changes if name in own.settings})  # said before

@@ -7,14 +7,14 @@ import msgspec
 
 from .affinity import CoreAffinity
 from .buffers import BufferSizes
-from .events import NodeObserved, Settings, SettingsObserved
+from .events import NodeObserved, SettingsObserved, Values
 from .flush import FlushBehaviour
 from .intent import Intent
 from .redundancy import Redundancy
 
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 
-DEFAULTS: Settings = {
+DEFAULTS: Values = {
     "SCR_CACHE_BYPASS": 1,
     "SCR_CACHE_SIZE": 1,
     "SCR_COPY_TYPE": "XOR",
@@ -55,7 +55,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What the rules look at: the intents, and the settings in force."""
 
     intents: Intents
-    settings: Settings
+    settings: Values
     job: SettingsObserved | None = None
     node: NodeObserved | None = None
 
@@ -113,7 +113,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
     rule: str
     intent: str
-    changes: Settings
+    changes: Values
     because: str
     source: str
     expected_gain_s: float = 0.0
@@ -124,7 +124,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
         """Names this change and no other: rule and values."""
         return f"{self.rule}: {changes_text(self.changes)}"
 
-    def beyond(self, settings: Settings) -> "Proposal":
+    def beyond(self, settings: Values) -> "Proposal":
         """Itself, without the values that are in force already."""
         changes = {name: value for name, value in self.changes.items() if settings.get(name) != value}
         return msgspec.structs.replace(self, changes=changes)
@@ -133,7 +133,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 Rule = Callable[[Situation], Proposal | None]
 
 
-def number(settings: Settings, name: str) -> int:
+def number(settings: Values, name: str) -> int:
     """A parameter's value as a number; SCR's default when `settings` holds none."""
     value = settings.get(name, DEFAULTS[name])
     if isinstance(value, str) or not isfinite(value):
@@ -141,6 +141,6 @@ def number(settings: Settings, name: str) -> int:
     return int(value)
 
 
-def changes_text(changes: Settings) -> str:
+def changes_text(changes: Values) -> str:
     """``NAME=value NAME=value``, sorted."""
     return " ".join(f"{name}={value}" for name, value in sorted(changes.items()))

@@ -31,7 +31,7 @@ from statistics import fmean
 import msgspec
 
 from .comparison import compare, spread
-from .events import Settings, Value
+from .events import Value, Values
 from .situation import Proposal
 
 BASELINE_OBSERVATIONS = 3
@@ -76,8 +76,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float
     verdict: Verdict
     rule: str
-    changes: Settings = {}
-    previous: Settings = {}
+    changes: Values = {}
+    previous: Values = {}
     because: str = ""
     source: str = ""
     intent: str = ""
@@ -89,8 +89,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Trial(msgspec.Struct, kw_only=True):
     proposal: Proposal
-    incumbent: Settings
-    candidate: Settings
+    incumbent: Values
+    candidate: Values
     baseline_s: float
     spread: float
     before: list[float]
@@ -104,7 +104,7 @@ class Tuner:
     flushed). `settings` is always complete: the anchor with what was changed. Memory is bounded.
     """
 
-    def __init__(self, anchor: Settings, generation: int = 0) -> None:
+    def __init__(self, anchor: Values, generation: int = 0) -> None:
         self.anchor = dict(anchor)
         self.settings = dict(anchor)
         self.generation = generation
@@ -125,7 +125,7 @@ class Tuner:
         self._given_up: set[tuple[str, Value]] = set()
         self._vetoed: set[str] = set()
 
-    def successor(self, anchor: Settings, because: str, now: float) -> "Tuner":
+    def successor(self, anchor: Values, because: str, now: float) -> "Tuner":
         """A tuner for other settings of the user's: only the log goes on, and the generations."""
         made = Tuner(anchor, self.generation + 1)
         made.decisions.extend(self.decisions)
@@ -136,7 +136,7 @@ class Tuner:
         made._log(Verdict.ANCHOR, new, now, previous=_values(self.settings, changed))
         return made
 
-    def edited(self, anchor: Settings, changes: Settings, because: str, now: float) -> "Tuner":
+    def edited(self, anchor: Values, changes: Values, because: str, now: float) -> "Tuner":
         """A tuner for the settings that the user has edited by `changes`: `anchor`, which is observed first.
 
         What had won before is the first thing to be tried again, but for what they changed.
@@ -351,7 +351,7 @@ class Tuner:
         self._anchor_costs.clear()
         self._incumbent_costs.clear()
 
-    def _put_in_force(self, settings: Settings) -> None:
+    def _put_in_force(self, settings: Values) -> None:
         names = settings.keys() | self.settings.keys()
         self.touched |= {name for name in names if settings.get(name) != self.settings.get(name)}
         self.settings = dict(settings)
@@ -366,7 +366,7 @@ class Tuner:
         proposal: Proposal,
         now: float,
         *,
-        previous: Settings,
+        previous: Values,
         trial: _Trial | None = None,
     ) -> None:
         decision = Decision(
@@ -388,6 +388,6 @@ class Tuner:
         self._untold.append(decision)
 
 
-def _values(settings: Settings, names: Settings) -> Settings:
+def _values(settings: Values, names: Values) -> Values:
     """What `settings` has for `names`."""
     return {name: settings[name] for name in sorted(names) if name in settings}

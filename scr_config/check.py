@@ -5,7 +5,7 @@ Pure: the caller reads the files and measures the caches (daemon/check_command.p
 
 from collections.abc import Mapping, Sequence
 
-from ..intents.events import Settings
+from ..intents.events import Values
 from .check_model import Configuration, Setting, Situation, version_of
 from .check_rules import RULES
 from .check_sources import Source, read, setting_of, variables
@@ -62,7 +62,7 @@ def cache_paths(sources: Sequence[Source], situation: Situation) -> frozenset[st
 def _configuration(
     given: Mapping[str, Setting], situation: Situation, fallback: str, file: ConfigFile | None = None
 ) -> Configuration:
-    settings: Settings = defaults()
+    settings: Values = defaults()
     if situation.version < version_of(CATALOGUE["SCR_CACHE_BYPASS"].since):
         settings["SCR_CACHE_BYPASS"] = 0  # there was no bypass yet
     for name, setting in given.items():

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ..intents.events import Settings
+from ..intents.events import Values
 from ..intents.redundancy import effective
 from .findings import Finding, Place, finding
 from .parse import Entry, Pair
@@ -67,7 +67,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     given: Mapping[str, Setting]
-    settings: Settings
+    settings: Values
     situation: Situation
     fallback: str
     config_file: str | None = None

@@ -15,7 +15,7 @@ from typing import Literal
 
 import msgspec
 
-from ..intents.events import Settings, Value
+from ..intents.events import Value, Values
 from ..intents.intent import bytes_text
 
 Type = Literal["bool", "int", "bytes", "float", "enum", "text", "path", "cpus"]
@@ -192,7 +192,7 @@ def text_of(value: Value) -> str:
     return repr(value) if isinstance(value, float) else str(int(value))
 
 
-def defaults() -> Settings:
+def defaults() -> Values:
     """Every parameter that has a compiled default, with it."""
     return {name: entry.default for name, entry in CATALOGUE.items() if entry.default is not None}
 

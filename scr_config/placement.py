@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ..intents.events import Settings
+from ..intents.events import Values
 from .parse import Entry, Pair
 
 SCHEMES = ("SINGLE", "PARTNER", "XOR", "RS")
@@ -56,7 +56,7 @@ def child(entry: Entry, key: str) -> Pair | None:
     return next((pair for pair in entry.children if pair.key == key), None)
 
 
-def stores(settings: Settings, entries: Iterable[Entry]) -> Mapping[str, Store]:
+def stores(settings: Values, entries: Iterable[Entry]) -> Mapping[str, Store]:
     """Every store by its path: the STORE lines, and the cache and control directory."""
     found: dict[str, Store] = {}
     for entry in entries:
@@ -70,7 +70,7 @@ def stores(settings: Settings, entries: Iterable[Entry]) -> Mapping[str, Store]:
     return found
 
 
-def checkpoints(settings: Settings, entries: Iterable[Entry]) -> tuple[Checkpoint, ...]:
+def checkpoints(settings: Values, entries: Iterable[Entry]) -> tuple[Checkpoint, ...]:
     """The CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies."""
     if settings["SCR_COPY_TYPE"] == "FILE":
         return tuple(_checkpoint(settings, entry) for entry in entries if entry.parent.key == "CKPT")
@@ -92,7 +92,7 @@ def reduced(path: str) -> str:
     return posixpath.normpath(path) if path else path
 
 
-def _store(settings: Settings, entry: Entry) -> Store:
+def _store(settings: Values, entry: Entry) -> Store:
     return Store(
         path=reduced(entry.parent.value),
         count=_number(entry, "COUNT", int(settings["SCR_CACHE_SIZE"])),
@@ -102,7 +102,7 @@ def _store(settings: Settings, entry: Entry) -> Store:
     )
 
 
-def _checkpoint(settings: Settings, entry: Entry) -> Checkpoint:
+def _checkpoint(settings: Values, entry: Entry) -> Checkpoint:
     return Checkpoint(
         store=reduced(_text(entry, "STORE", str(settings["SCR_CACHE_BASE"]))),
         scheme=_text(entry, "TYPE", "FILE").upper(),

@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
-from ..intents.events import Settings
+from ..intents.events import Values
 from .parameters import CATALOGUE, text_of
 from .parse import Entry
 from .problems import Problem
@@ -25,7 +25,7 @@ class RenderError(ValueError):
     """Settings that SCR fails on, or that the form asked for cannot carry; the text says which and why."""
 
 
-def config_text(settings: Settings, comment: str, descriptors: Iterable[Entry] = ()) -> str:
+def config_text(settings: Values, comment: str, descriptors: Iterable[Entry] = ()) -> str:
     """The text of a config file: `comment` first, then `descriptors` as they were, then the settings by name.
 
     Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises RenderError
@@ -48,7 +48,7 @@ def comment_lines(comment: str) -> list[str]:
     return [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
 
 
-def environment_text(settings: Settings, form: Form) -> str:
+def environment_text(settings: Values, form: Form) -> str:
     """Every setting as environment, in the form asked for.
 
     - ``sh`` (bash, zsh), ``csh`` (tcsh), ``fish``: commands of that shell that export it. The quoting is

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..intents.events import Settings, Value
+from ..intents.events import Value, Values
 from .parameters import CATALOGUE, Layer, Parameter, ParameterError, coerce, text_of
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse
 from .problems import Problem
@@ -57,7 +57,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     must carry them over (`render.config_text` takes them).
     """
 
-    settings: Settings
+    settings: Values
     sources: dict[str, str]
     problems: tuple[Problem, ...] = ()
     descriptors: tuple[Entry, ...] = ()
@@ -113,7 +113,7 @@ def resolve(
             problems.extend(_unknown(texts))
             given = _pairs({name: text_of(value) for name, value in texts.items()})
             layers.append(_LayerTexts(layer, given, file=named.get(layer, "")))
-    settings: Settings = {}
+    settings: Values = {}
     sources: dict[str, str] = {}
     found: dict[str, tuple[Found, ...]] = {}
     for name, parameter in CATALOGUE.items():
@@ -203,7 +203,7 @@ def user_conf_path(environment: Mapping[str, str], cwd: Path | None = None) -> P
     return base / expand(environment.get("SCR_PREFIX", ""), environment) / ".scrconf"
 
 
-def difference(old: Settings, new: Settings) -> dict[str, tuple[Value | None, Value | None]]:
+def difference(old: Values, new: Values) -> dict[str, tuple[Value | None, Value | None]]:
     """(old, new) value of each parameter that differs, by name; None where it is absent."""
     names = sorted(old.keys() | new.keys())
     return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}

@@ -7,7 +7,7 @@ The facts behind the rules were tried on a real SCR; `docs/config.md` lists them
 import re
 from collections.abc import Callable, Iterator
 
-from ..intents.events import Settings, Value
+from ..intents.events import Value, Values
 from .parameters import CATALOGUE, TOKEN_LIMIT_BYTES, defaults
 from .parse import value_oddities
 from .problems import Problem, Severity
@@ -18,7 +18,7 @@ FILE_GRAMMAR = "not-for-a-file"
 _NOT_IN_A_FILE = re.compile(r"[\x00-\x20\x7f=$\\]")
 
 
-def validate(settings: Settings) -> tuple[Problem, ...]:
+def validate(settings: Values) -> tuple[Problem, ...]:
     """Every problem of `settings` as a whole, in order of the parameters. Never raises."""
     problems: list[Problem] = []
     for name, value in sorted(settings.items()):
@@ -63,7 +63,7 @@ def _of_text(name: str, value: str) -> Iterator[Problem]:
         yield _problem(code, name, what, remedy, "warning")
 
 
-def failures_fit_the_set(settings: Settings) -> Iterator[Problem]:
+def failures_fit_the_set(settings: Values) -> Iterator[Problem]:
     """SCR_SET_FAILURES within SCR_SET_SIZE (scr_reddesc.c:269)."""
     failures, size = settings["SCR_SET_FAILURES"], settings["SCR_SET_SIZE"]
     if int(failures) > int(size):
@@ -71,13 +71,13 @@ def failures_fit_the_set(settings: Settings) -> Iterator[Problem]:
         yield _problem("failures-exceed-set", "SCR_SET_FAILURES", what, f"choose 1 to {size}")
 
 
-def _poststage_crashes(settings: Settings) -> Iterator[Problem]:
+def _poststage_crashes(settings: Values) -> Iterator[Problem]:
     if settings["SCR_FLUSH_POSTSTAGE"] and settings["SCR_FLUSH_ASYNC"]:
         what = "with SCR_FLUSH_ASYNC=1 SCR crashes in the flush (scr_flush_async.c:340)"
         yield _problem("poststage-async", "SCR_FLUSH_POSTSTAGE", what, "set one of the two to 0")
 
 
-def _async_does_not_overlap(settings: Settings) -> Iterator[Problem]:
+def _async_does_not_overlap(settings: Values) -> Iterator[Problem]:
     if not settings["SCR_FLUSH_ASYNC"]:
         return
     if settings["SCR_CACHE_BYPASS"]:
@@ -88,13 +88,13 @@ def _async_does_not_overlap(settings: Settings) -> Iterator[Problem]:
         yield _problem("async-sync", "SCR_FLUSH_ASYNC", what, "set SCR_FLUSH_TYPE=PTHREAD", "warning")
 
 
-def _copy_type_needs_descriptors(settings: Settings) -> Iterator[Problem]:
+def _copy_type_needs_descriptors(settings: Values) -> Iterator[Problem]:
     if settings["SCR_COPY_TYPE"] == "FILE":
         what = "SCR_Init aborts unless the config file has CKPT lines, one of them with INTERVAL=1"
         yield _problem("needs-ckpt", "SCR_COPY_TYPE", what, "keep the CKPT lines in the file", "warning")
 
 
-def checkpoints_are_deleted(settings: Settings) -> Iterator[Problem]:
+def checkpoints_are_deleted(settings: Values) -> Iterator[Problem]:
     """Whether SCR_Init deletes datasets."""
     deletes = {
         "SCR_CACHE_PURGE": (1, "each SCR_Init deletes the cached datasets, flushed or not"),
@@ -106,7 +106,7 @@ def checkpoints_are_deleted(settings: Settings) -> Iterator[Problem]:
             yield _problem("deletes-datasets", name, what, f"set {name}={1 - value}", "warning")
 
 
-RULES: tuple[Callable[[Settings], Iterator[Problem]], ...] = (
+RULES: tuple[Callable[[Values], Iterator[Problem]], ...] = (
     failures_fit_the_set,
     _poststage_crashes,
     _async_does_not_overlap,

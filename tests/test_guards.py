@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.intents.events import NodeObserved, Settings, SettingsObserved
+from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.flush import FlushBehaviour
 from scrtune.intents.guards import NEVER, veto
 from scrtune.intents.intent import Evidence
@@ -14,11 +14,11 @@ from scrtune.intents.redundancy import observe as observe_redundancy
 from scrtune.intents.situation import DEFAULTS, Intents, Proposal, Situation
 
 GIB = 1024**3
-CACHED: Settings = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2}
+CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2}
 
 
 def situation(
-    settings: Settings | None = None,
+    settings: Values | None = None,
     *,
     sources: dict[str, str] | None = None,
     node: NodeObserved | None = None,

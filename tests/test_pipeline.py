@@ -25,10 +25,10 @@ from scrtune.intents.events import (
     EventsLost,
     NodeObserved,
     ProcessUse,
-    Settings,
     SettingsObserved,
     Span,
     TraceDigest,
+    Values,
 )
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.situation import DEFAULTS
@@ -36,7 +36,7 @@ from scrtune.intents.tuner import Decision, Verdict
 
 T0 = 1_700_000_000.0
 GIB = 1024**3
-CACHED: Settings = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
+CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
 
 
 class Job:
@@ -46,7 +46,7 @@ class Job:
     """
 
     def __init__(
-        self, user: Settings, seed: int = 0, noise: float = 0.03, **described: int | str | bool
+        self, user: Values, seed: int = 0, noise: float = 0.03, **described: int | str | bool
     ) -> None:
         self.pipeline = Pipeline()
         self.journal: list[tuple[float, Event]] = []
@@ -57,10 +57,10 @@ class Job:
         self._described = described
         self._rng, self._noise = random.Random(seed), noise
         self._dataset = self._step = 0
-        self._own: Settings = {}
+        self._own: Values = {}
         self.start()
 
-    def start(self, found: Settings | None = None, sources: dict[str, str] | None = None) -> None:
+    def start(self, found: Values | None = None, sources: dict[str, str] | None = None) -> None:
         """A run begins; `found` is what its engine reads beside SCR's defaults (default: the user's)."""
         found = self._user if found is None else found
         self._own = {**DEFAULTS, **found}

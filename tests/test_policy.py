@@ -11,7 +11,7 @@ from scrtune.intents import policy
 from scrtune.intents.affinity import CoreAffinity
 from scrtune.intents.buffers import BufferSizes
 from scrtune.intents.cost_model import Transfer
-from scrtune.intents.events import NodeObserved, Settings, SettingsObserved
+from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.flush import FlushBehaviour
 from scrtune.intents.guards import NEVER
 from scrtune.intents.intent import Evidence
@@ -23,8 +23,8 @@ from scrtune.scr_config.validate import validate
 
 MIB, GIB = 1024**2, 1024**3
 SEEN = Evidence(count=5, window_s=60.0, source="test")
-CACHED: Settings = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
-ASYNC: Settings = {**CACHED, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_CACHE_SIZE": 2}
+CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
+ASYNC: Values = {**CACHED, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_CACHE_SIZE": 2}
 FLUSH = FlushBehaviour(
     evidence=SEEN,
     checkpoint_bytes=4 * GIB,
@@ -40,7 +40,7 @@ CORES = CoreAffinity(evidence=SEEN, cpus=tuple(range(16)), processes=4, used_cor
 
 
 def situation(  # noqa: PLR0913 - everything a rule looks at
-    settings: Settings | None = None,
+    settings: Values | None = None,
     *,
     flush: FlushBehaviour = FLUSH,
     affinity: CoreAffinity = CORES,
@@ -223,7 +223,7 @@ class TestBuffers:
         p90_bytes=5 * MIB + 1,
         transfer=Transfer(latency_s=1e-3, seconds_per_byte=1e-9, calls=99),
     )
-    SMALL: ClassVar[Settings] = {**CACHED, "SCR_FILE_BUF_SIZE": MIB // 4}
+    SMALL: ClassVar[Values] = {**CACHED, "SCR_FILE_BUF_SIZE": MIB // 4}
 
     def test_the_buffer_is_the_applications_p90(self) -> None:
         proposal = made(policy.file_buffer, situation(self.SMALL, buffers=self.BUFFERS))
@@ -256,7 +256,7 @@ class TestBuffers:
         assert "file buffer of the application's size" not in [each.rule for each in proposals(now)]
 
     def test_small_mpi_buffers_only_matter_where_something_is_encoded(self) -> None:
-        small: Settings = {**CACHED, "SCR_MPI_BUF_SIZE": 1024}
+        small: Values = {**CACHED, "SCR_MPI_BUF_SIZE": 1024}
         assert made(policy.mpi_buffer, situation(small)).changes == {"SCR_MPI_BUF_SIZE": MIB}
         assert made(policy.mpi_buffer, situation(small)).expected_gain_s == 1.0, "no more than encoding takes"
         assert policy.mpi_buffer(situation(small, nodes=1)) is None

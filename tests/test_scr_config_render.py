@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-from scrtune.intents.events import Settings, Value
+from scrtune.intents.events import Value, Values
 from scrtune.scr_config.parameters import CATALOGUE, Parameter, coerce, defaults, text_of
 from scrtune.scr_config.parse import parse
 from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
@@ -55,7 +55,7 @@ def values_of(parameter: Parameter, texts: st.SearchStrategy[str]) -> st.SearchS
     return CPU_LISTS if parameter.type == "cpus" else texts
 
 
-def settings_with(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Settings]:
+def settings_with(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Values]:
     """Any settings that go together."""
     each = {name: values_of(parameter, texts) for name, parameter in CATALOGUE.items()}
     each["SCR_FLUSH_POSTSTAGE"] = st.just(0)
@@ -64,13 +64,13 @@ def settings_with(texts: st.SearchStrategy[str]) -> st.SearchStrategy[Settings]:
     return st.fixed_dictionaries({}, optional=each)
 
 
-def names_of_a_file(settings: Settings) -> set[str]:
+def names_of_a_file(settings: Values) -> set[str]:
     return {name for name in settings if name.startswith("SCR_") and "user config" in CATALOGUE[name].layers}
 
 
 @QUICK
 @given(settings=settings_with(FILE_TEXT), comment=st.text(max_size=60))
-def test_what_is_rendered_is_what_is_parsed(settings: Settings, comment: str) -> None:
+def test_what_is_rendered_is_what_is_parsed(settings: Values, comment: str) -> None:
     file = parse(config_text(settings, comment), {})
     assert {name: coerce(name, pair.value) for name, pair in file.values.items()} == {
         name: settings[name] for name in names_of_a_file(settings)
@@ -80,9 +80,7 @@ def test_what_is_rendered_is_what_is_parsed(settings: Settings, comment: str) ->
 
 @QUICK
 @given(settings=settings_with(FILE_TEXT), comment=st.text(max_size=60))
-def test_a_rendered_file_resolves_to_the_settings_and_has_no_problem(
-    settings: Settings, comment: str
-) -> None:
+def test_a_rendered_file_resolves_to_the_settings_and_has_no_problem(settings: Values, comment: str) -> None:
     resolved = resolve({}, config_text(settings, comment))
     told = {(problem.parameter, problem.code) for problem in resolved.problems}
     # quotes and # are kept as they are, here and there: the only thing that is worth a warning in both
@@ -129,7 +127,7 @@ def test_a_comment_cannot_end_its_line_early() -> None:
         {"SCR_FLUHS": 1},
     ],
 )
-def test_what_scr_fails_on_is_refused_by_name(settings: Settings) -> None:
+def test_what_scr_fails_on_is_refused_by_name(settings: Values) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         config_text(settings, "")
 
@@ -154,7 +152,7 @@ def test_a_file_without_the_ckpt_lines_that_its_copy_type_needs_is_refused() -> 
 @hypothesis.example(settings={"SCR_PREFIX": "~/*?[a]{b,c}"})
 @hypothesis.example(settings={"SCR_PREFIX": "\ufdd0\uf600\x01\udc80"})  # fish's own characters; no UTF-8
 def test_a_real_shell_exports_the_very_characters(
-    tmp_path: Path, command: str, shell: Form, before: str, settings: Settings
+    tmp_path: Path, command: str, shell: Form, before: str, settings: Values
 ) -> None:
     name, *options = command.split()
     found = shutil.which(name)
@@ -176,7 +174,7 @@ def test_a_real_shell_exports_the_very_characters(
     }
 
 
-def texts_of(settings: Settings) -> dict[str, str]:
+def texts_of(settings: Values) -> dict[str, str]:
     return {name: text_of(settings[name]) for name in sorted(settings)}
 
 
@@ -191,14 +189,14 @@ def as_slurm_reads(output: str) -> dict[str, str]:
 @QUICK
 @given(settings=settings_with(ONE_LINE))
 @hypothesis.example(settings={"SCR_JOB_NAME": ' it\'s "$HOME" # \\ = \r\t ', "SCR_CURRENT": ""})
-def test_a_slurm_task_prolog_carries_every_value_of_one_line_as_it_is(settings: Settings) -> None:
+def test_a_slurm_task_prolog_carries_every_value_of_one_line_as_it_is(settings: Values) -> None:
     assert as_slurm_reads(environment_text(settings, "slurm")) == texts_of(settings)
 
 
 @QUICK
 @given(settings=settings_with(ONE_LINE))
 @hypothesis.example(settings={"SCR_PREFIX": "$HOME/${USER}/$$/$", "SCR_CURRENT": ""})
-def test_flux_options_carry_every_value_of_one_line_through_flux_own_expansion(settings: Settings) -> None:
+def test_flux_options_carry_every_value_of_one_line_through_flux_own_expansion(settings: Values) -> None:
     # Flux itself is not here: flux-run(1) says that it expands values with this class
     options = environment_text(settings, "flux").split("\n")
     assert options.pop() == ""
@@ -219,7 +217,7 @@ def test_a_prolog_keeps_the_order_of_its_variables() -> None:
 
 @QUICK
 @given(settings=settings_with(ANY_TEXT))
-def test_json_holds_the_texts_of_the_environment(settings: Settings) -> None:
+def test_json_holds_the_texts_of_the_environment(settings: Values) -> None:
     exported = json.loads(environment_text(settings, "json"))
     assert exported == {name: text_of(value) for name, value in settings.items()}
     assert list(exported) == sorted(settings)

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.intents.events import Settings
+from scrtune.intents.events import Values
 from scrtune.scr_config.parameters import CATALOGUE, defaults
 from scrtune.scr_config.validate import validate
 
 
-def found(settings: Settings, severity: str) -> list[tuple[str, str]]:
+def found(settings: Values, severity: str) -> list[tuple[str, str]]:
     return [(p.parameter, p.code) for p in validate(settings) if p.severity == severity]
 
 
@@ -55,7 +55,7 @@ def test_scr_own_defaults_are_fine() -> None:
     ],
 )
 def test_errors_say_what_happens_in_scr(
-    settings: Settings, parameter: str, code: str, what_happens: str
+    settings: Values, parameter: str, code: str, what_happens: str
 ) -> None:
     errors = [problem for problem in validate(settings) if problem.severity == "error"]
     assert [(problem.parameter, problem.code) for problem in errors] == [(parameter, code)]
@@ -77,7 +77,7 @@ def test_errors_say_what_happens_in_scr(
         ({"SCR_PREFIX": "/run#3"}, "SCR_PREFIX", "hash-kept"),
     ],
 )
-def test_warnings_are_worth_knowing_and_harm_nothing(settings: Settings, parameter: str, code: str) -> None:
+def test_warnings_are_worth_knowing_and_harm_nothing(settings: Values, parameter: str, code: str) -> None:
     assert found(settings, "warning") == [(parameter, code)]
     assert found(settings, "error") == []
 
@@ -88,7 +88,7 @@ def test_the_levers_at_rest_are_fine() -> None:
 
 
 def test_a_useful_configuration_is_fine() -> None:
-    settings: Settings = {
+    settings: Values = {
         "SCR_CACHE_BYPASS": 0,
         "SCR_FLUSH_ASYNC": 1,
         "SCR_FLUSH_TYPE": "PTHREAD",
@@ -109,7 +109,7 @@ def test_a_useful_configuration_is_fine() -> None:
         max_size=8,
     )
 )
-def test_it_never_raises(values: Settings) -> None:
+def test_it_never_raises(values: Values) -> None:
     for problem in validate(values):
         assert problem.what
         assert problem.remedy

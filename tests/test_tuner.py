@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.comparison import compare, spread
-from scrtune.intents.events import Settings
+from scrtune.intents.events import Values
 from scrtune.intents.situation import Proposal
 from scrtune.intents.tuner import ALLOWANCE, FIRST_CREDIT, TRIES, Decision, Tuner, Verdict
 
-ANCHOR: Settings = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
+ANCHOR: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
 
 
 def proposal(rule: str, **changes: int | str) -> Proposal:
@@ -210,7 +210,7 @@ def test_the_bound_holds_for_every_job(
 @given(st.lists(st.floats(0.3, 4.0), min_size=1, max_size=6), st.integers(0, 10_000))
 def test_going_back_restores_exactly_what_was_in_force(effects: list[float], seed: int) -> None:
     tuner, _ = job(seed, {f"P{number}": effect for number, effect in enumerate(effects)}, checkpoints=80)
-    in_force: Settings = dict(ANCHOR)
+    in_force: Values = dict(ANCHOR)
     stable = dict(in_force)
     for decision in tuner.decisions:
         match decision.verdict:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from scrtune.daemon.kept_file import KeptFile
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, RewriteConfig, Tell
-from scrtune.intents.events import EDITED, Event, Settings, SettingsObserved, UserEdited
+from scrtune.intents.events import EDITED, Event, SettingsObserved, UserEdited, Values
 from scrtune.intents.pipeline import Pipeline
 from scrtune.scr_config.parse import parse
 
@@ -24,7 +24,7 @@ from .test_pipeline import CACHED, Job, replayed, state
 
 WaitUntil = Callable[[Callable[[], object]], None]
 NOW = 1795262400.0
-SETTINGS: Settings = {
+SETTINGS: Values = {
     "SCR_CACHE_BYPASS": 0,
     "SCR_FLUSH": 4,
     "SCR_FLUSH_ASYNC": 1,
@@ -37,7 +37,7 @@ OWN = "SCR_GROUP=NODE\nSCR_LOG_DB_PASS=hunter2\nSCR_CLUSTER_NAME=$CLUSTER\nSCR_F
 # --- what the pipeline makes of an edit
 
 
-def forced(job: Job) -> Settings:
+def forced(job: Job) -> Values:
     return {name: job.pipeline.advice.settings.get(name) for name in job.pipeline.advice.settings}
 
 
@@ -339,7 +339,7 @@ def test_an_edit_while_no_daemon_ran_is_noticed_by_the_next_one(tmp_path: Path) 
     deleted=st.sets(st.sampled_from(sorted(SETTINGS))),
 )
 def test_whatever_is_edited_is_told_exactly(
-    tmp_path_factory: pytest.TempPathFactory, changes: Settings, deleted: set[str]
+    tmp_path_factory: pytest.TempPathFactory, changes: Values, deleted: set[str]
 ) -> None:
     file = kept(tmp_path_factory.getbasetemp(), own=None)
     wanted = {**SETTINGS, **changes}
