@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from mpi4py import MPI
 
-from ..scr_config.settings import Resolved, resolve, user_conf_path
+from ..scr_config.resolution import Resolved, resolve, user_conf_path
 from .levers import Levers
 from .paths import JOB_ID_VARIABLES
 from .topology import Topology, nodes_by_count, nodes_by_host

@@ -17,7 +17,7 @@ from ..scr_config.check_sources import Source, environment_source, source_of
 from ..scr_config.findings import Finding, exit_code
 from ..scr_config.job_script import nodes_asked_for
 from ..scr_config.parameters import coerce
-from ..scr_config.settings import user_conf_path
+from ..scr_config.resolution import user_conf_path
 from . import show
 
 EXIT_UNREADABLE = 3

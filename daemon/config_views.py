@@ -9,7 +9,7 @@ from ..intents.events import Value
 from ..scr_config.parameters import CATALOGUE, SECRETS, Layer
 from ..scr_config.parse import Entry
 from ..scr_config.problems import Problem
-from ..scr_config.settings import DEFAULT, LAYERS, Found, FoundLines, Resolved, resolve, user_conf_path
+from ..scr_config.resolution import DEFAULT, LAYERS, Found, FoundLines, Resolved, resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 
 HIDDEN = "(not shown)"

@@ -10,7 +10,7 @@ import msgspec
 from ..client.dftracer_environment import CaptureUnavailableError, capture_environment
 from ..client.paths import JobPaths
 from ..scr_config.authorship import back_up_foreign
-from ..scr_config.settings import resolve, user_conf_path
+from ..scr_config.resolution import resolve, user_conf_path
 from ..scr_config.write import write_config
 
 log = logging.getLogger("scrtune.run")

@@ -16,7 +16,7 @@ from ..scr_config.authorship import back_up_foreign, is_as_written, signature, s
 from ..scr_config.parameters import CATALOGUE, SECRETS, ParameterError, coerce
 from ..scr_config.parse import ConfigFile, Entry, parse
 from ..scr_config.render import config_text
-from ..scr_config.settings import expand
+from ..scr_config.resolution import expand
 from ..scr_config.validate import FILE_GRAMMAR, validate
 from ..scr_config.write import write_config
 

@@ -13,7 +13,7 @@ from types import FrameType, TracebackType
 from typing_extensions import Self
 
 from ..client.paths import JobPaths, default_base, temporary_base
-from ..scr_config.settings import expand
+from ..scr_config.resolution import expand
 from .environment import JobOptions, prepare
 from .process import AlreadyRunningError
 from .services import NodeServices

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ..scr_config.descriptor_lines import Descriptor
 from ..scr_config.parameters import Parameter
-from ..scr_config.settings import DEFAULT
+from ..scr_config.resolution import DEFAULT
 from .config_views import LineView, ParameterView, PlaceView, ResolvedView
 from .show import plain_table, shown
 

@@ -9,7 +9,7 @@ from ..goodput.events import JobStarted, OutputCompleted
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
 from ..intents.pipeline import Pipeline
-from ..scr_config.settings import resolve
+from ..scr_config.resolution import resolve
 from .traces import Summary, read
 
 _BATCHES_A_DIGEST = 64

@@ -10,7 +10,7 @@ from .check_model import Setting, Situation
 from .findings import ENVIRONMENT
 from .job_script import Assignment, assignments, is_job_script
 from .parse import ConfigFile, Pair, assumed, parse
-from .settings import expand
+from .resolution import expand
 
 _VARIABLE = re.compile(r"\\[\s\S]|\$(?P<name>[A-Za-z_]+)(?P<digit>[0-9]?)")
 

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from scrtune.scr_config.parameters import CATALOGUE, text_of
 from scrtune.scr_config.render import config_text
-from scrtune.scr_config.settings import expand, resolve, user_conf_path
+from scrtune.scr_config.resolution import expand, resolve, user_conf_path
 from scrtune.scr_config.system_conf import system_conf_path
 
 from .test_scr_config_render import FILE_TEXT, names_of_a_file, settings_with, values_of

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.scr_config.parameters import CATALOGUE
-from scrtune.scr_config.settings import DEFAULT, LAYERS, resolve
+from scrtune.scr_config.resolution import DEFAULT, LAYERS, resolve
 from scrtune.scr_config.system_conf import system_conf_path
 
 PROGRAM = shutil.which("scr_index")

@@ -16,7 +16,7 @@ from scrtune.intents.events import Value, Values
 from scrtune.scr_config.parameters import CATALOGUE, Parameter, coerce, defaults, text_of
 from scrtune.scr_config.parse import parse
 from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
-from scrtune.scr_config.settings import resolve
+from scrtune.scr_config.resolution import resolve
 from scrtune.scr_config.validate import validate
 
 QUICK = hypothesis.settings(deadline=None, max_examples=60)

@@ -19,7 +19,7 @@ from scrtune.client.dftracer_environment import preload_library
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import jobs
 from scrtune.daemon.views import ExplainView
-from scrtune.scr_config.settings import resolve
+from scrtune.scr_config.resolution import resolve
 
 from .slurm_cluster import Cluster, Job, until, why_not
 

@@ -203,12 +203,6 @@ def user_conf_path(environment: Mapping[str, str], cwd: Path | None = None) -> P
     return base / expand(environment.get("SCR_PREFIX", ""), environment) / ".scrconf"
 
 
-def difference(old: Values, new: Values) -> dict[str, tuple[Value | None, Value | None]]:
-    """(old, new) value of each parameter that differs, by name; None where it is absent."""
-    names = sorted(old.keys() | new.keys())
-    return {name: (old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name)}
-
-
 def expand(text: str, environment: Mapping[str, str]) -> str:
     """``$NAME`` and ``${NAME}`` in a value of any layer, empty when unset (expand_env of scr_param.c).
 

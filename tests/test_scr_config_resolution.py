@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.scr_config.parameters import CATALOGUE, Layer, defaults
-from scrtune.scr_config.settings import LAYERS, difference, expand, resolve, user_conf_path
+from scrtune.scr_config.resolution import LAYERS, expand, resolve, user_conf_path
 from scrtune.scr_config.system_conf import system_conf_path
 
 
@@ -96,12 +96,6 @@ def test_where_the_users_file_lies() -> None:
     assert user_conf_path({"SCR_PREFIX": "out"}, here) == Path("/job/out/.scrconf")
     assert user_conf_path({"SCR_PREFIX": "/pfs", "SCR_CONF_FILE": "my.conf"}, here) == Path("/job/my.conf")
     assert user_conf_path({"HOME": "/h", "SCR_CONF_FILE": "$HOME/my.conf"}) == Path("/h/my.conf")
-
-
-def test_the_difference_of_two_settings() -> None:
-    old, new = {"SCR_FLUSH": 1, "SCR_DEBUG": 0}, {"SCR_FLUSH": 2, "SCR_FETCH": 1, "SCR_DEBUG": 0}
-    assert difference(old, new) == {"SCR_FETCH": (None, 1), "SCR_FLUSH": (1, 2)}
-    assert difference(new, new) == {}
 
 
 @settings(deadline=None)
