@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ..intents.events import Values
-from ..scr_config.parameters import cpus_of, defaults
+from ..scr_config.settings import Settings
 from ..scr_config.validate import FILE_GRAMMAR, validate
 from .transfer import Means
 
@@ -59,35 +59,37 @@ class Levers:
 
     @classmethod
     def of(cls, settings: Values) -> "Levers":
-        """The levers of `settings`; what is absent has SCR's default. Raises UnsupportedSettingError."""
-        every = {**defaults(), **settings}
+        """The levers of `settings`; what is absent has SCR's default.
+
+        Raises UnsupportedSettingError, and ParameterError for a value that is none.
+        """
+        given = Settings(settings)
         for name, possible in _POSSIBLE.items():
-            if every[name] not in possible:
+            if given.text(name) not in possible:
                 raise UnsupportedSettingError(
-                    f"{name}={every[name]} is not in scrtune's embedded engine; choose one of"
+                    f"{name}={given.text(name)} is not in scrtune's embedded engine; choose one of"
                     f" {', '.join(possible)}"
                 )
-        threads = every.get("SCRTUNE_FLUSH_THREADS")
-        is_sync = every["SCR_FLUSH_TYPE"] == "SYNC"
+        is_sync = given.text("SCR_FLUSH_TYPE") == "SYNC"
         return cls(
-            scheme=str(every["SCR_COPY_TYPE"]),
-            set_size=int(every["SCR_SET_SIZE"]),
-            bypass=bool(every["SCR_CACHE_BYPASS"]),
-            cache_size=max(1, int(every["SCR_CACHE_SIZE"])),
-            mpi_buffer_bytes=int(every["SCR_MPI_BUF_SIZE"]),
-            flush=int(every["SCR_FLUSH"]),
-            flush_async=bool(every["SCR_FLUSH_ASYNC"]) and not is_sync,
+            scheme=given.text("SCR_COPY_TYPE"),
+            set_size=given.integer("SCR_SET_SIZE"),
+            bypass=given.flag("SCR_CACHE_BYPASS"),
+            cache_size=max(1, given.integer("SCR_CACHE_SIZE")),
+            mpi_buffer_bytes=given.integer("SCR_MPI_BUF_SIZE"),
+            flush=given.integer("SCR_FLUSH"),
+            flush_async=given.flag("SCR_FLUSH_ASYNC") and not is_sync,
             flush_means=Means(
-                threads=1 if is_sync else int(threads or 0) or None,
-                buffer_bytes=int(every["SCR_FILE_BUF_SIZE"]),
-                cpus=tuple(sorted(cpus_of(str(every["SCRTUNE_FLUSH_CPUS"])))),
+                threads=1 if is_sync else int(given.get("SCRTUNE_FLUSH_THREADS", 0)) or None,
+                buffer_bytes=given.integer("SCR_FILE_BUF_SIZE"),
+                cpus=tuple(sorted(given.cpus("SCRTUNE_FLUSH_CPUS"))),
             ),
-            poll_s=max(0, int(every["SCR_FLUSH_ASYNC_USLEEP"])) / 1e6,
-            prefix_size=int(every["SCR_PREFIX_SIZE"]),
-            fetch=bool(every["SCR_FETCH"]),
-            interval=int(every["SCR_CHECKPOINT_INTERVAL"]),
-            seconds=int(every["SCR_CHECKPOINT_SECONDS"]),
-            overhead_percent=float(every["SCR_CHECKPOINT_OVERHEAD"]),
+            poll_s=max(0, given.integer("SCR_FLUSH_ASYNC_USLEEP")) / 1e6,
+            prefix_size=given.integer("SCR_PREFIX_SIZE"),
+            fetch=given.flag("SCR_FETCH"),
+            interval=given.integer("SCR_CHECKPOINT_INTERVAL"),
+            seconds=given.integer("SCR_CHECKPOINT_SECONDS"),
+            overhead_percent=given.number("SCR_CHECKPOINT_OVERHEAD"),
         )
 
 

@@ -6,13 +6,15 @@ Pure: the caller reads the files and measures the caches (daemon/check_command.p
 from collections.abc import Mapping, Sequence
 
 from ..intents.events import Values
-from .check_model import Configuration, Setting, Situation, version_of
-from .check_rules import RULES
+from .check_lines import LINE_RULES
+from .check_model import Configuration, Fault, Setting, Situation, version_of
 from .check_sources import Source, read, setting_of, variables
 from .check_values import of_config_file, of_environment
-from .findings import ENVIRONMENT, Finding
+from .constraints import CONSTRAINTS
+from .findings import ENVIRONMENT, Finding, Place, finding
 from .parameters import CATALOGUE, ParameterError, coerce, defaults
 from .parse import ConfigFile
+from .settings import Settings
 
 
 def check(sources: Sequence[Source], situation: Situation) -> tuple[Finding, ...]:
@@ -28,9 +30,9 @@ def check(sources: Sequence[Source], situation: Situation) -> tuple[Finding, ...
         else:
             found += of_environment(source, situation)
     for config in configurations(sources, situation):
-        for rule, names in RULES:
-            if config.knows(names):
-                found += rule(config)
+        for rule in (*CONSTRAINTS, *LINE_RULES):
+            if config.knows(rule.needs):
+                found += (_finding(config, fault) for fault in rule.judge(config))
     order = {source.file: index for index, source in enumerate(sources)}
     unique = dict.fromkeys((order.get(one.file, 0), one.line, one.column, one.code, one) for one in found)
     return tuple(key[-1] for key in sorted(unique, key=lambda key: key[:4]))
@@ -73,7 +75,7 @@ def _configuration(
                 settings[name] = "FILE"  # which SCR takes any other word for
     return Configuration(
         given=given,
-        settings=settings,
+        settings=Settings(settings),
         situation=situation,
         fallback=fallback,
         config_file=fallback if file is not None else None,
@@ -89,3 +91,16 @@ def _with_file(environment: Mapping[str, Setting], situation: Situation, source:
         if name in CATALOGUE and "user config" in CATALOGUE[name].layers
     }
     return _configuration({**given, **environment}, situation, source.file, file)
+
+
+def _finding(config: Configuration, fault: Fault) -> Finding:
+    """The fault where it lies: at its pair, at the value of the first name that was given, or in the file."""
+    if (pair := fault.pair) is not None:
+        place = Place(config.fallback, pair.line, pair.column)
+        about = f"{pair.key}={pair.raw[:80]}"
+    else:
+        given = next((config.given[name] for name in fault.names if name in config.given), None)
+        line = 0 if config.config_file is None else 1
+        place = given.value_place if given else Place(config.fallback, line, line)
+        about = fault.names[0]
+    return finding(place, fault.severity, fault.code, f"{about}: {fault.what}", fault.remedy)

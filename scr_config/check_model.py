@@ -1,16 +1,17 @@
 """What the rules of `scrtune check` look at: one job's configuration, with the place of every value."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
-from ..intents.events import Values
 from ..intents.redundancy import effective
-from .findings import Finding, Place, finding
+from .findings import Place
 from .parse import Entry, Pair
 from .placement import Checkpoint, Store, checkpoints, stores
 from .problems import Severity
+from .settings import Settings
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,11 +64,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """What one job runs with: the settings of its environment and of its config file, if there is one.
 
     `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
-    `config_file` is the name of the file, None when none was looked at; `entries` are its lines.
+    Faults that lie nowhere else lie in `fallback`. `config_file` is the name of the file, None when none was
+    looked at; `entries` are its lines.
     """
 
     given: Mapping[str, Setting]
-    settings: Values
+    settings: Settings
     situation: Situation
     fallback: str
     config_file: str | None = None
@@ -84,9 +86,27 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return stores(self.settings, self.entries)
 
     @property
+    def all_bypass(self) -> bool:
+        """Whether no dataset goes through the cache."""
+        lines = self.checkpoints
+        return all(line.bypass for line in lines) if lines else self.settings.flag("SCR_CACHE_BYPASS")
+
+    @property
+    def flush_types(self) -> set[str]:
+        """The transfers of the stores in use."""
+        used = {line.store for line in self.checkpoints if not line.bypass}
+        types = {store.flush_type for path, store in self.stores.items() if path in used}
+        return types or {self.settings.text("SCR_FLUSH_TYPE")}
+
+    @property
+    def ckpt_lines(self) -> tuple[Entry, ...]:
+        """The CKPT lines, if SCR looks at them."""
+        return self.lines("CKPT") if self.settings.text("SCR_COPY_TYPE") == "FILE" else ()
+
+    @property
     def has_unknown_descriptors(self) -> bool:
         """Whether CKPT lines may exist in a file that was not looked at."""
-        return self.config_file is None and self.settings["SCR_COPY_TYPE"] == "FILE"
+        return self.config_file is None and self.settings.text("SCR_COPY_TYPE") == "FILE"
 
     def knows(self, names: tuple[str, ...]) -> bool:
         """Whether none of `names` has a value that only the job will know."""
@@ -101,14 +121,23 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         nodes = self.situation.nodes
         return checkpoint.scheme if nodes is None else effective(checkpoint.scheme, nodes)
 
-    def at(self, names: tuple[str, ...], severity: Severity, code: str, message: str, remedy: str) -> Finding:
-        """A finding at the value of the first of `names` that was given, else at the file as a whole."""
-        found = next((self.given[name] for name in names if name in self.given), None)
-        line = 0 if self.config_file is None else 1
-        place = found.value_place if found else Place(self.fallback, line, line)
-        return finding(place, severity, code, f"{names[0]}: {message}", remedy)
 
-    def on(self, pair: Pair, severity: Severity, code: str, message: str, remedy: str) -> Finding:
-        """A finding at one pair of the config file."""
-        place = Place(self.fallback, pair.line, pair.column)
-        return finding(place, severity, code, f"{pair.key}={pair.raw[:80]}: {message}", remedy)
+class Fault(NamedTuple):
+    """What a rule found. It lies at `pair` of the config file, else where the first of `names` was given."""
+
+    names: tuple[str, ...]
+    severity: Severity
+    code: str
+    what: str
+    remedy: str
+    pair: Pair | None = None
+
+
+class Rule(NamedTuple):
+    """`judge` tells what is wrong with a configuration; without the values of `needs` it cannot.
+
+    A value that is none was told before; SCR's default stands in for it here.
+    """
+
+    judge: Callable[[Configuration], Iterator[Fault]]
+    needs: tuple[str, ...]

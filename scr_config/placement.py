@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ..intents.events import Values
 from .parse import Entry, Pair
+from .settings import Settings
 
 SCHEMES = ("SINGLE", "PARTNER", "XOR", "RS")
 GROUPS = ("NODE", "WORLD")
@@ -56,32 +56,32 @@ def child(entry: Entry, key: str) -> Pair | None:
     return next((pair for pair in entry.children if pair.key == key), None)
 
 
-def stores(settings: Values, entries: Iterable[Entry]) -> Mapping[str, Store]:
+def stores(settings: Settings, entries: Iterable[Entry]) -> Mapping[str, Store]:
     """Every store by its path: the STORE lines, and the cache and control directory."""
     found: dict[str, Store] = {}
     for entry in entries:
         if entry.parent.key == "STORE":
             made = _store(settings, entry)
             found.setdefault(made.path, made)
-    for name, count in (("SCR_CACHE_BASE", int(settings["SCR_CACHE_SIZE"])), ("SCR_CNTL_BASE", 0)):
-        path = reduced(str(settings[name]))
-        flush_type = str(settings["SCR_FLUSH_TYPE"])
+    for name, count in (("SCR_CACHE_BASE", settings.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
+        path = reduced(settings.text(name))
+        flush_type = settings.text("SCR_FLUSH_TYPE")
         found.setdefault(path, Store(path=path, count=count, flush_type=flush_type, enabled=True))
     return found
 
 
-def checkpoints(settings: Values, entries: Iterable[Entry]) -> tuple[Checkpoint, ...]:
+def checkpoints(settings: Settings, entries: Iterable[Entry]) -> tuple[Checkpoint, ...]:
     """The CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies."""
-    if settings["SCR_COPY_TYPE"] == "FILE":
+    if settings.text("SCR_COPY_TYPE") == "FILE":
         return tuple(_checkpoint(settings, entry) for entry in entries if entry.parent.key == "CKPT")
     return (
         Checkpoint(
-            store=reduced(str(settings["SCR_CACHE_BASE"])),
-            scheme=str(settings["SCR_COPY_TYPE"]),
+            store=reduced(settings.text("SCR_CACHE_BASE")),
+            scheme=settings.text("SCR_COPY_TYPE"),
             interval=1,
-            bypass=bool(settings["SCR_CACHE_BYPASS"]),
-            failures=int(settings["SCR_SET_FAILURES"]),
-            set_size=int(settings["SCR_SET_SIZE"]),
+            bypass=settings.flag("SCR_CACHE_BYPASS"),
+            failures=settings.integer("SCR_SET_FAILURES"),
+            set_size=settings.integer("SCR_SET_SIZE"),
             declared=True,
         ),
     )
@@ -92,24 +92,24 @@ def reduced(path: str) -> str:
     return posixpath.normpath(path) if path else path
 
 
-def _store(settings: Values, entry: Entry) -> Store:
+def _store(settings: Settings, entry: Entry) -> Store:
     return Store(
         path=reduced(entry.parent.value),
-        count=_number(entry, "COUNT", int(settings["SCR_CACHE_SIZE"])),
-        flush_type=_text(entry, "FLUSH", str(settings["SCR_FLUSH_TYPE"])),
+        count=_number(entry, "COUNT", settings.integer("SCR_CACHE_SIZE")),
+        flush_type=_text(entry, "FLUSH", settings.text("SCR_FLUSH_TYPE")),
         enabled=bool(_number(entry, "ENABLED", 1)),
         entry=entry,
     )
 
 
-def _checkpoint(settings: Values, entry: Entry) -> Checkpoint:
+def _checkpoint(settings: Settings, entry: Entry) -> Checkpoint:
     return Checkpoint(
-        store=reduced(_text(entry, "STORE", str(settings["SCR_CACHE_BASE"]))),
+        store=reduced(_text(entry, "STORE", settings.text("SCR_CACHE_BASE"))),
         scheme=_text(entry, "TYPE", "FILE").upper(),
         interval=_number(entry, "INTERVAL", 1),
-        bypass=bool(_number(entry, "BYPASS", int(settings["SCR_CACHE_BYPASS"]))),
-        failures=_number(entry, "SET_FAILURES", int(settings["SCR_SET_FAILURES"])),
-        set_size=_number(entry, "SET_SIZE", int(settings["SCR_SET_SIZE"])),
+        bypass=bool(_number(entry, "BYPASS", int(settings.flag("SCR_CACHE_BYPASS")))),
+        failures=_number(entry, "SET_FAILURES", settings.integer("SCR_SET_FAILURES")),
+        set_size=_number(entry, "SET_SIZE", settings.integer("SCR_SET_SIZE")),
         declared=bool(_number(entry, "ENABLED", 1)),
         entry=entry,
     )

@@ -1,16 +1,18 @@
 """What would go wrong in SCR with a set of values: bounds, and parameters that do not go together.
 
-Each rule is a function of all settings (those not given at their compiled defaults), in the table at the end.
-The facts behind the rules were tried on a real SCR; `docs/config.md` lists them.
+Bounds are in the catalogue, what does not go together in :mod:`.constraints`; docs/check.md lists the facts.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 
-from ..intents.events import Value, Values
-from .parameters import CATALOGUE, TOKEN_LIMIT_BYTES, defaults
+from ..intents.events import Value
+from .check_model import Configuration, Setting, Situation
+from .constraints import CONSTRAINTS
+from .parameters import CATALOGUE, TOKEN_LIMIT_BYTES
 from .parse import value_oddities
 from .problems import Problem, Severity
+from .settings import Settings
 
 FILE_GRAMMAR = "not-for-a-file"
 """Code of the errors that a value has in a config file only: the environment can carry it."""
@@ -18,15 +20,13 @@ FILE_GRAMMAR = "not-for-a-file"
 _NOT_IN_A_FILE = re.compile(r"[\x00-\x20\x7f=$\\]")
 
 
-def validate(settings: Values) -> tuple[Problem, ...]:
+def validate(settings: Mapping[str, Value]) -> tuple[Problem, ...]:
     """Every problem of `settings` as a whole, in order of the parameters. Never raises."""
     problems: list[Problem] = []
     for name, value in sorted(settings.items()):
         problems.extend(_of_one(name, value))
     if not any(problem.severity == "error" and problem.code != FILE_GRAMMAR for problem in problems):
-        everything = {**defaults(), **settings}
-        for rule in RULES:
-            problems.extend(rule(everything))
+        problems.extend(_together(Settings(settings)))
     return tuple(problems)
 
 
@@ -63,57 +63,17 @@ def _of_text(name: str, value: str) -> Iterator[Problem]:
         yield _problem(code, name, what, remedy, "warning")
 
 
-def failures_fit_the_set(settings: Values) -> Iterator[Problem]:
-    """SCR_SET_FAILURES within SCR_SET_SIZE (scr_reddesc.c:269)."""
-    failures, size = settings["SCR_SET_FAILURES"], settings["SCR_SET_SIZE"]
-    if int(failures) > int(size):
-        what = f"{failures} losses in a set of {size}: the descriptor is disabled and SCR_Init aborts"
-        yield _problem("failures-exceed-set", "SCR_SET_FAILURES", what, f"choose 1 to {size}")
-
-
-def _poststage_crashes(settings: Values) -> Iterator[Problem]:
-    if settings["SCR_FLUSH_POSTSTAGE"] and settings["SCR_FLUSH_ASYNC"]:
-        what = "with SCR_FLUSH_ASYNC=1 SCR crashes in the flush (scr_flush_async.c:340)"
-        yield _problem("poststage-async", "SCR_FLUSH_POSTSTAGE", what, "set one of the two to 0")
-
-
-def _async_does_not_overlap(settings: Values) -> Iterator[Problem]:
-    if not settings["SCR_FLUSH_ASYNC"]:
-        return
-    if settings["SCR_CACHE_BYPASS"]:
-        what = "nothing is flushed while SCR_CACHE_BYPASS=1 sends files straight to the prefix directory"
-        yield _problem("async-bypass", "SCR_FLUSH_ASYNC", what, "set SCR_CACHE_BYPASS=0", "warning")
-    elif settings["SCR_FLUSH_TYPE"] == "SYNC":
-        what = "with SCR_FLUSH_TYPE=SYNC the copy still blocks the application"
-        yield _problem("async-sync", "SCR_FLUSH_ASYNC", what, "set SCR_FLUSH_TYPE=PTHREAD", "warning")
-
-
-def _copy_type_needs_descriptors(settings: Values) -> Iterator[Problem]:
-    if settings["SCR_COPY_TYPE"] == "FILE":
-        what = "SCR_Init aborts unless the config file has CKPT lines, one of them with INTERVAL=1"
-        yield _problem("needs-ckpt", "SCR_COPY_TYPE", what, "keep the CKPT lines in the file", "warning")
-
-
-def checkpoints_are_deleted(settings: Values) -> Iterator[Problem]:
-    """Whether SCR_Init deletes datasets."""
-    deletes = {
-        "SCR_CACHE_PURGE": (1, "each SCR_Init deletes the cached datasets, flushed or not"),
-        "SCR_PREFIX_PURGE": (1, "each SCR_Init deletes every dataset in the prefix directory"),
-        "SCR_DISTRIBUTE": (0, "each SCR_Init deletes the cached datasets"),
+def _together(settings: Settings) -> Iterator[Problem]:
+    """What does not go together; a value that is SCR's default counts as not given."""
+    given = {
+        name: Setting(name=name, text=text, file="", line=0, column=0, value_column=0)
+        for name, text in settings.texts().items()
+        if settings[name] != CATALOGUE[name].default
     }
-    for name, (value, what) in deletes.items():
-        if settings[name] == value:
-            yield _problem("deletes-datasets", name, what, f"set {name}={1 - value}", "warning")
-
-
-RULES: tuple[Callable[[Values], Iterator[Problem]], ...] = (
-    failures_fit_the_set,
-    _poststage_crashes,
-    _async_does_not_overlap,
-    _copy_type_needs_descriptors,
-    checkpoints_are_deleted,
-)
-"""Parameters that do not go together. A rule may take all parameters with a default as present and valid."""
+    config = Configuration(given=given, settings=settings, situation=Situation(), fallback="")
+    for constraint in CONSTRAINTS:
+        for fault in constraint.judge(config):
+            yield _problem(fault.code, fault.names[0], fault.what, fault.remedy, fault.severity)
 
 
 def _problem(code: str, parameter: str, what: str, remedy: str, severity: Severity = "error") -> Problem:

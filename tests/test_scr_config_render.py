@@ -13,6 +13,10 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Value, Values
+from scrtune.scr_config.check import check
+from scrtune.scr_config.check_model import Situation
+from scrtune.scr_config.check_sources import source_of
+from scrtune.scr_config.findings import exit_code
 from scrtune.scr_config.parameters import CATALOGUE, Parameter, coerce, defaults, text_of
 from scrtune.scr_config.parse import parse
 from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
@@ -89,6 +93,35 @@ def test_a_rendered_file_resolves_to_the_settings_and_has_no_problem(settings: V
     for name in names_of_a_file(settings):
         assert resolved.settings[name] == settings[name]
         assert resolved.sources[name] == "user config"
+
+
+@QUICK
+@given(
+    values=st.fixed_dictionaries(
+        {},
+        optional={name: values_of(entry, ANY_TEXT) | ANY_TEXT for name, entry in CATALOGUE.items()},
+    ),
+    comment=st.text(max_size=60),
+)
+def test_whatever_is_asked_for_a_file_that_check_rejects_is_never_rendered(
+    values: Values, comment: str
+) -> None:
+    """Values or not, that go together or not: what is rendered has no error, or nothing is."""
+    try:
+        text = config_text(values, comment)
+    except RenderError:
+        assert any(problem.severity == "error" for problem in validate(values))
+        return
+    assert exit_code(check([source_of("scr.conf", text)], Situation())) < 2, text
+
+
+@QUICK
+@given(settings=settings_with(FILE_TEXT))
+def test_settings_that_go_together_are_always_rendered_and_check_has_nothing_against_them(
+    settings: Values,
+) -> None:
+    findings = check([source_of("scr.conf", config_text(settings, "by a test"))], Situation())
+    assert [each.gcc for each in findings if each.severity == "error"] == []
 
 
 def test_a_file_is_sorted_and_says_first_what_the_caller_says() -> None:

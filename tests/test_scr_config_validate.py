@@ -73,7 +73,8 @@ def test_errors_say_what_happens_in_scr(
         ({"SCR_PREFIX_PURGE": 1}, "SCR_PREFIX_PURGE", "deletes-datasets"),
         ({"SCR_CACHE_PURGE": 1}, "SCR_CACHE_PURGE", "deletes-datasets"),
         ({"SCR_DISTRIBUTE": 0}, "SCR_DISTRIBUTE", "deletes-datasets"),
-        ({"SCR_GROUP": '"NODE"'}, "SCR_GROUP", "quotes-kept"),
+        ({"SCR_GROUP": '"NODE"', "SCR_CACHE_BYPASS": 0}, "SCR_GROUP", "quotes-kept"),
+        ({"SCR_FLUSH": 2}, "SCR_CACHE_BYPASS", "bypass-moot"),
         ({"SCR_PREFIX": "/run#3"}, "SCR_PREFIX", "hash-kept"),
     ],
 )
