@@ -3,18 +3,21 @@
 SCR lets every rank read its environment for itself, and hangs when they differ. Here they cannot.
 """
 
+import errno
 import getpass
 import os
 import socket
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 from mpi4py import MPI
 
-from ..scr_config.resolution import Resolved, resolve, user_conf_path
-from .levers import Levers
+from ..scr_config.problems import Problem
+from ..scr_config.resolution import Found, Resolved, resolve, user_conf_path
+from ..scr_config.system_conf import system_conf_path
+from .levers import Levers, UnsupportedSettingError
 from .paths import JOB_ID_VARIABLES
 from .topology import Topology, nodes_by_count, nodes_by_host
 
@@ -35,7 +38,7 @@ class Launch(msgspec.Struct, frozen=True):
 
 
 def launch(comm: MPI.Intracomm, environment: Mapping[str, str]) -> Launch:
-    """What rank 0's `environment` and config file say; collective. Raises EngineError on all ranks."""
+    """What rank 0's `environment` and config files say; collective. Raises EngineError on all ranks."""
     found: Launch | str = ""
     if comm.rank == 0:
         try:
@@ -63,7 +66,7 @@ def _read(environment: Mapping[str, str]) -> Launch:
     """Raises ValueError, OSError."""
     path = user_conf_path(environment)
     text = path.read_text("utf-8", errors="replace") if path.is_file() else None
-    resolved = resolve(environment, text)
+    resolved = _over_system_conf(environment, text)
     settings = resolved.settings
     prefix = os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd()))  # noqa: PTH100 - keeps links
     job = settings.get("SCR_JOB_ID") or _job_id(environment, prefix)
@@ -77,6 +80,60 @@ def _read(environment: Mapping[str, str]) -> Launch:
         prefix=prefix,
         cache=str(cache),
         nodes=int(nodes) if nodes else None,
+    )
+
+
+def _over_system_conf(environment: Mapping[str, str], user_conf: str | None) -> Resolved:
+    """All layers. What of the system's file cannot be read, or is not for this engine, is left out and told.
+
+    It must not fail a job: whoever runs it did not write that file, and mostly cannot change it.
+    """
+    path = system_conf_path(environment.get("PATH", ""))
+    told: list[Problem] = []
+    try:
+        lines = _text(path).split("\n")
+    except OSError as error:
+        what = f"SCR's system config file cannot be read ({error.strerror})"
+        told.append(_told(str(path), what, "the job runs without what it says"))
+        lines = []
+    while True:
+        resolved = resolve(environment, user_conf, None, "\n".join(lines))
+        lacking = next(_lacking(resolved), None)
+        if lacking is None:
+            break
+        name, place, why = lacking
+        lines[place.line - 1] = ""
+        told.append(_told(name, f"{path}:{place.line}: {why}", "this line is passed over"))
+    return msgspec.structs.replace(resolved, problems=(*resolved.problems, *told))
+
+
+def _text(path: Path) -> str:
+    """Empty when there is no such file. Raises OSError, also for what would keep its reader waiting."""
+    if not path.exists():
+        return ""
+    if not path.is_file():
+        raise OSError(errno.EINVAL, "it is no regular file")
+    return path.read_text("utf-8", errors="replace")
+
+
+def _lacking(resolved: Resolved) -> Iterator[tuple[str, Found, str]]:
+    """Each parameter that the system's file sets to what this engine has not: its name, place, and why."""
+    for name, source in resolved.sources.items():
+        if source == "system config":
+            try:
+                Levers.of({name: resolved.settings[name]})
+            except UnsupportedSettingError as error:
+                yield name, resolved.origin(name), str(error)
+
+
+def _told(parameter: str, what: str, remedy: str) -> Problem:
+    return Problem(
+        severity="warning",
+        code="system-config",
+        parameter=parameter,
+        what=what,
+        remedy=remedy,
+        source="system config",
     )
 
 

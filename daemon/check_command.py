@@ -186,19 +186,19 @@ def _print(findings: tuple[Finding, ...], form: str) -> None:
 
 
 def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
-    """Undecodable bytes of a file as question marks, control characters as blanks."""
     return [
         msgspec.structs.replace(
             finding,
-            file=_clean(finding.file),
-            message=_clean(finding.message),
-            remedy=_clean(finding.remedy),
+            file=printable(finding.file),
+            message=printable(finding.message),
+            remedy=printable(finding.remedy),
         )
         for finding in findings
     ]
 
 
-def _clean(text: str) -> str:
+def printable(text: str) -> str:
+    """`text` for a terminal: undecodable bytes as question marks, control characters as blanks."""
     shown = text.encode("utf-8", "replace").decode()
     return "".join(character if character.isprintable() else " " for character in shown)
 

@@ -322,6 +322,11 @@ def demo(as_json: bool, svg: Path | None) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The SCR config file that the job ran with.",
 )
+@click.option(
+    "--system-conf",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The system's SCR config file where the job ran; default: none.",
+)
 @click.option("--cores", type=click.IntRange(min=0), default=0, help="Cores of a node; a trace does not say.")
 @click.option(
     "--nodes", type=click.IntRange(min=0), default=0, help="Nodes; default: the host names in the trace."
@@ -334,13 +339,25 @@ def demo(as_json: bool, svg: Path | None) -> None:
 )
 @_format_option
 @_told
-def replay(traces: tuple[Path, ...], conf: Path | None, floor: str | None, form: str, **shape: Any) -> None:
+def replay(
+    traces: tuple[Path, ...],
+    conf: Path | None,
+    system_conf: Path | None,
+    floor: str | None,
+    form: str,
+    **shape: Any,
+) -> None:
     """Run recorded traces through the tuner's pipeline and print what it recommends, with its reasons.
 
     TRACE is a .pfw or .pfw.gz file of any DFTracer release, or a directory that is searched for them.
     """
-    text = conf.read_text(encoding="utf-8", errors="surrogateescape") if conf else None
-    replayed = replay_traces(traces, JobShape(conf=text, floor=floor or "", **shape))
+    files = {"user config": conf, "system config": system_conf}
+    user, system = (
+        path.read_bytes().decode("utf-8", "surrogateescape") if path else None for path in files.values()
+    )
+    replayed = replay_traces(traces, JobShape(conf=user, system_conf=system, floor=floor or "", **shape))
+    for problem in replayed.problems:
+        click.echo(check_command.printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     _show(views.replay(replayed), form, show.replay)
 
 

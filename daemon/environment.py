@@ -11,6 +11,7 @@ from ..client.dftracer_environment import CaptureUnavailableError, capture_envir
 from ..client.paths import JobPaths
 from ..scr_config.authorship import back_up_foreign
 from ..scr_config.resolution import resolve, user_conf_path
+from ..scr_config.system_conf import system_conf_path
 from ..scr_config.write import write_config
 
 log = logging.getLogger("scrtune.run")
@@ -101,13 +102,32 @@ def trace_variables(
     """
     if trace == "off":
         return {}
-    settings = resolve(inherited, _text(user_conf)).settings
+    settings = resolve(inherited, _text(user_conf), None, _system_conf(inherited)).settings
     data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
     try:
         return capture_environment(paths.trace_prefix, data, trace, inherited)
     except CaptureUnavailableError as error:
         log.warning("%s. The application runs without being traced.", error)
         return {}
+
+
+def _system_conf(inherited: Mapping[str, str]) -> str | None:
+    """SCR's system config file here. One that cannot be read is told, and the job does without."""
+    path = system_conf_path(inherited.get("PATH", ""))
+    why: str | None = "it is no regular file"
+    try:
+        if path.is_file():
+            return _text(path)
+        if not path.exists():
+            return None
+    except OSError as error:
+        why = error.strerror
+    log.warning(
+        "%s: SCR's system config file cannot be read (%s); directories that it alone names are not traced.",
+        path,
+        why,
+    )
+    return None
 
 
 def _text(path: Path | None) -> str | None:

@@ -9,7 +9,8 @@ from ..goodput.events import JobStarted, OutputCompleted
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
 from ..intents.pipeline import Pipeline
-from ..scr_config.resolution import resolve
+from ..scr_config.problems import Problem
+from ..scr_config.resolution import Resolved, resolve
 from .traces import Summary, read
 
 _BATCHES_A_DIGEST = 64
@@ -18,7 +19,8 @@ _BATCHES_A_DIGEST = 64
 class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     """What a trace does not say about its job; whatever is left out is taken from the trace or not known.
 
-    `cores` are a node's cores. `conf` is the text of the SCR config file that the job ran with.
+    `cores` are a node's cores. `conf` and `system_conf` are the texts of the user's and the system's SCR
+    config file that the job ran with: the machine that replays is not the one that ran.
     """
 
     prefix: str = ""
@@ -27,15 +29,20 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 0
     floor: str = ""
     conf: str | None = None
+    system_conf: str | None = None
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline that has seen the traces, what was read, and when the traces begin and end."""
+    """A pipeline that has seen the traces, what was read, and when the traces begin and end.
+
+    `problems` are those of the config files in the shape.
+    """
 
     pipeline: Pipeline
     summary: Summary
     start_s: float
     end_s: float
+    problems: tuple[Problem, ...] = ()
 
 
 def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
@@ -48,14 +55,21 @@ def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
     processes = tuple(sorted({process for digest in digests for process in digest.processes}))
     nodes = shape.nodes or max(1, len({host for host, _ in processes}))
     pipeline.handle(JobStarted(time_s=start_s, ranks=max(1, len(processes)), nodes=nodes), start_s)
-    pipeline.handle(_settings(shape, processes, nodes), start_s)
+    resolved = resolve({}, shape.conf, None, shape.system_conf)
+    pipeline.handle(_settings(shape, resolved, processes, nodes), start_s)
     if shape.cores:
         pipeline.handle(_node(shape.cores, processes, nodes), start_s)
     for digest in digests:
         pipeline.handle(digest, digest.end_s)
     for checkpoint in checkpoints(digests, max(1, len(processes))):
         pipeline.handle(checkpoint, checkpoint.end_s)
-    return Replayed(pipeline=pipeline, summary=summary, start_s=start_s, end_s=end_s)
+    return Replayed(
+        pipeline=pipeline,
+        summary=summary,
+        start_s=start_s,
+        end_s=end_s,
+        problems=tuple(map(_seen_from_here, resolved.problems)),
+    )
 
 
 def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputCompleted]:
@@ -105,8 +119,9 @@ def _digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[T
     return digests
 
 
-def _settings(shape: JobShape, processes: tuple[tuple[str, int], ...], nodes: int) -> SettingsObserved:
-    resolved = resolve({}, shape.conf)
+def _settings(
+    shape: JobShape, resolved: Resolved, processes: tuple[tuple[str, int], ...], nodes: int
+) -> SettingsObserved:
     return SettingsObserved(
         settings=resolved.settings,
         sources=resolved.sources,
@@ -118,6 +133,18 @@ def _settings(shape: JobShape, processes: tuple[tuple[str, int], ...], nodes: in
         floor=shape.floor,
         tuning=False,
         processes=processes,
+    )
+
+
+def _seen_from_here(problem: Problem) -> Problem:
+    """No fault of the job's where only its environment is missing here."""
+    if problem.code != "unset-variable":
+        return problem
+    return msgspec.structs.replace(
+        problem,
+        severity="warning",
+        what="the job's environment is not known here: this value is left out",
+        remedy="write the value itself into a copy of the file if it matters",
     )
 
 

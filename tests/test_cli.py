@@ -243,6 +243,22 @@ def test_replay_takes_the_config_in_any_encoding(scrtune: Scrtune, tmp_path: Pat
     assert "PARTNER" in shown.stdout
 
 
+def test_replay_says_what_is_wrong_in_both_config_files(scrtune: Scrtune, tmp_path: Path) -> None:
+    user, system = tmp_path / "user.conf", tmp_path / "system.conf"
+    user.write_text("SCR_FLUSH=ten\nSCR_CACHE_BASE=$SSD/cache\n")
+    system.write_text("SCR_COPY_TYPE=PARTNER\nSCR_FLUHS=1\x1b[2J\n")
+    shown = scrtune("replay", TRACES / "gen4-preload", "--conf", user, "--system-conf", system)
+    assert shown.exit_code == 0
+    assert "PARTNER" in shown.stdout
+    told = shown.stderr.splitlines()
+    assert [line.partition(" error: ")[0].partition(" warning: ")[0] for line in told] == [
+        f"scrtune: {user}: line 2, column 16:",
+        f"scrtune: {system}: line 2, column 1:",
+        f"scrtune: {user}: line 1, column 11:",
+    ]
+    assert "the job's environment is not known here: this value is left out" in told[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
@@ -250,6 +266,7 @@ def test_replay_takes_the_config_in_any_encoding(scrtune: Scrtune, tmp_path: Pat
         ([], 2, "Missing argument 'TRACE...'"),
         (["x", "--cores", "-1"], 2, "-1 is not in the range x>=0"),
         (["x", "--conf", "/nowhere"], 2, "File '/nowhere' does not exist"),
+        (["x", "--system-conf", "/nowhere"], 2, "File '/nowhere' does not exist"),
         (["x", "--redundancy-floor", "leaning"], 2, "'leaning' is not one of"),
     ],
 )

@@ -27,6 +27,17 @@ class Job:
     root: Path
     errors: str = ""
 
+    def __post_init__(self) -> None:
+        """An SCR of this job's own, so that the system config file is its own too."""
+        program = self.root / "scr" / "bin" / "scr_index"
+        program.parent.mkdir(parents=True)
+        program.write_text("#!/bin/sh\n")
+        program.chmod(0o755)
+
+    @property
+    def system_conf(self) -> Path:
+        return self.root / "scr" / "etc" / "scr.conf"
+
     @property
     def prefix(self) -> Path:
         return self.root / "prefix"
@@ -39,6 +50,7 @@ class Job:
         own = {name: value for name, value in os.environ.items() if not name.startswith(("SCR_", "SCRTUNE_"))}
         environment = {
             **own,
+            "PATH": f"{self.root}/scr/bin:{own['PATH']}",
             "SCR_PREFIX": str(self.prefix),
             "SCR_CACHE_BASE": str(self.root / "cache"),
             "SCR_USER_NAME": "somebody",
@@ -399,6 +411,23 @@ def test_describe_gives_the_users_own_settings_and_where_they_come_from(job: Job
     assert "embedded engine" in job.errors
     assert "not libscr" in job.errors
     assert job.errors.count("\n") == 1
+
+
+def test_the_systems_file_counts_below_the_users_and_its_troubles_are_told_once(job: Job) -> None:
+    job.prefix.mkdir()
+    (job.prefix / ".scrconf").write_text("SCR_FLUSH=3\n")
+    job.system_conf.parent.mkdir()
+    job.system_conf.write_text("SCR_FLUSH=5\nSCR_CACHE_SIZE=4\nSCR_COPY_TYPE=RS\nSCR_FLUSH_TYPE=fast\n")
+    saved, described = job("save a", "describe")
+    assert saved["valid"]
+    in_force = {
+        name: (described["settings"][name], described["sources"][name]) for name in described["settings"]
+    }
+    assert in_force["SCR_FLUSH"] == (3, "user config")
+    assert in_force["SCR_CACHE_SIZE"] == (4, "system config")
+    assert in_force["SCR_COPY_TYPE"] == ("XOR", "default"), "RS is not in this engine"
+    assert job.errors.count(f"{job.system_conf}:3: SCR_COPY_TYPE=RS is not in") == 1
+    assert job.errors.count("SCR_FLUSH_TYPE: 'fast' is not") == 1
 
 
 def test_one_host_is_one_node_and_falls_back_to_single(job: Job) -> None:

@@ -108,6 +108,28 @@ def test_the_config_the_job_ran_with_is_where_the_rules_begin(tmp_path: Path) ->
     assert "cache instead of bypass" not in [each.rule for each in replayed.pipeline.proposals()]
 
 
+def test_the_systems_config_counts_below_the_users(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    system = "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=PARTNER\nSCR_FLUSH=3\n"
+    replayed = replay([trace], JobShape(conf="SCR_FLUSH=7\n", system_conf=system))
+    assert replayed.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
+    assert replayed.pipeline.settings["SCR_FLUSH"] == 7
+    assert replayed.pipeline.job is not None
+    assert replayed.pipeline.job.sources["SCR_COPY_TYPE"] == "system config"
+    assert replayed.problems == ()
+
+
+def test_what_is_wrong_in_either_config_is_told_with_its_layer(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    shape = JobShape(conf="SCR_FLUSH=ten\nSCR_CACHE_BASE=$SSD/cache\n", system_conf="\nSCR_DEBUG\n")
+    told = [(each.source, each.line, each.severity, each.code) for each in replay([trace], shape).problems]
+    assert sorted(told) == [
+        ("system config", 2, "error", "no-equals"),
+        ("user config", 1, "error", "bad-value"),
+        ("user config", 2, "warning", "unset-variable"),
+    ]
+
+
 def test_a_declared_floor_is_required_whatever_it_costs(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
     shape = JobShape(
