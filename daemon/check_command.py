@@ -18,6 +18,7 @@ from ..scr_config.findings import Finding, exit_code
 from ..scr_config.job_script import nodes_asked_for
 from ..scr_config.parameters import coerce
 from ..scr_config.resolution import user_conf_path
+from ..scr_config.system_conf import system_conf_path
 from . import show
 
 EXIT_UNREADABLE = 3
@@ -50,6 +51,12 @@ def _version(_context: click.Context, _option: click.Parameter, text: str) -> tu
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
 @click.option("--env", "environment", is_flag=True, help="Check the current environment, too.")
 @click.option(
+    "--system-conf",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="SCR's system config file, the layer beneath; default: that of the SCR on $PATH, if it is there.",
+)
+@click.option(
     "--scr-version",
     "version",
     metavar="VERSION",
@@ -77,7 +84,12 @@ def _version(_context: click.Context, _option: click.Parameter, text: str) -> tu
     help="A table, a JSON list, or file:line:column: severity: message.",
 )
 def check(
-    files: tuple[Path, ...], environment: bool, checkpoint_bytes: int | None, form: str, **known: Any
+    files: tuple[Path, ...],
+    environment: bool,
+    system_conf: Path | None,
+    checkpoint_bytes: int | None,
+    form: str,
+    **known: Any,
 ) -> None:
     """Find what in SCR config files, job scripts and the environment is without effect or harms the job.
 
@@ -85,7 +97,7 @@ def check(
     read here. Exit codes: 0 nothing found, 1 warnings, 2 errors, 3 a file cannot be read.
     """
     try:
-        sources = _sources(files, environment=environment)
+        sources = _sources(files, system_conf, environment=environment)
     except UnreadableError as error:
         click.echo(f"scrtune: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
@@ -102,10 +114,11 @@ def check(
         situation = msgspec.structs.replace(situation, capacities=_capacities(sources, situation))
     findings = check_sources(sources, situation)
     _print(findings, form)
+    _say_what_lies_beneath(sources, to_stderr=form != "table")
     sys.exit(exit_code(findings))
 
 
-def _sources(files: tuple[Path, ...], *, environment: bool) -> list[Source]:
+def _sources(files: tuple[Path, ...], system_conf: Path | None, *, environment: bool) -> list[Source]:
     """The environment first: a job script sets its variables over those it was started with."""
     sources = [environment_source(dict(os.environ))] if environment else []
     sources += [source_of(str(path), _text(path)) for path in files]
@@ -113,12 +126,29 @@ def _sources(files: tuple[Path, ...], *, environment: bool) -> list[Source]:
         path = user_conf_path(os.environ)
         if path.exists():
             sources.append(Source(file=str(path), kind="config file", text=_text(path)))
-        elif not environment or "SCR_CONF_FILE" in os.environ:
+        elif not (environment or system_conf) or "SCR_CONF_FILE" in os.environ:
             raise UnreadableError(
                 f"{path}: SCR would read this file here, but there is none; name a FILE, or set SCR_CONF_FILE"
                 " or SCR_PREFIX as the job has them"
             )
+    if system_conf is not None:
+        sources.append(Source(file=str(system_conf), kind="system file", text=_text(system_conf)))
+    elif (found := _system_source(sources)) is not None:
+        sources.append(found)
     return sources
+
+
+def _system_source(sources: list[Source]) -> Source | None:
+    """The system file of the SCR on $PATH, unless it is among `sources`; one that cannot be read is told."""
+    path = system_conf_path(os.environ.get("PATH", ""))
+    try:
+        files = [source.file for source in sources if source.kind == "config file"]
+        if not path.exists() or any(map(path.samefile, files)):
+            return None
+        return Source(file=str(path), kind="system file", text=_text(path))
+    except (OSError, UnreadableError) as error:
+        click.echo(f"scrtune: SCR's system config file is left out: {error}", err=True)
+        return None
 
 
 def _text(path: Path) -> str:
@@ -183,6 +213,14 @@ def _print(findings: tuple[Finding, ...], form: str) -> None:
         show.console().print(_table(_printable(findings)))
     else:
         click.echo("scrtune: nothing found")
+
+
+def _say_what_lies_beneath(sources: list[Source], *, to_stderr: bool) -> None:
+    for source in sources:
+        if source.kind == "system file":
+            click.echo(
+                printable(f"scrtune: SCR's system config file counts beneath: {source.file}"), err=to_stderr
+            )
 
 
 def _printable(findings: tuple[Finding, ...]) -> list[Finding]:

@@ -5,7 +5,7 @@ The facts were read in SCR's sources (3.1.0 and later) and tried on a real SCR; 
 
 from collections.abc import Iterator
 
-from .check_model import Configuration, Fault, Rule
+from .check_model import Configuration, Fault, Rule, SystemPair
 from .descriptor_lines import DESCRIPTOR_LINES, Key
 from .parse import Pair
 from .placement import GROUPS, SCHEMES, Checkpoint, child, number
@@ -14,8 +14,10 @@ from .problems import Severity
 
 def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
     scheme = config.settings.text("SCR_COPY_TYPE")
-    if scheme != "FILE":
-        for entry in config.lines("CKPT"):
+    is_chosen = config.is_the_users("SCR_COPY_TYPE")
+    for entry in config.lines("CKPT"):
+        is_an_offer = isinstance(entry.parent, SystemPair) and is_chosen
+        if scheme != "FILE" and not is_an_offer:
             what = f"SCR_COPY_TYPE is {scheme}: SCR does not look at CKPT lines"
             yield _on(entry.parent, "warning", "ckpt-ignored", what, "set SCR_COPY_TYPE=FILE")
 
@@ -38,15 +40,16 @@ def _disabled_lines(config: Configuration) -> Iterator[Fault]:
 
 
 def _stores_exist(config: Configuration) -> Iterator[Fault]:
-    has_stores, stores = bool(config.lines("STORE")), config.stores
+    stores = config.stores
+    elsewhere = "" if config.lines("STORE") else config.not_looked_at
     for line in config.checkpoints:
         store = stores.get(line.store)
         if line.entry is None or "$" in line.store or (store is not None and store.enabled):
             continue
         what = f"no enabled STORE line has {line.store}: SCR disables the line"
-        if not has_stores:
-            what += " unless SCR's system file has the STORE line"
-        severity: Severity = "error" if has_stores else "warning"
+        if elsewhere:
+            what += f" unless {elsewhere} has the STORE line"
+        severity: Severity = "warning" if elsewhere else "error"
         pair = child(line.entry, "STORE") or line.entry.parent
         yield _on(pair, severity, "unknown-store", what, f"add STORE={line.store}")
 
@@ -54,8 +57,9 @@ def _stores_exist(config: Configuration) -> Iterator[Fault]:
 def _groups_exist(config: Configuration) -> Iterator[Fault]:
     lines = config.lines("GROUPS")
     known = {*GROUPS, *(pair.key for entry in lines for pair in entry.children)}
-    severity: Severity = "error" if lines else "warning"
-    hint = "" if lines else ", unless SCR's system file has it"
+    elsewhere = "" if lines else config.not_looked_at
+    severity: Severity = "warning" if elsewhere else "error"
+    hint = f", unless {elsewhere} has it" if elsewhere else ""
     remedy = "choose NODE or WORLD, or add GROUPS lines for every node"
     for entry in (*config.lines("STORE"), *config.ckpt_lines):
         pair = child(entry, "GROUP")

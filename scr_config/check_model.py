@@ -35,6 +35,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return Place(self.file, self.line, self.value_column)
 
 
+class SystemPair(Pair, frozen=True, kw_only=True):
+    """One pair of SCR's system config file."""
+
+
 class Capacity(msgspec.Struct, frozen=True):
     """Size of a file system, and what is free of it."""
 
@@ -61,11 +65,12 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job runs with: the settings of its environment and of its config file, if there is one.
+    """What one job runs with: the settings of its environment and of its config files, if it has any.
 
     `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
-    Faults that lie nowhere else lie in `fallback`. `config_file` is the name of the file, None when none was
-    looked at; `entries` are its lines.
+    Faults that lie nowhere else lie in `fallback`. `config_file` is the name of the user's file and
+    `system_file` that of SCR's system file, None when none was looked at. `entries` are the STORE, CKPT and
+    GROUPS lines that count: the user's, and those of the system's of a kind that the user's file has not.
     """
 
     given: Mapping[str, Setting]
@@ -73,6 +78,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     situation: Situation
     fallback: str
     config_file: str | None = None
+    system_file: str | None = None
     entries: tuple[Entry, ...] = ()
 
     @property
@@ -105,15 +111,27 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_unknown_descriptors(self) -> bool:
-        """Whether CKPT lines may exist in a file that was not looked at."""
-        return self.config_file is None and self.settings.text("SCR_COPY_TYPE") == "FILE"
+        """Whether the CKPT lines are all in a file that was not looked at."""
+        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
+        return self.config_file is None and is_file and not self.lines("CKPT")
+
+    @property
+    def not_looked_at(self) -> str:
+        """The file that may have the lines that are missing here; empty when SCR reads no other."""
+        if self.config_file is None:
+            return "the user's file"
+        return "SCR's system file" if self.system_file is None else ""
+
+    def is_the_users(self, name: str) -> bool:
+        """Whether `name` is given above the system's file."""
+        return name in self.given and self.given[name].file != self.system_file
 
     def knows(self, names: tuple[str, ...]) -> bool:
         """Whether none of `names` has a value that only the job will know."""
         return not any(name in self.given and self.given[name].text is None for name in names)
 
     def lines(self, key: str) -> tuple[Entry, ...]:
-        """The lines of the config file that begin with `key`."""
+        """The lines that begin with `key` and count."""
         return tuple(entry for entry in self.entries if entry.parent.key == key)
 
     def scheme(self, checkpoint: Checkpoint) -> str:

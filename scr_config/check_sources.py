@@ -6,22 +6,32 @@ from typing import Literal
 
 import msgspec
 
-from .check_model import Setting, Situation
+from .check_model import Setting, Situation, SystemPair
 from .findings import ENVIRONMENT
 from .job_script import Assignment, assignments, is_job_script
-from .parse import ConfigFile, Pair, assumed, parse
+from .parameters import Layer
+from .parse import ConfigFile, Entry, Pair, assumed, parse
 from .resolution import expand
 
 _VARIABLE = re.compile(r"\\[\s\S]|\$(?P<name>[A-Za-z_]+)(?P<digit>[0-9]?)")
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to check: the text of a config file or a job script, or the variables of an environment."""
+    """One thing to check: the text of a config file or a job script, or the variables of an environment.
+
+    A config file is the user's; SCR's system config file is a ``system file``.
+    """
 
     file: str
-    kind: Literal["config file", "job script", "environment"]
+    kind: Literal["config file", "system file", "job script", "environment"]
     text: str = ""
     variables: Mapping[str, str] = {}
+
+    @property
+    def layer(self) -> Layer:
+        """Which of SCR's layers it is."""
+        layers: dict[str, Layer] = {"config file": "user config", "system file": "system config"}
+        return layers.get(self.kind, "environment")
 
 
 def source_of(file: str, text: str) -> Source:
@@ -37,6 +47,18 @@ def environment_source(variables: Mapping[str, str]) -> Source:
 def read(source: Source, situation: Situation) -> ConfigFile:
     """A config file as SCR reads it; variables that are not set here stand for themselves."""
     return parse(source.text, assumed(source.text, situation.environment))
+
+
+def lines_of_system(file: ConfigFile) -> tuple[Entry, ...]:
+    """The STORE, CKPT and GROUPS lines of SCR's system config file."""
+    return tuple(
+        Entry(parent=_of_system(entry.parent), children=tuple(map(_of_system, entry.children)))
+        for entry in file.descriptors
+    )
+
+
+def _of_system(pair: Pair) -> SystemPair:
+    return SystemPair(**msgspec.structs.asdict(pair))
 
 
 def setting_of(pair: Pair, source: Source, situation: Situation) -> Setting:

@@ -35,10 +35,11 @@ def of_config_file(source: Source, situation: Situation) -> Iterator[Finding]:
         if (parameter := CATALOGUE.get(entry.parent.key)) is None:
             continue
         setting = setting_of(entry.parent, source, situation)
-        if "user config" in parameter.layers:
+        if source.layer in parameter.layers:
             yield from _of_setting(setting, parameter, situation)
         else:
-            what = f"{parameter.name}: SCR does not look for it in a config file"
+            which = "a" if source.layer == "user config" else "the system's"
+            what = f"{parameter.name}: SCR does not look for it in {which} config file"
             yield finding(setting.place, "warning", "wrong-layer", what, "set it in the environment")
 
 

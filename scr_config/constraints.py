@@ -60,6 +60,8 @@ def _poststage_with_async(config: Configuration) -> Iterator[Fault]:
 
 def _bypass_makes_moot(config: Configuration) -> Iterator[Fault]:
     moot = [name for name in _MOOT_WITH_BYPASS if name in config.given]
+    if config.is_the_users("SCR_CACHE_BYPASS"):  # what the system's file has ready for others is no fault
+        moot = [name for name in moot if config.is_the_users(name)]
     if not moot or config.has_unknown_descriptors or not config.all_bypass:
         return
     why = (
@@ -79,6 +81,9 @@ def _async_does_not_overlap(config: Configuration) -> Iterator[Fault]:
     if not config.settings.flag("SCR_FLUSH_ASYNC") or config.has_unknown_descriptors:
         return
     names = ("SCR_FLUSH_ASYNC",)
+    is_overruled = config.is_the_users("SCR_CACHE_BYPASS") or config.is_the_users("SCR_FLUSH_TYPE")
+    if is_overruled and not config.is_the_users("SCR_FLUSH_ASYNC"):
+        return
     if config.all_bypass:
         what = "nothing is flushed while SCR_CACHE_BYPASS=1 sends files straight to the prefix directory"
         yield Fault(names, "warning", "async-bypass", what, "set SCR_CACHE_BYPASS=0")
@@ -91,11 +96,16 @@ def _file_without_lines(config: Configuration) -> Iterator[Fault]:
     if config.settings.text("SCR_COPY_TYPE") != "FILE":
         return
     names, remedy = ("SCR_COPY_TYPE",), "add CKPT lines, or name a scheme: SINGLE, PARTNER, XOR or RS"
+    if config.lines("CKPT"):
+        return
     if config.config_file is None:
         what = "SCR_Init aborts unless the config file has CKPT lines; none was looked at"
         yield Fault(names, "warning", "needs-ckpt", what, "check the config file together with this")
-    elif not config.lines("CKPT"):
+    elif config.system_file is None:
         what = "the config file has no CKPT line: SCR_Init aborts, unless the system's file has them"
+        yield Fault(names, "error", "needs-ckpt", what, remedy)
+    else:
+        what = "neither the config file nor the system's has a CKPT line: SCR_Init aborts"
         yield Fault(names, "error", "needs-ckpt", what, remedy)
 
 

@@ -19,6 +19,18 @@ NAMES = re.compile(r"SCR_\w+|SLURM_\w+|STORE|CKPT|GROUPS")
 
 
 @pytest.fixture(autouse=True)
+def system_conf(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the SCR on $PATH looks for the system's config file; it is not there yet."""
+    install = tmp_path_factory.mktemp("scr")
+    (install / "bin").mkdir()
+    (install / "etc").mkdir()
+    (install / "bin" / "scr_index").write_text("#!/bin/sh\n")
+    (install / "bin" / "scr_index").chmod(0o755)
+    monkeypatch.setenv("PATH", str(install / "bin"))
+    return install / "etc" / "scr.conf"
+
+
+@pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty working directory and an environment without anything of SCR's."""
     for name in [name for name in os.environ if NAMES.fullmatch(name)]:
@@ -153,6 +165,51 @@ def test_the_version_decides_what_is_inert(here: Path) -> None:
     (here / "scr.conf").write_text("SCR_FLUSH_WIDTH=4\n")
     assert check("scr.conf", "--scr-version", "2.0.0").exit_code == 0
     assert check("scr.conf", "--scr-version", "v3.0").exit_code == 1
+
+
+def test_the_systems_file_that_is_there_counts_and_is_named(here: Path, system_conf: Path) -> None:
+    (here / "scr.conf").write_text("SCR_FLUSH_ASYNC=1\nSCR_FLUSH_TYPE=PTHREAD\n")
+    assert "async-bypass" in check("scr.conf").stdout
+    system_conf.write_text("SCR_CACHE_BYPASS=0\n")
+    said = f"scrtune: SCR's system config file counts beneath: {system_conf}\n"
+    result = check("scr.conf")
+    assert (result.exit_code, result.stdout) == (0, f"scrtune: nothing found\n{said}")
+    for form, nothing in (("json", "[]\n"), ("gcc", "")):
+        result = check("scr.conf", "--format", form)
+        assert (result.stdout, result.stderr) == (nothing, said)
+
+
+def test_another_systems_file_can_be_named(here: Path, system_conf: Path) -> None:
+    system_conf.write_text("SCR_DEBUG\n")
+    (here / "scr.conf").write_text("SCR_FLUSH_ASYNC=1\nSCR_FLUSH_TYPE=PTHREAD\n")
+    (here / "site.conf").write_text("SCR_CACHE_BYPASS=0\nSCR_FLUSH=ten\n")
+    assert check("scr.conf").exit_code == 2
+    result = check("scr.conf", "--system-conf", "site.conf", "--format", "gcc")
+    assert re.fullmatch(r"site\.conf:2:11: error: SCR_FLUSH: .+\[bad-value\]\n", result.stdout)
+
+
+def test_a_systems_file_can_be_checked_by_itself(here: Path) -> None:
+    (here / "site.conf").write_text("SCR_FLUSH_WIDTH=4\n")
+    assert check().exit_code == 3
+    result = check("--system-conf", "site.conf", "--format", "gcc")
+    assert result.stdout.startswith("site.conf:1:1: warning: SCR_FLUSH_WIDTH: ")
+    assert check("--system-conf", "gone.conf").exit_code == 3
+
+
+def test_a_systems_file_that_nobody_named_may_be_unreadable(here: Path, system_conf: Path) -> None:
+    (here / "scr.conf").write_text("SCR_CACHE_BYPASS=0\n")
+    system_conf.mkdir()
+    result = check("scr.conf")
+    assert (result.exit_code, result.stdout) == (0, "scrtune: nothing found\n")
+    assert f"system config file is left out: {system_conf}: is no regular file" in result.stderr
+    assert check("scr.conf", "--system-conf", system_conf).exit_code == 3
+
+
+def test_the_systems_file_is_not_beneath_itself(here: Path, system_conf: Path) -> None:
+    system_conf.write_text("SCR_FLUSH_WIDTH=4\n")
+    (here / "link.conf").symlink_to(system_conf)
+    result = check("link.conf", "--format", "gcc")
+    assert (len(result.stdout.splitlines()), result.stderr) == (1, "")
 
 
 @settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
