@@ -86,16 +86,19 @@ class EmbeddedEngine:
             cache=str(self._cache_root),
         )
 
-    def apply(self, advice: Advice) -> None:
-        """Run the next outputs under the user's settings with those of `advice` over them.
+    def apply(self, advice: Advice | None) -> int:
+        """Run the next outputs under the user's settings with those of rank 0's `advice` over them.
 
         Names that this engine does not know or that are for the launch only stay as they were, and so does
         everything when a value is not valid. Raises :class:`EngineError` within an output.
         """
         self._must(self._output is None, "apply", "within an output; call it before start_output")
-        self._settings = overlay(self._resolved.settings, self._settings, advice.settings)
-        self._levers = Levers.of(self._settings)
-        self._generation = advice.generation
+        advice = self._comm.bcast(advice)
+        if advice is not None and advice.generation != self._generation:
+            self._settings = overlay(self._resolved.settings, self._settings, advice.settings)
+            self._levers = Levers.of(self._settings)
+            self._generation = advice.generation
+        return self._generation
 
     def need_checkpoint(self) -> bool:
         """As SCR_Need_checkpoint: rank 0 decides."""

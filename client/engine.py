@@ -1,4 +1,4 @@
-"""What a checkpoint engine can do. :mod:`scrtune.client.embedded` is one; a real libscr is to be another."""
+"""What a checkpoint engine can do: :mod:`.embedded` is one, a real libscr (:mod:`.libscr_engine`) another."""
 
 import enum
 from collections.abc import Sequence
@@ -27,8 +27,11 @@ class Engine(Protocol):
         """The user's own settings, where each came from, and the shape of the job."""
         ...
 
-    def apply(self, advice: Advice) -> None:
-        """Take over the settings of `advice`, equal on all ranks. Only between outputs."""
+    def apply(self, advice: Advice | None) -> int:
+        """Take over the settings of rank 0's `advice` (None: it has none), on all ranks or on none.
+
+        What the other ranks pass does not matter. Only between outputs. Returns the generation in force.
+        """
         ...
 
     def need_checkpoint(self) -> bool:

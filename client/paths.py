@@ -114,6 +114,16 @@ class JobPaths:
         """The last advice given, for a client that finds no daemon."""
         return self.root / "advice.json"
 
+    @property
+    def decision(self) -> Path:
+        """The settings to be in force, for applications that have no ZeroMQ (:mod:`.decision`)."""
+        return self.root / "decision"
+
+    @property
+    def library_events(self) -> Path:
+        """What the preloaded library of such an application says, for the forwarder."""
+        return self.root / "library.events"
+
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700.
 

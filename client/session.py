@@ -59,7 +59,7 @@ class Session:
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
         """``SCR_Start_output``: apply what the daemon recommends, then open the dataset."""
         self._tell(self._engine.finished_flushes())
-        self._apply(self._comm.bcast(self._link.ask() if self._link else None, root=0))
+        self._generation = self._engine.apply(self._link.ask() if self._link else None)
         dataset = self._engine.start_output(name, flags)
         started = OutputStarted(
             dataset=dataset,
@@ -135,11 +135,6 @@ class Session:
             tuning=os.environ.get("SCRTUNE_TUNING", "1") != "0",
         )
         self._tell([JobStarted(time_s=time.time(), ranks=observed.ranks, nodes=observed.nodes), observed])
-
-    def _apply(self, advice: Advice | None) -> None:
-        if advice is not None and advice.generation != self._generation:
-            self._engine.apply(advice)
-            self._generation = advice.generation
 
     def _tell(self, events: Iterable[GoodputEvent | SettingsObserved]) -> None:
         if self._link:

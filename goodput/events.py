@@ -45,8 +45,10 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     """One output, as the application felt it: blocked from `start_s` to `end_s` (the slowest rank counts).
 
     `write_s`, `encode_s`, `flush_s` and `wait_s` split the blocking time: the application's own writes, the
-    redundancy encoding, the part of the flush that blocked, and waiting for an earlier flush. `flush_due`
-    says that a :class:`FlushCompleted` for this dataset follows (it has its own, true, duration).
+    redundancy encoding, the part of the flush that blocked, and waiting for an earlier flush. `apply_s` is
+    what putting new settings in force took before the output began: it is part of the blocking time, and a
+    cost of tuning, not of the settings. `flush_due` says that a :class:`FlushCompleted` for this dataset
+    follows (it has its own, true, duration).
     """
 
     dataset: int
@@ -63,6 +65,7 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     flush_s: float = 0.0
     wait_s: float = 0.0
     flush_due: bool = False
+    apply_s: float = 0.0
 
     @property
     def blocking_s(self) -> float:
@@ -99,6 +102,34 @@ class RestartCompleted(msgspec.Struct, frozen=True, tag="restart_completed", kw_
     valid: bool = True
 
 
+class JobHalted(msgspec.Struct, frozen=True, tag="job_halted", kw_only=True):
+    """SCR was told to end the job, by ``scr_halt`` or near the end of its time; `reason` is SCR's word."""
+
+    time_s: float
+    reason: str = ""
+
+
+class NodeFailed(msgspec.Struct, frozen=True, tag="node_failed", kw_only=True):
+    """SCR's scripts found a node that no longer answers."""
+
+    time_s: float
+    node: str = ""
+
+
+class Recovered(msgspec.Struct, frozen=True, tag="recovered", kw_only=True):
+    """A dataset was brought back before a restart.
+
+    `kind` is ``rebuild`` (from the redundancy in the caches), ``fetch`` (from the prefix directory) or
+    ``scavenge`` (copied from the caches to the prefix directory after a failure).
+    """
+
+    kind: str
+    dataset: int
+    start_s: float
+    end_s: float
+    valid: bool = True
+
+
 GoodputEvent = (
     JobStarted
     | JobEnded
@@ -107,4 +138,7 @@ GoodputEvent = (
     | OutputCompleted
     | FlushCompleted
     | RestartCompleted
+    | JobHalted
+    | NodeFailed
+    | Recovered
 )

@@ -4,7 +4,7 @@ from math import isfinite
 
 import msgspec
 
-from .events import GoodputEvent, JobEnded, JobStarted, OutputStarted
+from .events import GoodputEvent, JobEnded, JobHalted, JobStarted, NodeFailed, OutputStarted
 
 _AHEAD_S = 3600.0
 _BEHIND_S = 366 * 86_400.0
@@ -19,7 +19,7 @@ def defect(event: GoodputEvent, now: float) -> str | None:
     seconds = [value for value in msgspec.structs.astuple(event) if isinstance(value, float)]
     if not all(isfinite(value) for value in seconds):
         return "times that are no numbers"
-    if isinstance(event, JobStarted | JobEnded | OutputStarted):
+    if isinstance(event, JobStarted | JobEnded | OutputStarted | JobHalted | NodeFailed):
         start_s = end_s = event.time_s
     else:
         start_s, end_s = event.start_s, event.end_s

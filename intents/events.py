@@ -8,9 +8,12 @@ import msgspec
 from ..goodput.events import (
     FlushCompleted,
     JobEnded,
+    JobHalted,
     JobStarted,
+    NodeFailed,
     OutputCompleted,
     OutputStarted,
+    Recovered,
     RestartCompleted,
     StepCompleted,
 )
@@ -33,7 +36,9 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     ``SCR_Config``, ``system config`` or ``default``; within the pipeline also :data:`EDITED`. `floor` is the
     failure the user wants to survive (see :mod:`scrtune.intents.redundancy`), or empty when they declared
     none. `override` lets the tuner change what the environment sets; without `tuning` it only watches.
-    `processes` are the (host, pid) of the ranks.
+    `processes` are the (host, pid) of the ranks. `mutability` says of each parameter how this job's SCR can
+    change it: ``live``, ``live on rank 0``, ``re-init``, ``launch`` or ``inert``. Empty: all that may be
+    tuned is live (the embedded engine).
     """
 
     settings: Values
@@ -47,6 +52,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     override: bool = False
     tuning: bool = True
     processes: tuple[tuple[str, int], ...] = ()
+    mutability: dict[str, str] = {}
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +155,9 @@ Event = (
     | OutputCompleted
     | FlushCompleted
     | RestartCompleted
+    | JobHalted
+    | NodeFailed
+    | Recovered
     | SettingsObserved
     | TraceDigest
     | NodeObserved

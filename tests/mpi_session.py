@@ -9,6 +9,7 @@ from mpi4py import MPI
 from scrtune.client.embedded import EmbeddedEngine
 from scrtune.client.session import Session
 from scrtune.intents.effects import Advice
+from scrtune.scr_config.settings import Settings
 
 
 class Watched(EmbeddedEngine):
@@ -18,9 +19,13 @@ class Watched(EmbeddedEngine):
         super().__init__(comm)
         self.applied: list[tuple[int, dict[str, object]]] = []
 
-    def apply(self, advice: Advice) -> None:
-        self.applied.append((advice.generation, dict(advice.settings)))
-        super().apply(advice)
+    def apply(self, advice: Advice | None) -> int:
+        before, own = self._generation, Settings(self._resolved.settings)
+        generation = super().apply(advice)
+        if generation != before:
+            changed = {name: change.new for name, change in own.diff(self._settings).items()}
+            self.applied.append((generation, changed))
+        return generation
 
 
 def main() -> None:
