@@ -1,29 +1,37 @@
 """The SCR config file that scrtune keeps: what it says of its own accord, and what its user says meanwhile.
 
 Three hands meet in it: the user's own config, which it begins with; advice, which is written into it; and
-edits that the user makes between two rewrites. An edit is never overwritten before it was taken in.
+edits that the user makes between two rewrites. An edit is never overwritten before it was taken in. It stays
+the user's text: their comments, their blank lines and their order.
 """
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable
 from datetime import datetime, timezone
 from pathlib import Path
 
+import msgspec
+
 from ..intents.effects import Advice
-from ..intents.events import UserEdited, Values
-from ..scr_config.authorship import back_up_foreign, is_as_written, signature, signed
+from ..intents.events import UserEdited, Value, Values
+from ..scr_config.authorship import back_up_foreign, is_as_written, signature, signed, taken_apart
 from ..scr_config.parameters import CATALOGUE, SECRETS, ParameterError, coerce
-from ..scr_config.parse import ConfigFile, Entry, parse
-from ..scr_config.render import config_text
+from ..scr_config.parse import ConfigFile, assumed, parse
 from ..scr_config.resolution import expand
-from ..scr_config.validate import FILE_GRAMMAR, validate
+from ..scr_config.rewrite import file_values, raw_values, rewrite
 from ..scr_config.write import write_config
 
 log = logging.getLogger("scrtune.daemon")
 
 _REMEMBERED_VERSIONS = 64
-_INVITATION = "Edit what you like: what you write here wins, and `scrtune explain` says so."
+
+
+class _Version(msgspec.Struct, frozen=True):
+    """What the file said at one time, and which parameters of it were given by advice."""
+
+    values: dict[str, str]
+    advised: frozenset[str]
 
 
 class KeptFile:
@@ -33,10 +41,10 @@ class KeptFile:
         self.path = path
         is_theirs = user_conf is not None and os.path.realpath(user_conf) == os.path.realpath(path)
         self._user_conf = None if is_theirs else user_conf  # they named their own file as the one to keep
-        self._carried = _entries(_read_or_tell(user_conf)) if user_conf is not None else ()
-        self._versions: dict[str, dict[str, str]] = {}
-        self._last: dict[str, str] | None = None
-        self._advised: set[str] = set()
+        self._text = taken_apart(_read_or_tell(user_conf))[1] if user_conf is not None else ""
+        self._user_says: dict[str, str | None] = {}  # where `_text` has what advice said
+        self._versions: dict[str, _Version] = {}
+        self._last: _Version | None = None
         self._seen = self._taken = ""
 
     def write(self, advice: Advice, now: float) -> bool:
@@ -44,13 +52,14 @@ class KeptFile:
 
         Raises OSError and ValueError; the file is as it was then.
         """
-        if self._last is not None and self._is_edited(_read(self.path)):
+        there = _read(self.path)
+        if self._last is not None and self._is_edited(there):
             return False
         body = self.body(advice)
         back_up_foreign(self.path, known=self._users_own())
         when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        said = f"Written by scrtune at {when}, generation {advice.generation}. {advice.reason}"
-        text = signed(f"{said}\n{_INVITATION}", body)
+        reason = f"at {when}, generation {advice.generation}. {advice.reason}"
+        text = signed(reason, body, above=taken_apart(there)[0])
         write_config(self.path, text)
         self._remember(signature(text), body, advice)
         return True
@@ -60,7 +69,9 @@ class KeptFile:
         there = _read(self.path)
         if is_as_written(there):
             self._remember(signature(there), there, advice)
-            self._carry(there, self._advised)
+            own = raw_values(self._users_own())
+            self._user_says = {name: own.get(name) for name in file_values(advice.settings)}
+            self._text = taken_apart(there)[1]
         elif signature(there):
             self._remember(signature(there), self.body(advice), advice)
 
@@ -78,9 +89,8 @@ class KeptFile:
         self._taken = there
         # an editor may have been open for a while: what it began with is named by the digest
         before = self._versions.get(signature(there), self._last)
-        edit = _difference(before, _values(parse(there, os.environ)), there)
-        told = {why.partition(":")[0] for why in edit.refused}
-        self._carry(there, self._advised | edit.changes.keys() | told)
+        edit = _difference(before.values, _values(parse(there, os.environ)), there)
+        self._take_in(there, edit, before.advised)
         return edit if edit != UserEdited() else None
 
     def _is_edited(self, text: str) -> bool:
@@ -91,37 +101,32 @@ class KeptFile:
         return _read(self._user_conf) if self._user_conf is not None else ""
 
     def body(self, advice: Advice) -> str:
-        """What the user's own file says, and `advice` in its place; without the header.
+        """The user's text with `advice` in it, without the header. Raises ValueError.
 
         A value that a file cannot carry came from the environment, where it stays in force.
         """
-        unfit = {problem.parameter for problem in validate(advice.settings) if problem.code == FILE_GRAMMAR}
-        settings = {name: value for name, value in advice.settings.items() if name not in unfit}
-        return config_text(settings, "", (each for each in self._carried if each.parent.key not in settings))
+        advised = file_values(advice.settings)
+        said = _values(parse(self._text, os.environ))
+        alike = {name for name in advised if _means(name, said.get(name), advice.settings[name])}
+        changes = {**self._user_says, **advised}
+        text = rewrite(self._text, {name: changes[name] for name in changes if name not in alike})
+        if advice.settings.get("SCR_COPY_TYPE") == "FILE" and not _has_checkpoint_lines(text):
+            raise ValueError("SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; add them to the file")
+        return text
 
     def _remember(self, digest: str, text: str, advice: Advice) -> None:
-        self._advised = set(advice.settings)
-        self._last = _values(parse(text, os.environ))
-        self._versions[digest] = self._last
+        values = _values(parse(text, os.environ))
+        self._last = self._versions[digest] = _Version(values, frozenset(file_values(advice.settings)))
         if len(self._versions) > _REMEMBERED_VERSIONS:
             del self._versions[next(iter(self._versions))]
 
-    def _carry(self, text: str, others: set[str]) -> None:
-        """Carry over what `text` says, but for the names in `others`: advice gives those, or nobody."""
-        self._carried = tuple(entry for entry in _entries(text) if entry.parent.key not in others)
-
-
-class _AsWritten(Mapping[str, str]):
-    """An environment in which every variable stands for itself: which are set, only the ranks know."""
-
-    def __getitem__(self, name: str) -> str:
-        return f"${name}"
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(())
-
-    def __len__(self) -> int:
-        return 0
+    def _take_in(self, there: str, edit: UserEdited, advised: Iterable[str]) -> None:
+        """Go on with the text `there`, in which advice gave `advised`, and the user made `edit`."""
+        said = {**raw_values(self._text), **self._user_says}
+        refused = {why.partition(":")[0] for why in edit.refused}
+        others = {*advised, *refused} - edit.changes.keys() - set(edit.removed)
+        self._user_says = {name: said.get(name) for name in others}
+        self._text = taken_apart(there)[1]
 
 
 def _difference(before: dict[str, str], after: dict[str, str], text: str) -> UserEdited:
@@ -151,10 +156,16 @@ def _values(file: ConfigFile) -> dict[str, str]:
     return {name: pair.value for name, pair in file.values.items()}
 
 
-def _entries(text: str) -> tuple[Entry, ...]:
-    """What a file says, each parameter once: SCR hangs on duplicates, and reads no second pair."""
-    file = parse(text, _AsWritten())
-    return (*file.descriptors, *(Entry(parent=pair) for pair in file.values.values()))
+def _means(name: str, text: str | None, value: Value) -> bool:
+    """Whether `text` (4MB, $DIR/cache) says `value` already; it stays as the user wrote it then."""
+    try:
+        return text is not None and coerce(name, expand(text, os.environ)) == value
+    except ParameterError:
+        return False
+
+
+def _has_checkpoint_lines(text: str) -> bool:
+    return any(entry.parent.key == "CKPT" for entry in parse(text, assumed(text, {})).entries)
 
 
 def _read(path: Path) -> str:

@@ -121,34 +121,6 @@ def assumed(text: str, environment: Mapping[str, str]) -> dict[str, str]:
     return {name: f"${name}" for name in _VARIABLE.findall(text)} | dict(environment)
 
 
-def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
-    """`text` with these parameters at these values (None: taken out), and every other line as it was.
-
-    A value changes where it stands first; duplicates of it go; a parameter that was not there is added at the
-    end. Raises ValueError for a name that is no parameter and for a value that a config file cannot carry.
-    """
-    lines = text.split("\n")
-    gone: set[int] = set()
-    left = dict(changes)
-    for pair in (entry.parent for entry in parse(text, assumed(text, {})).entries):
-        if pair.key not in changes:
-            continue
-        index, start = pair.line - 1, pair.value_column - 1
-        if (value := left.pop(pair.key, None)) is None:
-            gone.add(index)
-        else:
-            lines[index] = lines[index][:start] + value + lines[index][start + len(pair.raw) :]
-    kept = [line for index, line in enumerate(lines) if index not in gone]
-    end = len(kept) - 1 if kept and not kept[-1] else len(kept)
-    kept[end:end] = [f"{name}={value}" for name, value in left.items() if value is not None]
-    rewritten = "\n".join(kept)
-    read = parse(rewritten, {}).values
-    for name, value in changes.items():
-        if name not in CATALOGUE or (read[name].value if name in read else None) != value:
-            raise ValueError(f"a config file of SCR's cannot say {name}={value}; nothing was changed")
-    return rewritten
-
-
 def value_oddities(value: str) -> Iterator[tuple[str, str, str]]:
     """(code, what, remedy) for each thing in a value that SCR takes otherwise than most people expect."""
     if "'" in value or '"' in value:

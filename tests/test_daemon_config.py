@@ -20,6 +20,7 @@ from scrtune.daemon.options import DaemonOptions
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
+from scrtune.scr_config.parameters import CATALOGUE
 from scrtune.scr_config.parse import parse
 from scrtune.scr_config.write import BACKUP_SUFFIX
 
@@ -61,18 +62,61 @@ def test_the_header_says_who_wrote_it_when_and_for_which_decision(tmp_path: Path
     assert re.fullmatch("# scrtune-sha256: [0-9a-f]{64}", digest)
 
 
-def test_what_the_users_own_file_says_stays_but_for_what_is_advised(tmp_path: Path) -> None:
+def test_it_is_the_users_own_text_but_for_what_is_advised(tmp_path: Path) -> None:
     made = executor(tmp_path, OWN)
     made.publish(ADVICE, NOW)
-    assert body(tmp_path / "scr.conf") == [
-        "STORE=$TMPDIR/ssd COUNT=2",
-        "CKPT=0 INTERVAL=1 TYPE=XOR",
-        "SCR_CACHE_BASE=$TMPDIR/cache",
-        f"SCR_LOG_DB_PASS={PASSWORD}",
-        "SCR_FUTURE_PARAMETER=3",
-        "SCR_COPY_TYPE=XOR",
-        "SCR_FLUSH=4",
-    ]
+    header, own = (tmp_path / "scr.conf").read_text().split("\n# the project's settings\n")
+    assert header.count("\n") == 2
+    assert (
+        own
+        == f"""\
+SCR_COPY_TYPE=XOR
+SCR_CACHE_BASE=$TMPDIR/cache
+SCR_LOG_DB_PASS={PASSWORD}
+SCR_FUTURE_PARAMETER=3
+STORE=$TMPDIR/ssd COUNT=2
+CKPT=0 INTERVAL=1 TYPE=XOR
+
+# Added by scrtune:
+SCR_FLUSH=4
+"""
+    )
+    made.publish(Advice(generation=4), NOW)
+    assert (tmp_path / "scr.conf").read_text().endswith("\n" + OWN), "what is advised no longer is gone"
+
+
+def test_a_line_that_says_already_what_is_advised_stays_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAST", "/ssd")
+    own = "SCR_FILE_BUF_SIZE = 4MB # ours\nSCR_CACHE_BASE=$FAST/cache\nSCRTUNE_FLUSH_THREADS=2\n"
+    settings = {"SCR_FILE_BUF_SIZE": 4 * 1024**2, "SCR_CACHE_BASE": "/ssd/cache", "SCRTUNE_FLUSH_THREADS": 8}
+    executor(tmp_path, own).publish(Advice(generation=1, settings=settings), NOW)
+    assert (tmp_path / "scr.conf").read_text().endswith("\n" + own)
+
+
+def test_what_scr_would_fail_on_is_a_comment_in_the_rewritten_file(tmp_path: Path) -> None:
+    made = executor(tmp_path, "# mine\nSCR_FLUSH 4\nSCR_DEBUG=1\nSCR_DEBUG=2\nSCR_SET_SIZE=ten\n")
+    made.publish(ADVICE, NOW)
+    text = (tmp_path / "scr.conf").read_text()
+    assert body(tmp_path / "scr.conf") == ["SCR_DEBUG=2", "", "SCR_COPY_TYPE=XOR", "SCR_FLUSH=4"]
+    for taken_out in ("SCR_FLUSH 4", "SCR_DEBUG=1", "SCR_SET_SIZE=ten"):
+        assert re.search(rf"^# scrtune took this out \(.*\): {taken_out}$", text, re.MULTILINE)
+
+
+def test_levers_and_what_scr_looks_for_in_no_file_are_not_written(tmp_path: Path) -> None:
+    assert "user config" not in CATALOGUE["SCR_CONF_FILE"].layers
+    settings = {"SCRTUNE_FLUSH_THREADS": 2, "SCR_CONF_FILE": "/etc/scr.conf", "SCR_FLUSH": 3}
+    executor(tmp_path, "SCR_DEBUG=0\n").publish(Advice(generation=1, settings=settings), NOW)
+    assert body(tmp_path / "scr.conf") == ["SCR_DEBUG=0", "", "SCR_FLUSH=3"]
+
+
+def test_a_scheme_from_ckpt_lines_is_not_written_into_a_file_without_them(tmp_path: Path) -> None:
+    for own, failures in ((OWN, 0), ("SCR_FLUSH=1\n", 1)):
+        made = executor(tmp_path, own)
+        made.publish(Advice(generation=1, settings={"SCR_COPY_TYPE": "FILE"}), NOW)
+        assert made.failures == failures
+    assert "SCR_Init aborts without CKPT lines" in made.last_failure
 
 
 def test_generation_0_is_the_users_own_settings_and_nothing_else(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scrtune.scr_config.parse import ConfigFile, assumed, parse, rewrite
+from scrtune.scr_config.parse import ConfigFile, assumed, parse
 
 ENVIRONMENT = {"MY": "mine", "DIR": "/ssd/a=b c", "EMPTY": ""}
 
@@ -138,77 +138,6 @@ def test_out_of_its_job_a_variable_stands_for_itself() -> None:
     file = parse(text, assumed(text, ENVIRONMENT))
     assert {key: pair.value for key, pair in file.values.items()} == {"SCR_PREFIX": "mine/$JOB"}
     assert [problem.code for problem in file.problems] == ["unset-variable"]
-
-
-FILE = """\
-# mine
-  scr_flush = 1   # often
-STORE=/ssd COUNT=2 # fast
-SCR_DEBUG=$VERBOSE
-
-SCR_FLUSH=3
-not a line
-SCR_PREFIX=/p SCR_JOB_ID=x"""
-
-
-def test_a_rewrite_changes_values_where_they_stand_and_nothing_else() -> None:
-    changes = {
-        "SCR_FLUSH": "20",
-        "SCR_DEBUG": None,
-        "SCR_PREFIX": "/q#1",
-        "SCR_FETCH": "0",
-        "SCR_GROUP": None,
-    }
-    assert (
-        rewrite(FILE, changes)
-        == """\
-# mine
-  scr_flush = 20   # often
-STORE=/ssd COUNT=2 # fast
-
-not a line
-SCR_PREFIX=/q#1 SCR_JOB_ID=x
-SCR_FETCH=0"""
-    )
-    assert rewrite(FILE, {}) == FILE
-    assert rewrite("", {"SCR_FLUSH": "1"}) == "SCR_FLUSH=1\n"
-    assert rewrite("# a\n", {"SCR_FLUSH": "1"}) == "# a\nSCR_FLUSH=1\n"
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("SCR_PREFIX", "/my dir"),
-        ("SCR_PREFIX", "a=b"),
-        ("SCR_PREFIX", ""),
-        ("SCR_PREFIX", "$HOME"),
-        ("SCR_PREFIX", "a\\b"),
-        ("SCR_PREFIX", "a\nSCR_DEBUG=1"),
-        ("SCR_PREFIX", "x" * 1024),
-        ("STORE", "/ssd"),
-        ("SCR_NOTHING", "1"),
-    ],
-)
-def test_a_rewrite_refuses_what_a_file_cannot_say(name: str, value: str) -> None:
-    with pytest.raises(ValueError, match="nothing was changed"):
-        rewrite(FILE, {name: value})
-
-
-@settings(deadline=None)
-@given(
-    text=st.text(alphabet="SCR_FLUSH=1 \t\n#$\\'\"\r\0é", max_size=80),
-    value=st.none() | st.sampled_from(["1", "20", "a#b"]),
-)
-@example(text="SCR_FLUSH=1\nSCR_FLUSH=2 #\r\n\n", value="1")
-def test_after_a_rewrite_the_file_says_that_and_its_other_lines_are_as_they_were(
-    text: str, value: str | None
-) -> None:
-    rewritten = rewrite(text, {"SCR_FLUSH": value})
-    read = parse(rewritten, {}).values
-    assert (read["SCR_FLUSH"].value if "SCR_FLUSH" in read else None) == value
-    others = [line for line in text.split("\n") if "SCR_FLUSH" not in line.upper()]
-    kept = [line for line in rewritten.split("\n") if "SCR_FLUSH" not in line.upper()]
-    assert [line for line in kept if line] == [line for line in others if line]
 
 
 def test_dos_line_ends_are_told_on_every_line() -> None:

@@ -1,6 +1,7 @@
 """The config file is the user's, too: what they write there while a job runs wins and is explained."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -297,6 +298,133 @@ def test_lines_that_are_not_tuned_are_kept_as_written_and_the_password_stays_whe
     later.recall(Advice(generation=5, settings=SETTINGS))
     assert later.write(Advice(generation=6, settings=SETTINGS), NOW)
     assert file.path.read_text().partition("sha256")[2] == text.partition("sha256")[2]
+
+
+def below(file: KeptFile) -> str:
+    """The text below the header."""
+    return file.path.read_text().partition("sha256: ")[2].partition("\n")[2]
+
+
+COMMENTED = """\
+# The project's settings.
+
+STORE=/ssd COUNT=2 # fast
+SCR_FLUSH = 1   # seldom
+
+# the end
+"""
+
+
+def restarted(file: KeptFile, advice: Advice) -> KeptFile:
+    later = KeptFile(file.path, file.path.with_name("own.conf"))
+    later.recall(advice)
+    return later
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_comments_and_order_stay_through_rewrites_edits_and_restarts(tmp_path: Path, restarts: bool) -> None:
+    file = kept(tmp_path, COMMENTED)
+    added = "\n# Added by scrtune:\nSCR_CACHE_BYPASS=0\nSCR_FLUSH_ASYNC=1\nSCR_FLUSH_TYPE=PTHREAD\n"
+    assert below(file) == COMMENTED.replace("= 1", "= 4") + added
+    if restarts:
+        file = restarted(file, ADVICE)
+    edit(file, "# the end\n", "# nearly the end\nSCR_FUTURE=3 # new\n")
+    edit(file, "SCR_FLUSH_TYPE=PTHREAD\n", "SCR_FLUSH_TYPE=PTHREAD # good\n# a last word\n")
+    edit(file, "# Written by", "# On top.\n# Written by")
+    mine = below(file)
+    assert noticed(file) is None, "no setting was changed"
+    for generation in (4, 5):
+        advice = Advice(generation=generation, settings={**SETTINGS, "SCR_FLUSH": 6})
+        assert file.write(advice, NOW)
+        assert below(file) == mine.replace("SCR_FLUSH = 4", "SCR_FLUSH = 6")
+        assert file.path.read_text().startswith("# On top.\n# Written by scrtune at ")
+        if restarts:
+            file = restarted(file, advice)
+    assert file.write(Advice(generation=6), NOW)
+    assert below(file) == (
+        COMMENTED.replace("# the end\n", "# nearly the end\nSCR_FUTURE=3 # new\n")
+        + "\n# Added by scrtune:\n# good\n# a last word\n"
+    )
+
+
+def their_comments(file: KeptFile) -> list[str]:
+    ours = ("# Written by scrtune", "# Edit what you like", "# scrtune-sha256", "# Added by scrtune:")
+    lines = file.path.read_text().splitlines()
+    return [line for line in lines if line.startswith("#") and not line.startswith(ours)]
+
+
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["# a", "# b", "SCR_FUTURE=1", "STORE=/x COUNT=1", "SCR_FLUSH=2"]),
+            st.integers(0, 30),
+            st.booleans(),
+            st.sets(st.sampled_from(["SCR_FLUSH", "SCR_FLUSH_ASYNC", "SCR_FETCH"])),
+        ),
+        max_size=8,
+    )
+)
+def test_whoever_writes_whatever_wherever_no_comment_is_lost_or_moved(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, int, bool, set[str]]]
+) -> None:
+    file = kept(tmp_path_factory.getbasetemp(), COMMENTED)
+    advice = ADVICE
+    for generation, (line, where, restarts, advised) in enumerate(steps):
+        if restarts:
+            file = restarted(file, advice)
+        lines = file.path.read_text().splitlines()
+        lines[where:where] = ["# so:", line]
+        file.path.write_text("\n".join(lines) + "\n")
+        before = their_comments(file)
+        noticed(file)
+        advice = Advice(generation=generation, settings=dict.fromkeys(advised, 1))
+        assert file.write(advice, NOW)
+        left = iter(their_comments(file))
+        assert all(comment in left for comment in before)
+        assert values(file.path).items() >= dict.fromkeys(advised, "1").items()
+    file.path.unlink()
+
+
+def test_what_is_advised_no_longer_goes_after_a_restart_too(tmp_path: Path) -> None:
+    file = restarted(kept(tmp_path, COMMENTED), ADVICE)
+    assert file.write(Advice(generation=4), NOW)
+    assert below(file) == COMMENTED
+
+
+def test_what_the_user_wrote_stays_when_advice_has_no_word_on_it(tmp_path: Path) -> None:
+    file = kept(tmp_path, COMMENTED)
+    edit(file, "SCR_FLUSH = 4   # seldom", "SCR_FLUSH = 9   # at last")
+    assert noticed(file) == UserEdited(changes={"SCR_FLUSH": 9})
+    assert file.write(Advice(generation=4), NOW)
+    assert below(file) == COMMENTED.replace("1   # seldom", "9   # at last")
+
+
+def test_a_refused_value_of_a_line_of_the_users_is_theirs_from_before(tmp_path: Path) -> None:
+    file = kept(tmp_path, "# mine\nSCR_DEBUG=1 # loud\n")
+    edit(file, "SCR_DEBUG=1", "SCR_DEBUG=very")
+    told = noticed(file)
+    assert told is not None
+    assert [why.partition(":")[0] for why in told.refused] == ["SCR_DEBUG"]
+    assert file.write(Advice(generation=4), NOW)
+    assert below(file) == "# mine\nSCR_DEBUG=1 # loud\n"
+
+
+def test_a_value_above_the_header_is_an_edit_like_any_other(tmp_path: Path) -> None:
+    file = kept(tmp_path, COMMENTED)
+    edit(file, "# Written by", "# On top.\nSCR_DEBUG=1\n# Written by")
+    assert noticed(file) == UserEdited(changes={"SCR_DEBUG": 1})
+    assert file.write(Advice(generation=4), NOW)
+    assert below(file) == "# On top.\nSCR_DEBUG=1\n" + COMMENTED
+    assert file.path.read_text().startswith("# Written by")
+
+
+def test_without_its_header_the_file_is_the_users_text_all_the_same(tmp_path: Path) -> None:
+    file = kept(tmp_path, COMMENTED)
+    mine = below(file)
+    edit(file, "# scrtune-sha256: ", "# some digest: ")
+    assert noticed(file) is None
+    assert file.write(ADVICE, NOW)
+    assert re.fullmatch("# some digest: [0-9a-f]+\n" + re.escape(mine), below(file))
 
 
 def test_the_users_own_file_can_be_the_one_that_is_kept(tmp_path: Path) -> None:

@@ -1,0 +1,205 @@
+"""A config file of the user's with other values in it: their comments, blank lines and order stay.
+
+What SCR cannot read, or hangs on, does not stay as it is: it becomes a comment that says why.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+import msgspec
+
+from ..intents.events import Value
+from .parameters import CATALOGUE, ParameterError, coerce, text_of
+from .parse import DESCRIPTORS, SCRIPT_KEYS, ConfigFile, Entry, Pair, assumed, parse
+from .render import RenderError
+from .validate import FILE_GRAMMAR, validate
+
+HEADING = "# Added by scrtune:"
+"""Stands above the parameters that were not in the file."""
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_DIFFERENT = "ranks take different ones of two values, and the job hangs"
+
+
+class _Cut(msgspec.Struct, frozen=True):
+    """A piece of a line that must not stay: from `start` up to `end`, for the reason `why`."""
+
+    start: int
+    end: int
+    why: str
+
+
+def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
+    """`text` with these parameters as given (None: taken out), and every other line as it was.
+
+    A value changes where it stands, in the line that counts for SCR; one that was not there is added at the
+    end, below HEADING. With a line that goes, its comment stays. Values are written as they are given: SCR
+    expands the variables in them.
+
+    Turned into comments that say why: what SCR cannot read (from there to the end of the line), all but one
+    of the lines that give a parameter, keys of a descriptor line that contradict each other, and values that
+    are none of their parameter. Carriage returns at line ends go. Descriptor lines that SCR can read stay.
+
+    Raises ValueError for a name that is no parameter and for a value that a config file cannot carry.
+    """
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    if not lines[-1]:
+        lines.pop()  # the end of the last line, no line of its own
+    plain = "\n".join(lines)
+    file = parse(plain, assumed(plain, {}))
+    counting = file.values
+    parents = {entry.parent.line: entry.parent for entry in file.entries}
+    cuts = _cuts(file, counting, lines, changes)
+    left = {name: value for name, value in changes.items() if value is not None}
+    rewritten: list[str] = []
+    for number, line in enumerate(lines, start=1):
+        above, rest = _cut(line, cuts.get(number, []))
+        rewritten += above
+        pair = parents.get(number)
+        if not rest.strip() and above:
+            continue
+        if pair is None or pair.key not in changes:
+            rewritten.append(rest)
+        elif pair.key in left and pair is counting.get(pair.key):
+            start = pair.value_column - 1
+            rewritten.append(rest[:start] + left.pop(pair.key) + rest[_end(pair) :])
+        else:
+            rewritten += _as_comment(rest[_end(pair) :])
+    added = [f"{name}={value}" for name, value in sorted(left.items())]
+    result = "".join(f"{line}\n" for line in _with_added(rewritten, added))
+    _check(result, changes)
+    return result
+
+
+def file_values(settings: Mapping[str, Value]) -> dict[str, str]:
+    """What a config file can say of `settings`: the others came from the environment, and stay there.
+
+    Raises RenderError for settings that :func:`validate` calls an error.
+    """
+    problems = [problem for problem in validate(settings) if problem.severity == "error"]
+    if errors := [problem for problem in problems if problem.code != FILE_GRAMMAR]:
+        raise RenderError("settings that SCR fails on: " + "; ".join(str(error) for error in errors))
+    unfit = {problem.parameter for problem in problems}
+    return {
+        name: text_of(value)
+        for name, value in settings.items()
+        if name not in unfit and "user config" in CATALOGUE[name].layers and not CATALOGUE[name].is_lever
+    }
+
+
+def raw_values(text: str) -> dict[str, str]:
+    """What `text` says of each parameter, as it stands there; without what is no value of its parameter."""
+    values = parse(text, assumed(text, {})).values
+    return {name: pair.raw for name, pair in values.items() if not _is_none(pair)}
+
+
+def _check(text: str, changes: Mapping[str, str | None]) -> None:
+    said = raw_values(text)
+    for name, value in changes.items():
+        if name not in CATALOGUE or said.get(name) != value:
+            raise ValueError(f"a config file of SCR's cannot say {name}={value}; nothing was changed")
+
+
+def _cuts(
+    file: ConfigFile, counting: Mapping[str, Pair], lines: list[str], changes: Mapping[str, str | None]
+) -> dict[int, list[_Cut]]:
+    """What must not stay, by line and from left to right. One that takes a whole line is alone there."""
+    entries = {entry.parent.line: entry for entry in file.entries}
+    cuts: dict[int, list[_Cut]] = {}
+    for pair, why in _contradicting_children(file.descriptors):
+        following = (each.column - 1 for each in entries[pair.line].children if each.column > pair.column)
+        cuts.setdefault(pair.line, []).append(_Cut(pair.column - 1, next(following, _end(pair)), why))
+    for problem in file.problems:
+        if problem.severity == "error" and problem.code not in ("duplicate", "carriage-return"):
+            number = problem.line
+            start = _end(_last(entries[number])) if number in entries else 0
+            cuts.setdefault(number, []).append(_Cut(start, len(lines[number - 1]), problem.what))
+    for number, entry in entries.items():
+        why = _unfit(entry, counting, changes)
+        if why:
+            cuts[number] = [_Cut(0, len(lines[number - 1]), why)]
+    return cuts
+
+
+def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str | None]) -> str:
+    """Why a whole line must become a comment; empty when it need not."""
+    pair = entry.parent
+    if any(each.value.endswith("\r") for each in (pair, *entry.children)):
+        return "a carriage return is part of a value"
+    if pair.key in (*DESCRIPTORS, *SCRIPT_KEYS) or pair.key in changes:
+        return ""
+    if pair is not counting[pair.key]:
+        same = pair.value == counting[pair.key].value
+        return f"{pair.key} stands in another line too" + ("" if same else f": {_DIFFERENT}")
+    return _is_none(pair)
+
+
+def _is_none(pair: Pair) -> str:
+    """Why it is no value of its parameter; empty when it is one, or only the job knows."""
+    parameter = CATALOGUE.get(pair.key)
+    if parameter is not None and "user config" in parameter.layers and "$" not in pair.value:
+        try:
+            coerce(pair.key, pair.value)
+        except ParameterError as error:
+            return f"{error.text!r} is not {error.allowed}"
+    return ""
+
+
+def _contradicting_children(descriptors: Iterable[Entry]) -> Iterator[tuple[Pair, str]]:
+    """The keys of descriptor lines that are given twice with different values, but for those that count."""
+    found: dict[tuple[str, str, str], dict[str, Pair]] = {}
+    children = [
+        ((entry.parent.key, entry.parent.value, pair.key), pair)
+        for entry in descriptors
+        for pair in entry.children
+    ]
+    for path, pair in children:
+        found.setdefault(path, {}).setdefault(pair.value, pair)
+    for path, pair in children:
+        *_, counting = found[path].values()  # the last not seen before, as with parameters
+        if len(found[path]) > 1 and pair is not counting:
+            yield pair, f"{pair.key} is given twice: {_DIFFERENT}"
+
+
+def _cut(line: str, cuts: list[_Cut]) -> tuple[list[str], str]:
+    """What is cut out of `line`, as comments, and what is left of it."""
+    said = [
+        _comment(f"scrtune took this out ({cut.why}): {line[cut.start : cut.end].strip()}") for cut in cuts
+    ]
+    for cut in reversed(cuts):
+        line = (line[: cut.start] + line[cut.end :]).rstrip(" \t")
+    return said, line
+
+
+def _as_comment(rest: str) -> list[str]:
+    """What is left of a line whose parameter goes: its comment, and what SCR ignored."""
+    stripped = rest.strip()
+    if not stripped or stripped.startswith("#"):
+        return [stripped] if stripped else []
+    return [_comment(stripped)]
+
+
+def _comment(text: str) -> str:
+    return "# " + _CONTROL.sub(" ", text)
+
+
+def _with_added(lines: list[str], added: list[str]) -> list[str]:
+    """`lines` with those added below HEADING, which goes when nothing is left below it."""
+    at = next((index for index, line in enumerate(lines) if line.strip() == HEADING), None)
+    if at is None:
+        gap = [""] if lines and lines[-1] else []
+        return [*lines, *gap, HEADING, *added] if added else lines
+    end = next((index for index, line in enumerate(lines) if index > at and not line.strip()), len(lines))
+    if end > at + 1 or added:
+        return [*lines[:end], *added, *lines[end:]]
+    start = at - 1 if at and not lines[at - 1].strip() else at
+    return [*lines[:start], *lines[end:]]
+
+
+def _last(entry: Entry) -> Pair:
+    return (entry.parent, *entry.children)[-1]
+
+
+def _end(pair: Pair) -> int:
+    """Where its value ends in its line, counted from 0."""
+    return pair.value_column - 1 + len(pair.raw)
