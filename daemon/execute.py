@@ -2,10 +2,12 @@
 
 import contextlib
 import logging
+import re
 from collections.abc import Iterable
 
 import msgspec
 
+from ..client.decision import DecisionError, decision_text
 from ..intents.effects import Advice, Effect, RewriteConfig, Tell
 from ..intents.events import UserEdited
 from ..scr_config.write import write_config
@@ -14,9 +16,15 @@ from .options import DaemonOptions
 
 log = logging.getLogger("scrtune.daemon")
 
+_LINE_END = re.compile(r"[\n\0]")
+
 
 class Executor:
-    """Writes SCR's config file and keeps the last advice, for questions and for clients without a daemon."""
+    """Writes SCR's config file and the decision, and keeps the last advice.
+
+    The config file is for the next SCR_Init, the decision for applications that have no ZeroMQ, the advice
+    for questions and for clients that find no daemon.
+    """
 
     def __init__(self, options: DaemonOptions) -> None:
         self._options = options
@@ -48,7 +56,7 @@ class Executor:
         return self._file.edited()
 
     def publish(self, advice: Advice, now: float) -> None:
-        """Write the config file first: who asks for advice afterwards finds both the same.
+        """Write the config file first: who asks for advice afterwards finds all of it the same.
 
         An edit of the user's stays until the pipeline has heard of it (:meth:`edited`).
         """
@@ -61,13 +69,35 @@ class Executor:
             return
         self.advice = advice
         self.rewrites += 1
-        try:
-            write_config(self._options.paths.advice, msgspec.json.encode(advice).decode())
-        except OSError as error:
-            self._failed(str(error))
+        failures = [*filter(None, (self._decide(advice), self._keep(advice)))]
+        if failures:
+            self._failed("; ".join(failures))
             return
         self.last_failure = ""
         self.unfinished = False
+
+    def _decide(self, advice: Advice) -> str:
+        """Write the decision; returns why it could not be written, or nothing.
+
+        A value of several lines came from the environment, where it stays in force.
+        """
+        carried = {name: value for name, value in advice.settings.items() if not _LINE_END.search(str(value))}
+        try:
+            write_config(
+                self._options.paths.decision,
+                decision_text(msgspec.structs.replace(advice, settings=carried)),
+            )
+        except (OSError, DecisionError) as error:
+            return str(error)
+        return ""
+
+    def _keep(self, advice: Advice) -> str:
+        """Write the advice; returns why it could not be written, or nothing."""
+        try:
+            write_config(self._options.paths.advice, msgspec.json.encode(advice).decode())
+        except OSError as error:
+            return str(error)
+        return ""
 
     def _failed(self, text: str) -> None:
         self.failures += 1

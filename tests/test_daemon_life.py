@@ -127,6 +127,7 @@ def test_a_signal_ends_it_with_everything_on_disk_and_no_socket_left(
     assert sorted(path.name for path in daemon.paths.root.iterdir()) == [
         "advice.json",
         "daemon.lock",
+        "decision",
         "journal",
         "scr.conf",
     ]
