@@ -7,7 +7,7 @@ the user's text: their comments, their blank lines and their order.
 
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -41,7 +41,7 @@ class KeptFile:
         self.path = path
         is_theirs = user_conf is not None and os.path.realpath(user_conf) == os.path.realpath(path)
         self._user_conf = None if is_theirs else user_conf  # they named their own file as the one to keep
-        self._text = taken_apart(_read_or_tell(user_conf))[1] if user_conf is not None else ""
+        self._above, self._text = taken_apart(_read_or_tell(user_conf) if user_conf is not None else "")
         self._user_says: dict[str, str | None] = {}  # where `_text` has what advice said
         self._versions: dict[str, _Version] = {}
         self._last: _Version | None = None
@@ -59,7 +59,8 @@ class KeptFile:
         back_up_foreign(self.path, known=self._users_own())
         when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         reason = f"at {when}, generation {advice.generation}. {advice.reason}"
-        text = signed(reason, body, above=taken_apart(there)[0])
+        above = taken_apart(there)[0] if signature(there) else self._above
+        text = signed(reason, body, above)
         write_config(self.path, text)
         self._remember(signature(text), body, advice)
         return True
@@ -123,7 +124,7 @@ class KeptFile:
     def _take_in(self, there: str, edit: UserEdited, advised: Iterable[str]) -> None:
         """Go on with the text `there`, in which advice gave `advised`, and the user made `edit`."""
         said = {**raw_values(self._text), **self._user_says}
-        refused = {why.partition(":")[0] for why in edit.refused}
+        refused = CATALOGUE.keys() & {why.partition(":")[0] for why in edit.refused}
         others = {*advised, *refused} - edit.changes.keys() - set(edit.removed)
         self._user_says = {name: said.get(name) for name in others}
         self._text = taken_apart(there)[1]
@@ -144,7 +145,16 @@ def _difference(before: dict[str, str], after: dict[str, str], text: str) -> Use
     missing = [name for name in names if name not in after]
     refused += [f"{name}: {broken[name].what}; the value before stands" for name in missing if name in broken]
     removed = tuple(name for name in missing if name not in broken)
+    refused += _unreadable(text, told=missing)
     return UserEdited(changes=changes, removed=removed, refused=tuple(refused))
+
+
+def _unreadable(text: str, told: Iterable[str]) -> Iterator[str]:
+    """The lines on which SCR fails, but for those of `told`; what they say may be a password."""
+    for problem in parse(text, assumed(text, os.environ)).problems:
+        hangs_or_misread = problem.code in ("duplicate", "carriage-return")
+        if problem.severity == "error" and not hangs_or_misread and problem.parameter not in told:
+            yield f"line {problem.line}: SCR cannot read it ({problem.code}); it becomes a comment"
 
 
 def _shared_names() -> list[str]:

@@ -280,6 +280,20 @@ def test_what_is_no_value_is_refused_and_the_value_before_stands(tmp_path: Path,
     assert values(file.path)["SCR_FLUSH"] == "4"
 
 
+def test_a_line_that_scr_cannot_read_is_told_and_mended_at_once_but_what_it_says_is_not(
+    tmp_path: Path,
+) -> None:
+    file = kept(tmp_path)
+    edit(file, "SCR_LOG_DB_PASS=hunter2", "SCR_LOG_DB_PASS=hunter two")
+    told = noticed(file)
+    number = file.path.read_text().splitlines().index("SCR_LOG_DB_PASS=hunter two") + 1
+    assert told == UserEdited(
+        refused=(f"line {number}: SCR cannot read it (no-equals); it becomes a comment",)
+    )
+    assert file.write(ADVICE, NOW)
+    assert [one.code for one in parse(file.path.read_text(), {"CLUSTER": "c"}).problems] == ["unknown-name"]
+
+
 def test_lines_that_are_not_tuned_are_kept_as_written_and_the_password_stays_where_it_is(
     tmp_path: Path,
 ) -> None:
@@ -416,6 +430,17 @@ def test_a_value_above_the_header_is_an_edit_like_any_other(tmp_path: Path) -> N
     assert file.write(Advice(generation=4), NOW)
     assert below(file) == "# On top.\nSCR_DEBUG=1\n" + COMMENTED
     assert file.path.read_text().startswith("# Written by")
+
+
+def test_a_file_that_scrtune_once_kept_can_be_where_the_user_begins(tmp_path: Path) -> None:
+    before = kept(tmp_path, COMMENTED)
+    edit(before, "# Written by", "# On top.\n# Written by")
+    begun_with = before.path.read_text()
+    (tmp_path / "next").mkdir()
+    file = kept(tmp_path / "next", begun_with)
+    assert below(file) == below(before)
+    assert file.path.read_text().startswith("# On top.\n# Written by")
+    assert file.path.read_text().count("Written by scrtune") == 1
 
 
 def test_without_its_header_the_file_is_the_users_text_all_the_same(tmp_path: Path) -> None:
