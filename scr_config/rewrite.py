@@ -185,15 +185,27 @@ def _comment(text: str) -> str:
 
 def _with_added(lines: list[str], added: list[str]) -> list[str]:
     """`lines` with those added below HEADING, which goes when nothing is left below it."""
+    lines = _without_empty_headings(lines)
+    if not added:
+        return lines
     at = next((index for index, line in enumerate(lines) if line.strip() == HEADING), None)
     if at is None:
         gap = [""] if lines and lines[-1] else []
-        return [*lines, *gap, HEADING, *added] if added else lines
+        return [*lines, *gap, HEADING, *added]
     end = next((index for index, line in enumerate(lines) if index > at and not line.strip()), len(lines))
-    if end > at + 1 or added:
-        return [*lines[:end], *added, *lines[end:]]
-    start = at - 1 if at and not lines[at - 1].strip() else at
-    return [*lines[:start], *lines[end:]]
+    return [*lines[:end], *added, *lines[end:]]
+
+
+def _without_empty_headings(lines: list[str]) -> list[str]:
+    """Each goes with the blank line above it."""
+    kept: list[str] = []  # the last first
+    was_heading = False
+    for line in reversed(lines):
+        is_gap = was_heading and not line.strip()
+        was_heading = line.strip() == HEADING and not (kept and kept[-1].strip())
+        if not (is_gap or was_heading):
+            kept.append(line)
+    return kept[::-1]
 
 
 def _last(entry: Entry) -> Pair:
