@@ -14,8 +14,9 @@ from statistics import fmean
 
 from simulate_tuner import heading, noise, row
 
+from scrtune.intents.decisions import Verdict
 from scrtune.intents.situation import Proposal
-from scrtune.intents.tuner import Tuner, Verdict
+from scrtune.intents.tuner import Tuner
 
 
 def report(jobs: int, checkpoints: int) -> None:

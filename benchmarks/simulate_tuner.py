@@ -19,6 +19,7 @@ from math import exp, sqrt
 from statistics import fmean, median
 
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
+from scrtune.intents.decisions import Verdict
 from scrtune.intents.events import (
     Access,
     NodeObserved,
@@ -30,7 +31,6 @@ from scrtune.intents.events import (
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.redundancy import storage_factor
 from scrtune.intents.situation import DEFAULTS
-from scrtune.intents.tuner import Verdict
 
 GIB, MIB, KIB = 1024**3, 1024**2, 1024
 INDEPENDENT, AUTOCORRELATED, CORRELATION = 0.08, 0.15, 0.7

@@ -21,8 +21,8 @@ from ..client.advice import DaemonUnavailable
 from ..client.paths import JobPaths
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger import PRODUCTIVE, Account
+from ..intents.decisions import Decision
 from ..intents.pipeline import Pipeline
-from ..intents.tuner import Decision
 from . import jobs, views
 from .drive import drive
 from .journal import JournalReader

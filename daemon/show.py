@@ -8,10 +8,10 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..intents.decisions import Decision, Verdict
 from ..intents.events import Value, Values
 from ..intents.intent import counted
 from ..intents.situation import Proposal, changes_text
-from ..intents.tuner import Decision, Verdict
 from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
 
 _WIDTH = 120

@@ -7,10 +7,10 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger import Account
+from ..intents.decisions import Decision, Verdict
 from ..intents.events import Values
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.situation import Proposal
-from ..intents.tuner import Decision, Verdict
 from ..replay.run import Replayed
 
 

@@ -14,6 +14,7 @@ from ..goodput.ledger import Account, Ledger
 from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
+from .decisions import Decision, Verdict
 from .effects import Advice, Effect, RewriteConfig, Tell
 from .events import Event, EventsLost, NodeObserved, SettingsObserved, TraceDigest, UserEdited, Values
 from .flush import FlushCycles, FlushObserver
@@ -23,7 +24,7 @@ from .redundancy import FLOORS
 from .redundancy import observe as observe_redundancy
 from .runs import KnownRun
 from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
-from .tuner import Decision, Tuner, Verdict
+from .tuner import Tuner
 
 _REMEMBERED_COSTS = 10_000
 _REMEMBERED_EVENTS = 1024

@@ -24,67 +24,30 @@ with a budget (Kazerouni 2017, arXiv 1611.06426).
 
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 from math import exp
 from statistics import fmean
 
 import msgspec
 
 from .comparison import compare, spread
+from .credit import Credit
+from .decisions import Decision, DecisionLog, Verdict
 from .events import Value, Values
 from .situation import Proposal
 
-BASELINE_OBSERVATIONS = 3
 BLOCK = 2
 MAX_PAIRS = 6
 PROBABILITY = 0.95
 ABORT_RATIO = 1.6
 NOISIEST_ABORT_RATIO = 3.0
 INDIFFERENT = 0.02
-ALLOWANCE = 0.02
-FIRST_CREDIT = 1.0
 DRIFT_OBSERVATIONS = 5
 TRIES = 3
 _OUTLIER = 2.8
 """Standard deviations: where costs scatter by 0.17, as simulated, 1.6 times the baseline."""
-_REMEMBERED_DECISIONS = 1000
 _REMEMBERED_GENERATIONS = 64
 _WON_BEFORE = "what had won before"
 _ANEW = "all of it, against your settings anew"
-
-
-class Verdict(str, Enum):
-    """What became of a change."""
-
-    TRIAL = "trial"
-    ACCEPTED = "accepted"
-    REVERTED = "reverted"
-    REQUIRED = "required"
-    VETOED = "vetoed"
-    ANCHOR = "back to the user's settings"
-
-
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry of the log that `scrtune explain` shows.
-
-    `changes` are what came into force with it (of a veto: what did not), `previous` the values before.
-    `before_s` and `after_s` are mean costs of a checkpoint, 0 if not measured; `observations` were made under
-    the change.
-    """
-
-    generation: int
-    time_s: float
-    verdict: Verdict
-    rule: str
-    changes: Values = {}
-    previous: Values = {}
-    because: str = ""
-    source: str = ""
-    intent: str = ""
-    expected_gain_s: float = 0.0
-    before_s: float = 0.0
-    after_s: float = 0.0
-    observations: int = 0
 
 
 class _Trial(msgspec.Struct, kw_only=True):
@@ -108,13 +71,10 @@ class Tuner:
         self.anchor = dict(anchor)
         self.settings = dict(anchor)
         self.generation = generation
-        self.decisions: deque[Decision] = deque(maxlen=_REMEMBERED_DECISIONS)
+        self.log = DecisionLog()
         self.touched: set[str] = set()
-        self.credit_s = 0.0
-        self.anchor_s = 0.0
-        self._untold: list[Decision] = []
+        self._credit = Credit()
         self._is_tuned = {generation: False}
-        self._anchor_costs: deque[float] = deque(maxlen=MAX_PAIRS)
         self._incumbent_costs: deque[float] = deque(maxlen=MAX_PAIRS)
         self._block: list[float] = []
         self._trial: _Trial | None = None
@@ -128,7 +88,7 @@ class Tuner:
     def successor(self, anchor: Values, because: str, now: float) -> "Tuner":
         """A tuner for other settings of the user's: only the log goes on, and the generations."""
         made = Tuner(anchor, self.generation + 1)
-        made.decisions.extend(self.decisions)
+        made.log = self.log.successor(told=True)
         changed = {name: value for name, value in anchor.items() if self.settings.get(name) != value}
         new = Proposal(
             rule="a run under other settings", intent="", changes=changed, because=because, source="user"
@@ -147,8 +107,7 @@ class Tuner:
         left = {name: value for name, value in won.items() if name not in changes}
         made = Tuner(anchor, self.generation + 1)
         made.touched = self.touched | changes.keys()
-        made.decisions.extend(self.decisions)
-        made._untold.extend(self._untold)
+        made.log = self.log.successor(told=False)
         edit = Proposal(
             rule="your edit of the config file",
             intent="your word",
@@ -160,6 +119,21 @@ class Tuner:
         if left:
             made.left = msgspec.structs.replace(edit, rule=_WON_BEFORE, changes=left, because=_ANEW)
         return made
+
+    @property
+    def decisions(self) -> deque[Decision]:
+        """The decisions so far, oldest first."""
+        return self.log.entries
+
+    @property
+    def credit_s(self) -> float:
+        """Seconds that trying may still cost."""
+        return self._credit.left_s
+
+    @property
+    def anchor_s(self) -> float:
+        """Mean cost of a checkpoint under the user's settings, as last measured; 0 before it was."""
+        return self._credit.anchor_s
 
     @property
     def trying(self) -> Proposal | None:
@@ -186,15 +160,14 @@ class Tuner:
 
     def take_news(self) -> list[Decision]:
         """The decisions since the last call."""
-        news, self._untold = self._untold, []
-        return news
+        return self.log.take_news()
 
     def require(self, proposal: Proposal, now: float) -> None:
         """Make a change that the user's own declaration demands; the anchor moves with it."""
         previous = _values(self.settings, proposal.changes)
         self.anchor.update(proposal.changes)
         self._put_in_force({**self.settings, **proposal.changes})
-        self._anchor_costs.clear()
+        self._credit.measure_anew()
         self._log(Verdict.REQUIRED, proposal, now, previous=previous)
 
     def veto(self, proposal: Proposal, reason: str, now: float) -> None:
@@ -223,11 +196,7 @@ class Tuner:
 
     def charge(self, cost_s: float, generation: int) -> None:
         """Enter one checkpoint that ran under the settings of `generation` into the ledger of credit."""
-        if self.anchor_s == 0:
-            return
-        self.credit_s += ALLOWANCE * self.anchor_s
-        if self._is_tuned.get(generation, True):
-            self.credit_s += self.anchor_s - cost_s
+        self._credit.charge(cost_s, is_tuned=self._is_tuned.get(generation, True))
 
     def observe(self, cost_s: float, now: float, propose: Callable[[], Proposal | None]) -> None:
         """Take in one observation under the settings in force and decide; `propose` gives the next change."""
@@ -245,17 +214,13 @@ class Tuner:
     def _note(self, cost_s: float) -> None:
         self._incumbent_costs.append(cost_s)
         if self.settings == self.anchor:
-            first = self.anchor_s == 0
-            self._anchor_costs.append(cost_s)
-            if not first or len(self._anchor_costs) == BASELINE_OBSERVATIONS:
-                self.anchor_s = fmean(self._anchor_costs)
-                self.credit_s += FIRST_CREDIT * self.anchor_s if first else 0.0
+            self._credit.observe_anchor(cost_s)
 
     def _next(self, now: float, propose: Callable[[], Proposal | None]) -> None:
         if self.settings != self.anchor and (why := self._why_back()):
             self._back_to_anchor(now, why)
             return
-        is_measured = self.settings != self.anchor or len(self._anchor_costs) >= BASELINE_OBSERVATIONS
+        is_measured = self.settings != self.anchor or self._credit.is_measured
         if not is_measured or len(self._block) < BLOCK or self.credit_s <= 0:
             return
         proposal, self.left = propose(), None
@@ -269,7 +234,7 @@ class Tuner:
             incumbent=self.settings,
             candidate={**self.settings, **proposal.changes},
             baseline_s=self.current_s,
-            spread=max(spread(self._incumbent_costs), spread(self._anchor_costs)),
+            spread=max(spread(self._incumbent_costs), spread(self._credit.anchor_costs)),
             before=self._block[-BLOCK:],
         )
         self._put_in_force(self._trial.candidate)
@@ -348,7 +313,7 @@ class Tuner:
         self._log(Verdict.ANCHOR, back, now, previous=left)
         self._closed.clear()
         self._given_up.clear()
-        self._anchor_costs.clear()
+        self._credit.measure_anew()
         self._incumbent_costs.clear()
 
     def _put_in_force(self, settings: Values) -> None:
@@ -369,23 +334,15 @@ class Tuner:
         previous: Values,
         trial: _Trial | None = None,
     ) -> None:
-        decision = Decision(
+        self.log.note(
+            verdict,
+            proposal,
+            now,
             generation=self.generation,
-            time_s=now,
-            verdict=verdict,
-            rule=proposal.rule,
-            changes=proposal.changes,
             previous=previous,
-            because=proposal.because,
-            source=proposal.source,
-            intent=proposal.intent,
-            expected_gain_s=proposal.expected_gain_s,
-            before_s=fmean(trial.before) if trial else 0.0,
-            after_s=fmean(trial.after) if trial and trial.after else 0.0,
-            observations=len(trial.after) if trial else 0,
+            before=trial.before if trial else (),
+            after=trial.after if trial else (),
         )
-        self.decisions.append(decision)
-        self._untold.append(decision)
 
 
 def _values(settings: Values, names: Values) -> Values:

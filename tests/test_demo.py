@@ -12,7 +12,7 @@ from rich.console import Console
 from scrtune.daemon.demo import DemoView
 from scrtune.daemon.demo_report import report, verdict
 from scrtune.daemon.show import picture
-from scrtune.intents.tuner import Verdict
+from scrtune.intents.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
 

@@ -18,6 +18,7 @@ from scrtune.goodput.events import (
     RestartCompleted,
     StepCompleted,
 )
+from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.effects import Advice, Effect, RewriteConfig, Tell
 from scrtune.intents.events import (
     Access,
@@ -32,7 +33,6 @@ from scrtune.intents.events import (
 )
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.situation import DEFAULTS
-from scrtune.intents.tuner import Decision, Verdict
 
 T0 = 1_700_000_000.0
 GIB = 1024**3

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.comparison import compare, spread
+from scrtune.intents.credit import ALLOWANCE, FIRST_CREDIT
+from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import Values
 from scrtune.intents.situation import Proposal
-from scrtune.intents.tuner import ALLOWANCE, FIRST_CREDIT, TRIES, Decision, Tuner, Verdict
+from scrtune.intents.tuner import TRIES, Tuner
 
 ANCHOR: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
 

@@ -1,0 +1,98 @@
+"""The log of decisions: what was changed, why, and what became of it."""
+
+from collections import deque
+from collections.abc import Sequence
+from enum import Enum
+from statistics import fmean
+
+import msgspec
+
+from .events import Values
+from .situation import Proposal
+
+_REMEMBERED = 1000
+
+
+class Verdict(str, Enum):
+    """What became of a change."""
+
+    TRIAL = "trial"
+    ACCEPTED = "accepted"
+    REVERTED = "reverted"
+    REQUIRED = "required"
+    VETOED = "vetoed"
+    ANCHOR = "back to the user's settings"
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry of the log that `scrtune explain` shows.
+
+    `changes` are what came into force with it (of a veto: what did not), `previous` the values before.
+    `before_s` and `after_s` are mean costs of a checkpoint, 0 if not measured; `observations` were made under
+    the change.
+    """
+
+    generation: int
+    time_s: float
+    verdict: Verdict
+    rule: str
+    changes: Values = {}
+    previous: Values = {}
+    because: str = ""
+    source: str = ""
+    intent: str = ""
+    expected_gain_s: float = 0.0
+    before_s: float = 0.0
+    after_s: float = 0.0
+    observations: int = 0
+
+
+class DecisionLog:
+    """The last 1,000 decisions, and those that nobody has asked for yet."""
+
+    def __init__(self) -> None:
+        self.entries: deque[Decision] = deque(maxlen=_REMEMBERED)
+        self._untold: list[Decision] = []
+
+    def successor(self, *, told: bool) -> "DecisionLog":
+        """A log that goes on where this one ends; what was not told is told by it, unless it was `told`."""
+        made = DecisionLog()
+        made.entries.extend(self.entries)
+        if not told:
+            made._untold.extend(self._untold)
+        return made
+
+    def take_news(self) -> list[Decision]:
+        """The decisions since the last call."""
+        news, self._untold = self._untold, []
+        return news
+
+    def note(
+        self,
+        verdict: Verdict,
+        proposal: Proposal,
+        now: float,
+        *,
+        generation: int,
+        previous: Values,
+        before: Sequence[float] = (),
+        after: Sequence[float] = (),
+    ) -> None:
+        """Enter what became of `proposal` at `now`; `before` and `after` are what was measured, if it was."""
+        decision = Decision(
+            generation=generation,
+            time_s=now,
+            verdict=verdict,
+            rule=proposal.rule,
+            changes=proposal.changes,
+            previous=previous,
+            because=proposal.because,
+            source=proposal.source,
+            intent=proposal.intent,
+            expected_gain_s=proposal.expected_gain_s,
+            before_s=fmean(before) if before else 0.0,
+            after_s=fmean(after) if after else 0.0,
+            observations=len(after),
+        )
+        self.entries.append(decision)
+        self._untold.append(decision)
