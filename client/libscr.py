@@ -152,6 +152,19 @@ class Library:
         count_names(name, self._world, 0, 1, ctypes.byref(count), ctypes.byref(own))
         return count.value
 
+    def peers(self) -> int:
+        """How many ranks have this one's number on their nodes: what it can share a set with. Collective."""
+        mine, size = self._handle_type(), ctypes.c_int()
+        pointer = ctypes.POINTER(self._handle_type)
+        split = self.function(
+            "MPI_Comm_split", ctypes.c_int, self._handle_type, ctypes.c_int, ctypes.c_int, pointer
+        )
+        split(self._world, self.integer("scr_my_rank_host"), self.rank, ctypes.byref(mine))
+        count = self.function("MPI_Comm_size", ctypes.c_int, self._handle_type, ctypes.POINTER(ctypes.c_int))
+        count(mine, ctypes.byref(size))
+        self.function("MPI_Comm_free", ctypes.c_int, pointer)(ctypes.byref(mine))
+        return size.value
+
     def broadcast(self, text: str | None) -> str | None:
         """The text of rank 0, on every rank. Collective."""
         is_root = self.rank == 0

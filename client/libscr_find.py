@@ -46,7 +46,7 @@ def find(environment: Mapping[str, str]) -> Path:
 
 def places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     """Where a libscr may be, best first: what said so, and the path, which need not exist."""
-    yield from (("loaded already", path) for path in mapped_libraries() if path.name.startswith(NAME))
+    yield from (("loaded already", each) for each in mapped_libraries() if each.name.startswith(NAME))
     for hint in HINTS:
         if root := environment.get(hint):
             yield from _below(Path(root), f"${hint}")
@@ -58,9 +58,9 @@ def places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     for program in ("scr_index", "scr_run"):
         if found := shutil.which(program, path=environment.get("PATH", "")):
             yield from _below(Path(found).resolve().parent.parent, f"next to {program} on $PATH")
-    yield from (("the loader's cache", path) for path in _of_the_loader())
-    for root in _USUAL:
-        yield from _below(root, "usual place")
+    yield from (("the loader's cache", each) for each in _of_the_loader())
+    for usual in _USUAL:
+        yield from _below(usual, "usual place")
 
 
 def why_not(path: Path) -> str:

@@ -1,0 +1,191 @@
+"""A decision of the daemon's comes into force on a real libscr: on all ranks, or on none.
+
+One collective point, at the beginning of an output and nowhere else:
+
+1. rank 0 has the text of a decision, or none;
+2. SCR's own broadcast takes it to all ranks; without a text all go on;
+3. each rank parses and checks it and looks whether it can apply it; SCR's own reduction tells all whether all
+   can, and if not, nothing is applied anywhere;
+4. all apply it.
+
+Between 2 and 4 nothing returns early for a reason that only one rank has: no rank can be left waiting.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from ..intents.events import Value, Values
+from ..scr_config.parameters import CATALOGUE
+from ..scr_config.settings import Settings
+from ..scr_config.validate import FILE_GRAMMAR, validate
+from .decision import DecisionError, parse_decision
+from .libscr import Library
+from .libscr_levers import RE_INIT, Capability, FlushCpus, Lever, capability, live_levers, why_not_live
+from .libscr_reinit import Reinit, ReinitError
+
+_NEEDED = ("scr_str_bcast", "scr_alltrue", "scr_free", "scr_comm_world", "scr_my_rank_world", "scr_in_output")
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What became of a decision: its generation, how it came into force, what that took, and why not."""
+
+    generation: int
+    how: Literal["live", "re-init", "refused"]
+    seconds: float
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a decision comes to on this rank: live values, and all values for SCR_Init if that is needed."""
+
+    generation: int
+    live: Values
+    init: Values | None
+
+
+class Applier:
+    """Applies decisions to `library`. Make it on all ranks, after SCR_Init: that is collective.
+
+    `recorded` has the texts that the application gave to SCR_Config, in order.
+    """
+
+    def __init__(self, library: Library, recorded: Sequence[str] = ()) -> None:
+        self._library = library
+        self._cannot = self._why_nothing_can_change()
+        self._levers = {} if self._cannot else live_levers(library)
+        self._reinit = Reinit(library, recorded, self._cannot)
+        self.capabilities: dict[str, Capability] = self._agree_on_capabilities()
+        self._own = self._in_force()
+        self._told: set[str] = set()
+        self.refused = 0
+
+    def apply(self, text: str | None) -> Applied | None:
+        """Bring rank 0's `text` into force; None when it has none. Collective; only between outputs.
+
+        Never raises for what a decision holds: it is refused on all ranks, counted in `refused`, and told
+        once on rank 0's standard error.
+        """
+        if self._cannot:
+            return None
+        start_s = time.monotonic()
+        text = self._library.broadcast(text)
+        if not text:
+            return None
+        try:
+            decision = parse_decision(text)
+            generation, values = decision.generation, Settings.of_texts(decision.values)
+        except (DecisionError, ValueError) as error:
+            return self._carry_out(0, str(error), start_s)
+        return self._apply(generation, values, start_s)
+
+    def detach(self) -> Applied | None:
+        """Put back what was in force when this was made. Collective; only between outputs."""
+        return None if self._cannot else self._apply(0, self._own, time.monotonic())
+
+    @contextmanager
+    def around_flush(self) -> Iterator[None]:
+        """Threads started in this context run on the CPUs of SCRTUNE_FLUSH_CPUS: AXL's inherit them.
+
+        For SCR_Complete_output and SCR_Finalize: nothing else of SCR starts a flush (scr.c:465, 174).
+        """
+        lever = self._levers.get("SCRTUNE_FLUSH_CPUS")
+        wanted = lever.cpus if isinstance(lever, FlushCpus) else frozenset()
+        own = os.sched_getaffinity(0) if wanted else set()
+        try:
+            with suppress(OSError):  # none of them is one that this process may use
+                if wanted:
+                    os.sched_setaffinity(0, wanted)
+            yield
+        finally:
+            with suppress(OSError):
+                if own:
+                    os.sched_setaffinity(0, own)
+
+    def _apply(self, generation: int, values: Mapping[str, Value], start_s: float) -> Applied:
+        try:
+            plan: _Plan | str = self._plan(generation, values)
+        except (ReinitError, ValueError) as error:
+            plan = str(error)
+        return self._carry_out(generation, plan, start_s)
+
+    def _plan(self, generation: int, values: Mapping[str, Value]) -> _Plan:
+        """Raises ValueError for values that SCR would fail on, ReinitError when it must not start again."""
+        in_force = self._in_force()
+        wanted = {name: value for name, value in values.items() if name in in_force}
+        own_problems = validate(in_force)
+        for problem in validate({**in_force, **values}):
+            if problem.severity == "error" and problem.code != FILE_GRAMMAR and problem not in own_problems:
+                raise ValueError(f"{problem.parameter}: {problem.what}")
+        live = {name: value for name, value in wanted.items() if name in self._live()}
+        others = {name for name in wanted.keys() - live.keys() if wanted[name] != in_force[name]}
+        if others:
+            self._reinit.check({**in_force, **wanted}, others)
+        return _Plan(generation, live, {**in_force, **wanted} if others else None)
+
+    def _carry_out(self, generation: int, plan: _Plan | str, start_s: float) -> Applied:
+        """Step 3 and 4: on every rank, whatever this rank found."""
+        agreed = self._library.all_true(isinstance(plan, _Plan))
+        if not agreed or isinstance(plan, str):
+            why = plan if isinstance(plan, str) else "another rank cannot apply it"
+            self._tell(why)
+            return Applied(generation, "refused", time.monotonic() - start_s, why)
+        how: Literal["live", "re-init"] = "live" if plan.init is None else "re-init"
+        if plan.init is not None:
+            with self.around_flush():
+                self._reinit.perform(plan.init)
+        for name, value in plan.live.items():
+            lever = self._levers[name]
+            if lever.read() != value:
+                lever.prepare(value)
+                lever.write(value)
+        return Applied(plan.generation, how, time.monotonic() - start_s)
+
+    def _in_force(self) -> Values:
+        """The values of everything that a decision can change here."""
+        live = {name: self._levers[name].read() for name in self._live()}
+        return {**live, **self._reinit.in_force()}
+
+    def _live(self) -> dict[str, Lever]:
+        return {
+            name: lever
+            for name, lever in self._levers.items()
+            if self.capabilities[name].klass.startswith("live")
+        }
+
+    def _agree_on_capabilities(self) -> dict[str, Capability]:
+        """What all ranks can do. Collective."""
+        if self._cannot:
+            return {
+                name: Capability("inert" if each.mutability == "none" else "launch", self._cannot)
+                for name, each in CATALOGUE.items()
+            }
+        trouble = {name: why_not_live(lever) for name, lever in sorted(self._levers.items())}
+        for name, why in trouble.items():
+            if not self._library.all_true(not why):
+                trouble[name] = why or "another rank cannot"
+        found = {name: capability(name, trouble, self._reinit.why_not) for name in CATALOGUE}
+        self._reinit.learn(name for name, each in found.items() if each.klass == "re-init")
+        return found
+
+    def _why_nothing_can_change(self) -> str:
+        lacks = [name for name in _NEEDED if not self._library.has(name)]
+        if lacks:
+            return f"the library does not export {lacks[0]}"
+        return "" if self._library.initialized else "SCR is disabled"
+
+    def _tell(self, why: str) -> None:
+        self.refused += 1
+        if self._library.rank == 0 and why not in self._told:
+            self._told.add(why)
+            sys.stderr.write(f"scrtune: settings are refused, what was in force stays: {why}\n")
+            sys.stderr.flush()
+
+
+__all__ = ["RE_INIT", "Applied", "Applier"]
