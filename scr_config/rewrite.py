@@ -60,7 +60,7 @@ def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
             continue
         if pair is None or pair.key not in changes:
             rewritten.append(rest)
-        elif pair.key in left and pair is counting.get(pair.key):
+        elif pair.key in left:
             start = pair.value_column - 1
             rewritten.append(rest[:start] + left.pop(pair.key) + rest[_end(pair) :])
         else:
@@ -126,12 +126,12 @@ def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str
     pair = entry.parent
     if any(each.value.endswith("\r") for each in (pair, *entry.children)):
         return "a carriage return is part of a value"
-    if pair.key in (*DESCRIPTORS, *SCRIPT_KEYS) or pair.key in changes:
+    if pair.key in (*DESCRIPTORS, *SCRIPT_KEYS):
         return ""
     if pair is not counting[pair.key]:
         same = pair.value == counting[pair.key].value
         return f"{pair.key} stands in another line too" + ("" if same else f": {_DIFFERENT}")
-    return _is_none(pair)
+    return "" if pair.key in changes else _is_none(pair)
 
 
 def _is_none(pair: Pair) -> str:

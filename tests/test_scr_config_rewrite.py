@@ -81,15 +81,14 @@ def test_what_a_user_writes_below_the_heading_stays_there() -> None:
 
 def test_of_several_lines_for_a_parameter_the_one_that_scr_s_rank_0_takes_stays() -> None:
     text = "SCR_FLUSH=1 # first\nSCR_DEBUG=1\nscr_flush=2\nSCR_FLUSH=1\n"
-    assert rewrite(text, {"SCR_FLUSH": "3"}) == "# first\nSCR_DEBUG=1\nscr_flush=3\n"
-    assert rewrite(text, {}) == (
+    why = (
         "# scrtune took this out (SCR_FLUSH stands in another line too: ranks take different ones of two"
-        " values, and the job hangs): SCR_FLUSH=1 # first\n"
-        "SCR_DEBUG=1\n"
-        "scr_flush=2\n"
-        "# scrtune took this out (SCR_FLUSH stands in another line too: ranks take different ones of two"
-        " values, and the job hangs): SCR_FLUSH=1\n"
+        " values, and the job hangs)"
     )
+    kept = f"{why}: SCR_FLUSH=1 # first\nSCR_DEBUG=1\nscr_flush=2\n{why}: SCR_FLUSH=1\n"
+    assert rewrite(text, {}) == kept
+    assert rewrite(text, {"SCR_FLUSH": "3"}) == kept.replace("scr_flush=2", "scr_flush=3")
+    assert rewrite(text, {"SCR_FLUSH": None}) == kept.replace("scr_flush=2\n", "")
     assert rewrite("SCR_FLUSH=1\nSCR_FLUSH=1\n", {}) == (
         "SCR_FLUSH=1\n# scrtune took this out (SCR_FLUSH stands in another line too): SCR_FLUSH=1\n"
     )
