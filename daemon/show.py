@@ -23,6 +23,7 @@ _STYLES = {
     Verdict.REQUIRED: "cyan",
     Verdict.VETOED: "magenta",
     Verdict.ANCHOR: "red",
+    Verdict.PENDING: "blue",
 }
 
 
@@ -33,6 +34,7 @@ _WORDS = {
     Verdict.REQUIRED: "required",
     Verdict.VETOED: "vetoed",
     Verdict.ANCHOR: "yours again",
+    Verdict.PENDING: "pending",
 }
 
 

@@ -22,6 +22,7 @@ class Verdict(str, Enum):
     REQUIRED = "required"
     VETOED = "vetoed"
     ANCHOR = "back to the user's settings"
+    PENDING = "pending"
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +47,33 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     after_s: float = 0.0
     observations: int = 0
 
+    @classmethod
+    def of(
+        cls, verdict: Verdict, proposal: Proposal, previous: Values, *, generation: int, now: float
+    ) -> "Decision":
+        """What became of `proposal` at `now`, nothing of it measured."""
+        return cls(
+            generation=generation,
+            time_s=now,
+            verdict=verdict,
+            rule=proposal.rule,
+            changes=proposal.changes,
+            previous=previous,
+            because=proposal.because,
+            source=proposal.source,
+            intent=proposal.intent,
+            expected_gain_s=proposal.expected_gain_s,
+        )
+
+    def measured(self, before: Sequence[float], after: Sequence[float]) -> "Decision":
+        """Itself, with what checkpoints cost `before` and `after`."""
+        return msgspec.structs.replace(
+            self,
+            before_s=fmean(before) if before else 0.0,
+            after_s=fmean(after) if after else 0.0,
+            observations=len(after),
+        )
+
 
 class DecisionLog:
     """The last 1,000 decisions, and those that nobody has asked for yet."""
@@ -67,32 +95,7 @@ class DecisionLog:
         news, self._untold = self._untold, []
         return news
 
-    def note(
-        self,
-        verdict: Verdict,
-        proposal: Proposal,
-        now: float,
-        *,
-        generation: int,
-        previous: Values,
-        before: Sequence[float] = (),
-        after: Sequence[float] = (),
-    ) -> None:
-        """Enter what became of `proposal` at `now`; `before` and `after` are what was measured, if it was."""
-        decision = Decision(
-            generation=generation,
-            time_s=now,
-            verdict=verdict,
-            rule=proposal.rule,
-            changes=proposal.changes,
-            previous=previous,
-            because=proposal.because,
-            source=proposal.source,
-            intent=proposal.intent,
-            expected_gain_s=proposal.expected_gain_s,
-            before_s=fmean(before) if before else 0.0,
-            after_s=fmean(after) if after else 0.0,
-            observations=len(after),
-        )
+    def note(self, decision: Decision) -> None:
+        """Enter a decision."""
         self.entries.append(decision)
         self._untold.append(decision)

@@ -8,11 +8,14 @@ from .events import Values
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
     """The settings every rank applies at the next ``SCR_Start_output``.
 
-    `generation` grows by one with each change; 0 means the user's own settings, untouched.
+    `generation` grows by one with each change; 0 means the user's own settings, untouched. `at_launch` is
+    what SCR's config file says beyond `settings` (over them, where both name a parameter): what the next
+    launch of the job puts in force. It is applied to no run that is under way.
     """
 
     generation: int = 0
     settings: Values = {}
+    at_launch: Values = {}
     reason: str = "the user's own settings"
 
 

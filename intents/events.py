@@ -147,6 +147,22 @@ class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
     refused: tuple[str, ...] = ()
 
 
+class TuningSwitched(msgspec.Struct, frozen=True, tag="tuning_switched", kw_only=True):
+    """The user said ``scrtune off`` (their own settings come back, nothing is tried) or ``scrtune on``."""
+
+    on: bool
+
+
+class ApplyRefused(msgspec.Struct, frozen=True, tag="apply_refused", kw_only=True):
+    """The ranks refused the decision of `generation`, all of them, for the reason `why`.
+
+    Nothing of it was applied: what was in force before still is.
+    """
+
+    generation: int
+    why: str
+
+
 Event = (
     JobStarted
     | JobEnded
@@ -163,4 +179,6 @@ Event = (
     | NodeObserved
     | EventsLost
     | UserEdited
+    | TuningSwitched
+    | ApplyRefused
 )

@@ -334,15 +334,8 @@ class Tuner:
         previous: Values,
         trial: _Trial | None = None,
     ) -> None:
-        self.log.note(
-            verdict,
-            proposal,
-            now,
-            generation=self.generation,
-            previous=previous,
-            before=trial.before if trial else (),
-            after=trial.after if trial else (),
-        )
+        decision = Decision.of(verdict, proposal, previous, generation=self.generation, now=now)
+        self.log.note(decision.measured(trial.before, trial.after) if trial else decision)
 
 
 def _values(settings: Values, names: Values) -> Values:
