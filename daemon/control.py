@@ -35,6 +35,7 @@ class Control:
         self._options = options
         self._refused = 0
         self.journal_lost = 0
+        self.flush_threads: dict[str, int] = {}
         self._commands: dict[str, Callable[[float], object]] = {
             "recommendation": self._recommendation,
             "status": self._status,
@@ -89,6 +90,7 @@ class Control:
             config=str(self._options.scr_conf),
             config_failure=self._executor.last_failure,
             journal_lost=self.journal_lost,
+            flush_threads={what: count for what, count in self.flush_threads.items() if count},
         )
 
 

@@ -49,7 +49,7 @@ class Executor:
         """Go on with the advice that a daemon before us gave last: it is what SCR's config file says."""
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             self.advice = msgspec.json.decode(self._options.paths.advice.read_bytes(), type=Advice)
-            self._file.recall(self.advice)
+            self._file.recall(_at_launch(self.advice))
 
     def edited(self) -> UserEdited | None:
         """What the user has written into the config file since the last rewrite, once."""
@@ -62,7 +62,7 @@ class Executor:
         """
         self.unfinished = True
         try:
-            if not self._file.write(advice, now):
+            if not self._file.write(_at_launch(advice), now):
                 return
         except (OSError, ValueError) as error:
             self._failed(f"SCR's config file: {error}; the application goes on with the settings it has")
@@ -104,3 +104,8 @@ class Executor:
         if text != self.last_failure:
             log.error("%s", text)
         self.last_failure = text
+
+
+def _at_launch(advice: Advice) -> Advice:
+    """`advice` as SCR's config file has it: with what waits for the next SCR_Init."""
+    return msgspec.structs.replace(advice, settings={**advice.settings, **advice.at_launch})

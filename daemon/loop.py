@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable
 from itertools import islice
 
-from ..intents.events import Event, EventsLost
+from ..goodput.events import OutputCompleted, OutputStarted
+from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
+from .affinity import FlushThreads
 from .control import Control
 from .drive import drive
 from .execute import Executor
@@ -43,8 +45,11 @@ class Daemon:
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._node = NodeObserver(options.paths.host)
+        self._flush_threads = FlushThreads()
+        self._in_force = -1  # the generation of the last output
         self._journal: Journal
         self._control = Control(self._pipeline, self._ingest, self._executor, options)
+        self._control.flush_threads = self._flush_threads.counts
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
         self._leave_s = float("inf")
@@ -152,12 +157,21 @@ class Daemon:
         if (edited := self._executor.edited()) is not None:
             self._handle(edited)
         pids = [pid for host, pid in job.processes if host == self._options.paths.host]
+        self._bind_flush_threads(job, pids)
         seen = self._node.look(pids, job.cache)
         if seen.processes:
             self._handle(seen)
 
+    def _bind_flush_threads(self, job: SettingsObserved, pids: list[int]) -> None:
+        """Bind those that run, once the application is under the settings that say where to."""
+        advice = self._executor.advice
+        settings = advice.settings if advice.generation == self._in_force else {}
+        self._flush_threads.look(pids, settings, cache=job.cache, prefix=job.prefix)
+
     def _handle(self, event: Event) -> None:
         now = self._clock()
+        if isinstance(event, OutputStarted | OutputCompleted):
+            self._in_force = event.generation
         self._journal.append(now, event)
         effects = drive(self._pipeline, event, now)
         if effects:

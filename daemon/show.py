@@ -89,6 +89,8 @@ def status(view: StatusView) -> RenderableType:
     }
     if view.running:
         rows["config"] = f"{view.config}, rewritten {view.rewrites} times"
+    if threads := _counts(view.flush_threads):
+        rows["flush threads"] = threads
     problems = {
         "dropped lines": _counts(counters.dropped),
         "lost": _counts(counters.lost),

@@ -50,6 +50,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     config_failure: str = ""
     journal_lost: int = 0
+    flush_threads: dict[str, int] = {}
+    """What became of flush threads that ran already when their CPUs changed (`daemon/affinity.py`)."""
 
 
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):

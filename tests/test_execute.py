@@ -15,6 +15,7 @@ from scrtune.daemon.options import DaemonOptions
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
+from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]
 NOW = 1795262400.0
@@ -80,6 +81,25 @@ def test_what_only_an_environment_can_hold_stays_there_and_costs_the_rest_nothin
         NOW,
     )
     assert decision(executor).values == {"SCR_FLUSH": "2"}
+
+
+def test_what_waits_for_the_next_launch_is_in_the_config_file_alone_and_goes_with_the_advice(
+    executor: Executor,
+) -> None:
+    conf = executor._options.scr_conf
+    conf.write_text("SCR_GROUP=NODE\n")
+    settings = {"SCR_FLUSH": 4, "SCR_CACHE_SIZE": 1}
+    waits = {"SCR_CACHE_SIZE": 2, "SCR_SET_SIZE": 4}
+    executor.publish(Advice(generation=1, settings=settings, at_launch=waits), NOW)
+    assert parse(conf.read_text(), {}).values["SCR_CACHE_SIZE"].value == "2"
+    assert parse(conf.read_text(), {}).values["SCR_SET_SIZE"].value == "4"
+    assert decision(executor).values == {"SCR_FLUSH": "4", "SCR_CACHE_SIZE": "1"}
+    again = Executor(executor._options)
+    again.recall()
+    assert again.edited() is None, "what waits is no edit of the user's"
+    again.publish(Advice(generation=2, settings=settings), NOW)
+    assert parse(conf.read_text(), {}).values["SCR_CACHE_SIZE"].value == "1"
+    assert "SCR_SET_SIZE" not in parse(conf.read_text(), {}).values
 
 
 def test_there_is_a_decision_as_soon_as_the_job_is_known_and_it_is_the_users_own(
