@@ -1,0 +1,211 @@
+"""What the preloaded library says of an application that knows nothing of scrtune, as events for the daemon.
+
+The library, on rank 0, appends JSON lines to a file of the job's run directory: what was called when, and
+what was applied. What SCR did within the calls is in SCR's own log. Rank 0's forwarder reads both.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from ..goodput.events import JobEnded, JobStarted
+from ..intents.events import ApplyRefused, Event, SettingsObserved
+from ..scr_config.parameters import SECRETS
+from ..scr_config.resolution import resolve, user_conf_path
+from ..scr_config.system_conf import system_conf_path
+from .follow import FollowedFile, ForwardCounts
+from .joiner import Joiner, Output, Restart
+from .scr_log import ScrLog
+
+_LINES_A_TAKE = 1024
+_NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
+"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+    """SCR_Init has returned: the shape of the job, rank 0's SCR_ variables, and what can be changed how."""
+
+    time_s: float
+    ranks: int = 1
+    nodes: int = 1
+    host: str = ""
+    pid: int = 0
+    cwd: str = ""
+    prefix: str = ""
+    cache: str = ""
+    version: str = ""
+    environment: dict[str, str] = {}
+    capabilities: dict[str, str] = {}
+    processes: tuple[tuple[str, int], ...] = ()
+
+
+class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
+    """A decision came into force on all ranks; `how` is ``live`` or ``re-init``."""
+
+    time_s: float
+    generation: int
+    how: str = "live"
+    seconds: float = 0.0
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
+    """A decision was refused on all ranks."""
+
+    time_s: float
+    generation: int
+    why: str = ""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
+    """SCR_Finalize has returned."""
+
+    time_s: float
+
+
+Line = Started | Output | Restart | Applied | Refused | Ended
+_decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
+
+
+def parse_library_line(line: bytes) -> Line | None:
+    """One line of the library's, or None when it is none. Never raises."""
+    try:
+        return _decoder.decode(line.decode("utf-8", "replace"))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+@dataclass
+class LibraryCounts:
+    """What was read since the start."""
+
+    lines: int = 0
+    garbage: int = 0
+
+
+class LibraryEvents:
+    """Follows the library's file at `path`, and SCR's log once the library has said where that is.
+
+    `environment` (default: this process's) stands for what the library does not say of the application's:
+    variables named within values, the search path, and how `scrtune run` was asked to run the job. For use by
+    one thread; nothing here raises.
+    """
+
+    def __init__(self, path: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.counts = LibraryCounts()
+        self.log: ScrLog | None = None
+        self._path = path
+        self._environment = dict(os.environ if environment is None else environment)
+        self._file: FollowedFile | None = None
+        self._joiner = Joiner()
+
+    def take(self) -> list[Event]:
+        """The events since the last call, oldest first; 1,024 lines of either file are left for the next."""
+        lines = list(self._lines())  # before the log: what SCR logged within a call is then there
+        for line in lines:
+            if isinstance(line, Started):
+                self._follow_log(line)
+        logged: list[Event] = list(self._joiner.records(self.log.take() if self.log else ()))
+        said = [event for line in lines for event in self._events(line)]
+        settled = self._joiner.records(())
+        if any(isinstance(line, Started) for line in lines):
+            return [*said, *logged, *settled]  # what was logged is of the run that has begun
+        return [*logged, *settled, *said]
+
+    def close(self) -> None:
+        """Let go of the files."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self.log is not None:
+            self.log.close()
+
+    def _lines(self) -> Iterator[Line]:
+        try:
+            if self._file is None:
+                self._file = FollowedFile(self._path, ForwardCounts())
+            deleted = self._file.look().deleted
+            part = self._file.lines(_LINES_A_TAKE)
+            self._file.advance(len(part))
+        except OSError:
+            return
+        if deleted and not part:
+            self._file.close()
+            self._file = None
+        for text in part.split(b"\n")[:-1]:
+            line = parse_library_line(text)
+            self.counts.lines += 1
+            if line is None:
+                self.counts.garbage += 1
+            else:
+                yield line
+
+    def _follow_log(self, started: Started) -> None:
+        """SCR's log of this run; a later run of the same job goes on in the same file."""
+        path = Path(started.cwd, started.prefix, ".scr", "log")
+        if "\0" not in str(path) and (self.log is None or self.log.path != path):
+            if self.log is not None:
+                self.log.close()
+            self.log = ScrLog(path, since_s=started.time_s)
+
+    def _events(self, line: Line) -> Iterator[Event]:
+        match line:
+            case Started():
+                yield JobStarted(time_s=line.time_s, ranks=line.ranks, nodes=line.nodes)
+                yield settings_observed(line, self._environment)
+                yield from self._joiner.began(line.time_s)
+            case Output():
+                yield line.started()
+                yield self._joiner.output(line)
+            case Restart():
+                yield self._joiner.restart(line)
+            case Applied(how="re-init"):
+                self._joiner.reinitialized(line.time_s, line.seconds)
+            case Applied():
+                pass
+            case Refused():
+                yield ApplyRefused(generation=line.generation, why=line.why)
+            case Ended():
+                yield from self._joiner.ended()
+                yield JobEnded(time_s=line.time_s)
+
+
+def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:
+    """The user's own settings, through SCR's layers as they stand now, and where each comes from.
+
+    `inherited` is the environment of the forwarder: its SCR_ variables do not count. Never raises; a file
+    that cannot be read counts as absent.
+    """
+    others = {name: text for name, text in inherited.items() if not name.startswith("SCR_")}
+    environment = {**others, **started.environment}
+    cwd = Path(started.cwd or ".")
+    resolved = resolve(
+        environment,
+        _text(user_conf_path(environment, cwd)),
+        _text(cwd / started.prefix / ".scr" / "app.conf"),
+        _text(system_conf_path(environment.get("PATH", ""))),
+    )
+    told = {name: value for name, value in resolved.settings.items() if name not in _NOT_TOLD}
+    return SettingsObserved(
+        settings=told,
+        sources={name: resolved.sources[name] for name in told},
+        engine=f"SCR {started.version}".rstrip(),
+        ranks=started.ranks,
+        nodes=started.nodes,
+        prefix=started.prefix,
+        cache=started.cache,
+        floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
+        override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
+        tuning=environment.get("SCRTUNE_TUNING", "1") != "0",
+        processes=started.processes,
+        mutability=started.capabilities,
+    )
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", errors="replace") if path.is_file() else None
+    except (OSError, ValueError):  # ValueError: a NUL in the path
+        return None
