@@ -12,8 +12,11 @@ import msgspec
 from .events import (
     GoodputEvent,
     JobEnded,
+    JobHalted,
     JobStarted,
+    NodeFailed,
     OutputCompleted,
+    Recovered,
     RestartCompleted,
     StepCompleted,
 )
@@ -52,13 +55,18 @@ _NS = 1_000_000_000
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative."""
+    """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative.
+
+    `recoveries` counts the datasets that SCR brought back, `node_failures` what its scripts said of nodes.
+    """
 
     wall_s: float
     buckets: dict[str, float]
     steps: int = 0
     checkpoints: int = 0
     runs: int = 0
+    recoveries: int = 0
+    node_failures: int = 0
 
     @property
     def goodput(self) -> float:
@@ -90,7 +98,9 @@ class Ledger:
         self._run_ended_well = True
         self._begins_anew = True
         self._ended = False
+        self._halted = False
         self._steps = self._checkpoints = self._runs = 0
+        self._recoveries = self._node_failures = 0
 
     def handle(self, event: GoodputEvent) -> None:
         """Take one event in. Its times must be finite (:func:`scrtune.goodput.sanity.defect`)."""
@@ -108,6 +118,16 @@ class Ledger:
             case RestartCompleted():
                 self._claim(_ns(event.start_s), _ns(event.end_s), RESTORE)
                 self._begins_anew |= event.valid  # also within a run: back to a better checkpoint
+            case JobHalted():
+                self._reach(_ns(event.time_s))
+                self._halted = True
+            case NodeFailed():
+                self._node_failures += 1
+                self._halted = self._run_ended_well = False
+                self._between_runs()
+                self._reach(_ns(event.time_s))
+            case Recovered():
+                self._recovered(event)
             case _:
                 pass
 
@@ -133,17 +153,32 @@ class Ledger:
             steps=self._steps,
             checkpoints=self._checkpoints,
             runs=self._runs,
+            recoveries=self._recoveries,
+            node_failures=self._node_failures,
         )
 
     def _job_started(self, time_ns: int) -> None:
-        if self._runs:
-            self._background = OTHER if self._ended and self._run_ended_well else RECOVERY
+        self._between_runs()
         self._runs += 1
         self._reach(time_ns)
         self._background = STARTUP
-        self._ended = False
+        self._ended = self._halted = False
         self._run_ended_well = False
         self._begins_anew = True
+
+    def _between_runs(self) -> None:
+        """What nobody claims from the last event on lies between two runs, after a good end or a bad one."""
+        if self._runs:
+            ended_well = self._halted or (self._ended and self._run_ended_well)
+            self._background = OTHER if ended_well else RECOVERY
+
+    def _recovered(self, recovered: Recovered) -> None:
+        self._recoveries += recovered.valid
+        if recovered.kind == "scavenge":  # SCR's scripts do it when no run is under way
+            self._between_runs()
+            self._claim(_ns(recovered.start_s), _ns(recovered.end_s), RECOVERY)
+        else:
+            self._claim(_ns(recovered.start_s), _ns(recovered.end_s), RESTORE)
 
     def _step(self, step: StepCompleted) -> None:
         if self._begins_anew:

@@ -12,9 +12,12 @@ from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
     JobEnded,
+    JobHalted,
     JobStarted,
+    NodeFailed,
     OutputCompleted,
     OutputStarted,
+    Recovered,
     RestartCompleted,
     StepCompleted,
 )
@@ -45,6 +48,10 @@ def restart(start: float, end: float) -> RestartCompleted:
     return RestartCompleted(dataset=1, name="d1", start_s=T0 + start, end_s=T0 + end)
 
 
+def recovered(kind: str, start: float, end: float, *, valid: bool = True) -> Recovered:
+    return Recovered(kind=kind, dataset=1, start_s=T0 + start, end_s=T0 + end, valid=valid)
+
+
 def account(*events: GoodputEvent, now: float) -> Account:
     ledger = Ledger()
     for event in events:
@@ -71,6 +78,11 @@ events = st.one_of(
     spans.map(lambda span: restart(span[0], sum(span))),
     times.map(lambda at: OutputStarted(dataset=1, name="d", time_s=T0 + at)),
     spans.map(lambda span: FlushCompleted(dataset=1, start_s=T0 + span[0], end_s=T0 + sum(span))),
+    times.map(lambda at: JobHalted(time_s=T0 + at)),
+    times.map(lambda at: NodeFailed(time_s=T0 + at)),
+    st.tuples(st.sampled_from(["fetch", "rebuild", "scavenge"]), spans).map(
+        lambda it: recovered(it[0], it[1][0], sum(it[1]))
+    ),
 )
 
 
@@ -188,6 +200,45 @@ def test_a_clean_end_and_a_later_run_are_one_job_and_no_recovery() -> None:
 def test_an_end_with_an_error_is_recovered_from() -> None:
     made = account(started(0), step(0, 0, 10), ended(10, 0), ended(11, 1), started(40), now=40)
     assert spent(made)["recovery"] == 29.0
+
+
+def test_a_job_that_scr_halted_ended_well() -> None:
+    halted = account(
+        started(0), step(1, 1, 9), JobHalted(time_s=T0 + 10, reason="TIME_LIMIT"), started(50), now=51
+    )
+    assert spent(halted) == {buckets.STARTUP: 2, buckets.PRODUCTIVE: 8, buckets.OTHER: 41}
+
+
+def test_a_node_that_failed_makes_the_time_to_the_next_run_recovery_even_behind_a_good_end() -> None:
+    failed = account(
+        started(0), step(1, 1, 9), ended(10), NodeFailed(time_s=T0 + 12, node="n1"), started(50), now=51
+    )
+    assert spent(failed) == {
+        buckets.STARTUP: 2,
+        buckets.PRODUCTIVE: 8,
+        buckets.OTHER: 1,
+        buckets.RECOVERY: 40,
+    }
+    assert failed.node_failures == 1
+
+
+def test_what_scr_brings_back_for_a_run_is_restore_and_what_it_scavenges_behind_one_is_recovery() -> None:
+    came_back = account(
+        started(0),
+        step(1, 1, 9),
+        recovered("scavenge", 12, 15),
+        started(50),
+        recovered("rebuild", 45, 48),
+        recovered("fetch", 50, 54, valid=False),
+        now=55,
+    )
+    assert spent(came_back) == {
+        buckets.STARTUP: 2,
+        buckets.PRODUCTIVE: 8,
+        buckets.RECOVERY: 38,
+        buckets.RESTORE: 7,
+    }
+    assert came_back.recoveries == 2
 
 
 def test_a_hang_is_no_goodput() -> None:
