@@ -62,7 +62,7 @@ class Applier:
         self._levers = {} if self._cannot else live_levers(library)
         self._reinit = Reinit(library, recorded, self._cannot)
         self.capabilities: dict[str, Capability] = self._agree_on_capabilities()
-        self._own = self._in_force()
+        self._own = self.in_force()
         self._told: set[str] = set()
         self.refused = 0
 
@@ -117,7 +117,7 @@ class Applier:
 
     def _plan(self, generation: int, values: Mapping[str, Value]) -> _Plan:
         """Raises ValueError for values that SCR would fail on, ReinitError when it must not start again."""
-        in_force = self._in_force()
+        in_force = self.in_force()
         wanted = {name: value for name, value in values.items() if name in in_force}
         own_problems = validate(in_force)
         for problem in validate({**in_force, **values}):
@@ -147,7 +147,7 @@ class Applier:
                 lever.write(value)
         return Applied(plan.generation, how, time.monotonic() - start_s)
 
-    def _in_force(self) -> Values:
+    def in_force(self) -> Values:
         """The values of everything that a decision can change here."""
         live = {name: self._levers[name].read() for name in self._live()}
         return {**live, **self._reinit.in_force()}

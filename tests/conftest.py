@@ -1,4 +1,7 @@
-"""A daemon as users run it: a process of its own, with its sockets in a directory of the test."""
+"""A daemon as users run it: a process of its own, with its sockets in a directory of the test.
+
+And a real libscr, where there is one: $SCR_ROOT, or wherever scrtune finds it.
+"""
 
 import contextlib
 import os
@@ -7,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -125,3 +129,82 @@ def real_daemon(tmp_path: Path) -> Iterator[RealDaemon]:
 def wait_until() -> Callable[[Callable[[], object]], None]:
     """Bounded waiting."""
     return until
+
+
+LOAD = """
+import os, sys
+from mpi4py import MPI
+from scrtune.client.libscr import Library, LibscrUnavailable, find
+try:
+    path = find(os.environ)
+    print(path if sys.argv[1] == "find" else Library(path).version)
+except LibscrUnavailable as error:
+    sys.exit(str(error))
+"""
+NODE = """
+node=$((PMI_RANK * $1 / $2)); base=$3; shift 3
+mkdir -p "$base/node$node" "$base/cache"
+exec unshare --uts --mount sh -c 'hostname n$0; mount --bind "$1/node$0" "$1/cache"; shift; exec "$@"' \
+    $node "$base" "$@"
+"""
+"""One rank in a UTS namespace with its node's name, and with its node's cache mounted."""
+
+
+@dataclass(frozen=True)
+class RealScr:
+    """The libscr at `path`; it can be loaded by a process with :meth:`environment`."""
+
+    path: Path
+
+    def environment(self, base: Path, **variables: str) -> dict[str, str]:
+        """For an application whose prefix directory, cache and control directory are below `base`."""
+        for name in ("prefix", "cache"):
+            (base / name).mkdir(parents=True, exist_ok=True)
+        libraries = [str(self.path.parent), os.environ.get("LD_LIBRARY_PATH", "")]
+        own = {k: v for k, v in os.environ.items() if not k.startswith(("SCR", "DFTRACER", "SLURM"))}
+        return {
+            **own,
+            "USER": "tester",  # SCR aborts without it
+            "SCR_ROOT": str(self.path.parent.parent),
+            "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
+            "SCR_PREFIX": str(base / "prefix"),
+            "SCR_CACHE_BASE": str(base / "cache"),
+            "SCR_CNTL_BASE": str(base / "cache"),
+            **variables,
+        }
+
+    def mpiexec(
+        self, base: Path, ranks: int, *command: str, nodes: int = 0, **variables: str
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run `command` on `ranks` ranks, as if on `nodes` nodes if given: node N has its cache in ``nodeN``."""
+        if nodes:
+            if subprocess.run(["unshare", "--uts", "--mount", "true"], check=False).returncode:
+                pytest.skip("to simulate nodes needs unshare --uts --mount, which needs root")
+            command = ("sh", "-c", NODE, "node", str(nodes), str(ranks), str(base), *command)
+        return subprocess.run(
+            [Path(sys.executable).parent / "mpiexec", "-n", str(ranks), *command],
+            env=self.environment(base, **variables),
+            cwd=base / "prefix",
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="session")
+def libscr(tmp_path_factory: pytest.TempPathFactory) -> RealScr:
+    """A real libscr that loads next to mpi4py's MPI; skips with the reason where there is none."""
+
+    def ask(what: str, environment: dict[str, str]) -> str:
+        command = [sys.executable, "-c", LOAD, what]
+        ran = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+        )
+        if ran.returncode:
+            pytest.skip(ran.stderr.strip()[-1000:])
+        return ran.stdout.strip()
+
+    scr = RealScr(Path(ask("find", dict(os.environ))))
+    ask("load", scr.environment(tmp_path_factory.mktemp("scr")))
+    return scr

@@ -1,0 +1,122 @@
+"""An application on a real libscr, for test_libscr.py: ``python mpi_libscr.py PLAN RESULTS``.
+
+PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, `bytes` for
+each rank, and what rank 0 has at the apply point: `values` and `generation` of a decision, or any `text`;
+`restart`: read back what SCR has first; `detach`: put the first settings back in the end; `crash`: leave
+without SCR_Finalize. What each rank saw goes to RESULTS/RANK, one JSON object.
+"""
+
+import dataclasses
+import json
+import os
+import random
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from scrtune.client.decision import decision_text
+from scrtune.client.libscr import Library, find
+from scrtune.client.libscr_apply import Applier
+from scrtune.intents.effects import Advice
+
+CHECKPOINT = 1
+
+
+def content(name: str, rank: int, size: int) -> bytes:
+    """What a rank writes: other bytes in each file."""
+    return random.Random(f"{name} {rank}").randbytes(size)
+
+
+def text_for(output: dict[str, Any]) -> str | None:
+    """What rank 0 has at the apply point."""
+    if "values" not in output:
+        return output.get("text")
+    return decision_text(Advice(generation=output["generation"], settings=output["values"]))
+
+
+def write_calls() -> int:
+    """How often this process has called write."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["syscw"])
+
+
+def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) -> dict[str, Any]:
+    """One output; what was seen of it."""
+    affinity = sorted(os.sched_getaffinity(0))
+    applied = applier.apply(text_for(output) if rank == 0 else None)
+    name = output["name"]
+    library.start_output(name, CHECKPOINT)
+    path = Path(library.route_file(f"{name}/rank.{rank}"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content(name, rank, output["bytes"]))
+    calls = write_calls()
+    with applier.around_flush():
+        inside = sorted(os.sched_getaffinity(0))
+        valid = library.complete_output(valid=True)
+    seen = {
+        "applied": dataclasses.asdict(applied) if applied else None,
+        "dataset": library.dataset,
+        "valid": valid,
+        "write_calls": write_calls() - calls,
+        "in_force": applier.in_force(),
+        "cpus": [affinity, inside, sorted(os.sched_getaffinity(0))],
+        "async": library.function("scr_flush_async_in_progress")(),
+        "need_count": library.integer("scr_need_checkpoint_count"),
+    }
+    time.sleep(output.get("sleep_s", 0))
+    return seen
+
+
+def read_back(library: Library, rank: int) -> dict[str, Any]:
+    """Restart from what SCR has."""
+    name = library.have_restart()
+    if name is None:
+        return {"name": None}
+    assert library.start_restart() == name
+    data = Path(library.route_file(f"{name}/rank.{rank}")).read_bytes()
+    same = data == content(name, rank, len(data))
+    return {"name": name, "same": same, "bytes": len(data), "valid": library.complete_restart(valid=same)}
+
+
+def main() -> None:
+    from mpi4py import MPI  # noqa: PLC0415 - test_libscr.py imports this file and is no MPI program
+
+    plan = json.loads(Path(sys.argv[1]).read_text())
+    library = Library(find(os.environ))
+    for text in plan.get("config", ()):
+        library.config(text)
+    library.init()
+    applier = Applier(library, plan.get("config", ()))
+    rank = MPI.COMM_WORLD.rank
+    seen: dict[str, Any] = {
+        "version": library.version,
+        "nodes": library.nodes(),
+        "peers": library.peers(),
+        "prefix": library.prefix,
+        "capabilities": {name: list(each) for name, each in applier.capabilities.items()},
+        "in_force": applier.in_force(),
+        "environment": {name: text for name, text in os.environ.items() if name.startswith("SCR_")},
+        "restart": read_back(library, rank) if plan.get("restart") else None,
+        "outputs": [],
+    }
+    for output in plan["outputs"]:
+        library.need_checkpoint()
+        seen["outputs"].append(take(library, applier, output, rank))
+    if plan.get("detach"):
+        detached = applier.detach()
+        seen["detached"] = dataclasses.asdict(detached) if detached else None
+    seen["at_the_end"] = applier.in_force()
+    seen["refused"] = applier.refused
+    seen["environment_at_the_end"] = {k: text for k, text in os.environ.items() if k.startswith("SCR_")}
+    if not plan.get("crash"):
+        with applier.around_flush():
+            library.finalize()
+    (Path(sys.argv[2]) / str(rank)).write_text(json.dumps(seen))
+    if plan.get("crash"):
+        MPI.COMM_WORLD.Barrier()
+        os._exit(0)  # as a job that ended without SCR_Finalize: what SCR has is in the cache
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,403 @@
+"""A real libscr, where one is found: settings change in the running job, on all ranks or on none."""
+
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrtune.client import libscr_find
+from scrtune.client.libscr import Library, LibscrUnavailable, find
+from scrtune.client.libscr_elf import needed
+from scrtune.client.libscr_levers import RE_INIT, capability, live_levers
+from scrtune.scr_config.parameters import CATALOGUE
+
+from .conftest import RealScr
+from .mpi_libscr import content
+
+APPLICATION = Path(__file__).parent / "mpi_libscr.py"
+IN_CACHE = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2"}
+MIB = 1 << 20
+
+Plan = dict[str, Any]
+Seen = list[dict[str, Any]]
+
+
+def output(name: str, size: int = 1000, generation: int = 0, **values: Any) -> Plan:
+    """One output of a plan, with a decision before it if there are values."""
+    decision = {"generation": generation, "values": values} if values else {}
+    return {"name": name, "bytes": size, **decision}
+
+
+def run(
+    scr: RealScr, base: Path, plan: Plan, ranks: int = 2, nodes: int = 0, **variables: str
+) -> tuple[Seen, str]:
+    """Run the application; returns what each rank saw, and standard error."""
+    results = base / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    (base / "plan").write_text(json.dumps(plan))
+    command = (sys.executable, str(APPLICATION), str(base / "plan"), str(results))
+    ran = scr.mpiexec(base, ranks, *command, nodes=nodes, **{**IN_CACHE, **variables})
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return [json.loads((results / str(rank)).read_text()) for rank in range(ranks)], ran.stderr
+
+
+def flushed(base: Path) -> set[int]:
+    """The datasets that SCR has completed in the prefix directory."""
+    return {
+        int(path.parent.name.rpartition(".")[2])
+        for path in (base / "prefix" / ".scr").glob("scr.dataset.*/summary.scr")
+    }
+
+
+def assert_whole(base: Path, outputs: list[Plan], ranks: int) -> None:
+    """Every file of `outputs` is in the prefix directory, bit for bit."""
+    for each in outputs:
+        for rank in range(ranks):
+            data = (base / "prefix" / each["name"] / f"rank.{rank}").read_bytes()
+            assert data == content(each["name"], rank, each["bytes"]), f"{each['name']} of rank {rank}"
+
+
+def how(seen: Seen) -> list[list[str | None]]:
+    """For each rank, how the decision before each output came into force."""
+    return [
+        [each["applied"]["how"] if each["applied"] else None for each in rank["outputs"]] for rank in seen
+    ]
+
+
+def test_each_rank_sees_the_same_library(libscr: RealScr, tmp_path: Path) -> None:
+    seen, _ = run(libscr, tmp_path, {"outputs": []}, ranks=3)
+    for rank in seen:
+        assert (rank["nodes"], rank["peers"]) == (1, 1)
+        assert rank["version"].startswith("v")
+        assert rank["prefix"] == str(tmp_path / "prefix")
+        assert rank["in_force"]["SCR_FLUSH"] == 0
+        assert rank["in_force"]["SCR_COPY_TYPE"] == "XOR"
+        assert rank["at_the_end"] == rank["in_force"], "verification has put everything back"
+        classes = {name: each[0] for name, each in rank["capabilities"].items()}
+        assert classes["SCR_FLUSH"] == classes["SCR_FILE_BUF_SIZE"] == classes["SCR_MPI_BUF_SIZE"] == "live"
+        assert classes["SCR_CHECKPOINT_INTERVAL"] == "live on rank 0"
+        assert classes["SCR_COPY_TYPE"] == "re-init"
+        assert classes["SCR_PREFIX"] == "launch"
+        assert classes["SCR_FLUSH_WIDTH"] == "inert"
+        assert "libscrtune.so" in dict(rank["capabilities"])["SCRTUNE_FLUSH_THREADS"][1]
+
+
+def test_the_size_of_writes_follows_the_file_buffer(libscr: RealScr, tmp_path: Path) -> None:
+    outputs = [
+        output("a", 4 * MIB),
+        output("b", 4 * MIB, 1, SCR_FILE_BUF_SIZE=16384),
+        output("c", 4 * MIB, 2, SCR_FILE_BUF_SIZE=1 * MIB),
+    ]
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH="1")
+    for rank in seen:
+        calls = [each["write_calls"] for each in rank["outputs"]]
+        assert calls[1] - calls[0] == pytest.approx(4 * MIB / 16384, rel=0.1)
+        assert calls[2] - calls[0] == pytest.approx(4, abs=4)
+    assert_whole(tmp_path, outputs, 2)
+
+
+def test_the_flush_cadence_follows_flush(libscr: RealScr, tmp_path: Path) -> None:
+    outputs = [output(f"o{number}") for number in range(1, 10)]
+    outputs[3] = output("o4", generation=1, SCR_FLUSH=2)
+    outputs[6] = output("o7", generation=2, SCR_FLUSH=0)
+    run(libscr, tmp_path, {"outputs": outputs, "crash": True}, SCR_FLUSH="3")
+    assert flushed(tmp_path) == {3, 4, 6}
+
+
+def test_the_scheme_changes_between_outputs_and_a_lost_node_is_rebuilt(
+    libscr: RealScr, tmp_path: Path
+) -> None:
+    outputs = [
+        output("xor", 300_000),
+        output("single", 300_000, 1, SCR_COPY_TYPE="SINGLE"),
+        output("partner", 300_000, 2, SCR_COPY_TYPE="PARTNER", SCR_CACHE_SIZE=4),
+        output("more", 300_000, 2, SCR_COPY_TYPE="PARTNER", SCR_CACHE_SIZE=4),
+    ]
+    plan = {"config": ["SCR_JOB_NAME=mine", "SCR_FLUSH_ASYNC_USLEEP=17"], "outputs": outputs, "crash": True}
+    seen, _ = run(libscr, tmp_path, plan, ranks=4, nodes=2)
+    assert how(seen) == [[None, "re-init", "re-init", "live"]] * 4
+    for rank in seen:
+        assert [each["dataset"] for each in rank["outputs"]] == [1, 2, 3, 4]
+        assert [each["need_count"] for each in rank["outputs"]] == [1, 2, 3, 4]
+        assert rank["at_the_end"]["SCR_FLUSH_ASYNC_USLEEP"] == 17, "what the application set is kept"
+        assert rank["environment_at_the_end"] == rank["environment"]
+    schemes = {
+        number: {
+            path.name.split(".")[3] for path in tmp_path.glob(f"node?/*/*/scr.dataset.{number}/.scr/*.grp_*")
+        }
+        for number in (2, 3, 4)
+    }
+    assert schemes == {2: {"single"}, 3: {"partner"}, 4: {"partner"}}, "the cache has kept all since"
+    halt = (tmp_path / "prefix" / ".scr" / "halt.scr").read_bytes()
+    assert b"FINALIZE" not in halt, "scr_run would not restart the job"
+
+    shutil.rmtree(tmp_path / "node1")
+    again, _ = run(libscr, tmp_path, {"outputs": [], "restart": True}, ranks=4, nodes=2)
+    assert [rank["restart"] for rank in again] == [
+        {"name": "more", "same": True, "bytes": 300_000, "valid": True}
+    ] * 4
+
+
+def test_async_goes_on_and_off_while_flushes_are_under_way(libscr: RealScr, tmp_path: Path) -> None:
+    size = 24 * MIB
+    outputs = [
+        output("a", size),
+        output("b", size, 1, SCR_FLUSH_ASYNC=1),
+        output("c", size, 2, SCR_FLUSH_ASYNC=0),
+        output("d", size, 3, SCR_FLUSH_ASYNC=1, SCR_FILE_BUF_SIZE=4096),
+        output("e", size, 4, SCR_FLUSH_ASYNC=1, SCR_FILE_BUF_SIZE=4096),
+        output("f", size, 5, SCR_FLUSH_ASYNC=0, SCR_FILE_BUF_SIZE=MIB),
+        output("g", size, 6, SCR_FLUSH_ASYNC=1),
+    ]
+    seen, _ = run(
+        libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH="1", SCR_FLUSH_TYPE="PTHREAD", SCR_CACHE_SIZE="3"
+    )
+    assert how(seen) == [[None, *["live"] * 6]] * 2
+    under_way = [each["async"] for each in seen[0]["outputs"]]
+    assert under_way[0] == under_way[2] == 0
+    assert any(under_way), "or nothing was tried"
+    assert flushed(tmp_path) == set(range(1, 8))
+    assert_whole(tmp_path, outputs, 2)
+
+
+def corrupted(text: bytes) -> list[bytes]:
+    """A decision in which something is wrong."""
+    return [
+        text[:-5],
+        text.replace(b"=8", b"=9"),
+        text.replace(b"scrtune-decision 1", b"scrtune-decision 2"),
+        b"",
+        b"\xff\xfe nonsense",
+    ]
+
+
+def signed(generation: int, *lines: str) -> str:
+    """A decision that is whole, whatever its lines say."""
+    body = f"generation {generation}\n" + "".join(f"{line}\n" for line in lines) + "end\n"
+    head, rest = body.split("\n", 1)
+    return f"scrtune-decision 1\n{head}\ncrc32 {zlib.crc32(body.encode()):08x}\n{rest}"
+
+
+def test_what_is_no_decision_changes_nothing_on_any_rank(libscr: RealScr, tmp_path: Path) -> None:
+    good = signed(1, "SCR_FLUSH=8")
+    bad = [each.decode("utf-8", "surrogateescape") for each in corrupted(good.encode())]
+    wrong = [
+        signed(2, "SCR_FLUSHES=8"),
+        signed(3, "SCR_FILE_BUF_SIZE=0"),
+        signed(4, "SCR_FLUSH=8", "SCR_MPI_BUF_SIZE=3GB"),
+        signed(5, "SCR_SET_FAILURES=3", "SCR_SET_SIZE=2"),
+        signed(6, "SCR_FLUSH_TYPE=BBAPI"),
+        signed(7, "SCR_COPY_TYPE=FILE"),
+        signed(8, "SCR_FLUSH=8", "SCR_FLUSH=8"),
+        good + "\n",
+    ]
+    outputs = [{"name": f"o{n}", "bytes": 10, "text": text} for n, text in enumerate([*bad, *wrong])]
+    seen, told = run(libscr, tmp_path, {"outputs": outputs}, ranks=3)
+    for rank in seen:
+        assert rank["at_the_end"] == rank["in_force"]
+        assert rank["refused"] == len(outputs) - 1, "the empty text is none"
+    assert how(seen) == [[None if not each["text"] else "refused" for each in outputs]] * 3
+    assert told.count("checksum") == 1, "each reason is told once"
+    assert told.count("SCR_FILE_BUF_SIZE") == 1
+
+
+def test_what_cannot_go_live_or_by_init_is_left_alone(libscr: RealScr, tmp_path: Path) -> None:
+    ignored = signed(3, "SCR_FLUSH=8", "SCR_FLUSH_WIDTH=1", "SCR_PREFIX=/elsewhere")
+    plan = {"outputs": [{"name": "a", "bytes": 10, "text": ignored}], "detach": True}
+    seen, _ = run(libscr, tmp_path, plan)
+    for rank in seen:
+        assert rank["outputs"][0]["applied"]["generation"] == 3
+        assert rank["outputs"][0]["in_force"] == {**rank["in_force"], "SCR_FLUSH": 8}
+        assert rank["detached"]["how"] == "live"
+        assert rank["at_the_end"] == rank["in_force"]
+
+
+def test_schemes_that_would_abort_scr_are_refused(libscr: RealScr, tmp_path: Path) -> None:
+    outputs = [
+        output("a", 10),
+        output("b", 10, 1, SCR_COPY_TYPE="RS", SCR_SET_FAILURES=2),
+        output("c", 10, 2, SCR_SET_SIZE=1, SCR_SET_FAILURES=1),
+        output("d", 10, 3, SCR_COPY_TYPE="RS", SCR_SET_FAILURES=1),
+    ]
+    seen, told = run(libscr, tmp_path, {"outputs": outputs}, ranks=4, nodes=2)
+    assert how(seen) == [[None, "refused", "refused", "re-init"]] * 4
+    assert "needs sets of 3 ranks" in told
+
+
+def test_nothing_is_initialized_again_where_that_deletes(libscr: RealScr, tmp_path: Path) -> None:
+    plan = {"outputs": [output("a"), output("b", generation=1, SCR_CACHE_SIZE=3, SCR_FLUSH=4)]}
+    seen, _ = run(libscr, tmp_path, plan, SCR_CACHE_PURGE="1")
+    for rank in seen:
+        assert rank["capabilities"]["SCR_CACHE_SIZE"] == [
+            "launch",
+            "with SCR_CACHE_PURGE=1 SCR_Init deletes datasets",
+        ]
+        assert rank["at_the_end"] == {**rank["in_force"], "SCR_FLUSH": 4}
+    assert how(seen) == [[None, "live"]] * 2
+
+
+def test_flush_threads_are_started_where_the_decision_says(libscr: RealScr, tmp_path: Path) -> None:
+    own = sorted(os.sched_getaffinity(0))
+    if len(own) == 1:
+        pytest.skip("on one CPU there is no choice")
+    outputs = [
+        output("a", 10, 1, SCRTUNE_FLUSH_CPUS=str(own[-1])),
+        output("b", 10, 2, SCRTUNE_FLUSH_CPUS="8000"),
+        output("c", 10, 3, SCRTUNE_FLUSH_CPUS=""),
+    ]
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, ranks=2)
+    for rank in seen:
+        around = [each["cpus"] for each in rank["outputs"]]
+        assert around == [[own, own[-1:], own], [own, own, own], [own, own, own]]
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_random_changes_lose_nothing(libscr: RealScr, tmp_path: Path, seed: int) -> None:
+    draw = random.Random(seed)
+    choices = {
+        "SCR_FLUSH": [1],
+        "SCR_FLUSH_ASYNC": [0, 1],
+        "SCR_FILE_BUF_SIZE": [4096, 65536, MIB],
+        "SCR_MPI_BUF_SIZE": [4096, MIB],
+        "SCR_CHECKPOINT_INTERVAL": [0, 5],
+        "SCR_FLUSH_TYPE": ["SYNC", "PTHREAD"],
+        "SCR_CACHE_SIZE": [1, 2, 3],
+        "SCR_CACHE_BYPASS": [0, 0, 0, 1],
+    }
+    outputs = [
+        output(
+            f"o{n}", draw.randrange(1, MIB), n, **{name: draw.choice(some) for name, some in choices.items()}
+        )
+        for n in range(1, 31)
+    ]
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, ranks=3)
+    assert {word for rank in how(seen) for word in rank} <= {"live", "re-init"}
+    assert all(each["valid"] for rank in seen for each in rank["outputs"])
+    assert flushed(tmp_path) == set(range(1, 31))
+    assert_whole(tmp_path, outputs, 3)
+
+
+def shared_library(path: Path, *names: str) -> Path:
+    """The least that the loader would call a shared library: it needs `names`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
+    at = [strings.index(name.encode()) for name in names]
+    start = 64 + 2 * 56
+    dynamic = struct.pack("<qQ", 5, start) + b"".join(struct.pack("<qQ", 1, one) for one in at)
+    end = start + len(strings)
+    header = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    )
+    load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, end, end, 1)
+    table = struct.pack("<IIQQQQQQ", 2, 4, end, end, end, len(dynamic), len(dynamic), 8)
+    path.write_bytes(header + load + table + strings + dynamic)
+    return path
+
+
+def test_needed_libraries_are_read_from_the_file(tmp_path: Path) -> None:
+    path = shared_library(tmp_path / "x.so", "libmpi.so.12", "libz.so.1")
+    assert needed(path) == ("libmpi.so.12", "libz.so.1")
+    for length in (0, 3, 40, 100, 200):
+        (tmp_path / "y.so").write_bytes(path.read_bytes()[:length])
+        with pytest.raises(ValueError, match="shared library"):
+            needed(tmp_path / "y.so")
+
+
+def test_real_libraries_are_read_as_the_loader_reads_them() -> None:
+    own = next(
+        path
+        for path in libscr_find.mapped_libraries()
+        if path.name.startswith("libpthread") or "libm.so" in path.name
+    )
+    ran = subprocess.run(["ldd", str(own)], capture_output=True, text=True, check=True)
+    assert all(name in ran.stdout for name in needed(own))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine on which nothing is installed but what a test puts there."""
+    monkeypatch.setattr(libscr_find, "_USUAL", (tmp_path / "usr",))
+    monkeypatch.setattr(libscr_find, "_of_the_loader", list)
+    monkeypatch.setattr(libscr_find, "mapped_libraries", tuple)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "place"),
+    [
+        ("SCR_ROOT", "{base}/scr", "scr/lib"),
+        ("SCR_ROOT", "{base}/scr", "scr/lib64"),
+        ("SCR_DIR", "{base}/scr", "scr/lib"),
+        ("SCR_PREFIX_DIR", "{base}/scr/lib", "scr/lib"),
+        ("scr_DIR", "{base}/scr/share/scr/cmake", "scr/lib64"),
+        ("SCR_INSTALL", "{base}/scr", "scr/lib"),
+        ("LD_LIBRARY_PATH", "{base}/nothing::{base}/scr", "scr"),
+        ("PATH", "{base}/scr/bin", "scr/lib64"),
+        ("UNUSED", "", "usr/lib64"),
+    ],
+)
+def test_a_library_is_found_where_users_have_it(
+    elsewhere: None, tmp_path: Path, variable: str, value: str, place: str
+) -> None:
+    program = tmp_path / "scr" / "bin" / "scr_index"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    library = shared_library(tmp_path / place / "libscr.so", "libc.so.6")
+    assert find({variable: value.format(base=tmp_path)}) == library
+
+
+def test_the_error_names_every_place_and_what_was_wrong_there(elsewhere: None, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "libscr.so").write_text("INPUT(libscr.a)")
+    with pytest.raises(LibscrUnavailable) as failure:
+        find({"SCR_ROOT": "/none", "LD_LIBRARY_PATH": str(tmp_path / "a")})
+    told = str(failure.value)
+    assert "/none/lib64/libscr.so ($SCR_ROOT): no such file" in told
+    assert f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library" in told
+    assert "set SCR_ROOT" in told
+
+
+@pytest.mark.parametrize("through", ["", "libaxl_mpi.so"])
+def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(
+    elsewhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
+) -> None:
+    monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/venv/lib/libmpi.so.12"),))
+    needs = ["libc.so.6", through or "libmpi.so.40"]
+    path = shared_library(tmp_path / "lib" / "libscr.so", *needs)
+    if through:
+        shared_library(tmp_path / "lib" / through, "libmpi.so.40")
+    with pytest.raises(LibscrUnavailable, match=r"linked to libmpi.so.40, and this process runs on /venv"):
+        find({"SCR_ROOT": str(tmp_path)})
+    with pytest.raises(LibscrUnavailable, match=r"libmpi.so.40"):
+        Library(path)
+    monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/usr/lib/libmpi.so.40"),))
+    assert find({"SCR_ROOT": str(tmp_path)}) == path
+
+
+def test_levers_and_catalogue_say_the_same() -> None:
+    levers = live_levers(None)  # type: ignore[arg-type]
+    fine = dict.fromkeys(levers, "")
+    classes = {name: capability(name, fine, "").klass for name in CATALOGUE}
+    for name in levers:
+        assert CATALOGUE[name].mutability == "live"
+        assert classes[name] == ("live on rank 0" if CATALOGUE[name].rank_0_decides else "live")
+    for name in RE_INIT:
+        assert CATALOGUE[name].mutability == classes[name] == "re-init"
+    for name, parameter in CATALOGUE.items():
+        assert (classes[name] == "inert") == (parameter.mutability == "none")
+
+
+def test_a_lever_that_fails_its_trial_goes_the_next_way() -> None:
+    trouble = {"SCR_FLUSH": "scr_flush has 8 bytes, not 4", "SCRTUNE_FLUSH_THREADS": "not preloaded"}
+    assert capability("SCR_FLUSH", trouble, "").klass == "re-init"
+    assert capability("SCR_FLUSH", trouble, "SCR_DISTRIBUTE=0").klass == "launch"
+    assert capability("SCRTUNE_FLUSH_THREADS", trouble, "") == ("launch", "not preloaded")
