@@ -16,12 +16,13 @@ from mpi4py import MPI
 from ..goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from ..intents.effects import Advice
 from ..intents.events import SettingsObserved
+from ..scr_config.settings import Settings
 from .checkpoint_clock import CheckpointClock
 from .datasets import CachedFile, FileMap, NodeCache
 from .durable import make_directory
-from .embedded_launch import EngineError, launch, topology
+from .embedded_launch import launch, topology
 from .encoder import Encoder
-from .engine import OutputFlags
+from .engine import EngineError, OutputFlags
 from .flusher import Flusher
 from .index import Prefix
 from .levers import Levers, overlay
@@ -34,6 +35,7 @@ class EmbeddedEngine:
 
     `environment` (default: the process's, of rank 0 alone) and SCR's user config file give the settings;
     ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated nodes, each with a cache of its own.
+    `config` is what the application gives to SCR_Config, a line each (rank 0's counts).
     Raises :class:`EngineError` on all ranks for settings this engine has not. I/O that fails costs at most
     the dataset in hand, and is told on stderr by rank 0.
     """
@@ -43,10 +45,12 @@ class EmbeddedEngine:
         comm: MPI.Intracomm,
         environment: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.time,
+        config: str = "",
     ) -> None:
         self._comm = comm.Dup()
         self._clock = clock
-        found = launch(self._comm, os.environ if environment is None else environment)
+        self._environment = os.environ if environment is None else environment
+        found = launch(self._comm, self._environment, config)
         self._resolved = found.resolved
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
@@ -92,7 +96,7 @@ class EmbeddedEngine:
         Names that this engine does not know or that are for the launch only stay as they were, and so does
         everything when a value is not valid. Raises :class:`EngineError` within an output.
         """
-        self._must(self._output is None, "apply", "within an output; call it before start_output")
+        self._must_be_between_outputs("apply")
         advice = self._comm.bcast(advice)
         if advice is not None and advice.generation != self._generation:
             self._settings = overlay(self._resolved.settings, self._settings, advice.settings)
@@ -110,8 +114,9 @@ class EmbeddedEngine:
 
         When the cache cannot be used the files of this dataset go straight to the prefix directory.
         """
-        self._must(self._output is None, "start_output", "within an output; call complete_output first")
-        self._must(self._reading is None, "start_output", "within a restart; call complete_restart first")
+        self._must_be_between_outputs("start_output")
+        if self._reading is not None:
+            raise EngineError("start_output within a restart; call complete_restart first")
         entered_s = self._clock()
         self._found = None
         self._last_dataset += 1
@@ -185,7 +190,7 @@ class EmbeddedEngine:
         )
         return output.completed(self._comm, files or [], times, valid=filemap is not None, flush_due=due)
 
-    def finished_flushes(self) -> Sequence[FlushCompleted]:
+    def happened(self) -> Sequence[FlushCompleted]:
         """The flushes that ended on all ranks since the last call; a flush that failed has valid=False."""
         if self._output is None:
             self._flusher.poll()
@@ -193,7 +198,7 @@ class EmbeddedEngine:
 
     def have_restart(self) -> str | None:
         """The name of the newest checkpoint to restart from: it is verified and, if need be, rebuilt."""
-        self._must(self._output is None, "have_restart", "within an output; call complete_output first")
+        self._must_be_between_outputs("have_restart")
         if self._found is None:
             self._search_s = self._clock()
             levers = self._levers
@@ -225,6 +230,38 @@ class EmbeddedEngine:
             source=restart.source,
             valid=all_valid,
         )
+
+    def should_exit(self) -> bool:
+        """Whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides."""
+        return bool(self._comm.bcast(self._comm.rank == 0 and self._is_time_up()))
+
+    def current(self, name: str) -> int:
+        """Go on from checkpoint `name` of the prefix directory. No number is used again, unlike in SCR."""
+        self._must_be_between_outputs("current")
+        self._flusher.wait()
+        dataset = self._change_prefix(lambda: self._prefix.go_back_to(name))
+        for later in [cached for cached in self._cached if dataset and cached > dataset]:
+            self._drop(later)
+        self._found = None
+        return dataset
+
+    def drop(self, name: str) -> None:
+        """Forget `name` in the prefix directory; its files stay."""
+        self._must_be_between_outputs("drop")
+        self._flusher.wait()
+        self._change_prefix(lambda: self._prefix.drop(name))
+        self._found = None
+
+    def delete(self, name: str) -> None:
+        """Delete `name` in the cache and in the prefix directory."""
+        self._must_be_between_outputs("delete")
+        self._flusher.wait()
+        for dataset in sorted(self._cached):
+            filemap = self._cache.read(dataset, self._comm.rank)
+            if name in self._comm.allgather(filemap.name if filemap else None):
+                self._drop(dataset)
+        self._change_prefix(lambda: self._prefix.delete(name))
+        self._found = None
 
     def finalize(self) -> Sequence[FlushCompleted]:
         """Wait for the flush under way, and flush the latest checkpoint if SCR_FLUSH > 0. The last call."""
@@ -316,6 +353,22 @@ class EmbeddedEngine:
                 return None if is_flushed else filemap
         return None
 
+    def _is_time_up(self) -> bool:
+        """As SCR's halt check (scr.c, scr_env.c:80): the environment is read each time."""
+        halt_s = Settings(self._resolved.settings).integer("SCR_HALT_SECONDS")
+        end_s = self._environment.get("SCR_END_TIME", "")
+        return halt_s > 0 and end_s.isdecimal() and int(end_s) > 0 and int(end_s) - self._clock() <= halt_s
+
+    def _change_prefix(self, change: Callable[[], int]) -> int:
+        """Let rank 0 change the index; what that returned. A failure is told, and 0."""
+        changed = 0
+        if self._comm.rank == 0:
+            try:
+                changed = change()
+            except OSError as error:
+                self._tell(f"the index of the prefix directory could not be written: {error}")
+        return int(self._comm.bcast(changed))
+
     def _refuse(self, dataset: int) -> None:
         self._refused.add(dataset)
         if dataset == self._flusher.dataset:
@@ -336,9 +389,9 @@ class EmbeddedEngine:
             raise EngineError(f"route_file: {name} is not a file below SCR_PREFIX ({root}); name one that is")
         return relative
 
-    def _must(self, condition: bool, call: str, when: str) -> None:
-        if not condition:
-            raise EngineError(f"{call} {when}")
+    def _must_be_between_outputs(self, call: str) -> None:
+        if self._output is not None:
+            raise EngineError(f"{call} within an output; call complete_output first")
 
     def _tell(self, text: str) -> None:
         if self._comm.rank == 0:

@@ -3,7 +3,6 @@
 SCR lets every rank read its environment for itself, and hangs when they differ. Here they cannot.
 """
 
-import errno
 import getpass
 import os
 import socket
@@ -15,17 +14,16 @@ import msgspec
 from mpi4py import MPI
 
 from ..scr_config.problems import Problem
-from ..scr_config.resolution import Found, Resolved, resolve, user_conf_path
+from ..scr_config.resolution import Found, Resolved, resolve
+from ..scr_config.settings import Settings
 from ..scr_config.system_conf import system_conf_path
+from .engine import EngineError
 from .levers import Levers, UnsupportedSettingError
 from .paths import JOB_ID_VARIABLES
+from .scr_files import file_lines, user_conf_text
 from .topology import Topology, nodes_by_count, nodes_by_host
 
 NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
-
-
-class EngineError(RuntimeError):
-    """The engine cannot start, or was called out of turn; the text says what to do."""
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -37,12 +35,15 @@ class Launch(msgspec.Struct, frozen=True):
     nodes: int | None
 
 
-def launch(comm: MPI.Intracomm, environment: Mapping[str, str]) -> Launch:
-    """What rank 0's `environment` and config files say; collective. Raises EngineError on all ranks."""
+def launch(comm: MPI.Intracomm, environment: Mapping[str, str], config: str) -> Launch:
+    """What rank 0's `environment`, config files and `config` (given to SCR_Config, a line each) say.
+
+    Collective. Raises EngineError on all ranks.
+    """
     found: Launch | str = ""
     if comm.rank == 0:
         try:
-            found = _read(environment)
+            found = _read(environment, config)
             Levers.of(found.resolved.settings)
         except (ValueError, OSError) as error:
             found = str(error)
@@ -62,12 +63,12 @@ def topology(comm: MPI.Intracomm, nodes: int | None) -> Topology:
         raise EngineError(f"{NODES_VARIABLE}: {error}") from error
 
 
-def _read(environment: Mapping[str, str]) -> Launch:
+def _read(environment: Mapping[str, str], config: str = "") -> Launch:
     """Raises ValueError, OSError."""
-    path = user_conf_path(environment)
-    text = path.read_text("utf-8", errors="replace") if path.is_file() else None
-    resolved = _over_system_conf(environment, text)
+    resolved = _over_system_conf(environment, user_conf_text(environment, config), config)
     settings = resolved.settings
+    if not Settings({"SCR_ENABLE": settings["SCR_ENABLE"]}).flag("SCR_ENABLE"):
+        raise ValueError("SCR_ENABLE=0: SCR is switched off, and so is this engine; set it to 1")
     prefix = os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd()))  # noqa: PTH100 - keeps links
     job = settings.get("SCR_JOB_ID") or _job_id(environment, prefix)
     user = settings.get("SCR_USER_NAME") or environment.get("USER") or _user()
@@ -83,7 +84,7 @@ def _read(environment: Mapping[str, str]) -> Launch:
     )
 
 
-def _over_system_conf(environment: Mapping[str, str], user_conf: str | None) -> Resolved:
+def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:
     """All layers. What of the system's file cannot be read, or is not for this engine, is left out and told.
 
     It must not fail a job: whoever runs it did not write that file, and mostly cannot change it.
@@ -91,13 +92,13 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None) -> 
     path = system_conf_path(environment.get("PATH", ""))
     told: list[Problem] = []
     try:
-        lines = _text(path).split("\n")
+        lines = list(file_lines(path))
     except OSError as error:
         what = f"SCR's system config file cannot be read ({error.strerror})"
         told.append(_told(str(path), what, "the job runs without what it says"))
         lines = []
     while True:
-        resolved = resolve(environment, user_conf, None, "\n".join(lines))
+        resolved = resolve(environment, user_conf, config, "\n".join(lines))
         lacking = next(_lacking(resolved), None)
         if lacking is None:
             break
@@ -105,15 +106,6 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None) -> 
         lines[place.line - 1] = ""
         told.append(_told(name, f"{path}:{place.line}: {why}", "this line is passed over"))
     return msgspec.structs.replace(resolved, problems=(*resolved.problems, *told))
-
-
-def _text(path: Path) -> str:
-    """Empty when there is no such file. Raises OSError, also for what would keep its reader waiting."""
-    if not path.exists():
-        return ""
-    if not path.is_file():
-        raise OSError(errno.EINVAL, "it is no regular file")
-    return path.read_text("utf-8", errors="replace")
 
 
 def _lacking(resolved: Resolved) -> Iterator[tuple[str, Found, str]]:

@@ -1,12 +1,19 @@
-"""What a checkpoint engine can do: :mod:`.embedded` is one, a real libscr (:mod:`.libscr_engine`) another."""
+"""What a checkpoint engine can do: :mod:`.embedded` is one, a real libscr (:mod:`.libscr_engine`) another.
+
+Which of them a job gets is for :mod:`.choose` to say.
+"""
 
 import enum
 from collections.abc import Sequence
 from typing import Protocol
 
-from ..goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
+from ..goodput.events import OutputCompleted, RestartCompleted
 from ..intents.effects import Advice
-from ..intents.events import SettingsObserved
+from ..intents.events import Event, SettingsObserved
+
+
+class EngineError(RuntimeError):
+    """The engine cannot start, was called out of turn, or SCR said no; the text says what to do."""
 
 
 class OutputFlags(enum.IntFlag):
@@ -50,8 +57,11 @@ class Engine(Protocol):
         """Close the dataset: encode, flush or start flushing. `valid` is this rank's; all must agree."""
         ...
 
-    def finished_flushes(self) -> Sequence[FlushCompleted]:
-        """The flushes that ended on all ranks since the last call."""
+    def happened(self) -> Sequence[Event]:
+        """What else happened since the last call, such as flushes that ended on all ranks.
+
+        What rank 0 gets is what counts; other ranks may get nothing.
+        """
         ...
 
     def have_restart(self) -> str | None:
@@ -66,6 +76,25 @@ class Engine(Protocol):
         """Close the restart. If any rank finds it invalid, :meth:`have_restart` looks further back next."""
         ...
 
-    def finalize(self) -> Sequence[FlushCompleted]:
+    def should_exit(self) -> bool:
+        """Whether the job should end now: it was told to, or its time is nearly over; equal on all ranks."""
+        ...
+
+    def current(self, name: str) -> int:
+        """The application went back to checkpoint `name` by itself; its number, 0 when there is none.
+
+        What came after that checkpoint is not offered for a restart by this engine any more.
+        """
+        ...
+
+    def drop(self, name: str) -> None:
+        """Forget the dataset `name` of the prefix directory; its files stay. There need be none."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete the dataset `name`, and directories that this leaves empty. There need be none."""
+        ...
+
+    def finalize(self) -> Sequence[Event]:
         """Finish what is under way (and flush the last checkpoint when SCR_FLUSH > 0)."""
         ...

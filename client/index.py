@@ -42,7 +42,7 @@ class RankSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset that is whole. `failed` is set when the application could not restart from it."""
+    """A dataset that is whole. `failed` is set when it must never be offered for a restart again."""
 
     dataset: int
     name: str
@@ -132,6 +132,45 @@ class Prefix:
         if dataset in self.entries:
             self.entries[dataset] = msgspec.structs.replace(self.entries[dataset], failed=True)
             self._write()
+
+    def named(self, name: str) -> list[int]:
+        """Numbers of the datasets of that name, oldest first."""
+        return sorted(dataset for dataset, entry in self.entries.items() if entry.name == name)
+
+    def go_back_to(self, name: str) -> int:
+        """The application goes on from checkpoint `name`: what came after it is never offered again.
+
+        Returns its number, 0 when there is no such checkpoint. Raises OSError.
+        """
+        checkpoints = [dataset for dataset in self.named(name) if self.entries[dataset].checkpoint]
+        if not checkpoints:
+            return 0
+        for dataset, entry in self.entries.items():
+            if entry.checkpoint and dataset >= checkpoints[-1]:
+                is_later = dataset > checkpoints[-1]
+                self.entries[dataset] = msgspec.structs.replace(entry, failed=is_later)
+        self._write()
+        return checkpoints[-1]
+
+    def drop(self, name: str) -> int:
+        """Forget the datasets of that name; their files stay. Returns how many. Raises OSError."""
+        datasets = self.named(name)
+        for dataset in datasets:
+            del self.entries[dataset]
+        if datasets:
+            self._write()
+        for dataset in datasets:  # a summary that is left would bring it back
+            shutil.rmtree(self.summary_file(dataset, 0).parent, ignore_errors=True)
+        return len(datasets)
+
+    def delete(self, name: str) -> int:
+        """Delete the datasets of that name: those of their files that nobody wrote since.
+
+        Returns how many. Raises OSError.
+        """
+        if datasets := self.named(name):
+            self._forget(datasets)
+        return len(datasets)
 
     def keep_newest(self, count: int, exempt: int) -> list[int]:
         """Delete the oldest checkpoints beyond `count` (SCR_PREFIX_SIZE); 0 keeps all.

@@ -14,55 +14,57 @@ daemon; without one, or when it does not answer, the application runs on with wh
 """
 
 import os
-import socket
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-import msgspec
 from mpi4py import MPI
 from typing_extensions import Self
 
-from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputStarted, StepCompleted
-from ..intents.effects import Advice
-from ..intents.events import Event, SettingsObserved
-from ..scr_config.parameters import SECRETS
-from .advice import AdviceClient
-from .embedded import EmbeddedEngine
-from .emit import Emitter
+from ..goodput.events import JobEnded, OutputStarted, StepCompleted
+from ..intents.events import Event
+from .choose import engine_for
 from .engine import Engine, OutputFlags
-from .paths import JobPaths
-
-_EXIT_LINGER_S = 0.5
-_NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
-"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
+from .link import Link, this_process
+from .work import Work
 
 
 class Session:
-    """One application's use of SCR. Make it once, on all ranks, and close it (or use it as a context)."""
+    """One application's use of SCR. Make it once, on all ranks, and close it (or use it as a context).
+
+    `engine` is a real libscr where there is one, else the embedded engine (:mod:`.choose`), unless one is
+    given. Raises :class:`.engine.EngineError` when it cannot start.
+    """
 
     def __init__(self, comm: MPI.Intracomm, engine: Engine | None = None) -> None:
-        self._comm = comm
-        self._engine: Engine = EmbeddedEngine(comm) if engine is None else engine
-        self._link = _Link() if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ else None
+        self._engine: Engine = engine_for(comm) if engine is None else engine
+        self._link = Link() if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ else None
+        self._work = Work(time.time())
         self._generation = 0
+        self._dataset = 0
         self._finalized = False
-        self._introduce()
+        described = self._engine.describe()
+        processes = comm.gather(this_process(), root=0)
+        if self._link:
+            self._link.introduce(described, processes or ())
 
     def need_checkpoint(self) -> bool:
         """Whether a checkpoint is due. Also the place where a flush that has ended is noticed."""
-        self._tell(self._engine.finished_flushes())
-        return self._engine.need_checkpoint()
+        asked_s = time.time()
+        self._tell(self._engine.happened())
+        needed = self._engine.need_checkpoint()
+        self._tell(self._work.asked(asked_s, time.time()))
+        return needed
 
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
         """``SCR_Start_output``: apply what the daemon recommends, then open the dataset."""
-        self._tell(self._engine.finished_flushes())
+        self._tell(self._work.output_started(time.time()))
+        self._tell(self._engine.happened())
         self._generation = self._engine.apply(self._link.ask() if self._link else None)
-        dataset = self._engine.start_output(name, flags)
+        self._dataset = self._engine.start_output(name, flags)
         started = OutputStarted(
-            dataset=dataset,
+            dataset=self._dataset,
             name=name,
             time_s=time.time(),
             generation=self._generation,
@@ -71,18 +73,27 @@ class Session:
         self._tell([started])
 
     def route_file(self, name: str) -> str:
-        """``SCR_Route_file``: where to write (or, in a restart, read) the file `name`."""
+        """``SCR_Route_file``: where to write (or, in a restart, read) the file `name`.
+
+        It lies below the prefix directory; a relative name is seen from there.
+        """
         return self._engine.route_file(name)
 
     def complete_output(self, valid: bool = True) -> bool:
         """``SCR_Complete_output``: `valid` is this rank's word; returns whether all ranks' were."""
         completed = self._engine.complete_output(valid)
-        self._tell([*self._engine.finished_flushes(), completed])
+        self._tell([*self._engine.happened(), completed])
+        if completed.valid and completed.checkpoint:
+            self._work.resumed(self._dataset, time.time())
+        else:
+            self._work.paused(time.time())
         return completed.valid
 
     def have_restart(self) -> str | None:
         """``SCR_Have_restart``: the name of the dataset to restart from, or None."""
-        return self._engine.have_restart()
+        name = self._engine.have_restart()
+        self._work.paused(time.time())
+        return name
 
     def start_restart(self) -> str:
         """``SCR_Start_restart``: open it; :meth:`route_file` now gives the paths to read."""
@@ -92,11 +103,33 @@ class Session:
         """``SCR_Complete_restart``: returns whether every rank could read its files."""
         completed = self._engine.complete_restart(valid)
         self._tell([completed])
+        self._work.resumed(completed.dataset if completed.valid else 0, time.time())
         return completed.valid
+
+    def should_exit(self) -> bool:
+        """``SCR_Should_exit``: whether to end now, since the job was told to or its time is nearly over."""
+        return self._engine.should_exit()
+
+    def current(self, name: str) -> None:
+        """``SCR_Current``: the application restarted from checkpoint `name` by itself."""
+        if dataset := self._engine.current(name):
+            self._work.resumed(dataset, time.time())
+
+    def drop(self, name: str) -> None:
+        """``SCR_Drop``: forget the dataset `name`; its files stay."""
+        self._engine.drop(name)
+
+    def delete(self, name: str) -> None:
+        """``SCR_Delete``: delete the dataset `name`."""
+        self._engine.delete(name)
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Time one step of the main loop, without its checkpoint."""
+        """Time one step of the main loop, without its checkpoint.
+
+        Without any, what lies between the calls counts as steps (:mod:`.work`).
+        """
+        self._work.told = True
         start_s = time.time()
         yield
         self._tell([StepCompleted(step=number, start_s=start_s, end_s=time.time())])
@@ -119,45 +152,6 @@ class Session:
         if kind is None:
             self.finalize()  # after an exception other ranks may never come to a collective call
 
-    def _introduce(self) -> None:
-        """Tell the daemon the shape of the job and the user's own settings."""
-        described = self._engine.describe()
-        processes = self._comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0)
-        if not self._link:
-            return
-        observed = msgspec.structs.replace(
-            described,
-            settings={name: value for name, value in described.settings.items() if name not in _NOT_TOLD},
-            sources={name: source for name, source in described.sources.items() if name not in _NOT_TOLD},
-            processes=tuple(processes or ()),
-            floor=os.environ.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
-            override=os.environ.get("SCRTUNE_OVERRIDE", "0") != "0",
-            tuning=os.environ.get("SCRTUNE_TUNING", "1") != "0",
-        )
-        self._tell([JobStarted(time_s=time.time(), ranks=observed.ranks, nodes=observed.nodes), observed])
-
-    def _tell(self, events: Iterable[GoodputEvent | SettingsObserved]) -> None:
+    def _tell(self, events: Iterable[Event]) -> None:
         if self._link:
-            self._link.emit(events)
-
-
-class _Link:
-    """Rank 0's line to the daemon. Nothing here blocks beyond the 50 ms of a question, or raises."""
-
-    def __init__(self) -> None:
-        paths = JobPaths.of()
-        self._emitter = Emitter(paths.events_endpoint)
-        self._advice = AdviceClient(paths.control_endpoint, last_known=paths.advice)
-
-    def ask(self) -> Advice | None:
-        return self._advice.ask()
-
-    def emit(self, events: Iterable[Event]) -> None:
-        for event in events:
-            self._emitter.emit(event)
-
-    def close(self) -> None:
-        if self._emitter.dropped:
-            print(f"scrtune: {self._emitter.dropped} events were dropped", file=sys.stderr)  # noqa: T201
-        self._emitter.close(_EXIT_LINGER_S)
-        self._advice.close()
+            self._link.tell(events)

@@ -85,12 +85,12 @@ class Application:
         self.engine.apply(Advice(generation=self.generation, settings=settings, reason="the test"))
 
     def flushes(self) -> Any:
-        return list(self.engine.finished_flushes())
+        return list(self.engine.happened())
 
     def await_flush(self) -> Any:
         """Poll, as an application's steps do, until a flush has ended."""
         give_up_s = time.monotonic() + GIVE_UP_S
-        while not (finished := self.engine.finished_flushes()):
+        while not (finished := self.engine.happened()):
             if self.comm.bcast(time.monotonic() > give_up_s):
                 return []
             time.sleep(0.002)
