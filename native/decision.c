@@ -1,0 +1,257 @@
+/* The decision file. client/decision.py has its form, and reads and refuses the same texts. */
+#include "scrtune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char first_line[] = "scrtune-decision 1\n";
+static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+
+/* zlib's crc32, so that no library is needed for it; a decision is short and rare. */
+static uint32_t checksum(uint32_t crc, const char *bytes, size_t length)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < length; i++) {
+        crc ^= (unsigned char)bytes[i];
+        for (int bit = 0; bit < 8; bit++) {
+            crc = (crc >> 1) ^ (0xedb88320u & (0u - (crc & 1u)));
+        }
+    }
+    return ~crc;
+}
+
+/* What stands between `prefix` and the end of the line at `*at`, of `allowed` characters; NULL if nothing does. */
+static const char *field(const char **at, const char *prefix, const char *allowed, size_t *length)
+{
+    const size_t skip = strlen(prefix);
+    if (strncmp(*at, prefix, skip) != 0) {
+        return NULL;
+    }
+    const char *start = *at + skip;
+    *length = strspn(start, allowed);
+    if (start[*length] != '\n') {
+        return NULL;
+    }
+    *at = start + *length + 1;
+    return start;
+}
+
+/* The head of a decision; `*at` is behind it then. */
+static decision_fault read_head(const char **at, size_t length, decision *found)
+{
+    size_t digits = 0, hex = 0;
+    const char *end = *at + length;
+    if (strncmp(*at, first_line, sizeof first_line - 1) != 0) {
+        return DECISION_NOT_WHOLE;
+    }
+    *at += sizeof first_line - 1;
+    const char *line = *at;
+    const char *generation = field(at, "generation ", "0123456789", &digits);
+    if (generation == NULL || digits < 1 || digits > 9) {
+        return DECISION_NOT_WHOLE;
+    }
+    const size_t line_length = (size_t)(*at - line);
+    const char *crc = field(at, "crc32 ", "0123456789abcdef", &hex);
+    if (crc == NULL || hex != 8 || end - *at < 4 || memcmp(end - 4, "end\n", 4) != 0) {
+        return DECISION_NOT_WHOLE;
+    }
+    const uint32_t actual = checksum(checksum(0, line, line_length), *at, (size_t)(end - *at));
+    if (actual != (uint32_t)strtoul(crc, NULL, 16)) {
+        return DECISION_WRONG_CHECKSUM;
+    }
+    found->generation = strtol(generation, NULL, 10);
+    return DECISION_GOOD;
+}
+
+/* Split the lines NAME=VALUE from `at` to the last line into C strings; the first fault of the form. */
+static decision_fault split_lines(char *at, const char *last, size_t *count)
+{
+    const char *previous = "";
+    decision_fault order = DECISION_GOOD;
+    for (*count = 0; at < last; (*count)++) {
+        const size_t length = strspn(at, name_characters);
+        char *newline = strchr(at, '\n');
+        if (length == 0 || strchr(upper, *at) == NULL || at[length] != '=' || newline >= last) {
+            return DECISION_NOT_WHOLE;
+        }
+        at[length] = *newline = '\0';
+        if (strcmp(previous, at) >= 0) {
+            order = DECISION_NOT_SORTED;
+        }
+        previous = at;
+        at = newline + 1;
+    }
+    return order;
+}
+
+static decision_fault check_line(const char *name, decision *found, char why[WHY_LIMIT])
+{
+    const char *value = name + strlen(name) + 1;
+    const lever *lever = lever_named(name);
+    if (lever == NULL) {
+        snprintf(why, WHY_LIMIT, "there is no parameter %.64s", name);
+        return DECISION_UNKNOWN_NAME;
+    }
+    if (!lever_accepts(lever, value)) {
+        snprintf(why, WHY_LIMIT, "the value of %s is not one that it can have", name);
+        return DECISION_BAD_VALUE;
+    }
+    found->entries[found->count].lever = lever;
+    found->entries[found->count].value = value;
+    found->count++;
+    return DECISION_GOOD;
+}
+
+static decision_fault fault_of_form(decision_fault fault, char why[WHY_LIMIT])
+{
+    static const char *const words[] = {
+        [DECISION_NOT_WHOLE] = "the decision file holds no whole decision of version 1",
+        [DECISION_WRONG_CHECKSUM] = "the checksum of the decision file is wrong",
+        [DECISION_NOT_SORTED] = "the names in the decision file are not sorted, or come twice",
+    };
+    snprintf(why, WHY_LIMIT, "%s", words[fault]);
+    return fault;
+}
+
+decision_fault decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT])
+{
+    found->generation = -1;
+    found->count = 0;
+    if (length > DECISION_LIMIT || memchr(text, '\0', length) != NULL) {
+        return fault_of_form(DECISION_NOT_WHOLE, why);
+    }
+    const char *at = text;
+    decision_fault fault = read_head(&at, length, found);
+    if (fault != DECISION_GOOD && fault != DECISION_WRONG_CHECKSUM) {
+        return fault_of_form(fault, why);
+    }
+    size_t lines = 0;
+    char *line = text + (at - text);
+    const decision_fault form = split_lines(line, text + length - 4, &lines);
+    if (fault != DECISION_GOOD || form != DECISION_GOOD) {
+        return fault_of_form(form == DECISION_NOT_WHOLE || fault == DECISION_GOOD ? form : fault, why);
+    }
+    for (size_t i = 0; i < lines && fault == DECISION_GOOD; i++) {
+        fault = check_line(line, found, why);
+        line += strlen(line) + 1;
+        line += strlen(line) + 1;
+    }
+    return fault;
+}
+
+const char *decision_value(const decision *given, const char *name)
+{
+    for (size_t i = 0; i < given->count; i++) {
+        if (strcmp(given->entries[i].lever->name, name) == 0) {
+            return given->entries[i].value;
+        }
+    }
+    return NULL;
+}
+
+/* ---- the file */
+
+static struct stat last_look;
+
+void decision_forget(void)
+{
+    memset(&last_look, 0, sizeof last_look);
+}
+
+static bool is_same(const struct stat *one, const struct stat *other)
+{
+    return one->st_ino == other->st_ino && one->st_dev == other->st_dev && one->st_size == other->st_size &&
+           one->st_mtim.tv_sec == other->st_mtim.tv_sec && one->st_mtim.tv_nsec == other->st_mtim.tv_nsec &&
+           one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
+}
+
+static char *read_all(int file, size_t *length)
+{
+    char *text = malloc(DECISION_LIMIT + 2);
+    *length = 0;
+    while (text != NULL && *length <= DECISION_LIMIT) {
+        const ssize_t got = read(file, text + *length, DECISION_LIMIT + 1 - *length);
+        if (got > 0) {
+            *length += (size_t)got;
+        } else if (got == 0) {
+            break;
+        } else if (errno != EINTR) {
+            free(text);
+            return NULL;
+        }
+    }
+    if (text != NULL) {
+        text[*length] = '\0';
+    }
+    return text;
+}
+
+static char *read_file(int file, size_t *length, char why[WHY_LIMIT])
+{
+    struct stat now;
+    if (fstat(file, &now) != 0 || !S_ISREG(now.st_mode)) {
+        snprintf(why, WHY_LIMIT, "the decision file is no regular file");
+        return NULL;
+    }
+    if (now.st_uid != geteuid()) {
+        snprintf(why, WHY_LIMIT, "the decision file belongs to another user");
+        return NULL;
+    }
+    last_look = now;
+    char *text = read_all(file, length);
+    if (text == NULL) {
+        snprintf(why, WHY_LIMIT, "the decision file cannot be read");
+    } else if (*length > DECISION_LIMIT) {
+        snprintf(why, WHY_LIMIT, "the decision file has more than %d bytes", DECISION_LIMIT);
+        free(text);
+        text = NULL;
+    }
+    return text;
+}
+
+/* No link is followed and nothing is waited for, whatever lies at `path`. */
+char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT])
+{
+    struct stat now;
+    why[0] = '\0';
+    if (lstat(path, &now) != 0 || is_same(&now, &last_look)) {
+        return NULL;
+    }
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) {
+        if (errno != ENOENT) {
+            last_look = now;
+            snprintf(why, WHY_LIMIT, "the decision file cannot be opened");
+        }
+        return NULL;
+    }
+    char *text = read_file(file, length, why);
+    close(file);
+    return text;
+}
+
+/* Whether `text` is a decision: 0, or the number of a decision_fault. For tests and other languages. */
+SCRTUNE_API int scrtune_check_decision(const char *text, size_t length)
+{
+    char why[WHY_LIMIT] = "";
+    decision found;
+    if (length > DECISION_LIMIT) {
+        return DECISION_NOT_WHOLE;
+    }
+    char *copy = malloc(length + 1);
+    if (copy == NULL) {
+        return DECISION_NOT_WHOLE;
+    }
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    const decision_fault fault = decision_read(copy, length, &found, why);
+    free(copy);
+    return (int)fault;
+}

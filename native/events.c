@@ -1,0 +1,233 @@
+/* What happened, as lines of JSON for scrtune's forwarder. A line is one write(2) to a file that is opened for
+ * it: a descriptor that is kept could become another file of the application's. */
+#include "scrtune.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum { LINE_LIMIT = 64 * 1024, END_SPACE = 8 };
+
+static char line[LINE_LIMIT];
+static size_t used;
+static bool is_full; /* something did not fit */
+
+static void put_bytes(const char *bytes, size_t length)
+{
+    if (length + END_SPACE > sizeof line - used) {
+        is_full = true;
+        return;
+    }
+    memcpy(line + used, bytes, length);
+    used += length;
+}
+
+__attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
+{
+    char piece[512];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(piece, sizeof piece, format, arguments);
+    va_end(arguments);
+    put_bytes(piece, length < 0 ? 0 : strlen(piece));
+}
+
+/* Seconds, with microseconds, whatever the decimal point of the application's locale is. */
+static void put_seconds(const char *name, double seconds)
+{
+    const long long micros = (long long)(seconds * 1e6 + 0.5);
+    put(",\"%s\":%lld.%06lld", name, micros / 1000000, micros % 1000000);
+}
+
+/* The bytes of a UTF-8 character at `text`, 0 when it is none. */
+static size_t utf8_length(const unsigned char *text)
+{
+    const size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
+    if (length == 0 || text[0] > 0xf4) {
+        return 0;
+    }
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xc0) != 0x80) {
+            return 0;
+        }
+    }
+    const bool is_long = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
+    const bool is_outside = (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf4 && text[1] > 0x8f);
+    return is_long || is_outside ? 0 : length;
+}
+
+static void put_text(const char *text)
+{
+    put_bytes("\"", 1);
+    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
+        const size_t length = utf8_length(at);
+        if (length == 0) {
+            put_bytes("\\ufffd", 6);
+        } else if (*at == '"' || *at == '\\') {
+            put("\\%c", *at);
+        } else if (*at < 0x20 || *at == 0x7f) {
+            put("\\u%04x", *at);
+        } else {
+            put_bytes((const char *)at, length);
+        }
+        at += length == 0 ? 1 : length;
+    }
+    put_bytes("\"", 1);
+}
+
+static void put_field(const char *name, const char *text)
+{
+    if (text != NULL) {
+        put(",\"%s\":", name);
+        put_text(text);
+    }
+}
+
+static void begin(const char *type)
+{
+    used = 0;
+    is_full = false;
+    put("{\"type\":\"%s\"", type);
+}
+
+/* A torn line, on a full disk, is ended by the next one. */
+static void write_line(int file)
+{
+    static bool is_torn;
+    const size_t skip = is_torn ? 0 : 1;
+    memmove(line + 1, line, used);
+    line[0] = '\n';
+    memcpy(line + used + 1, "}\n", 2);
+    const size_t length = used + 3 - skip;
+    const ssize_t written = write(file, line + skip, length);
+    is_torn = written > 0 ? (size_t)written != length : is_torn;
+}
+
+static void end(void)
+{
+    const int before = errno;
+    const char *path = getenv("SCRTUNE_EVENTS_FILE");
+    if (path != NULL && path[0] != '\0' && !is_full) {
+        const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
+        const int file = open(path, flags, S_IRUSR | S_IWUSR);
+        struct stat now;
+        if (file >= 0) {
+            if (fstat(file, &now) == 0 && S_ISREG(now.st_mode)) {
+                write_line(file);
+            }
+            close(file);
+        }
+    }
+    errno = before;
+}
+
+/* What SCR was launched with; a password is nobody's business. */
+static void put_environment(void)
+{
+    const char *separator = "";
+    put(",\"environment\":{");
+    for (char **entry = environ; entry != NULL && *entry != NULL; entry++) {
+        const char *value = strchr(*entry, '=');
+        const size_t start = used;
+        char name[128];
+        if (value == NULL || strncmp(*entry, "SCR_", 4) != 0 || (size_t)(value - *entry) >= sizeof name ||
+            strncmp(*entry, "SCR_LOG_DB_PASS=", 16) == 0) {
+            continue;
+        }
+        memcpy(name, *entry, (size_t)(value - *entry));
+        name[value - *entry] = '\0';
+        put("%s", separator);
+        put_text(name);
+        put(":");
+        put_text(value + 1);
+        if (used > LINE_LIMIT - 16 * 1024 || is_full) {
+            used = start;
+            is_full = false;
+        } else {
+            separator = ",";
+        }
+    }
+    put("}");
+}
+
+static void put_capabilities(void)
+{
+    put(",\"capabilities\":{");
+    for (size_t i = 0; i < lever_count; i++) {
+        put("%s\"%s\":\"%s\"", i == 0 ? "" : ",", levers[i].name, class_name(job.classes[i]));
+    }
+    put("}");
+}
+
+void event_started(void)
+{
+    char *(*version)(void);
+    char host[256] = "";
+    char directory[4096];
+    RESOLVE(version, scr_symbol("SCR_Get_version"));
+    gethostname(host, sizeof host - 1);
+    begin("started");
+    put_seconds("time_s", epoch_s());
+    put(",\"ranks\":%d", scr_int("scr_ranks_world", 0));
+    if (job.nodes > 0) {
+        put(",\"nodes\":%d", job.nodes);
+    }
+    put_field("host", host);
+    put(",\"pid\":%ld", (long)getpid());
+    put_field("cwd", getcwd(directory, sizeof directory));
+    put_field("prefix", scr_text("scr_prefix"));
+    put_field("cache", scr_text("scr_cache_base"));
+    put_field("version", version != NULL ? version() : NULL);
+    put_capabilities();
+    put_environment();
+    end();
+}
+
+void event_output(const output *done, int dataset, bool is_valid)
+{
+    begin("output");
+    put(",\"dataset\":%d", dataset);
+    put_field("name", done->name);
+    put(",\"checkpoint\":%s", done->is_checkpoint ? "true" : "false");
+    put(",\"valid\":%s", is_valid ? "true" : "false");
+    put(",\"generation\":%ld", job.generation < 0 ? 0 : job.generation);
+    put_seconds("entered_s", done->entered_s);
+    put_seconds("apply_s", done->apply_s);
+    put_seconds("opened_s", done->opened_s);
+    put_seconds("closing_s", done->closing_s);
+    put_seconds("closed_s", epoch_s());
+    end();
+}
+
+void event_applied(long generation, apply_how how, double seconds)
+{
+    begin("applied");
+    put_seconds("time_s", epoch_s());
+    put(",\"generation\":%ld", generation);
+    put_field("how", how == HOW_REINIT ? "re-init" : "live");
+    put_seconds("seconds", seconds);
+    end();
+}
+
+void event_refused(long generation, const char *why)
+{
+    begin("refused");
+    put_seconds("time_s", epoch_s());
+    put(",\"generation\":%ld", generation < 0 ? 0 : generation);
+    put_field("why", why);
+    end();
+}
+
+void event_ended(void)
+{
+    begin("ended");
+    put_seconds("time_s", epoch_s());
+    end();
+}

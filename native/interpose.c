@@ -1,0 +1,202 @@
+/* The functions that the application finds here before SCR's own, and SCR before AXL's. Fortran's bindings call
+ * these through the C functions, and so need none of their own. */
+#include "scrtune.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/sysinfo.h>
+
+static output current;
+static int depth; /* an old libscr makes one of these functions call another */
+
+SCRTUNE_API int SCR_Init(void);
+SCRTUNE_API int SCR_Finalize(void);
+SCRTUNE_API const char *SCR_Config(const char *config);
+SCRTUNE_API int SCR_Start_output(const char *name, int flags);
+SCRTUNE_API int SCR_Complete_output(int valid);
+SCRTUNE_API int SCR_Start_checkpoint(void);
+SCRTUNE_API int SCR_Complete_checkpoint(int valid);
+SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement);
+SCRTUNE_API int scr_log_halt(const char *reason);
+SCRTUNE_API int AXL_Dispatch(int id);
+SCRTUNE_API unsigned int axl_get_nprocs(void);
+
+int SCR_Init(void)
+{
+    int (*real)(void);
+    RESOLVE(real, real_function("SCR_Init"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    const int result = real();
+    const int error = errno;
+    if (result == SCR_SUCCESS) {
+        session_begin();
+    }
+    errno = error;
+    return result;
+}
+
+int SCR_Finalize(void)
+{
+    int (*real)(void);
+    RESOLVE(real, real_function("SCR_Finalize"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    const int result = real();
+    session_end();
+    return result;
+}
+
+const char *SCR_Config(const char *config)
+{
+    const char *(*real)(const char *);
+    RESOLVE(real, real_function("SCR_Config"));
+    if (real == NULL) {
+        return NULL;
+    }
+    const char *result = real(config);
+    const int error = errno;
+    reinit_record(config);
+    errno = error;
+    return result;
+}
+
+/* ---- outputs, by the present functions and the old ones */
+
+static void before_start(void)
+{
+    const int error = errno;
+    current.entered_s = epoch_s();
+    session_apply();
+    current.apply_s = epoch_s() - current.entered_s;
+    errno = error;
+}
+
+static void after_start(const char *name, bool is_checkpoint)
+{
+    const int error = errno;
+    current.is_checkpoint = is_checkpoint;
+    current.opened_s = epoch_s();
+    if (name != NULL && name[0] != '\0') {
+        snprintf(current.name, sizeof current.name, "%s", name);
+    } else {
+        snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
+    }
+    errno = error;
+}
+
+int SCR_Start_output(const char *name, int flags)
+{
+    int (*real)(const char *, int);
+    RESOLVE(real, real_function("SCR_Start_output"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    if (depth == 0) {
+        before_start();
+    }
+    depth++;
+    const int result = real(name, flags);
+    if (--depth == 0) {
+        after_start(name, (flags & SCR_FLAG_CHECKPOINT) != 0);
+    }
+    return result;
+}
+
+int SCR_Start_checkpoint(void)
+{
+    int (*real)(void);
+    RESOLVE(real, real_function("SCR_Start_checkpoint"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    if (depth == 0) {
+        before_start();
+    }
+    depth++;
+    const int result = real();
+    if (--depth == 0) {
+        after_start(NULL, true);
+    }
+    return result;
+}
+
+static int complete(const char *function, int valid)
+{
+    int (*real)(int);
+    RESOLVE(real, real_function(function));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    const double closing_s = epoch_s();
+    depth++;
+    const int result = real(valid);
+    if (--depth == 0 && job.is_root) {
+        const int error = errno;
+        current.closing_s = closing_s;
+        event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS);
+        errno = error;
+    }
+    return result;
+}
+
+int SCR_Complete_output(int valid)
+{
+    return complete("SCR_Complete_output", valid);
+}
+
+int SCR_Complete_checkpoint(int valid)
+{
+    return complete("SCR_Complete_checkpoint", valid);
+}
+
+/* ---- what SCR itself calls */
+
+/* SCR_Finalize would tell scr_run not to start the job again. */
+int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
+{
+    int (*real)(const void *, void *, int);
+    reinit_saw_halt();
+    if (reinit_is_running()) {
+        return SCR_SUCCESS;
+    }
+    RESOLVE(real, real_function("scr_halt_sync_and_decrement"));
+    return real != NULL ? real(path, hash, decrement) : SCR_FAILURE;
+}
+
+int scr_log_halt(const char *reason)
+{
+    int (*real)(const char *);
+    if (reinit_is_running()) {
+        return SCR_SUCCESS;
+    }
+    RESOLVE(real, real_function("scr_log_halt"));
+    return real != NULL ? real(reason) : SCR_FAILURE;
+}
+
+/* AXL's threads inherit the mask of the thread that starts them, which is here: nothing else of SCR, and no MPI,
+ * runs on the CPUs of the flush threads. */
+int AXL_Dispatch(int id)
+{
+    int (*real)(int);
+    RESOLVE(real, real_function("AXL_Dispatch"));
+    if (real == NULL) {
+        return -1;
+    }
+    flush_mask_enter();
+    const int result = real(id);
+    flush_mask_leave();
+    return result;
+}
+
+unsigned int axl_get_nprocs(void)
+{
+    unsigned int (*real)(void);
+    if (flush_threads() > 0) {
+        return flush_threads();
+    }
+    RESOLVE(real, real_function("axl_get_nprocs"));
+    return real != NULL ? real() : (unsigned int)get_nprocs();
+}

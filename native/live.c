@@ -1,0 +1,225 @@
+/* What changes while SCR runs: its exported variables, its components' own configuration, AXL's threads. */
+#include "scrtune.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+/* The keys of axl.h and er.h. */
+static const char axl_buffer[] = "FILE_BUF_SIZE";
+static const char er_buffer[] = "MPI_BUF_SIZE";
+
+/* SCR creates its list of running flushes in SCR_Init only when SCR_FLUSH_ASYNC is 1 there. A second list would
+ * lose what is in the first. */
+static bool has_async_list;
+
+static struct {
+    cpus wanted, before;
+    bool is_wanted, is_changed;
+    unsigned int threads;
+} flush;
+
+/* `config`, AXL_Config or ER_Config: sets `bytes` when they are not 0, and returns what is in force, 0 if unknown. */
+static unsigned long component(const char *config, const char *key, unsigned long bytes)
+{
+    void *(*configure)(const void *);
+    void *(*create)(void);
+    int (*destroy)(void **);
+    int (*put)(void *, const char *, unsigned long);
+    int (*get)(const void *, const char *, unsigned long *);
+    RESOLVE(configure, scr_symbol(config));
+    RESOLVE(create, scr_symbol("kvtree_new"));
+    RESOLVE(destroy, scr_symbol("kvtree_delete"));
+    RESOLVE(put, scr_symbol("kvtree_util_set_bytecount"));
+    RESOLVE(get, scr_symbol("kvtree_util_get_bytecount"));
+    if (configure == NULL || create == NULL || destroy == NULL || put == NULL || get == NULL) {
+        return 0;
+    }
+    if (bytes != 0) {
+        void *wanted = create();
+        if (wanted != NULL && put(wanted, key, bytes) == 0) {
+            configure(wanted);
+        }
+        destroy(&wanted);
+    }
+    unsigned long actual = 0;
+    void *answer = configure(NULL);
+    if (answer == NULL || get(answer, key, &actual) != 0) {
+        actual = 0;
+    }
+    destroy(&answer);
+    return actual;
+}
+
+static bool component_verified(const char *config, const char *key)
+{
+    const unsigned long before = component(config, key, 0);
+    if (before == 0) {
+        return false;
+    }
+    const bool is_taken = component(config, key, before + 4096) == before + 4096;
+    return component(config, key, before) == before && is_taken;
+}
+
+static bool int_verified(const char *name)
+{
+    volatile int *variable = scr_variable(name, sizeof *variable);
+    if (variable == NULL) {
+        return false;
+    }
+    const int before = *variable;
+    *variable = before ^ 1;
+    const bool is_taken = *variable == (before ^ 1);
+    *variable = before;
+    return is_taken && *variable == before;
+}
+
+static bool double_verified(const char *name)
+{
+    volatile double *variable = scr_variable(name, sizeof *variable);
+    if (variable == NULL) {
+        return false;
+    }
+    const double before = *variable;
+    *variable = before + 1.0;
+    const bool is_taken = fabs(*variable - before - 1.0) < 1e-6;
+    *variable = before;
+    return is_taken;
+}
+
+bool live_verified(const lever *given)
+{
+    switch (given->means) {
+    case BY_INT:
+        return int_verified(given->symbol);
+    case BY_DOUBLE:
+        return double_verified(given->symbol);
+    case BY_ASYNC:
+        return int_verified(given->symbol) && scr_symbol("scr_flush_async_init") != NULL &&
+               scr_symbol("scr_flush_async_in_progress") != NULL;
+    case BY_AXL:
+        return component_verified(given->symbol, axl_buffer);
+    case BY_ER:
+        return component_verified(given->symbol, er_buffer);
+    case BY_CPUS:
+    case BY_THREADS:
+        return real_function(given->symbol) != NULL;
+    case BY_REINIT:
+    case BY_NOTHING:
+        break;
+    }
+    return false;
+}
+
+void live_begin(void)
+{
+    has_async_list = scr_int("scr_flush_async", 0) != 0;
+    flush.is_wanted = false;
+    flush.threads = 0;
+}
+
+/* From 1 to 0 nothing is lost: SCR looks after the flushes that run, whatever the variable says. */
+static void apply_async(const char *symbol, int wanted)
+{
+    int *variable = scr_variable(symbol, sizeof *variable);
+    if (variable == NULL) {
+        return;
+    }
+    if (wanted && !has_async_list) {
+        int (*create_list)(void);
+        int (*is_busy)(void);
+        RESOLVE(create_list, scr_symbol("scr_flush_async_init"));
+        RESOLVE(is_busy, scr_symbol("scr_flush_async_in_progress"));
+        if (create_list == NULL || is_busy == NULL || (!is_busy() && create_list() != SCR_SUCCESS)) {
+            return;
+        }
+        has_async_list = true;
+    }
+    *variable = wanted;
+}
+
+static void set_flush_cpus(const char *value)
+{
+    flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);
+}
+
+void live_apply(const lever *given, const char *value)
+{
+    switch (given->means) {
+    case BY_INT: {
+        int *variable = scr_variable(given->symbol, sizeof *variable);
+        if (variable != NULL) {
+            *variable = (int)lever_integer(value);
+        }
+        break;
+    }
+    case BY_DOUBLE: {
+        double *variable = scr_variable(given->symbol, sizeof *variable);
+        const double number = lever_float(value);
+        if (variable != NULL && isfinite(number)) {
+            *variable = number;
+        }
+        break;
+    }
+    case BY_ASYNC:
+        apply_async(given->symbol, (int)lever_integer(value));
+        break;
+    case BY_AXL:
+        component(given->symbol, axl_buffer, (unsigned long)lever_integer(value));
+        break;
+    case BY_ER:
+        component(given->symbol, er_buffer, (unsigned long)lever_integer(value));
+        break;
+    case BY_CPUS:
+        set_flush_cpus(value);
+        break;
+    case BY_THREADS:
+        flush.threads = (unsigned int)lever_integer(value);
+        break;
+    case BY_REINIT:
+    case BY_NOTHING:
+        break;
+    }
+}
+
+/* The kernel leaves out CPUs that this process may not use, and refuses when none is left. */
+void flush_mask_enter(void)
+{
+    const int before = errno;
+    flush.is_changed = flush.is_wanted &&
+                       sched_getaffinity(0, sizeof flush.before, flush.before.words) == 0 &&
+                       sched_setaffinity(0, sizeof flush.wanted, flush.wanted.words) == 0;
+    errno = before;
+}
+
+void flush_mask_leave(void)
+{
+    const int before = errno;
+    if (flush.is_changed) {
+        sched_setaffinity(0, sizeof flush.before, flush.before.words);
+        flush.is_changed = false;
+    }
+    errno = before;
+}
+
+unsigned int flush_threads(void)
+{
+    return flush.threads;
+}
+
+/* For Python, which applies decisions itself and finds this library preloaded. */
+SCRTUNE_API void scrtune_set_flush_threads(unsigned int threads)
+{
+    flush.threads = threads;
+}
+
+/* As scrtune_set_flush_threads. Returns 0, or -1 when `list` is no Linux cpu list. */
+SCRTUNE_API int scrtune_set_flush_cpus(const char *list)
+{
+    cpus parsed;
+    if (!cpus_of(list, &parsed)) {
+        return -1;
+    }
+    set_flush_cpus(list);
+    return 0;
+}

@@ -1,0 +1,336 @@
+/* SCR_Finalize and SCR_Init in the middle of a job, for what SCR reads only in SCR_Init.
+ *
+ * The environment wins over every other source of SCR's settings, and every rank reads it for itself: the values
+ * are there while SCR_Init runs, and the environment is the application's own again afterwards.
+ */
+#include "scrtune.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* scr_conf.h */
+static const struct {
+    const char *name;
+    int number;
+} schemes[] = {{"SINGLE", 1}, {"PARTNER", 2}, {"XOR", 4}, {"FILE", 8}, {"RS", 16}};
+enum { SCHEME_FILE = 8 };
+
+/* What SCR_Init must not do in the middle of a job, whatever the configuration has become meanwhile: end the job
+ * for a halt condition (that is for SCR_Complete_output), delete or flush what is cached. */
+static const char *const held[][2] = {
+    {"SCR_HALT_EXIT", "0"},    {"SCR_DISTRIBUTE", "1"},     {"SCR_CACHE_PURGE", "0"},
+    {"SCR_PREFIX_PURGE", "0"}, {"SCR_GLOBAL_RESTART", "0"}, {"SCR_FLUSH_ON_RESTART", "0"},
+};
+enum { HELD = sizeof held / sizeof held[0] };
+
+/* Variables that SCR_Init does not set anew, or sets from what is held. */
+static const char *const kept[] = {"scr_need_checkpoint_count", "scr_time_checkpoint_count", "scr_halt_exit",
+                                   "scr_flush_on_restart"};
+enum { KEPT = sizeof kept / sizeof kept[0] };
+
+/* Numbers that must not fall: SCR_Init starts again at 0 when nothing is cached. */
+static const char *const rising[] = {"scr_dataset_id", "scr_checkpoint_id"};
+enum { RISING = sizeof rising / sizeof rising[0] };
+
+static struct {
+    char **lines;
+    size_t count;
+    bool is_lost;
+} configs;
+
+static struct {
+    const char *name, *value;
+    char *before;
+} changes[LEVER_LIMIT + HELD + 1];
+static size_t change_count;
+static char *prefix;
+
+static bool is_running;
+static bool has_seen_halt;
+
+/* ---- what the application set */
+
+/* Whether the last word of `config` has a "=": what ends in a bare key only asks. */
+static bool is_setting(const char *config)
+{
+    bool is_set = false;
+    for (const char *at = config; *at != '\0'; at++) {
+        if (*at == '=') {
+            is_set = true;
+        } else if (*at == ' ' && at[1] != '=' && at[1] != ' ' && at[1] != '\0' && at != config && at[-1] != '=') {
+            is_set = false;
+        }
+    }
+    return is_set;
+}
+
+void reinit_record(const char *config)
+{
+    if (config == NULL || !is_setting(config)) {
+        return;
+    }
+    char **lines = realloc(configs.lines, (configs.count + 1) * sizeof *lines);
+    char *line = strdup(config);
+    configs.lines = lines != NULL ? lines : configs.lines;
+    if (lines == NULL || line == NULL) {
+        configs.is_lost = true;
+        free(line);
+        return;
+    }
+    configs.lines[configs.count++] = line;
+}
+
+void reinit_forget(void)
+{
+    for (size_t i = 0; i < configs.count; i++) {
+        free(configs.lines[i]);
+    }
+    free(configs.lines);
+    configs.lines = NULL;
+    configs.count = 0;
+    configs.is_lost = false;
+}
+
+/* ---- whether it may be done */
+
+static bool fault(char why[WHY_LIMIT], const char *text)
+{
+    snprintf(why, WHY_LIMIT, "%s", text);
+    return false;
+}
+
+bool reinit_safe(char why[WHY_LIMIT])
+{
+    if (real_function("SCR_Finalize") == NULL || scr_text("scr_prefix") == NULL || scr_text("scr_group") == NULL ||
+        scr_text("scr_flush_type") == NULL) {
+        return fault(why, "this libscr does not show what a re-init needs");
+    }
+    for (size_t i = 0; i < KEPT; i++) {
+        if (scr_variable(kept[i], sizeof(int)) == NULL) {
+            return fault(why, "this libscr does not show what a re-init needs");
+        }
+    }
+    if (configs.is_lost) {
+        return fault(why, "the application's own SCR_Config settings could not be remembered");
+    }
+    if (scr_int("scr_distribute", 0) == 0 || scr_int("scr_purge", 1) != 0 || scr_int("scr_prefix_purge", 1) != 0 ||
+        scr_int("scr_global_restart", 1) != 0) {
+        return fault(why, "a re-init would delete checkpoints with these settings of SCR");
+    }
+    if (scr_int("scr_copy_type", SCHEME_FILE) == SCHEME_FILE || scr_int("scr_flush_poststage", 1) != 0) {
+        return fault(why, "CKPT lines or SCR_FLUSH_POSTSTAGE are in use");
+    }
+    if (scr_int("scr_my_rank_world", -1) == 0 && !has_seen_halt) {
+        return fault(why, "SCR's halt file cannot be kept from saying that the job ended");
+    }
+    return true;
+}
+
+static bool is_in_force(const lever *given, const char *value)
+{
+    if (given->type == TYPE_TEXT || strcmp(given->name, "SCR_FLUSH_TYPE") == 0) {
+        const char *now = scr_text(given->symbol);
+        return now != NULL && strcmp(now, value) == 0;
+    }
+    const int *now = scr_variable(given->symbol, sizeof *now);
+    if (given->type != TYPE_ENUM) {
+        return now != NULL && *now == lever_integer(value);
+    }
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (now != NULL && schemes[i].number == *now) {
+            return strcmp(schemes[i].name, value) == 0;
+        }
+    }
+    return false;
+}
+
+bool reinit_needless(const decision *given)
+{
+    for (size_t i = 0; i < given->count; i++) {
+        const lever *lever = given->entries[i].lever;
+        if (job.classes[lever - levers] == CLASS_REINIT && !is_in_force(lever, given->entries[i].value)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static long long wanted_integer(const decision *given, const char *name, const char *symbol)
+{
+    const char *value = decision_value(given, name);
+    return value != NULL ? lever_integer(value) : scr_int(symbol, 0);
+}
+
+/* redset aborts the job when a set is too small: scr_reddesc.c, redset_xor.c, redset_reedsolomon.c. Sets are made
+ * of as many ranks as there are nodes, or SCR_SET_SIZE, whichever is smaller. */
+static bool sets_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
+{
+    const char *scheme = decision_value(given, "SCR_COPY_TYPE");
+    const char *group = decision_value(given, "SCR_GROUP");
+    const long long size = wanted_integer(given, "SCR_SET_SIZE", "scr_set_size");
+    const long long failures = wanted_integer(given, "SCR_SET_FAILURES", "scr_set_failures");
+    const long long smallest = size < nodes ? size : nodes;
+    if (failures > size) {
+        return fault(why, "SCR_SET_FAILURES would be larger than SCR_SET_SIZE");
+    }
+    const int number = scr_int("scr_copy_type", SCHEME_FILE);
+    const bool is_single = scheme != NULL ? strcmp(scheme, "SINGLE") == 0 : number == 1;
+    const bool is_rs = scheme != NULL ? strcmp(scheme, "RS") == 0 : number == 16;
+    if (is_single || nodes == 1) {
+        return true; /* SCR takes SINGLE on one node */
+    }
+    if (nodes == 0) {
+        return fault(why, "redundancy sets over nodes with different numbers of ranks are left as they are");
+    }
+    if (strcmp(group != NULL ? group : scr_text("scr_group"), "NODE") != 0) {
+        return fault(why, "redundancy sets are made over SCR_GROUP=NODE only");
+    }
+    if (smallest < 2 || (is_rs && failures >= smallest)) {
+        return fault(why, "the redundancy sets would be too small for this scheme");
+    }
+    return true;
+}
+
+bool reinit_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
+{
+    static const char *const needs_care[] = {"SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES", "SCR_GROUP"};
+    bool is_care_needed = false;
+    for (size_t i = 0; i < sizeof needs_care / sizeof needs_care[0]; i++) {
+        const char *value = decision_value(given, needs_care[i]);
+        is_care_needed |= value != NULL && !is_in_force(lever_named(needs_care[i]), value);
+    }
+    const char *scheme = decision_value(given, "SCR_COPY_TYPE");
+    if (scheme != NULL && strcmp(scheme, "FILE") == 0) {
+        return fault(why, "SCR_COPY_TYPE=FILE needs CKPT lines, and is for the next launch");
+    }
+    const char *type = decision_value(given, "SCR_FLUSH_TYPE");
+    if (type != NULL && !is_in_force(lever_named("SCR_FLUSH_TYPE"), type) && strcmp(type, "SYNC") != 0 &&
+        strcmp(type, "PTHREAD") != 0) {
+        return fault(why, "SCR_FLUSH_TYPE changes between SYNC and PTHREAD only: AXL may not have another");
+    }
+    return !is_care_needed || sets_acceptable(given, nodes, why);
+}
+
+/* ---- doing it */
+
+static void add_change(const char *name, const char *value, bool *is_prepared)
+{
+    const char *before = getenv(name);
+    changes[change_count].name = name;
+    changes[change_count].value = value;
+    changes[change_count].before = before != NULL ? strdup(before) : NULL;
+    *is_prepared &= before == NULL || changes[change_count].before != NULL;
+    change_count++;
+}
+
+static void forget_changes(void)
+{
+    for (size_t i = 0; i < change_count; i++) {
+        free(changes[i].before);
+    }
+    free(prefix);
+    prefix = NULL;
+    change_count = 0;
+}
+
+bool reinit_prepare(const decision *given)
+{
+    bool is_prepared = true;
+    forget_changes();
+    if (!job.may_reinit) {
+        return true;
+    }
+    prefix = strdup(scr_text("scr_prefix"));
+    add_change("SCR_PREFIX", prefix, &is_prepared);
+    for (size_t i = 0; i < HELD; i++) {
+        add_change(held[i][0], held[i][1], &is_prepared);
+    }
+    for (size_t i = 0; i < given->count; i++) {
+        const lever *lever = given->entries[i].lever;
+        const lever_class class = job.classes[lever - levers];
+        if (strncmp(lever->name, "SCR_", 4) == 0 && class != CLASS_LAUNCH && class != CLASS_INERT) {
+            add_change(lever->name, given->entries[i].value, &is_prepared);
+        }
+    }
+    return is_prepared && prefix != NULL;
+}
+
+static void set_environment(void)
+{
+    for (size_t i = 0; i < change_count; i++) {
+        setenv(changes[i].name, changes[i].value, 1);
+    }
+}
+
+static void restore_environment(void)
+{
+    for (size_t i = 0; i < change_count; i++) {
+        if (changes[i].before != NULL) {
+            setenv(changes[i].name, changes[i].before, 1);
+        } else {
+            unsetenv(changes[i].name);
+        }
+    }
+    forget_changes();
+}
+
+static void replay_configs(void)
+{
+    const char *(*config)(const char *);
+    RESOLVE(config, real_function("SCR_Config"));
+    for (size_t i = 0; config != NULL && i < configs.count; i++) {
+        config(configs.lines[i]);
+    }
+}
+
+static void set_int(const char *name, int value)
+{
+    int *variable = scr_variable(name, sizeof *variable);
+    if (variable != NULL) {
+        *variable = value;
+    }
+}
+
+void reinit_run(void)
+{
+    int (*finalize)(void);
+    int (*init)(void);
+    int before[KEPT], numbers[RISING];
+    RESOLVE(finalize, real_function("SCR_Finalize"));
+    RESOLVE(init, real_function("SCR_Init"));
+    for (size_t i = 0; i < KEPT; i++) {
+        before[i] = scr_int(kept[i], 0);
+    }
+    for (size_t i = 0; i < RISING; i++) {
+        numbers[i] = scr_int(rising[i], 0);
+    }
+    is_running = true;
+    finalize();
+    is_running = false;
+    set_environment();
+    replay_configs();
+    if (init() != SCR_SUCCESS) {
+        tell("SCR_Init failed when SCR was initialized again");
+    }
+    restore_environment();
+    for (size_t i = 0; i < KEPT; i++) {
+        set_int(kept[i], before[i]);
+    }
+    for (size_t i = 0; i < RISING; i++) {
+        if (scr_int(rising[i], 0) < numbers[i]) {
+            set_int(rising[i], numbers[i]);
+        }
+    }
+    live_begin();
+}
+
+bool reinit_is_running(void)
+{
+    return is_running;
+}
+
+void reinit_saw_halt(void)
+{
+    has_seen_halt = true;
+}

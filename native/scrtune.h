@@ -1,0 +1,221 @@
+/* libscrtune.so: puts the decisions of scrtune's daemon in force inside an application that uses SCR.
+ *
+ * It is preloaded (LD_PRELOAD) and stands in front of the functions of an unmodified libscr. Nothing here may
+ * end, block or slow down the application: whatever is missing or wrong means that SCR is called as if this
+ * library were not there. Neither MPI's nor SCR's headers are needed; symbols are looked up by name, and
+ * variables are believed only when they have the size that is expected.
+ *
+ *   library.c    finds SCR's functions and variables in the process
+ *   decision.c   reads the text of a decision
+ *   levers.c     every parameter a decision may hold, and what its values look like
+ *   live.c       changes what can be changed while SCR runs
+ *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
+ *   session.c    who takes part, and the one collective point at which a decision is applied
+ *   events.c     tells scrtune what happened
+ *   interpose.c  the functions of SCR and AXL that the application, and SCR, find here first
+ */
+#ifndef SCRTUNE_H
+#define SCRTUNE_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#define SCRTUNE_API __attribute__((visibility("default")))
+
+enum {
+    SCR_SUCCESS = 0,
+    SCR_FAILURE = 1,
+    SCR_FLAG_CHECKPOINT = 1,
+    DECISION_LIMIT = 64 * 1024, /* bytes */
+    LEVER_LIMIT = 128,
+    WHY_LIMIT = 256,
+    CPU_LIMIT = 8192, /* the kernel's largest NR_CPUS */
+};
+
+/* ---- library.c */
+
+/* The `name` that would be called without this library, or NULL. */
+void *real_function(const char *name);
+
+/* dlsym's void pointer as the function that `target`, a function pointer, points to. */
+#define RESOLVE(target, address)                          \
+    do {                                                  \
+        void *resolved_ = (address);                      \
+        __builtin_memcpy(&(target), &resolved_, sizeof(resolved_)); \
+    } while (0)
+
+/* SCR's or a component's exported function or variable, or NULL. */
+void *scr_symbol(const char *name);
+
+/* SCR's exported variable `name`, or NULL when it is not there with exactly `size` bytes. */
+void *scr_variable(const char *name, size_t size);
+
+/* The value of an exported int, or `otherwise`. */
+int scr_int(const char *name, int otherwise);
+
+/* The value of an exported char*, or NULL. */
+const char *scr_text(const char *name);
+
+/* ---- levers.c */
+
+typedef enum { TYPE_BOOL, TYPE_INT, TYPE_BYTES, TYPE_FLOAT, TYPE_ENUM, TYPE_TEXT, TYPE_PATH, TYPE_CPUS } lever_type;
+
+/* How soon a parameter can change; the words are those of SettingsObserved.mutability. */
+typedef enum { CLASS_LIVE, CLASS_LIVE_ON_RANK_0, CLASS_REINIT, CLASS_LAUNCH, CLASS_INERT } lever_class;
+
+/* By what means. */
+typedef enum { BY_NOTHING, BY_INT, BY_DOUBLE, BY_ASYNC, BY_AXL, BY_ER, BY_CPUS, BY_THREADS, BY_REINIT } lever_means;
+
+typedef struct {
+    const char *name;
+    lever_type type;
+    long long minimum, maximum; /* of TYPE_INT and TYPE_BYTES */
+    const char *choices;        /* of TYPE_ENUM, each between spaces */
+    lever_class class;          /* with a library that has all that is needed */
+    lever_means means;
+    const char *symbol; /* the variable that is written, or that tells what is in force */
+} lever;
+
+extern const lever levers[];
+extern const size_t lever_count;
+
+const lever *lever_named(const char *name);
+bool lever_accepts(const lever *lever, const char *value);
+const char *class_name(lever_class class);
+
+/* The number that an accepted text of a lever means. */
+long long lever_integer(const char *value);
+double lever_float(const char *value);
+
+/* The CPUs of a Linux cpu list such as 1,3-5; false when `text` is none. */
+typedef struct {
+    cpu_set_t words[CPU_LIMIT / CPU_SETSIZE];
+} cpus;
+bool cpus_of(const char *text, cpus *set);
+
+/* ---- decision.c */
+
+typedef enum {
+    DECISION_GOOD,
+    DECISION_NOT_WHOLE,
+    DECISION_WRONG_CHECKSUM,
+    DECISION_NOT_SORTED,
+    DECISION_UNKNOWN_NAME,
+    DECISION_BAD_VALUE,
+} decision_fault;
+
+typedef struct {
+    long generation;
+    size_t count;
+    struct {
+        const lever *lever;
+        const char *value;
+    } entries[LEVER_LIMIT];
+} decision;
+
+/* Read `text` of `length` bytes, which is changed and must outlive `found`. `why` gets the fault in words. */
+decision_fault decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT]);
+
+/* The value of `name` in a decision, or NULL. */
+const char *decision_value(const decision *given, const char *name);
+
+/* The bytes of the file at `path`, with a NUL behind them, when it is another than at the last look; NULL when
+ * nothing changed, and when it cannot be read: `why` is not empty then. To be freed. */
+char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT]);
+
+/* The next look finds a file again even if it has not changed. */
+void decision_forget(void);
+
+/* ---- live.c */
+
+/* Whether `given` is there in this libscr and does what it should: written, read back and restored. */
+bool live_verified(const lever *given);
+
+/* What live.c must know when SCR was initialized. */
+void live_begin(void);
+
+/* Put `value` in force. */
+void live_apply(const lever *given, const char *value);
+
+/* The mask of the calling thread is that of the flush threads between these two. */
+void flush_mask_enter(void);
+void flush_mask_leave(void);
+
+/* AXL's threads a rank by the decision, 0 for its own number. */
+unsigned int flush_threads(void);
+
+/* ---- reinit.c */
+
+/* Remember what the application set by SCR_Config, and forget it. */
+void reinit_record(const char *config);
+void reinit_forget(void);
+
+/* Whether SCR_Finalize and SCR_Init in the middle of the job are safe with what is set; `why` if not. */
+bool reinit_safe(char why[WHY_LIMIT]);
+
+/* Whether the values of `given` would be taken by SCR_Init, which aborts the job for some. `nodes` is 0 when
+ * it is not known, or when the nodes have different numbers of ranks. */
+bool reinit_acceptable(const decision *given, int nodes, char why[WHY_LIMIT]);
+
+/* Whether all values of `given` that need a re-init are in force. */
+bool reinit_needless(const decision *given);
+
+/* Get the memory that reinit_run needs. */
+bool reinit_prepare(const decision *given);
+
+/* SCR_Finalize and SCR_Init with the values that reinit_prepare was given. Collective. */
+void reinit_run(void);
+
+/* Whether what SCR tells the world in SCR_Finalize is to be held back: the job does not end. */
+bool reinit_is_running(void);
+
+/* SCR's halt file goes through this library, so that it can be held back. */
+void reinit_saw_halt(void);
+
+/* ---- session.c */
+
+typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT, HOW_REFUSED } apply_how;
+
+typedef struct {
+    bool is_root;     /* rank 0, the one that looks and tells */
+    bool is_engaged;  /* every rank takes part in the collective point */
+    bool may_reinit;  /* every rank can initialize SCR again */
+    int nodes;        /* 0: unknown */
+    long generation;  /* of the decision in force, -1 before the first */
+    lever_class classes[LEVER_LIMIT]; /* of levers[] with this libscr, the same on every rank */
+} session;
+
+extern session job;
+
+/* After SCR_Init of the application. Collective when a decision file is named. */
+void session_begin(void);
+void session_end(void);
+
+/* The one collective point. Returns what was done. */
+apply_how session_apply(void);
+
+/* Say `text` once on standard error. */
+void tell(const char *text);
+
+double epoch_s(void);
+
+/* ---- events.c */
+
+typedef struct {
+    char name[1025];
+    bool is_checkpoint;
+    double entered_s, apply_s, opened_s, closing_s;
+} output;
+
+void event_started(void);
+void event_output(const output *done, int dataset, bool is_valid);
+void event_applied(long generation, apply_how how, double seconds);
+void event_refused(long generation, const char *why);
+void event_ended(void);
+
+#endif

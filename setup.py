@@ -1,0 +1,31 @@
+"""Builds libscrtune.so, the one part of scrtune that is not Python; everything else is in setup.cfg.
+
+Where there is no C compiler scrtune is installed without it: Python applications need it not, and client/native.py
+tells the others what is missing.
+"""
+
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+
+class BuildPreloaded(build_ext):
+    """Builds a library for LD_PRELOAD: its name has no tag of a Python, since it has nothing of Python."""
+
+    def get_ext_filename(self, fullname: str) -> str:
+        """Where `fullname` is built, below the directory of the build."""
+        return str(Path(*fullname.split(".")).with_suffix(".so"))
+
+
+LIBRARY = Extension(
+    "scrtune.client.libscrtune",
+    sources=sorted(str(path) for path in Path("native").glob("*.c")),
+    depends=["native/scrtune.h"],
+    extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
+    libraries=["dl"],
+    optional=True,
+)
+
+setup(ext_modules=[LIBRARY] if sys.platform == "linux" else [], cmdclass={"build_ext": BuildPreloaded})

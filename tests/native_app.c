@@ -1,0 +1,157 @@
+/* An application that takes checkpoints with SCR, and says after each one what SCR has in force.
+ *
+ *   native_app OUTPUTS FILES BYTES [SCR_Config lines ...]
+ *
+ * OUTPUTS < 0: -OUTPUTS of them by the old functions. Every rank writes FILES files of BYTES bytes. Rank 0 prints
+ * a line "out N name=value ..." for each output, and "same=0" when any rank had other values than rank 0.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <mpi.h>
+#include <pthread.h>
+#include <sched.h>
+#include <scr.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+extern int scr_flush, scr_flush_async, scr_prefix_size, scr_checkpoint_interval, scr_checkpoint_seconds;
+extern int scr_cache_size, scr_copy_type, scr_set_size, scr_set_failures, scr_cache_bypass, scr_dataset_id;
+extern int scr_need_checkpoint_count, scr_checkpoint_id, scr_halt_exit, scr_my_rank_world, scr_debug;
+extern double scr_checkpoint_overhead;
+extern char *scr_flush_type, *scr_prefix;
+
+static int threads;      /* started in an output */
+static char mask[256];   /* of the CPUs that they inherited */
+static bool is_counting; /* between SCR_Complete_output and its return */
+
+static void describe_mask(void)
+{
+    cpu_set_t set;
+    sched_getaffinity(0, sizeof set, &set);
+    mask[0] = '\0';
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+        if (CPU_ISSET(cpu, &set)) {
+            const size_t used = strlen(mask);
+            snprintf(mask + used, sizeof mask - used, "%s%d", used ? "," : "", cpu);
+        }
+    }
+}
+
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+{
+    static int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    *(void **)&real = dlsym(RTLD_NEXT, "pthread_create");
+    if (is_counting) {
+        threads++;
+        describe_mask();
+    }
+    return real(thread, attributes, start, argument);
+}
+
+static unsigned long axl_buffer(void)
+{
+    const unsigned long *variable = dlsym(RTLD_DEFAULT, "axl_file_buf_size");
+    return variable ? *variable : 0;
+}
+
+static int er_buffer(void)
+{
+    const int *variable = dlsym(RTLD_DEFAULT, "er_mpi_buf_size");
+    return variable ? *variable : 0;
+}
+
+static void write_files(const char *name, int rank, int files, int bytes)
+{
+    char *data = malloc((size_t)bytes + 1);
+    memset(data, 'a' + rank, (size_t)bytes);
+    for (int i = 0; i < files; i++) {
+        char wanted[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
+        snprintf(wanted, sizeof wanted, "%s/rank_%d.%d", name, rank, i);
+        SCR_Route_file(wanted, path);
+        FILE *file = fopen(path, "w");
+        if (file == NULL || fwrite(data, 1, (size_t)bytes, file) != (size_t)bytes || fclose(file) != 0) {
+            fprintf(stderr, "cannot write %s\n", path);
+        }
+    }
+    free(data);
+}
+
+static void report(int number, int result, double start_ms)
+{
+    char mine[1024] = "", root[1024];
+    int same, all, valid = result == SCR_SUCCESS, all_valid;
+    snprintf(mine, sizeof mine,
+             "flush=%d async=%d prefix_size=%d interval=%d seconds=%d overhead=%g cache_size=%d copy=%d set=%d "
+             "failures=%d bypass=%d type=%s axl=%lu er=%d dataset=%d checkpoint=%d needs=%d halt_exit=%d",
+             scr_flush, scr_flush_async, scr_prefix_size, scr_checkpoint_interval, scr_checkpoint_seconds,
+             scr_checkpoint_overhead, scr_cache_size, scr_copy_type, scr_set_size, scr_set_failures, scr_cache_bypass,
+             scr_flush_type, axl_buffer(), er_buffer(), scr_dataset_id, scr_checkpoint_id, scr_need_checkpoint_count,
+             scr_halt_exit);
+    memcpy(root, mine, sizeof root);
+    MPI_Bcast(root, sizeof root, MPI_CHAR, 0, MPI_COMM_WORLD);
+    same = strcmp(root, mine) == 0;
+    MPI_Allreduce(&same, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    MPI_Allreduce(&valid, &all_valid, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    if (scr_my_rank_world == 0) {
+        printf("out %d same=%d valid=%d threads=%d mask=%s start_ms=%.4f %s\n", number, all, all_valid, threads,
+               mask[0] ? mask : "-", start_ms, mine);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const int wanted = argc > 1 ? atoi(argv[1]) : 1;
+    const int files = argc > 2 ? atoi(argv[2]) : 1, bytes = argc > 3 ? atoi(argv[3]) : 1000;
+    const bool is_old = wanted < 0;
+    int rank;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    for (int i = 4; i < argc; i++) {
+        SCR_Config(argv[i]);
+    }
+    if (SCR_Init() != SCR_SUCCESS) {
+        fprintf(stderr, "SCR_Init failed\n");
+    }
+    for (int i = 1; i <= abs(wanted); i++) {
+        char name[64];
+        int flag = 0;
+        threads = 0;
+        mask[0] = '\0';
+        SCR_Need_checkpoint(&flag);
+        snprintf(name, sizeof name, is_old ? "old.%d" : "ckpt.%d", i);
+        MPI_Barrier(MPI_COMM_WORLD);
+        const double start_s = MPI_Wtime();
+        if (is_old) {
+            SCR_Start_checkpoint();
+        } else {
+            SCR_Start_output(name, SCR_FLAG_CHECKPOINT);
+        }
+        const double start_ms = (MPI_Wtime() - start_s) * 1e3;
+        write_files(name, rank, files, bytes);
+        is_counting = true;
+        const int result = is_old ? SCR_Complete_checkpoint(1) : SCR_Complete_output(1);
+        is_counting = false;
+        report(i, result, start_ms);
+        if (getenv("STEP_FILE") != NULL && rank == 0) { /* the test makes its next change now */
+            char step[32] = "";
+            for (int tries = 0; tries < 20000 && atoi(step) < i; tries++) {
+                FILE *file = fopen(getenv("STEP_FILE"), "r");
+                if (file != NULL) {
+                    if (fgets(step, sizeof step, file) == NULL) {
+                        step[0] = '\0';
+                    }
+                    fclose(file);
+                }
+                usleep(1000);
+            }
+        }
+        MPI_Barrier(MPI_COMM_WORLD);
+    }
+    SCR_Finalize();
+    MPI_Finalize();
+    return 0;
+}
