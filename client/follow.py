@@ -29,6 +29,12 @@ class ForwardCounts:
     """Failed attempts to open a file (each is tried again)."""
     reclaim_error: str = ""
     """Why consumed parts could not be given back to the file system, or empty."""
+    events: int = 0
+    """Events sent that the preloaded library and SCR's log gave rise to."""
+    events_repeated: int = 0
+    """Such events that were not sent, since an earlier forwarder has sent them."""
+    events_garbage: int = 0
+    """Lines of the library's file that are none of its."""
 
 
 class Look(NamedTuple):

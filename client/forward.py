@@ -19,6 +19,7 @@ import zmq
 
 from . import wire
 from .follow import CHUNK_BYTES, FollowedFile, ForwardCounts
+from .library_forward import LibraryForwarder
 from .own_socket import OwnSocket
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
@@ -103,8 +104,8 @@ class Forwarder:
         self._compressed: set[str] = set()
         self._next_scan_s = 0.0
 
-    def run(self, stop: Callable[[], bool]) -> None:
-        """Forward until `stop()` is true (asked every 40 ms or sooner), then drain.
+    def run(self, stop: Callable[[], bool], beside: Callable[[], object] = lambda: None) -> None:
+        """Forward until `stop()` is true (asked every 40 ms or sooner), then drain; call `beside` each round.
 
         Sleeps 2 ms between rounds when many lines flow, up to 40 ms when few do.
         """
@@ -113,6 +114,7 @@ class Forwarder:
         while not stop():
             sleep_s *= 0.5 if self.poll() >= _LINES_WORTH_WAKING else 1.5
             sleep_s = min(max(sleep_s, _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S)
+            beside()
             time.sleep(sleep_s)
         self.drain()
 
@@ -268,15 +270,28 @@ class Forwarder:
 
 
 def forward(
-    log_prefix: Path, endpoint: str, stop: Callable[[], bool], *, reclaim: bool = False
+    log_prefix: Path,
+    endpoint: str,
+    stop: Callable[[], bool],
+    *,
+    reclaim: bool = False,
+    events_file: Path | None = None,
 ) -> ForwardCounts:
-    """Forward ``<log_prefix>-*.pfw`` to `endpoint` until `stop()` is true, drain, and say what was done."""
-    forwarder = Forwarder(log_prefix, endpoint, reclaim=reclaim)
-    try:
-        forwarder.run(stop)
-    finally:
-        forwarder.close()
-    return forwarder.counts
+    """Forward ``<log_prefix>-*.pfw`` to `endpoint` until `stop()` is true, drain, and say what was done.
+
+    With an `events_file`, what the preloaded library writes there and SCR's own log are forwarded, too.
+    """
+    with contextlib.ExitStack() as stack:
+        forwarder = Forwarder(log_prefix, endpoint, reclaim=reclaim)
+        stack.callback(forwarder.close)
+        if events_file is None:
+            forwarder.run(stop)
+            return forwarder.counts
+        library = LibraryForwarder(events_file, endpoint, forwarder.counts)
+        stack.callback(library.close)
+        forwarder.run(stop, library.poll)
+        library.drain(DRAIN_LIMIT_S)
+        return forwarder.counts
 
 
 def _allow_many_files() -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import logging
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -201,12 +202,20 @@ def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None, *,
 def forward(log_prefix: Path, endpoint: str, *, until_eof: bool) -> None:
     """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
 
-    `scrtune run` starts it for you.
+    Beside them the file that $SCRTUNE_EVENTS_FILE names, to which the preloaded library writes, and SCR's own
+    log. `scrtune run` starts it for you.
     """
     with Signals().watched() as signals:
         if until_eof:
             end_at_eof(sys.stdin.fileno())
-        counts = forward_traces(log_prefix, endpoint, lambda: signals.ending, reclaim=True)
+        said = os.environ.get("SCRTUNE_EVENTS_FILE")
+        counts = forward_traces(
+            log_prefix,
+            endpoint,
+            lambda: signals.ending,
+            reclaim=True,
+            events_file=Path(said).absolute() if said else None,
+        )
     click.echo(f"forwarder ended: {counts}", err=True)
 
 
