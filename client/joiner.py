@@ -329,6 +329,7 @@ class Joiner:
                 asynchronous=seen.asynchronous,
                 bytes=max(0, record.bytes or 0),
                 valid=not seen.flush_failed,
+                source="scr",
             )
         )
 

@@ -74,7 +74,11 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
 
 
 class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only=True):
-    """A dataset reached the prefix directory: from any rank's first byte to the last rank's last."""
+    """A dataset reached the prefix directory: from any rank's first byte to the last rank's last.
+
+    `source` says who measured it: ``engine`` copied the bytes itself; ``scr`` logged it, an asynchronous
+    flush only when a later call noticed its end; ``dftracer`` corrected that end.
+    """
 
     dataset: int
     start_s: float
@@ -84,6 +88,7 @@ class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only
     bytes: int = 0
     threads: int = 1
     valid: bool = True
+    source: str = "engine"
 
     @property
     def flush_s(self) -> float:

@@ -16,19 +16,33 @@ from .affinity import AffinityObserver
 from .buffers import BufferObserver
 from .decisions import Decision, Verdict
 from .effects import Advice, Effect, RewriteConfig, Tell
-from .events import Event, EventsLost, NodeObserved, SettingsObserved, TraceDigest, UserEdited, Values
+from .events import (
+    ApplyRefused,
+    Event,
+    EventsLost,
+    NodeObserved,
+    SettingsObserved,
+    TraceDigest,
+    TuningSwitched,
+    UserEdited,
+    Values,
+)
 from .flush import FlushCycles, FlushObserver
+from .flush_times import FlushTimes
 from .guards import veto
 from .policy import proposals
+from .reach import Reach
 from .redundancy import FLOORS
 from .redundancy import observe as observe_redundancy
 from .runs import KnownRun
 from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
+from .switching import Switches, only_at_launch, too_dear
 from .tuner import Tuner
 
 _REMEMBERED_COSTS = 10_000
 _REMEMBERED_EVENTS = 1024
 _REMEMBERED_NAMES = 65_536
+_NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -61,9 +75,14 @@ class Pipeline:
         self._affinity = AffinityObserver()
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
+        self._flush_times = FlushTimes()
         self._cycles = FlushCycles()
         self._cycles_of = 0
         self._seen: dict[GoodputEvent, None] = {}
+        self._switches = Switches()
+        self._in_force: Values = {}
+        self._on = True
+        self._checkpoints = 0
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns what the shell must do, in order."""
@@ -71,6 +90,8 @@ class Pipeline:
         match event:
             case TraceDigest():
                 self._digest(event)
+                ended = self._flush_times.digest(event)
+                return [effect for flush in ended for effect in self._account_for(flush, now)]
             case NodeObserved():
                 self.node = event
                 self._affinity.add(event, now)
@@ -80,6 +101,10 @@ class Pipeline:
                 return list(self._settings(event, now))
             case UserEdited():
                 return list(self._edited(event, now))
+            case TuningSwitched():
+                return list(self._switched(event, now))
+            case ApplyRefused():
+                return list(self._refused(event, now))
             case _:
                 return list(self._goodput(event, now))
         return []
@@ -108,7 +133,21 @@ class Pipeline:
     @property
     def situation(self) -> Situation:
         """What the rules see."""
-        return Situation(intents=self.intents, settings=self.settings, job=self.job, node=self.node)
+        made = Situation(intents=self.intents, settings=self.settings, job=self.job, node=self.node)
+        if self.tuner is None:
+            return made
+        return msgspec.structs.replace(
+            made,
+            reach=self.tuner.reach,
+            checkpoints=self._checkpoints,
+            reinit_s=self._switches.reinit_s,
+            credit_s=self.tuner.credit_s,
+        )
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is tried: the job's own wish, and no ``scrtune off`` since."""
+        return self._on and (self.job is None or self.job.tuning)
 
     @property
     def decisions(self) -> Sequence[Decision]:
@@ -122,18 +161,19 @@ class Pipeline:
             return Advice()
         explicit = {name for name, source in self._run.job.sources.items() if source != "default"}
         names = explicit | self.tuner.touched
-        made = (each for each in reversed(self.decisions) if each.verdict is not Verdict.VETOED)
+        made = (each for each in reversed(self.decisions) if each.verdict not in _NOT_MADE)
         last = next(made, None)
         return Advice(
             generation=self.tuner.generation,
             settings={name: value for name, value in self.settings.items() if name in names},
+            at_launch=self.tuner.at_launch,
             reason=_reason(last, self.tuner) if last else Advice().reason,
         )
 
     def proposals(self) -> tuple[Proposal, ...]:
         """What the rules would propose now, guard rails applied; nothing of it has been tried."""
         now = self.situation
-        return tuple(proposal for proposal in proposals(now) if veto(proposal, now) is None)
+        return tuple(each for each in proposals(now) if (veto(each, now) or too_dear(each, now)) is None)
 
     def account(self, now: float) -> Account:
         """Where the job's time went until `now`."""
@@ -155,12 +195,14 @@ class Pipeline:
         known = self._run
         self._run = KnownRun(job) if known is None else known.next(job)
         own = {**DEFAULTS, **self._run.job.settings}
+        self._in_force = {**DEFAULTS, **job.settings}
+        reach = Reach(mutability=job.mutability, found=self._in_force)
         if self.tuner is None or known is None:
-            self.tuner = Tuner(own)
+            self.tuner = Tuner(own, reach=reach, on=self._on)
         elif reason := self._run.differs_from(known):
-            self.tuner = self.tuner.successor(own, reason, now)
+            self.tuner = self.tuner.successor(own, reach, reason, now)
         else:
-            self.tuner.interrupt(now)
+            self.tuner.begin_run(reach, now)
         self._cycles.clear()
         if job.floor and job.floor.upper() not in FLOORS:
             known_floors = ", ".join(sorted(FLOORS))
@@ -169,8 +211,37 @@ class Pipeline:
             )
             yield Tell(text=text, level="warning")
         self._require(self.tuner, now)
-        self._run.published(self.advice.settings)
-        yield RewriteConfig(advice=self.advice)
+        yield self._publish(self._run)
+        yield from _tell(self.tuner)
+
+    def _publish(self, run: KnownRun) -> RewriteConfig:
+        advice = self.advice
+        run.published(advice.settings)
+        run.published(advice.at_launch)
+        return RewriteConfig(advice=advice)
+
+    def _switched(self, event: TuningSwitched, now: float) -> Iterator[Effect]:
+        """``scrtune off`` and ``scrtune on``."""
+        if event.on == self._on:
+            return
+        self._on = event.on
+        if self.tuner is not None and self._run is not None:
+            self.tuner.switch(on=event.on, now=now)
+            self._cycles.clear()
+            yield self._publish(self._run)
+            yield from _tell(self.tuner)
+        if event.on:
+            yield Tell(text="scrtune on: tuning goes on from your own settings")
+
+    def _refused(self, event: ApplyRefused, now: float) -> Iterator[Effect]:
+        """The ranks refused a decision: no cost under it will come."""
+        if self.tuner is None or self._run is None:
+            return
+        before = self.tuner.generation
+        self.tuner.refused(event.generation, event.why, self._in_force, now)
+        if self.tuner.generation != before:
+            self._cycles.clear()
+            yield self._publish(self._run)
         yield from _tell(self.tuner)
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
@@ -189,12 +260,11 @@ class Pipeline:
             self.tuner = self.tuner.edited(own, changes, because, now)
             self._cycles.clear()
             self._require(self.tuner, now)
-            self._run.published(self.advice.settings)
         for why in (*edit.refused, *overruled):
             rule = "your edit of the config file: " + why.partition(":")[0]
             stopped = Proposal(rule=rule, intent="your word", changes={}, because=why, source="user")
             self.tuner.veto(stopped, why, now)
-        yield RewriteConfig(advice=self.advice)
+        yield self._publish(self._run)
         yield from _tell(self.tuner)
 
     def _require(self, tuner: Tuner, now: float) -> None:
@@ -211,22 +281,36 @@ class Pipeline:
         if (problem := self._problem(event, now)) is not None:
             _count(self.counters.dropped, {problem: 1})
             return
+        for each in self._flush_times.event(event):
+            yield from self._account_for(each, now)
+
+    def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)
         cost = self._meter.handle(event)
         if self.tuner is None or self._run is None:
             self._remember(cost)
             return
-        before = self.tuner.generation
+        before = (self.tuner.generation, self.tuner.pending)
+        if isinstance(event, OutputCompleted):
+            self._applied(self.tuner, event)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             self.tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         elif cost is not None:
             self._remember(cost)
             self._feed(self.tuner, cost, now, tuning=self._run.job.tuning)
-        if self.tuner.generation != before:
-            self._run.published(self.advice.settings)
-            yield RewriteConfig(advice=self.advice)
+        if (self.tuner.generation, self.tuner.pending) != before:
+            yield self._publish(self._run)
         yield from _tell(self.tuner)
+
+    def _applied(self, tuner: Tuner, output: OutputCompleted) -> None:
+        """Enter what putting settings in force took, before `output` began: it is a cost of tuning."""
+        apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
+        self._checkpoints += output.checkpoint and output.valid
+        if (settings := tuner.settings_of(output.generation)) is not None:
+            self._switches.add(self._in_force, settings, apply_s, tuner.reach)
+            self._in_force = settings
+        tuner.charge_apply(apply_s)
 
     def _problem(self, event: GoodputEvent, now: float) -> str | None:
         """Why an event is not counted: it cannot be true, or it was counted already."""
@@ -273,8 +357,13 @@ class Pipeline:
                 continue
             if reason := veto(proposal, situation):
                 tuner.veto(proposal, reason, now)
-                continue
-            return proposal
+            elif reason := too_dear(proposal, situation):
+                tuner.veto(proposal, reason, now)
+                tuner.pend(proposal, "the next run of the job begins with it, on trial", now)
+            elif reason := only_at_launch(proposal, situation):
+                tuner.pend(proposal, reason, now)
+            else:
+                return proposal
         return None
 
 
