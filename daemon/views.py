@@ -156,7 +156,7 @@ def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: b
         ranks=job.ranks if job else 0,
         nodes=job.nodes if job else 0,
         running=running,
-        tuning=job.tuning if job else True,
+        tuning=pipeline.on,
         generation=pipeline.advice.generation,
         trying=tuner.trying.key if tuner and tuner.trying else "",
         checkpoints=account.checkpoints,

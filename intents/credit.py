@@ -1,7 +1,8 @@
 """What trying may cost: a ledger of credit against what the user's own settings cost.
 
 One checkpoint to begin with, 2 % of the anchor's cost for each checkpoint, and all that tuned checkpoints
-save or lose against it. `scrtune.intents.tuner` states the bound that follows.
+save or lose against it; what putting settings in force took goes off it. `scrtune.intents.tuner` states the
+bound that follows.
 
 Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
@@ -50,3 +51,7 @@ class Credit:
         self.left_s += ALLOWANCE * self.anchor_s
         if is_tuned:
             self.left_s += self.anchor_s - cost_s
+
+    def charge_apply(self, apply_s: float) -> None:
+        """Enter what putting settings in force took: a cost of trying, whichever way it went."""
+        self.left_s -= max(0.0, apply_s)

@@ -8,7 +8,7 @@ from statistics import fmean
 import msgspec
 
 from .events import Values
-from .situation import Proposal
+from .situation import Proposal, changes_text
 
 _REMEMBERED = 1000
 
@@ -46,6 +46,19 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     before_s: float = 0.0
     after_s: float = 0.0
     observations: int = 0
+
+    @property
+    def short(self) -> str:
+        """What was done, without the reason."""
+        return f"{self.verdict.value}: {self.rule} ({changes_text(self.changes)})"
+
+    @property
+    def text(self) -> str:
+        """A line of the log."""
+        return (
+            f"generation {self.generation}, {self.verdict.value}: {self.rule}:"
+            f" {changes_text(self.changes)}: {self.because} [{self.source}]"
+        )
 
     @classmethod
     def of(

@@ -2,6 +2,7 @@
 
 from .events import EDITED, Values
 from .intent import bytes_text
+from .reach import LEVER
 from .redundancy import effective, keeps_floor, storage_factor
 from .situation import Proposal, Situation, number
 
@@ -16,7 +17,7 @@ NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SC
 
 def veto(proposal: Proposal, now: Situation) -> str | None:
     """Why `proposal` must not be tried, or None. Every guard rail is here."""
-    for guard in (_forbidden, _pinned, _below_floor, _does_not_fit):
+    for guard in (_forbidden, _pinned, _out_of_reach, _below_floor, _does_not_fit):
         if reason := guard(proposal, now):
             return reason
     return None
@@ -38,6 +39,16 @@ def _pinned(proposal: Proposal, now: Situation) -> str | None:
     if not pinned or now.job.override:
         return None
     return f"{', '.join(pinned)}: set in your environment, which wins (scrtune run --override allows it)"
+
+
+def _out_of_reach(proposal: Proposal, now: Situation) -> str | None:
+    """What neither this run of the job nor any launch can change."""
+    if inert := sorted(filter(now.reach.is_inert, proposal.changes)):
+        return f"{', '.join(inert)}: this SCR does not read it"
+    levers = sorted(name for name in proposal.changes if name.startswith(LEVER) and now.reach.is_fixed(name))
+    if not levers:
+        return None
+    return f"{', '.join(levers)}: nothing in this job obeys it (scrtune run preloads what does)"
 
 
 def _below_floor(proposal: Proposal, now: Situation) -> str | None:

@@ -87,27 +87,26 @@ class Pipeline:
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns what the shell must do, in order."""
         self.counters.events += 1
+        effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
-                self._digest(event)
-                ended = self._flush_times.digest(event)
-                return [effect for flush in ended for effect in self._account_for(flush, now)]
+                effects = self._digest(event, now)
             case NodeObserved():
                 self.node = event
                 self._affinity.add(event, now)
             case EventsLost():
                 _count(self.counters.lost, {event.source: event.count})
             case SettingsObserved():
-                return list(self._settings(event, now))
+                effects = self._settings(event, now)
             case UserEdited():
-                return list(self._edited(event, now))
+                effects = self._edited(event, now)
             case TuningSwitched():
-                return list(self._switched(event, now))
+                effects = self._switched(event, now)
             case ApplyRefused():
-                return list(self._refused(event, now))
+                effects = self._refused(event, now)
             case _:
-                return list(self._goodput(event, now))
-        return []
+                effects = self._goodput(event, now)
+        return list(effects)
 
     @property
     def job(self) -> SettingsObserved | None:
@@ -163,11 +162,12 @@ class Pipeline:
         names = explicit | self.tuner.touched
         made = (each for each in reversed(self.decisions) if each.verdict not in _NOT_MADE)
         last = next(made, None)
+        turn = ", compared with the settings before" if self.tuner.comparing else ""
         return Advice(
             generation=self.tuner.generation,
             settings={name: value for name, value in self.settings.items() if name in names},
             at_launch=self.tuner.at_launch,
-            reason=_reason(last, self.tuner) if last else Advice().reason,
+            reason=last.short + turn if last else Advice().reason,
         )
 
     def proposals(self) -> tuple[Proposal, ...]:
@@ -179,7 +179,7 @@ class Pipeline:
         """Where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _digest(self, digest: TraceDigest) -> None:
+    def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
         counters = self.counters
         counters.trace_lines += digest.lines
         counters.trace_events += digest.events
@@ -189,6 +189,8 @@ class Pipeline:
         if len(self.processes) < _REMEMBERED_NAMES:
             self.processes.update(digest.processes)
         self._buffers.add(digest)
+        for flush in self._flush_times.digest(digest):
+            yield from self._account_for(flush, now)
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the anchor."""
@@ -369,20 +371,7 @@ class Pipeline:
 
 def _tell(tuner: Tuner) -> Iterator[Effect]:
     for decision in tuner.take_news():
-        yield Tell(text=decision_text(decision))
-
-
-def _reason(last: Decision, tuner: Tuner) -> str:
-    turn = ", compared with the settings before" if tuner.comparing else ""
-    return f"{last.verdict.value}: {last.rule} ({changes_text(last.changes)}){turn}"
-
-
-def decision_text(decision: Decision) -> str:
-    """One decision as a line of the log."""
-    return (
-        f"generation {decision.generation}, {decision.verdict.value}: {decision.rule}:"
-        f" {changes_text(decision.changes)}: {decision.because} [{decision.source}]"
-    )
+        yield Tell(text=decision.text)
 
 
 def _count(totals: dict[str, int] | dict[int, int], more: dict[str, int] | dict[int, int]) -> None:

@@ -193,7 +193,11 @@ def flush_threads(now: Situation) -> Proposal | None:
         return None
     redundancy = now.intents.redundancy
     width = max(1, min(redundancy.ranks, redundancy.nodes * int(affinity.spare_cores)))
-    changes: Values = {"SCRTUNE_FLUSH_THREADS": threads, "SCR_FLUSH_WIDTH": width}
+    changes: Values = {"SCRTUNE_FLUSH_THREADS": threads}
+    note = ""
+    if not now.reach.is_inert("SCR_FLUSH_WIDTH"):
+        changes["SCR_FLUSH_WIDTH"] = width
+        note = " (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
     if now.settings.get("SCR_FLUSH_TYPE") == "SYNC":
         changes["SCR_FLUSH_TYPE"] = "PTHREAD"  # of type SYNC one thread copies, whatever is asked for
     return Proposal(
@@ -203,7 +207,7 @@ def flush_threads(now: Situation) -> Proposal | None:
         because=(
             f"{current} threads copy {now.files_per_rank} files of a rank; {affinity.spare_cores:.2f} spare"
             f" cores serve {now.ranks_per_node} ranks; the job loses {felt_s:.3f} s of each checkpoint to the"
-            " flush (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
+            f" flush{note}"
         ),
         source=f"{AXL_SOURCE}; {STUDY}",
         expected_gain_s=felt_s * gain,
@@ -281,20 +285,27 @@ RULES: tuple[Rule, ...] = (
 def proposals(now: Situation) -> tuple[Proposal, ...]:
     """What the rules propose, the required ones first, then by expected gain.
 
-    Each changes something, and only what it must; each is expected to gain enough to be seen.
+    Each changes something, and only what it must; each is expected to gain enough to be seen. What this SCR
+    does not read is not proposed, unless it is required: then a guard rail says so.
     """
-    made = [proposal.beyond(now.settings) for rule in RULES if (proposal := rule(now)) is not None]
+    asked = (rule(now) for rule in RULES)
+    made = [each.beyond(now.settings) for each in asked if each is not None]
+    made = [each for each in made if each.changes]
     cost_s = now.intents.flush.blocking_s + max(0.0, now.intents.flush.slowdown_s)
     return tuple(
         sorted(
             (
                 each
                 for each in made
-                if each.changes and (each.required or each.expected_gain_s > MIN_GAIN_SHARE * cost_s)
+                if each.required or (each.expected_gain_s > MIN_GAIN_SHARE * cost_s and not _inert(each, now))
             ),
             key=lambda each: (not each.required, -each.expected_gain_s),
         )
     )
+
+
+def _inert(proposal: Proposal, now: Situation) -> bool:
+    return any(map(now.reach.is_inert, proposal.changes))
 
 
 def cpu_list(cpus: tuple[int, ...]) -> str:

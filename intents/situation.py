@@ -1,7 +1,7 @@
 """What the rules look at, and what they answer with."""
 
 from collections.abc import Callable
-from math import isfinite
+from math import inf, isfinite
 
 import msgspec
 
@@ -10,6 +10,7 @@ from .buffers import BufferSizes
 from .events import NodeObserved, SettingsObserved, Values
 from .flush import FlushBehaviour
 from .intent import Intent
+from .reach import Reach
 from .redundancy import Redundancy
 
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
@@ -58,6 +59,13 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     settings: Values
     job: SettingsObserved | None = None
     node: NodeObserved | None = None
+    reach: Reach = Reach()
+    checkpoints: int = 0
+    """Of the job so far."""
+    reinit_s: float = 0.0
+    """What a re-init of SCR took when it was made; 0 before one was."""
+    credit_s: float = inf
+    """What trying may cost."""
 
     def integer(self, name: str) -> int:
         """A parameter's value in force as a number; SCR's default when it is none."""

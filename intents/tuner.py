@@ -6,17 +6,21 @@
 3. After each such block: surely better (probability 0.95), it stays. Not better at all, it is taken back. In
    between, the next block; after three without proof it is taken back too, since a change needs a reason.
    One observation beyond 1.6 times the baseline (up to 3 times, where costs scatter more) ends a trial at
-   once. So does a checkpoint that fails.
-4. What tuned checkpoints cost is kept in a ledger of credit: one checkpoint to begin with, 2 % of the
-   anchor's cost for each checkpoint, and all that tuned checkpoints save or lose against it. At zero the
-   anchor comes back, and nothing is tried before there is credit again.
+   once. So does a checkpoint that fails, and ranks that refuse.
+4. What only a launch can change waits for the next run: one proposal is put in force with it, and compared
+   with the run before.
+5. What tuned checkpoints cost is kept in a ledger of credit: one checkpoint to begin with, 2 % of the
+   anchor's cost for each checkpoint, and all that tuned checkpoints save or lose against it; what putting
+   settings in force costs, there and back, goes off it. At zero the anchor comes back, and nothing is tried
+   before there is credit again.
 
 The bound. Count every checkpoint at the anchor's mean cost, as last measured when it ended. At any time all
-tuned checkpoints together have cost at most 2 % of that sum and one checkpoint more than so counted, and what
-the last ones lost: the observation that used the credit up, and checkpoints that began before the job had the
-anchor back. This holds for every job, whatever is proposed; how dear those last ones are nobody can know in
-advance. Against what the user's settings would have cost at that very time, which nobody can know either, it
-holds as far as that mean is right: `docs/tuning.md` says how often.
+tuned checkpoints and all changes of settings together have cost at most 2 % of that sum and one checkpoint
+more than so counted, and what the last ones lost: the observation that used the credit up, checkpoints that
+began before the job had the anchor back, and the way back. This holds for every job, whatever is proposed;
+how dear those last ones are nobody can know in advance. What only a launch can take back is back at the next
+launch, not before. Against what the user's settings would have cost at that very time, which nobody can know
+either, it holds as far as that mean is right: `docs/tuning.md` says how often.
 
 Sources: noise of checkpoints (8 % independent, 15 % autocorrelated: `docs/tuning.md`); conservative bandits
 with a budget (Kazerouni 2017, arXiv 1611.06426).
@@ -24,106 +28,84 @@ with a budget (Kazerouni 2017, arXiv 1611.06426).
 
 from collections import deque
 from collections.abc import Callable
-from math import exp
 from statistics import fmean
 
-import msgspec
+from msgspec.structs import replace
 
-from .comparison import compare, spread
+from .asking import Asking
+from .comparison import spread
 from .credit import Credit
-from .decisions import Decision, DecisionLog, Verdict
-from .events import Value, Values
+from .decisions import Verdict
+from .events import Values
+from .in_force import InForce, values
+from .reach import Reach
 from .situation import Proposal
+from .trial import BLOCK, INDIFFERENT, MAX_PAIRS, RUNS_SPREAD, Trial
 
-BLOCK = 2
-MAX_PAIRS = 6
-PROBABILITY = 0.95
-ABORT_RATIO = 1.6
-NOISIEST_ABORT_RATIO = 3.0
-INDIFFERENT = 0.02
 DRIFT_OBSERVATIONS = 5
-TRIES = 3
-_OUTLIER = 2.8
-"""Standard deviations: where costs scatter by 0.17, as simulated, 1.6 times the baseline."""
-_REMEMBERED_GENERATIONS = 64
 _WON_BEFORE = "what had won before"
 _ANEW = "all of it, against your settings anew"
+_OFF = "scrtune off: your own settings"
 
 
-class _Trial(msgspec.Struct, kw_only=True):
-    proposal: Proposal
-    incumbent: Values
-    candidate: Values
-    baseline_s: float
-    spread: float
-    before: list[float]
-    after: list[float] = msgspec.field(default_factory=list)
-
-
-class Tuner:
+class Tuner(InForce):
     """Holds the settings in force and decides about them, one observation at a time.
 
     An observation is the mean cost of a checkpoint over one flush cycle (one checkpoint, when every one is
-    flushed). `settings` is always complete: the anchor with what was changed. Memory is bounded.
+    flushed). `settings` is always complete: the anchor with what was changed, as far as `reach` goes; what is
+    beyond it is in `at_launch`. Memory is bounded.
     """
 
-    def __init__(self, anchor: Values, generation: int = 0) -> None:
-        self.anchor = dict(anchor)
-        self.settings = dict(anchor)
-        self.generation = generation
-        self.log = DecisionLog()
-        self.touched: set[str] = set()
+    def __init__(
+        self, anchor: Values, generation: int = 0, reach: Reach | None = None, *, on: bool = True
+    ) -> None:
+        super().__init__(anchor, generation, reach or Reach())
         self._credit = Credit()
-        self._is_tuned = {generation: False}
+        self.on = on
         self._incumbent_costs: deque[float] = deque(maxlen=MAX_PAIRS)
         self._block: list[float] = []
-        self._trial: _Trial | None = None
+        self._trial: Trial | None = None
         self.left: Proposal | None = None
         """What had won, after it was given up: the first thing to be tried again."""
-        self._tries: dict[str, int] = {}
-        self._closed: set[str] = set()
-        self._given_up: set[tuple[str, Value]] = set()
-        self._vetoed: set[str] = set()
+        self.pending: Proposal | None = None
+        """What the next run begins with, on trial."""
+        self._asking = Asking()
 
-    def successor(self, anchor: Values, because: str, now: float) -> "Tuner":
+    def successor(self, anchor: Values, reach: Reach, because: str, now: float) -> "Tuner":
         """A tuner for other settings of the user's: only the log goes on, and the generations."""
-        made = Tuner(anchor, self.generation + 1)
+        made = Tuner(anchor, self.generation + 1, reach, on=self.on)
         made.log = self.log.successor(told=True)
         changed = {name: value for name, value in anchor.items() if self.settings.get(name) != value}
-        new = Proposal(
-            rule="a run under other settings", intent="", changes=changed, because=because, source="user"
-        )
-        made._log(Verdict.ANCHOR, new, now, previous=_values(self.settings, changed))
+        new = _users("a run under other settings", changed, because, intent="")
+        made._log(Verdict.ANCHOR, new, now, previous=values(self.settings, changed))
         return made
 
     def edited(self, anchor: Values, changes: Values, because: str, now: float) -> "Tuner":
         """A tuner for the settings that the user has edited by `changes`: `anchor`, which is observed first.
 
-        What had won before is the first thing to be tried again, but for what they changed.
+        What had won before is the first thing to be tried again, but for what they changed. What of it only a
+        launch can put in force is the anchor's from the next one on.
         """
         if self._trial is not None:
             self._revert(self._trial, now, because, lost=False)
-        won = {name: value for name, value in self.settings.items() if self.anchor.get(name) != value}
-        left = {name: value for name, value in won.items() if name not in changes}
-        made = Tuner(anchor, self.generation + 1)
+        left = self._won(but=changes)
+        self.postpone(changes)
+        later = self.later
+        own = {name: value for name, value in anchor.items() if name not in later}
+        made = Tuner(own | values(self.settings, later), self.generation + 1, self.reach, on=self.on)
         made.touched = self.touched | changes.keys()
+        made.later = later
         made.log = self.log.successor(told=False)
-        edit = Proposal(
-            rule="your edit of the config file",
-            intent="your word",
-            changes=changes,
-            because=because,
-            source="user",
-        )
-        made._log(Verdict.REQUIRED, edit, now, previous=_values(self.settings, changes))
-        if left:
-            made.left = msgspec.structs.replace(edit, rule=_WON_BEFORE, changes=left, because=_ANEW)
+        edit = _users("your edit of the config file", changes, because)
+        made._log(Verdict.REQUIRED, edit, now, previous=values(self.settings, changes))
+        if left and self.on:
+            made.left = self._again(left)
         return made
 
     @property
-    def decisions(self) -> deque[Decision]:
-        """The decisions so far, oldest first."""
-        return self.log.entries
+    def at_launch(self) -> Values:
+        """What the next launch puts in force beyond `settings`."""
+        return self.beyond(self.pending.changes if self.pending else {})
 
     @property
     def credit_s(self) -> float:
@@ -143,7 +125,7 @@ class Tuner:
     @property
     def comparing(self) -> bool:
         """Whether a trial is on, and the settings it may replace have their turn."""
-        return self._trial is not None and self.settings == self._trial.incumbent
+        return self._trial is not None and self.wanted == self._trial.incumbent
 
     @property
     def current_s(self) -> float:
@@ -151,64 +133,120 @@ class Tuner:
         return fmean(self._incumbent_costs) if self._incumbent_costs else 0.0
 
     def may_try(self, proposal: Proposal) -> bool:
-        """Whether its rule may ask: 3 times, and after a lost trial not before another change has won.
-
-        No rule may undo what a change has won: A, then B, then A again is not tried.
-        """
-        is_open = proposal.rule not in self._closed and self._tries.get(proposal.rule, 0) < TRIES
-        return is_open and not any(each in self._given_up for each in proposal.changes.items())
-
-    def take_news(self) -> list[Decision]:
-        """The decisions since the last call."""
-        return self.log.take_news()
+        """Whether its rule may ask (:class:`scrtune.intents.asking.Asking`)."""
+        return self._asking.may(proposal)
 
     def require(self, proposal: Proposal, now: float) -> None:
-        """Make a change that the user's own declaration demands; the anchor moves with it."""
-        previous = _values(self.settings, proposal.changes)
-        self.anchor.update(proposal.changes)
-        self._put_in_force({**self.settings, **proposal.changes})
+        """Make a change that the user's own declaration demands; the anchor moves with it.
+
+        What only a launch can put in force is the anchor's from the next one on.
+        """
+        previous = values(self.settings, proposal.changes)
+        possible = self.postpone(proposal.changes)
+        if waiting := sorted(proposal.changes.keys() - possible.keys()):
+            why = f"{proposal.because}; from the next launch on, which alone can change {', '.join(waiting)}"
+            proposal = replace(proposal, because=why)
+        self.anchor.update(possible)
+        self._put_in_force({**self.wanted, **possible})
         self._credit.measure_anew()
         self._log(Verdict.REQUIRED, proposal, now, previous=previous)
 
     def veto(self, proposal: Proposal, reason: str, now: float) -> None:
         """Note that a guard rail stopped `proposal`, once for each rule; it may pass at another time."""
-        if proposal.rule not in self._vetoed:
-            self._vetoed.add(proposal.rule)
-            stopped = msgspec.structs.replace(proposal, because=reason)
-            self._log(Verdict.VETOED, stopped, now, previous=_values(self.settings, proposal.changes))
+        self._note_once(Verdict.VETOED, proposal, reason, now)
 
-    def interrupt(self, now: float) -> None:
-        """A run of the job ended: a trial ends without a verdict, what is measured next stands by itself."""
-        if self._trial is not None:
-            self._revert(self._trial, now, "the run ended before there was a verdict", lost=False)
+    def pend(self, proposal: Proposal, reason: str, now: float) -> None:
+        """Keep `proposal` for the next launch; of several the first is put in force with it, alone."""
+        self._note_once(Verdict.PENDING, proposal, reason, now)
+        if self.pending is None:
+            self.pending = proposal
+
+    def begin_run(self, reach: Reach, now: float) -> None:
+        """A run of the job begins: a trial ends without a verdict, but for one that goes on with this run.
+
+        What is measured next stands by itself. What waited for a launch is in force if the run found it.
+        """
+        trial, came_with = self._trial, reach.began_with
         self._block.clear()
+        self.reach_other(reach)
+        if trial is not None and not trial.since_launch:
+            self._revert(trial, now, "the run ended before there was a verdict", lost=False)
+        elif trial is not None and not came_with(trial.proposal.changes):
+            self._revert(trial, now, "this run did not begin with it", lost=False)
+        elif trial is not None and not trial.after:
+            self._revert(trial, now, "in the run that began with it no checkpoint was measured")
+        if arrived := {name: value for name, value in self.later.items() if came_with({name: value})}:
+            self._take_over(arrived, now)
+        elif self.pending is not None and came_with(self.pending.changes):
+            self._try_since_launch(self.pending, now)
+        elif self.pending is not None and not reach.waits(self.pending.changes):
+            self.pending = None
+
+    def switch(self, *, on: bool, now: float) -> None:
+        """``scrtune off``: the user's own settings, and nothing is tried, until ``scrtune on``."""
+        if on == self.on:
+            return
+        self.on = on
+        if on:
+            return
+        if self._trial is not None:
+            self._revert(self._trial, now, _OFF, lost=False)
+        self._back_to_anchor(now, _OFF, rule="scrtune off")
 
     def failed(self, why: str, generation: int, now: float) -> None:
         """A checkpoint under the settings of `generation` failed: back a step, were they not the user's."""
-        if not self._is_tuned.get(generation, False):
+        if not self.is_tuned(generation, default=False):
             return
         if self._trial is not None:
             self._revert(self._trial, now, why)
-        elif self.settings != self.anchor:
+        elif self.wanted != self.anchor:
             self._back_to_anchor(now, why)
             self.left = None
-            self._closed.update(self._tries)
+            self._asking.close()
+
+    def refused(self, generation: int, why: str, in_force: Values, now: float) -> None:
+        """The ranks refused `generation` and stay with `in_force`: no cost under it will ever come."""
+        if generation != self.generation:
+            return
+        why = f"the ranks refused it: {why}"
+        trial, is_candidate = self._trial, not self.comparing
+        if trial is not None:
+            self._revert(trial, now, why)
+            if is_candidate and not trial.since_launch:
+                return
+        held = {name: in_force[name] for name in self.settings.keys() & in_force.keys()}
+        held = {name: value for name, value in held.items() if self.settings[name] != value}
+        wanted = values(self.settings, held)
+        refusal = Proposal(
+            rule="what the ranks refused", intent="", changes=wanted, because=why, source="SCR"
+        )
+        if not held:  # another generation of the same would be refused, too
+            self.veto(refusal, why, now)
+            return
+        self.reach = self.reach.refusing(held)
+        self._put_in_force(self.wanted)
+        stays = replace(refusal, because=f"{why}; until the next launch it stays as it is")
+        self._log(Verdict.VETOED, stays, now, previous=held)
 
     def charge(self, cost_s: float, generation: int) -> None:
         """Enter one checkpoint that ran under the settings of `generation` into the ledger of credit."""
-        self._credit.charge(cost_s, is_tuned=self._is_tuned.get(generation, True))
+        self._credit.charge(cost_s, is_tuned=self.is_tuned(generation, default=True))
+
+    def charge_apply(self, apply_s: float) -> None:
+        """Enter what putting settings in force took: on the way to a change, or back."""
+        self._credit.charge_apply(apply_s)
 
     def observe(self, cost_s: float, now: float, propose: Callable[[], Proposal | None]) -> None:
         """Take in one observation under the settings in force and decide; `propose` gives the next change."""
         self._block.append(cost_s)
         del self._block[:-DRIFT_OBSERVATIONS]
-        if self._trial is not None and self.settings == self._trial.candidate:
+        if self._trial is not None and not self.comparing:
             self._judge(self._trial, cost_s, now)
         else:
             self._note(cost_s)
             if self._trial is not None:
                 self._compare_with_incumbent(self._trial, cost_s, now)
-        if self._trial is None:
+        if self._trial is None and self.on:
             self._next(now, propose)
 
     def _note(self, cost_s: float) -> None:
@@ -217,28 +255,44 @@ class Tuner:
             self._credit.observe_anchor(cost_s)
 
     def _next(self, now: float, propose: Callable[[], Proposal | None]) -> None:
-        if self.settings != self.anchor and (why := self._why_back()):
+        if self.wanted != self.anchor and (why := self._why_back()):
             self._back_to_anchor(now, why)
             return
-        is_measured = self.settings != self.anchor or self._credit.is_measured
+        is_measured = self.wanted != self.anchor or self._credit.is_measured
         if not is_measured or len(self._block) < BLOCK or self.credit_s <= 0:
             return
         proposal, self.left = propose(), None
         if proposal is not None:
-            self._try(proposal, now)
+            self._try(proposal, self._block[-BLOCK:], now)
 
-    def _try(self, proposal: Proposal, now: float) -> None:
-        self._tries[proposal.rule] = self._tries.get(proposal.rule, 0) + 1
-        self._trial = _Trial(
+    def _try_since_launch(self, proposal: Proposal, now: float) -> None:
+        """The run began with `proposal`: its costs against those of the last run."""
+        before = list(self._incumbent_costs)
+        self.pending = None
+        if len(before) < BLOCK or self._trial is not None or not self.on:
+            return
+        noted = replace(proposal, because=f"{proposal.because}; this run began with it")
+        self._try(noted, before, now, since_launch=True)
+
+    def _try(
+        self, proposal: Proposal, before: list[float], now: float, *, since_launch: bool = False
+    ) -> None:
+        self._asking.tried(proposal.rule)
+        self._noted.discard((Verdict.PENDING, proposal.rule))
+        if self.pending is not None and self.pending.rule == proposal.rule:
+            self.pending = None
+        between_runs = RUNS_SPREAD if since_launch else 0.0
+        self._trial = Trial(
             proposal=proposal,
-            incumbent=self.settings,
-            candidate={**self.settings, **proposal.changes},
+            incumbent=self.wanted,
+            candidate={**self.wanted, **proposal.changes},
             baseline_s=self.current_s,
-            spread=max(spread(self._incumbent_costs), spread(self._credit.anchor_costs)),
-            before=self._block[-BLOCK:],
+            spread=max(spread(self._incumbent_costs), spread(self._credit.anchor_costs), between_runs),
+            before=before,
+            since_launch=since_launch,
         )
         self._put_in_force(self._trial.candidate)
-        self._log(Verdict.TRIAL, proposal, now, previous=_values(self._trial.incumbent, proposal.changes))
+        self._log(Verdict.TRIAL, proposal, now, previous=values(self._trial.incumbent, proposal.changes))
 
     def _why_back(self) -> str:
         """Why the settings in force are given up: dearer than the anchor was, or no credit left."""
@@ -251,26 +305,22 @@ class Tuner:
             f" (credit {self.credit_s:.3f} s)"
         )
 
-    def _judge(self, trial: _Trial, cost_s: float, now: float) -> None:
+    def _judge(self, trial: Trial, cost_s: float, now: float) -> None:
         trial.after.append(cost_s)
-        limit = min(NOISIEST_ABORT_RATIO, max(ABORT_RATIO, exp(_OUTLIER * trial.spread)))
-        if cost_s > limit * trial.baseline_s:
-            self._revert(trial, now, f"one cost {cost_s / max(1e-9, trial.baseline_s):.2f} x the baseline")
+        if why := trial.outrage(cost_s):
+            self._revert(trial, now, why)
         elif self.credit_s <= 0:
             self._revert(trial, now, "the trials so far have used up what they may cost")
-        elif len(self._block) >= BLOCK:
-            result = compare(trial.before, trial.after, trial.spread)
-            measured = f"{result.ratio:.2f} x in {result.pairs} pairs"
-            if result.p_better >= PROBABILITY and result.ratio <= 1 - INDIFFERENT:
-                self._accept(trial, now, f"{measured}, cheaper with probability {result.p_better:.2f}")
-            elif result.ratio >= 1:
-                self._revert(trial, now, f"not better: {measured}")
-            elif result.pairs >= MAX_PAIRS:
-                self._revert(trial, now, f"no proof of a gain: {measured}")
-            else:
-                self._put_in_force(trial.incumbent)
+        elif trial.is_ripe(self._block):
+            match trial.judgement():
+                case (Verdict.ACCEPTED, why):
+                    self._accept(trial, now, why)
+                case (_, why):
+                    self._revert(trial, now, why)
+                case None:
+                    self._put_in_force(trial.incumbent)
 
-    def _compare_with_incumbent(self, trial: _Trial, cost_s: float, now: float) -> None:
+    def _compare_with_incumbent(self, trial: Trial, cost_s: float, now: float) -> None:
         """The settings that the trial may replace have their turn."""
         trial.before.append(cost_s)
         if self.credit_s <= 0:
@@ -278,66 +328,72 @@ class Tuner:
         elif len(self._block) >= BLOCK:
             self._put_in_force(trial.candidate)
 
-    def _accept(self, trial: _Trial, now: float, why: str) -> None:
-        accepted = msgspec.structs.replace(trial.proposal, because=why)
-        previous = _values(trial.incumbent, trial.proposal.changes)
-        self._log(Verdict.ACCEPTED, accepted, now, previous=previous, trial=trial)
+    def _accept(self, trial: Trial, now: float, why: str) -> None:
+        previous = values(trial.incumbent, trial.proposal.changes)
+        self._log(Verdict.ACCEPTED, replace(trial.proposal, because=why), now, previous=previous, trial=trial)
         self._trial = None
-        self._closed.clear()  # what did not help before may help now
-        self._given_up.update(previous.items())
+        self.pending = None  # there it may gain something else now
+        self._asking.won(previous)
         self._incumbent_costs.clear()
         self._incumbent_costs.extend(trial.after)
 
-    def _revert(self, trial: _Trial, now: float, why: str, *, lost: bool = True) -> None:
+    def _revert(self, trial: Trial, now: float, why: str, *, lost: bool = True) -> None:
         previous = trial.proposal.changes
-        if self.settings != trial.incumbent:
+        if self.wanted != trial.incumbent:
             self._put_in_force(trial.incumbent)
-        back = _values(trial.incumbent, previous)
-        undone = msgspec.structs.replace(trial.proposal, changes=back, because=why)
+        if any(
+            self.settings.get(name) == value != trial.incumbent.get(name) for name, value in previous.items()
+        ):
+            why += "; until the next launch it stays in force"
+        back = values(trial.incumbent, previous)
+        undone = replace(trial.proposal, changes=back, because=why)
         self._log(Verdict.REVERTED, undone, now, previous=previous, trial=trial)
         self._trial = None
         if lost:
-            self._closed.add(trial.proposal.rule)
+            self._asking.lost(trial.proposal.rule)
 
-    def _back_to_anchor(self, now: float, why: str) -> None:
-        left = {name: value for name, value in self.settings.items() if self.anchor.get(name) != value}
+    def _take_over(self, arrived: Values, now: float) -> None:
+        """The user's word that waited for this launch is in force: they and it are measured anew."""
+        self.later = {name: value for name, value in self.later.items() if name not in arrived}
+        self.anchor.update(arrived)
+        self.wanted.update(arrived)
+        why = f"{', '.join(sorted(arrived))}: in force since this launch, as you want it"
+        self._back_to_anchor(now, why, rule="what waited for the launch")
+
+    def _back_to_anchor(self, now: float, why: str, rule: str = "stay within the bound") -> None:
+        left = self._won()
         back = Proposal(
-            rule="stay within the bound",
+            rule=rule,
             intent="goodput",
-            changes=_values(self.anchor, left),
+            changes=values(self.anchor, left),
             because=why,
             source="goodput feedback",
         )
-        self.left = msgspec.structs.replace(back, rule=_WON_BEFORE, changes=left, because=_ANEW)
+        self.left = self._again(left) if left else None
+        self.pending = None
         self._put_in_force(self.anchor)
         self._log(Verdict.ANCHOR, back, now, previous=left)
-        self._closed.clear()
-        self._given_up.clear()
+        self._asking.forget()
         self._credit.measure_anew()
         self._incumbent_costs.clear()
 
+    def _won(self, but: Values | None = None) -> Values:
+        """What differs from the user's own settings."""
+        won = {name: value for name, value in self.wanted.items() if self.anchor.get(name) != value}
+        return {name: value for name, value in won.items() if name not in (but or {})}
+
+    def _again(self, left: Values) -> Proposal:
+        """To try once more what had won; it is expected to gain what it did."""
+        proposal = _users(_WON_BEFORE, left, _ANEW, intent="goodput", source="goodput feedback")
+        gain_s = self.anchor_s - self.current_s if self._incumbent_costs else 0.0
+        return replace(proposal, expected_gain_s=max(0.0, gain_s))
+
     def _put_in_force(self, settings: Values) -> None:
-        names = settings.keys() | self.settings.keys()
-        self.touched |= {name for name in names if settings.get(name) != self.settings.get(name)}
-        self.settings = dict(settings)
-        self.generation += 1
-        self._is_tuned[self.generation] = settings != self.anchor
-        self._is_tuned.pop(self.generation - _REMEMBERED_GENERATIONS, None)
+        self.put(settings)
         self._block = []
 
-    def _log(
-        self,
-        verdict: Verdict,
-        proposal: Proposal,
-        now: float,
-        *,
-        previous: Values,
-        trial: _Trial | None = None,
-    ) -> None:
-        decision = Decision.of(verdict, proposal, previous, generation=self.generation, now=now)
-        self.log.note(decision.measured(trial.before, trial.after) if trial else decision)
 
-
-def _values(settings: Values, names: Values) -> Values:
-    """What `settings` has for `names`."""
-    return {name: settings[name] for name in sorted(names) if name in settings}
+def _users(
+    rule: str, changes: Values, because: str, *, intent: str = "your word", source: str = "user"
+) -> Proposal:
+    return Proposal(rule=rule, intent=intent, changes=changes, because=because, source=source)

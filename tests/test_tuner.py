@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.comparison import compare, spread
+from scrtune.intents.asking import TRIES
 from scrtune.intents.credit import ALLOWANCE, FIRST_CREDIT
 from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import Values
+from scrtune.intents.reach import Reach
 from scrtune.intents.situation import Proposal
-from scrtune.intents.tuner import TRIES, Tuner
+from scrtune.intents.tuner import Tuner
 
 ANCHOR: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
 
@@ -292,7 +294,7 @@ def test_a_checkpoint_that_fails_under_the_users_own_settings_changes_nothing() 
 def test_a_run_that_ends_within_a_trial_gives_no_verdict() -> None:
     tuner, change = Tuner(ANCHOR), proposal("A")
     feed(tuner, [1.0, 1.0, 1.0, 0.9], asked(tuner, change))
-    tuner.interrupt(9.0)
+    tuner.begin_run(Reach(), 9.0)
     assert tuner.settings == ANCHOR
     assert tuner.may_try(change)
     assert "run ended" in tuner.decisions[-1].because
@@ -319,7 +321,7 @@ def test_a_veto_is_noted_once_and_is_not_for_ever() -> None:
 def test_other_settings_of_the_user_begin_anew_with_the_log_and_the_generations_going_on() -> None:
     tuner = Tuner(ANCHOR)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("A")))
-    new = tuner.successor({"SCR_FLUSH": 3}, "its settings are others", 9.0)
+    new = tuner.successor({"SCR_FLUSH": 3}, Reach(), "its settings are others", 9.0)
     assert new.settings == new.anchor == {"SCR_FLUSH": 3}
     assert new.generation > tuner.generation
     assert verdicts(new) == [*verdicts(tuner), "back to the user's settings"]
@@ -329,8 +331,8 @@ def test_other_settings_of_the_user_begin_anew_with_the_log_and_the_generations_
 def test_in_a_long_job_memory_is_bounded() -> None:
     tuner, _ = job(1, {"A": 0.9, "B": 1.1, "C": 1.0}, checkpoints=20_000)
     assert len(tuner.decisions) <= 1000
-    assert len(tuner._is_tuned) <= 65
-    assert len(tuner._tries) <= 4
+    assert len(tuner._past) <= 65
+    assert len(tuner._asking._tries) <= 4
 
 
 def test_news_are_told_once() -> None:

@@ -1,0 +1,108 @@
+"""The settings in force, why they are, and what waits for the next launch."""
+
+from collections import deque
+
+from msgspec.structs import replace
+
+from .decisions import Decision, DecisionLog, Verdict
+from .events import Values
+from .reach import Reach
+from .situation import Proposal
+from .trial import Trial
+
+_REMEMBERED = 64
+
+
+class InForce:
+    """The settings in force, generation by generation, with the log of why, and what this run cannot have.
+
+    `anchor` are the user's own. `wanted` is what was decided, `settings` what is in force: they differ in
+    what waits for the next launch. `later` is the user's word that waits for it. Memory is bounded.
+    """
+
+    def __init__(self, anchor: Values, generation: int, reach: Reach) -> None:
+        self.anchor = dict(anchor)
+        self.wanted = dict(anchor)
+        self.later: Values = {}
+        self.reach = reach
+        self.settings = reach.possible(anchor)
+        self.generation = generation
+        self.touched: set[str] = set()
+        self._past: dict[int, tuple[Values, bool]] = {}
+        self.log = DecisionLog()
+        self._noted: set[tuple[Verdict, str]] = set()
+        self._remember()
+
+    @property
+    def decisions(self) -> deque[Decision]:
+        """The decisions so far, oldest first."""
+        return self.log.entries
+
+    def take_news(self) -> list[Decision]:
+        """The decisions since the last call."""
+        return self.log.take_news()
+
+    def put(self, wanted: Values) -> None:
+        """A new generation: `wanted`, as far as this run can have it."""
+        settings = self.reach.possible(wanted)
+        names = settings.keys() | self.settings.keys()
+        self.touched |= {name for name in names if settings.get(name) != self.settings.get(name)}
+        self.wanted, self.settings = dict(wanted), settings
+        self.generation += 1
+        self._remember()
+
+    def reach_other(self, reach: Reach) -> None:
+        """A run begins in which other things may be possible."""
+        self.reach = reach
+        if reach.possible(self.wanted) != self.settings:
+            self.put(self.wanted)
+
+    def postpone(self, changes: Values) -> Values:
+        """Of the user's word `changes`, what this run can have; the rest waits for the next launch."""
+        waiting = {
+            name: value
+            for name, value in changes.items()
+            if self.reach.is_fixed(name) and self.settings.get(name) != value
+        }
+        self.later = {name: value for name, value in self.later.items() if name not in changes} | waiting
+        return {name: value for name, value in changes.items() if name not in waiting}
+
+    def beyond(self, pending: Values) -> Values:
+        """What the next launch shall have beyond what is in force: all that waits, and `pending`."""
+        wanted = {**self.wanted, **self.later, **pending}
+        return {name: value for name, value in sorted(wanted.items()) if self.settings.get(name) != value}
+
+    def settings_of(self, generation: int) -> Values | None:
+        """The settings that `generation` put in force; None when nobody remembers."""
+        return self._past[generation][0] if generation in self._past else None
+
+    def is_tuned(self, generation: int, *, default: bool) -> bool:
+        """Whether `generation` had other settings than the user's own; `default` when nobody remembers."""
+        return self._past[generation][1] if generation in self._past else default
+
+    def _note_once(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
+        if (verdict, proposal.rule) not in self._noted:
+            self._noted.add((verdict, proposal.rule))
+            previous = values(self.settings, proposal.changes)
+            self._log(verdict, replace(proposal, because=reason), now, previous=previous)
+
+    def _log(
+        self,
+        verdict: Verdict,
+        proposal: Proposal,
+        now: float,
+        *,
+        previous: Values,
+        trial: Trial | None = None,
+    ) -> None:
+        decision = Decision.of(verdict, proposal, previous, generation=self.generation, now=now)
+        self.log.note(decision.measured(trial.before, trial.after) if trial else decision)
+
+    def _remember(self) -> None:
+        self._past[self.generation] = (self.settings, self.settings != self.anchor)
+        self._past.pop(self.generation - _REMEMBERED, None)
+
+
+def values(settings: Values, names: Values) -> Values:
+    """What `settings` has for `names`."""
+    return {name: settings[name] for name in sorted(names) if name in settings}

@@ -1,0 +1,68 @@
+"""One change on trial: what it is compared with, and what the comparison says."""
+
+from collections.abc import Sequence
+from math import exp
+
+import msgspec
+
+from .comparison import compare
+from .decisions import Verdict
+from .events import Values
+from .situation import Proposal
+
+BLOCK = 2
+"""Observations under the same settings, one after the other."""
+MAX_PAIRS = 6
+MOST_SWITCHES = 2 * MAX_PAIRS // BLOCK
+"""How often settings change in a trial that is taken back in the end."""
+PROBABILITY = 0.95
+ABORT_RATIO = 1.6
+NOISIEST_ABORT_RATIO = 3.0
+INDIFFERENT = 0.02
+RUNS_SPREAD = 0.29
+"""Between two runs, the SD of log costs as :func:`compare` wants it: noise with memory (15 %, 0.7 from one
+checkpoint to the next) does not average out within one run, so that the means of six checkpoints each differ
+by 0.17: sqrt(6 / 2) x 0.17."""
+_OUTLIER = 2.8
+"""Standard deviations: where costs scatter by 0.17, as simulated, 1.6 times the baseline."""
+
+
+class Trial(msgspec.Struct, kw_only=True):
+    """The settings `candidate` against the `incumbent`, by what checkpoints cost `before` and `after`.
+
+    A trial `since_launch` has its candidate from the beginning of a run, and is compared with the run before.
+    """
+
+    proposal: Proposal
+    incumbent: Values
+    candidate: Values
+    baseline_s: float
+    spread: float
+    before: list[float]
+    after: list[float] = msgspec.field(default_factory=list)
+    since_launch: bool = False
+
+    def outrage(self, cost_s: float) -> str:
+        """Why one observation is enough to end it, if it is."""
+        limit = min(NOISIEST_ABORT_RATIO, max(ABORT_RATIO, exp(_OUTLIER * self.spread)))
+        if cost_s <= limit * self.baseline_s:
+            return ""
+        return f"one cost {cost_s / max(1e-9, self.baseline_s):.2f} x the baseline"
+
+    def is_ripe(self, block: Sequence[float]) -> bool:
+        """Whether there is something to compare, `block` being the observations since the last switch."""
+        return len(self.after) >= len(self.before) if self.since_launch else len(block) >= BLOCK
+
+    def judgement(self) -> tuple[Verdict, str] | None:
+        """What becomes of it, and why; None when it takes another block to tell."""
+        result = compare(self.before, self.after, self.spread)
+        measured = f"{result.ratio:.2f} x in {result.pairs} pairs"
+        if self.since_launch:
+            measured += ", against the run before"
+        if result.p_better >= PROBABILITY and result.ratio <= 1 - INDIFFERENT:
+            return Verdict.ACCEPTED, f"{measured}, cheaper with probability {result.p_better:.2f}"
+        if result.ratio >= 1:
+            return Verdict.REVERTED, f"not better: {measured}"
+        if self.since_launch or result.pairs >= MAX_PAIRS:
+            return Verdict.REVERTED, f"no proof of a gain: {measured}"
+        return None
