@@ -42,7 +42,7 @@ class RankSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset that is whole. `failed` is set when it must never be offered for a restart again."""
+    """A dataset that is whole. `failed` is set when the application could not restart from it."""
 
     dataset: int
     name: str
@@ -53,10 +53,11 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """The datasets, oldest first."""
+    """The datasets, oldest first. `current`: the application went back to it, and wrote none since; or 0."""
 
     version: int = 1
     datasets: tuple[Entry, ...] = ()
+    current: int = 0
 
 
 class Prefix:
@@ -65,6 +66,7 @@ class Prefix:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.entries: dict[int, Entry] = {}
+        self.current = 0
 
     @property
     def scr_directory(self) -> Path:
@@ -95,6 +97,7 @@ class Prefix:
         except (OSError, msgspec.MsgspecError):
             index = Index()
         self.entries = {entry.dataset: entry for entry in index.datasets}
+        self.current = index.current
         for dataset in sorted(self.datasets() - self.entries.keys()):
             first = self.summary(dataset, 0)
             if first and all(self.summary(dataset, rank) for rank in range(first.ranks)):
@@ -125,6 +128,8 @@ class Prefix:
             old for old in self.entries.values() if old.name == entry.name and old.dataset != entry.dataset
         ]
         self.entries[entry.dataset] = entry
+        if entry.checkpoint:
+            self.current = 0
         self._forget([old.dataset for old in older])
 
     def mark_failed(self, dataset: int) -> None:
@@ -138,19 +143,17 @@ class Prefix:
         return sorted(dataset for dataset, entry in self.entries.items() if entry.name == name)
 
     def go_back_to(self, name: str) -> int:
-        """The application goes on from checkpoint `name`: what came after it is never offered again.
+        """The application goes on from checkpoint `name`: what came after it is the last choice from now on.
 
         Returns its number, 0 when there is no such checkpoint. Raises OSError.
         """
         checkpoints = [dataset for dataset in self.named(name) if self.entries[dataset].checkpoint]
         if not checkpoints:
             return 0
-        for dataset, entry in self.entries.items():
-            if entry.checkpoint and dataset >= checkpoints[-1]:
-                is_later = dataset > checkpoints[-1]
-                self.entries[dataset] = msgspec.structs.replace(entry, failed=is_later)
+        self.current = checkpoints[-1]
+        self.entries[self.current] = msgspec.structs.replace(self.entries[self.current], failed=False)
         self._write()
-        return checkpoints[-1]
+        return self.current
 
     def drop(self, name: str) -> int:
         """Forget the datasets of that name; their files stay. Returns how many. Raises OSError."""
@@ -212,7 +215,10 @@ class Prefix:
     def _write(self) -> None:
         make_directory(self.scr_directory)
         ordered = tuple(self.entries[dataset] for dataset in sorted(self.entries))
-        write_atomic(self.index_file, msgspec.json.format(msgspec.json.encode(Index(datasets=ordered))))
+        write_atomic(
+            self.index_file,
+            msgspec.json.format(msgspec.json.encode(Index(datasets=ordered, current=self.current))),
+        )
 
 
 def entry_of(summary: RankSummary) -> Entry:

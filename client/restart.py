@@ -39,9 +39,13 @@ class Finder:
     def newest(
         self, cached: Collection[int], refused: Collection[int], chunk_bytes: int, *, fetch: bool
     ) -> Restart | None:
-        """The newest checkpoint but for those `refused`; `cached` are those to look for in the cache."""
-        indexed = self._indexed() if fetch else {}
-        for dataset in sorted({*cached, *indexed} - set(refused), reverse=True):
+        """The newest checkpoint but for those `refused`; `cached` are those to look for in the cache.
+
+        Checkpoints after the one that the application went back to come last.
+        """
+        indexed, current = self._indexed() if fetch else ({}, 0)
+        known = sorted({*cached, *indexed} - set(refused), reverse=True)
+        for dataset in sorted(known, key=lambda number: 0 < current < number):  # stable: newest first
             found = self._in_cache(dataset, chunk_bytes) if dataset in cached else None
             if found is None and dataset in indexed:
                 found = self._in_prefix(indexed[dataset])
@@ -49,13 +53,11 @@ class Finder:
                 return found
         return None
 
-    def _indexed(self) -> dict[int, Entry]:
-        """The checkpoints of the prefix directory, as rank 0 knows them."""
-        known = None
-        if self.comm.rank == 0:
-            entries = self.prefix.entries.values()
-            known = {entry.dataset: entry for entry in entries if entry.checkpoint and not entry.failed}
-        return self.comm.bcast(known) or {}
+    def _indexed(self) -> tuple[dict[int, Entry], int]:
+        """The checkpoints of the prefix directory, and which is the current one, as rank 0 knows them."""
+        entries = self.prefix.entries.values()
+        known = {entry.dataset: entry for entry in entries if entry.checkpoint and not entry.failed}
+        return cast("tuple[dict[int, Entry], int]", self.comm.bcast((known, self.prefix.current)))
 
     def _in_cache(self, dataset: int, chunk_bytes: int) -> Restart | None:
         rank, ranks = self.comm.rank, self.comm.size
