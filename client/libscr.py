@@ -168,13 +168,15 @@ class Library:
     def broadcast(self, text: str | None) -> str | None:
         """The text of rank 0, on every rank. Collective."""
         is_root = self.rank == 0
-        mine = ctypes.create_string_buffer(os.fsencode(text)) if is_root and text else None
+        # nothing may be raised here on rank 0 alone: the others wait for it
+        data = text.encode("utf-8", "surrogatepass") if is_root and text else b""
+        mine = ctypes.create_string_buffer(data) if data else None
         pointer = ctypes.cast(mine, ctypes.c_void_p) if mine else ctypes.c_void_p()
         types = [ctypes.POINTER(ctypes.c_void_p), ctypes.c_int, self._handle_type]
         self.function("scr_str_bcast", ctypes.c_int, *types)(ctypes.byref(pointer), 0, self._world)
         if not pointer.value:
             return None
-        result = _text(ctypes.string_at(pointer.value))
+        result = ctypes.string_at(pointer.value).decode("utf-8", "surrogateescape")
         if not is_root:
             self.function("scr_free", None, ctypes.POINTER(ctypes.c_void_p))(ctypes.byref(pointer))
         return result

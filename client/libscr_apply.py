@@ -23,12 +23,13 @@ from ..intents.events import Value, Values
 from ..scr_config.parameters import CATALOGUE
 from ..scr_config.settings import Settings
 from ..scr_config.validate import FILE_GRAMMAR, validate
-from .decision import DecisionError, parse_decision
-from .libscr import Library
-from .libscr_levers import RE_INIT, Capability, FlushCpus, Lever, capability, live_levers, why_not_live
-from .libscr_reinit import Reinit, ReinitError
+from .decision import DECISION_LIMIT_BYTES, parse_decision
+from .libscr import Library, ScrError
+from .libscr_levers import Capability, FlushCpus, Lever, capability, live_levers, why_not_live
+from .libscr_reinit import Reinit
 
 _NEEDED = ("scr_str_bcast", "scr_alltrue", "scr_free", "scr_comm_world", "scr_my_rank_world", "scr_in_output")
+_LONGER_THAN_ANY = DECISION_LIMIT_BYTES + 1
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,6 @@ class Applied:
 class _Plan:
     """What a decision comes to on this rank: live values, and all values for SCR_Init if that is needed."""
 
-    generation: int
     live: Values
     init: Values | None
 
@@ -63,6 +63,7 @@ class Applier:
         self._reinit = Reinit(library, recorded, self._cannot)
         self.capabilities: dict[str, Capability] = self._agree_on_capabilities()
         self._own = self.in_force()
+        self._fixed = self._what_only_a_launch_changes()
         self._told: set[str] = set()
         self.refused = 0
 
@@ -72,22 +73,31 @@ class Applier:
         Never raises for what a decision holds: it is refused on all ranks, counted in `refused`, and told
         once on rank 0's standard error.
         """
-        if self._cannot:
+        if self._cannot or not self._library.initialized:
             return None
         start_s = time.monotonic()
-        text = self._library.broadcast(text)
+        text = self._library.broadcast(text[:_LONGER_THAN_ANY] if text else None)
         if not text:
             return None
+        generation = 0
         try:
             decision = parse_decision(text)
-            generation, values = decision.generation, Settings.of_texts(decision.values)
-        except (DecisionError, ValueError) as error:
-            return self._carry_out(0, str(error), start_s)
-        return self._apply(generation, values, start_s)
+            generation = decision.generation
+            plan = self._plan(Settings.of_texts(decision.values))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks wait for this one's word
+            return self._carry_out(generation, None, start_s, str(error))
+        return self._carry_out(generation, plan, start_s)
 
     def detach(self) -> Applied | None:
         """Put back what was in force when this was made. Collective; only between outputs."""
-        return None if self._cannot else self._apply(0, self._own, time.monotonic())
+        if self._cannot or not self._library.initialized:
+            return None
+        start_s = time.monotonic()
+        try:
+            plan = self._plan(self._own)
+        except Exception as error:  # noqa: BLE001 - as in apply
+            return self._carry_out(0, None, start_s, str(error))
+        return self._carry_out(0, plan, start_s)
 
     @contextmanager
     def around_flush(self) -> Iterator[None]:
@@ -108,44 +118,45 @@ class Applier:
                 if own:
                     os.sched_setaffinity(0, own)
 
-    def _apply(self, generation: int, values: Mapping[str, Value], start_s: float) -> Applied:
-        try:
-            plan: _Plan | str = self._plan(generation, values)
-        except (ReinitError, ValueError) as error:
-            plan = str(error)
-        return self._carry_out(generation, plan, start_s)
+    def _plan(self, values: Mapping[str, Value]) -> _Plan:
+        """What `values` come to here. Not collective.
 
-    def _plan(self, generation: int, values: Mapping[str, Value]) -> _Plan:
-        """Raises ValueError for values that SCR would fail on, ReinitError when it must not start again."""
+        Raises ValueError for values that SCR would fail on, ReinitError when it must not start again.
+        """
         in_force = self.in_force()
         wanted = {name: value for name, value in values.items() if name in in_force}
-        own_problems = validate(in_force)
-        for problem in validate({**in_force, **values}):
+        own = {**in_force, **self._fixed}
+        own_problems = validate(own)
+        for problem in validate({**own, **values}):
             if problem.severity == "error" and problem.code != FILE_GRAMMAR and problem not in own_problems:
                 raise ValueError(f"{problem.parameter}: {problem.what}")
         live = {name: value for name, value in wanted.items() if name in self._live()}
         others = {name for name in wanted.keys() - live.keys() if wanted[name] != in_force[name]}
         if others:
             self._reinit.check({**in_force, **wanted}, others)
-        return _Plan(generation, live, {**in_force, **wanted} if others else None)
+        return _Plan(live, {**in_force, **wanted} if others else None)
 
-    def _carry_out(self, generation: int, plan: _Plan | str, start_s: float) -> Applied:
+    def _carry_out(self, generation: int, plan: _Plan | None, start_s: float, why: str = "") -> Applied:
         """Step 3 and 4: on every rank, whatever this rank found."""
-        agreed = self._library.all_true(isinstance(plan, _Plan))
-        if not agreed or isinstance(plan, str):
-            why = plan if isinstance(plan, str) else "another rank cannot apply it"
+        agreed = self._library.all_true(plan is not None)
+        if not agreed or plan is None:
+            why = why or "another rank cannot apply it"
             self._tell(why)
             return Applied(generation, "refused", time.monotonic() - start_s, why)
-        how: Literal["live", "re-init"] = "live" if plan.init is None else "re-init"
         if plan.init is not None:
-            with self.around_flush():
-                self._reinit.perform(plan.init)
+            try:
+                with self.around_flush():
+                    self._reinit.perform(plan.init)
+            except ScrError as error:
+                self._tell(str(error))
+                return Applied(generation, "refused", time.monotonic() - start_s, str(error))
         for name, value in plan.live.items():
             lever = self._levers[name]
             if lever.read() != value:
                 lever.prepare(value)
                 lever.write(value)
-        return Applied(plan.generation, how, time.monotonic() - start_s)
+        how: Literal["live", "re-init"] = "live" if plan.init is None else "re-init"
+        return Applied(generation, how, time.monotonic() - start_s)
 
     def in_force(self) -> Values:
         """The values of everything that a decision can change here."""
@@ -174,6 +185,11 @@ class Applier:
         self._reinit.learn(name for name, each in found.items() if each.klass == "re-init")
         return found
 
+    def _what_only_a_launch_changes(self) -> Values:
+        """Values beside which not all others can stand."""
+        symbol = "scr_flush_poststage"
+        return {"SCR_FLUSH_POSTSTAGE": self._library.integer(symbol)} if self._library.has(symbol) else {}
+
     def _why_nothing_can_change(self) -> str:
         lacks = [name for name in _NEEDED if not self._library.has(name)]
         if lacks:
@@ -186,6 +202,3 @@ class Applier:
             self._told.add(why)
             sys.stderr.write(f"scrtune: settings are refused, what was in force stays: {why}\n")
             sys.stderr.flush()
-
-
-__all__ = ["RE_INIT", "Applied", "Applier"]

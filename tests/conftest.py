@@ -176,7 +176,7 @@ class RealScr:
     def mpiexec(
         self, base: Path, ranks: int, *command: str, nodes: int = 0, **variables: str
     ) -> "subprocess.CompletedProcess[str]":
-        """Run `command` on `ranks` ranks, as if on `nodes` nodes if given: node N has its cache in ``nodeN``."""
+        """Run `command` on `ranks` ranks, as if on `nodes` nodes if given: the cache of each is ``nodeN``."""
         if nodes:
             if subprocess.run(["unshare", "--uts", "--mount", "true"], check=False).returncode:
                 pytest.skip("to simulate nodes needs unshare --uts --mount, which needs root")

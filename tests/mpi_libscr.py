@@ -1,17 +1,17 @@
 """An application on a real libscr, for test_libscr.py: ``python mpi_libscr.py PLAN RESULTS``.
 
 PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, `bytes` for
-each rank, and what rank 0 has at the apply point: `values` and `generation` of a decision, or any `text`;
-`restart`: read back what SCR has first; `detach`: put the first settings back in the end; `crash`: leave
-without SCR_Finalize. What each rank saw goes to RESULTS/RANK, one JSON object.
+each rank, whether it is `valid`, and what rank 0 has at the apply point: `values` and `generation` of a
+decision, or any `text`; `restart`: read back what SCR has first; `detach`: put the first settings back in the
+end; `crash`: leave without SCR_Finalize. What each rank saw goes to RESULTS/RANK, one JSON object.
 """
 
+import contextlib
 import dataclasses
 import json
 import os
 import random
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,15 @@ def write_calls() -> int:
     return int(dict(line.split(": ") for line in lines)["syscw"])
 
 
+def thread_cpus() -> dict[str, list[int]]:
+    """The threads of this process, and where each may run."""
+    found = {}
+    for path in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            found[path.name] = sorted(os.sched_getaffinity(int(path.name)))
+    return found
+
+
 def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) -> dict[str, Any]:
     """One output; what was seen of it."""
     affinity = sorted(os.sched_getaffinity(0))
@@ -50,22 +59,22 @@ def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) 
     path = Path(library.route_file(f"{name}/rank.{rank}"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content(name, rank, output["bytes"]))
-    calls = write_calls()
+    calls, threads = write_calls(), thread_cpus().keys()
     with applier.around_flush():
         inside = sorted(os.sched_getaffinity(0))
-        valid = library.complete_output(valid=True)
-    seen = {
+        valid = library.complete_output(output.get("valid", True))
+    started = {number: cpus for number, cpus in thread_cpus().items() if number not in threads}
+    return {
         "applied": dataclasses.asdict(applied) if applied else None,
         "dataset": library.dataset,
         "valid": valid,
         "write_calls": write_calls() - calls,
         "in_force": applier.in_force(),
         "cpus": [affinity, inside, sorted(os.sched_getaffinity(0))],
+        "thread_cpus": list(started.values()),
         "async": library.function("scr_flush_async_in_progress")(),
         "need_count": library.integer("scr_need_checkpoint_count"),
     }
-    time.sleep(output.get("sleep_s", 0))
-    return seen
 
 
 def read_back(library: Library, rank: int) -> dict[str, Any]:
