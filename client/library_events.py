@@ -11,14 +11,15 @@ from pathlib import Path
 
 import msgspec
 
-from ..goodput.events import JobEnded, JobStarted
+from ..goodput.events import JobEnded, JobStarted, StepCompleted
 from ..intents.events import ApplyRefused, Event, SettingsObserved
 from ..scr_config.parameters import SECRETS
 from ..scr_config.resolution import resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from .follow import FollowedFile, ForwardCounts
-from .joiner import Joiner, Output, Restart
+from .joiner import Joiner, Output
 from .scr_log import ScrLog
+from .work import Work
 
 _LINES_A_TAKE = 1024
 _NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
@@ -65,7 +66,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Output | Restart | Applied | Refused | Ended
+Line = Started | Output | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -100,6 +101,8 @@ class LibraryEvents:
         self._environment = dict(os.environ if environment is None else environment)
         self._file: FollowedFile | None = None
         self._joiner = Joiner()
+        self._work: Work | None = None
+        self._began_s: float | None = None
 
     def take(self) -> list[Event]:
         """The events since the last call, oldest first; 1,024 lines of either file are left for the next."""
@@ -153,14 +156,14 @@ class LibraryEvents:
     def _events(self, line: Line) -> Iterator[Event]:
         match line:
             case Started():
+                self._work, self._began_s = Work(line.time_s), line.time_s
                 yield JobStarted(time_s=line.time_s, ranks=line.ranks, nodes=line.nodes)
                 yield settings_observed(line, self._environment)
                 yield from self._joiner.began(line.time_s)
             case Output():
+                yield from self._steps(line)
                 yield line.started()
                 yield self._joiner.output(line)
-            case Restart():
-                yield self._joiner.restart(line)
             case Applied(how="re-init"):
                 self._joiner.reinitialized(line.time_s, line.seconds)
             case Applied():
@@ -170,6 +173,22 @@ class LibraryEvents:
             case Ended():
                 yield from self._joiner.ended()
                 yield JobEnded(time_s=line.time_s)
+
+    def _steps(self, output: Output) -> Iterator[StepCompleted]:
+        """What the application computed before `output`.
+
+        The first dataset of a run follows, in SCR's count, the one that the application restarted from.
+        """
+        if self._work is None:
+            return
+        if self._began_s is not None:
+            self._work.resumed(output.dataset - 1, self._began_s)
+            self._began_s = None
+        yield from self._work.output_started(output.entered_s)
+        if output.valid and output.checkpoint:
+            self._work.resumed(output.dataset, output.closed_s)
+        else:
+            self._work.paused(output.closed_s)
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:

@@ -53,9 +53,9 @@ class FlushTimes:
                 sum(each.bytes for each in wrote if each.op == "write"),
             )
         )
-        corrected = {flush: self._corrected(flush) for flush in self._held}
-        self._held = [flush for flush, known in corrected.items() if known is None]
-        return [known for known in corrected.values() if known is not None]
+        corrected = [(flush, self._corrected(flush)) for flush in self._held]
+        self._held = [flush for flush, known in corrected if known is None]
+        return [known for _, known in corrected if known is not None]
 
     def event(self, event: GoodputEvent) -> list[GoodputEvent]:
         """Take an event in; returns what is to be counted now, in order: `event` itself, unless it waits."""

@@ -143,6 +143,7 @@ def test_the_pipeline_measures_with_the_corrected_time() -> None:
     pipeline = Pipeline()
     events: list[Event] = [
         JobStarted(time_s=T0),
+        digest(access("write", 0.1, 0.2, 1, "other")),
         *(StepCompleted(step=n, start_s=T0 + n, end_s=T0 + n + 1) for n in range(4)),
         output(1, 4.0, 4.5),
         *(StepCompleted(step=n, start_s=T0 + n + 0.5, end_s=T0 + n + 1.5) for n in range(4, 8)),

@@ -33,9 +33,10 @@ def started(time_s: float, prefix: Path) -> str:
 
 
 def output(dataset: int) -> str:
-    begun_s = BEGUN_S + 2 * dataset
+    """One output follows the other: what lies between them would be a step, an event of its own."""
+    begun_s = BEGUN_S + 2 * dataset - 2
     times = {"entered_s": begun_s, "opened_s": begun_s + 0.1, "closing_s": begun_s + 0.5}
-    return line("output", dataset=dataset, name=f"c{dataset}", closed_s=begun_s + 1, **times)
+    return line("output", dataset=dataset, name=f"c{dataset}", closed_s=begun_s + 2, **times)
 
 
 def kinds(events: list[Event]) -> list[str]:
