@@ -21,15 +21,16 @@ from ..client.paths import JobPaths, RunDirectoryError
 from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
-from ..scr_config.render import Form, RenderError, environment_text
+from ..scr_config.render import Form, RenderError
 from . import check_command, config_commands, jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
-from .environment import ConfigFiles, Job, JobOptions, Trace
+from .environment import ConfigFiles, Job, JobOptions, Trace, variables_by_hand
 from .journal import JournalError
 from .loop import Daemon
 from .options import DaemonOptions
+from .preload import Preload, export_text
 from .process import AlreadyRunningError, Signals, end_at_eof
 from .slurm import serve_node
 
@@ -107,9 +108,19 @@ _trace_option = click.option(
 )
 
 
+_preload_option = click.option(
+    "--preload",
+    type=click.Choice(get_args(Preload)),
+    default="auto",
+    show_default=True,
+    help="libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
+)
+
+
 @main.command("run", context_settings={"allow_interspersed_args": False})
 @click.option("--job-id", metavar="ID", help="Name of the job; default: $SLURM_JOB_ID, else the time.")
 @_trace_option
+@_preload_option
 @click.option("--no-tune", is_flag=True, help="Observe and propose, but change nothing.")
 @click.option(
     "--redundancy-floor",
@@ -161,13 +172,14 @@ def _summary(paths: JobPaths) -> None:
 @click.option("--prolog", type=click.Path(path_type=Path), required=True)
 @click.option("--scr-conf", type=click.Path(path_type=Path), required=True)
 @click.option("--user-conf", type=click.Path(path_type=Path))
+@click.option("--library", type=click.Path(path_type=Path))
 @_trace_option
 @_told
-def node(prolog: Path, scr_conf: Path, user_conf: Path | None, trace: Trace) -> None:
+def node(prolog: Path, scr_conf: Path, user_conf: Path | None, library: Path | None, trace: Trace) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     files = ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
-    serve_node(JobPaths.of(), Job(files=files, trace=trace), prolog)
+    serve_node(JobPaths.of(), Job(files=files, trace=trace, library=library), prolog)
 
 
 _until_eof_option = click.option(
@@ -244,20 +256,24 @@ def forward(log_prefix: Path, endpoint: str, *, until_eof: bool) -> None:
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="With --resolved: this for the system's config file; default: as compiled into SCR.",
 )
+@_preload_option
 @_told
-def env(job_id: str | None, form: Form, resolved: bool, **files: Path | None) -> None:
+def env(job_id: str | None, form: Form, resolved: bool, preload: Preload, **files: Path | None) -> None:
     """Print the recommended SCR environment: eval "$(scrtune env)".
 
-    It is what the job's next SCR_Start_output gets: your own settings with what was tuned. Prints nothing
-    but that on standard output, and nothing at all when there is no job.
+    It is what the job's next SCR_Start_output gets: your own settings with what was tuned; and while its
+    daemon runs, what an application needs to be tuned by it, LD_PRELOAD among it: yours stays behind ours.
+    Prints nothing but that on standard output, and nothing at all when there is no job.
 
     With --resolved: the value of each parameter, the layer and the place it comes from, and what it shadows.
     """
     if resolved or any(files.values()):
         config_commands.show_resolved(form, resolved=resolved, **files)
         return
-    advice = jobs.advice(jobs.find(job_id, no_other=True))
-    click.echo(environment_text(advice.settings, form), nl=False)
+    paths = jobs.find(job_id, no_other=True)
+    settings = jobs.advice(paths).settings
+    variables = variables_by_hand(paths, settings, preload, os.environ) if jobs.is_running(paths) else {}
+    click.echo(export_text(settings, variables, form, os.environ.get("LD_PRELOAD", "")), nl=False)
 
 
 @main.command(short_help="Show the state of a job: what arrived, and what was lost.")

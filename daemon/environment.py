@@ -9,10 +9,12 @@ import msgspec
 
 from ..client.dftracer_environment import CaptureUnavailableError, capture_environment
 from ..client.paths import JobPaths
+from ..intents.events import Values
 from ..scr_config.authorship import back_up_foreign
-from ..scr_config.resolution import resolve, user_conf_path
+from ..scr_config.resolution import DEFAULT, Resolved, resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from ..scr_config.write import write_config
+from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
 
@@ -23,6 +25,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How `scrtune run` was asked to run a job."""
 
     trace: Trace = "preload"
+    preload: Preload = "auto"
     tuning: bool = True
     floor: str = ""
     override: bool = False
@@ -47,12 +50,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     files: ConfigFiles
     variables: dict[str, str] = {}
     trace: Trace
+    library: Path | None = None
+    """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
     """Lay the config file out (see :func:`config_files`) and name it to the application. Raises OSError."""
     files = config_files(default, options, inherited)
-    return Job(files=files, variables=job_variables(paths, files, options), trace=options.trace)
+    variables = {**job_variables(paths, files, options), **log_variables(files.user_conf, inherited)}
+    return Job(files=files, variables=variables, trace=options.trace, library=library(options.preload))
 
 
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
@@ -92,6 +98,37 @@ def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> d
     return variables
 
 
+def variables_by_hand(
+    paths: JobPaths, settings: Values, preload: Preload, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables beside `settings` that an application needs which is started by hand, beside its daemon.
+
+    LD_PRELOAD is the library alone: what else is preloaded is for the shell to keep. Raises OSError.
+    """
+    own = user_conf_path(inherited, Path.cwd())
+    logs = log_variables(own if own.is_file() else None, inherited)
+    return {
+        "SCRTUNE_JOB_ID": paths.job_id,
+        "SCRTUNE_RUN_DIR": str(paths.base),
+        **{name: value for name, value in logs.items() if name not in settings},
+        **library_variables(paths, library(preload), ""),
+    }
+
+
+def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which SCR logs what it does within its calls: to its own file, and nowhere else.
+
+    None when the user has said anything about it, in whichever layer SCR looks through.
+    """
+    resolved = _resolved(user_conf, inherited)
+    if resolved.sources["SCR_LOG_ENABLE"] != DEFAULT or not resolved.settings["SCR_LOG_TXT_ENABLE"]:
+        return {}
+    variables = {"SCR_LOG_ENABLE": "1"}
+    if resolved.sources["SCR_LOG_SYSLOG_ENABLE"] == DEFAULT:
+        variables["SCR_LOG_SYSLOG_ENABLE"] = "0"
+    return variables
+
+
 def trace_variables(
     paths: JobPaths, user_conf: Path | None, trace: Trace, inherited: Mapping[str, str]
 ) -> dict[str, str]:
@@ -102,13 +139,21 @@ def trace_variables(
     """
     if trace == "off":
         return {}
-    settings = resolve(inherited, _text(user_conf), None, _system_conf(inherited)).settings
+    settings = _resolved(user_conf, inherited).settings
     data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
     try:
         return capture_environment(paths.trace_prefix, data, trace, inherited)
     except CaptureUnavailableError as error:
         log.warning("%s. The application runs without being traced.", error)
         return {}
+
+
+def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
+    """What SCR would find here. What the application gives to SCR_Config is known of its last run."""
+    user, system = _text(user_conf), _system_conf(inherited)
+    prefix = str(resolve(inherited, user, None, system).settings.get("SCR_PREFIX", ""))
+    program = Path(prefix, ".scr", "app.conf").absolute()
+    return resolve(inherited, user, _text(program) if program.is_file() else None, system)
 
 
 def _system_conf(inherited: Mapping[str, str]) -> str | None:

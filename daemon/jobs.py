@@ -41,9 +41,14 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
     return latest
 
 
+def is_running(paths: JobPaths) -> bool:
+    """Whether the job has a daemon on this node."""
+    return _somebody_listens(paths.control_socket)
+
+
 def ask(paths: JobPaths, command: str, kind: type[T]) -> T:
     """What the daemon of a running job answers. Raises DaemonUnavailable, at once when nobody listens."""
-    if not _somebody_listens(paths.control_socket):
+    if not is_running(paths):
         raise DaemonUnavailable(f"{paths.root}: the daemon of this job does not run")
     answer = ask_daemon(paths.control_endpoint, command)
     if answer.error:

@@ -15,6 +15,7 @@ from ..client.emit import Emitter
 from ..client.paths import JobPaths
 from ..goodput.events import JobEnded
 from .environment import Job, trace_variables
+from .preload import EVENTS_FILE, library_variables
 from .process import Lock
 
 log = logging.getLogger("scrtune.run")
@@ -54,22 +55,29 @@ class NodeServices:
         return self._paths.scr_conf
 
     def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
-        """Start both, and return the variables by which the application is traced.
+        """Start both, and return the variables by which the application is traced and tuned on this node.
 
         Returns when the daemon answers, when it cannot (then the application runs untuned), or when
         `give_up()` is true. Raises OSError when a process cannot be started.
         """
+        traced = self.start_beside(job, give_up)
+        preloaded = traced.get("LD_PRELOAD", os.environ.get("LD_PRELOAD", ""))
+        return {**traced, **library_variables(self._paths, job.library, preloaded)}
+
+    def start_beside(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
+        """As :meth:`start`, but for the preloaded library: returns how the application is traced."""
         paths = self._paths
         variables = trace_variables(paths, job.files.user_conf, job.trace, os.environ)
         # the application's preloaded libraries have no business in our processes
-        own = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        self._environment = {**own, **job.variables}
+        own = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", EVENTS_FILE)}
+        said = {EVENTS_FILE: str(paths.library_events)} if job.library else {}
+        self._environment = {**own, **job.variables, **said}
         self._commands = {
             DAEMON: ["daemon", "--until-eof", "--job-id", paths.job_id, *job.files.options()],
             FORWARDER: ["forward", "--until-eof", str(paths.trace_prefix), paths.events_endpoint],
         }
         self._spawn(DAEMON)
-        if variables:
+        if variables or said:
             self._spawn(FORWARDER)
         deadline_s = time.monotonic() + READY_LIMIT_S
         while not give_up() and not self.ready():

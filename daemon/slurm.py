@@ -42,16 +42,27 @@ _PROLOG = """#!/bin/sh
 # Written by scrtune: the job's variables and those of this task's node (slurm.conf(5), TaskProlog).
 cat <<'end of variables'
 {variables}end of variables
-environment={base}/{job_id}/$(uname -n | cut -d. -f1)/environment.sh
-if [ -r "$environment" ]; then
+directory={base}/{job_id}/$(uname -n | cut -d. -f1)
+preload=$LD_PRELOAD
+if [ -r "$directory/environment.sh" ]; then
     while IFS= read -r line; do
         case $line in
-        'export LD_PRELOAD='*) line=$line${{LD_PRELOAD:+:$LD_PRELOAD}} ;;
+        'export LD_PRELOAD='*) preload=${{line#export LD_PRELOAD=}}${{preload:+:$preload}} ;;
+        *) printf '%s\\n' "$line" ;;
         esac
-        printf '%s\\n' "$line"
-    done <"$environment"
+    done <"$directory/environment.sh"
+fi
+{library}if [ "$preload" != "$LD_PRELOAD" ]; then
+    printf 'export LD_PRELOAD=%s\\n' "$preload"
 fi
 {last}
+"""
+
+# On every node, whether it has a daemon or not: the ranks agree on settings by it.
+_PROLOG_LIBRARY = """\
+preload={library}${{preload:+:$preload}}
+printf 'export SCRTUNE_DECISION_FILE=%s\\n' "$directory/{decision}"
+printf 'export SCRTUNE_EVENTS_FILE=%s\\n' "$directory/{events}"
 """
 
 
@@ -86,7 +97,7 @@ class SlurmServices:
         there is a node that does not see it: its tasks would be killed. Raises OSError when srun cannot be
         started or the shared directory cannot be written.
         """
-        prolog = _write_whole(self._shared / "task_prolog.sh", prolog_text(job.variables, os.environ))
+        prolog = _write_whole(self._shared / "task_prolog.sh", prolog_text(job, os.environ))
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
         self._step = self._srun(job, nodes, prolog)
         said = _answers(self._step, nodes, give_up)
@@ -129,6 +140,7 @@ class SlurmServices:
         command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", "--job-name=scrtune"]
         command += [sys.executable, "-m", "scrtune.daemon", "node"]
         command += ["--prolog", str(prolog), "--trace", job.trace, *job.files.options()]
+        command += ["--library", str(job.library)] if job.library else []
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}
         with self._log.open("ab") as output:
             return subprocess.Popen(
@@ -141,16 +153,19 @@ class SlurmServices:
             )
 
 
-def prolog_text(variables: Mapping[str, str], inherited: Mapping[str, str]) -> str:
-    """The task prolog of a job with `variables`: a script that prints them and those of the task's node.
+def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
+    """The task prolog of a job: a script that prints its variables and those of the task's node.
 
     Raises OSError for a value that no prolog can carry.
     """
     own = inherited.get("SLURM_TASK_PROLOG", "")
+    paths = JobPaths.of("any")
+    names = {"decision": paths.decision.name, "events": paths.library_events.name}
     return _PROLOG.format(
-        variables=_lines(variables),
-        base=shlex.quote(variables["SCRTUNE_RUN_DIR"]),
-        job_id=shlex.quote(variables["SCRTUNE_JOB_ID"]),
+        variables=_lines(job.variables),
+        base=shlex.quote(job.variables["SCRTUNE_RUN_DIR"]),
+        job_id=shlex.quote(job.variables["SCRTUNE_JOB_ID"]),
+        library=_PROLOG_LIBRARY.format(library=shlex.quote(str(job.library)), **names) if job.library else "",
         last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
     )
 
@@ -218,7 +233,7 @@ def _start(
     state = NO_DAEMON
     try:
         services.create()
-        _write_whole(environment, _lines(services.start(job, give_up)))
+        _write_whole(environment, _lines(services.start_beside(job, give_up)))
         if services.ready():
             state = READY
     finally:

@@ -48,8 +48,8 @@ def comment_lines(comment: str) -> list[str]:
     return [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
 
 
-def environment_text(settings: Values, form: Form) -> str:
-    """Every setting as environment, in the form asked for.
+def environment_text(settings: Values, form: Form, others: Mapping[str, str] | None = None) -> str:
+    """Every setting as environment, in the form asked for; behind them `others`, which are no settings.
 
     - ``sh`` (bash, zsh), ``csh`` (tcsh), ``fish``: commands of that shell that export it. The quoting is
       exact: the shell gives the application the very characters.
@@ -63,7 +63,7 @@ def environment_text(settings: Values, form: Form) -> str:
     problems = validate(settings)
     _refuse([entry for entry in problems if entry.severity == "error" and entry.code != FILE_GRAMMAR])
     texts = {name: text_of(settings[name]) for name in sorted(settings)}
-    return _FORMS[form](texts)
+    return _FORMS[form]({**texts, **(others or {})})
 
 
 def prolog_lines(variables: Mapping[str, str]) -> str:
@@ -100,11 +100,11 @@ def _sh(texts: Mapping[str, str]) -> str:
 
 
 def _csh(texts: Mapping[str, str]) -> str:
-    return "".join(f"setenv {name} {_csh_quote(text)}\n" for name, text in texts.items())
+    return "".join(f"setenv {name} {csh_quote(text)}\n" for name, text in texts.items())
 
 
 def _fish(texts: Mapping[str, str]) -> str:
-    return "".join(f"set -gx {name} {_fish_quote(text)}\n" for name, text in texts.items())
+    return "".join(f"set -gx {name} {fish_quote(text)}\n" for name, text in texts.items())
 
 
 def _json(texts: Mapping[str, str]) -> str:
@@ -121,12 +121,12 @@ _FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
 }
 
 
-def _csh_quote(text: str) -> str:
+def csh_quote(text: str) -> str:
     """`text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
     return "'" + _CSH_SPECIAL.sub(lambda match: _CSH_QUOTED[match[0]], text) + "'"
 
 
-def _fish_quote(text: str) -> str:
+def fish_quote(text: str) -> str:
     """`text` as one word of fish: within single quotes only quotes and backslashes are special."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -14,9 +15,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from scrtune.client.native import libscrtune_path
 from scrtune.client.paths import JOB_ID_VARIABLES, JobPaths
 from scrtune.daemon import cli
 from scrtune.daemon.journal import Journal
+from scrtune.daemon.preload import export_text
 from scrtune.daemon.views import ExplainView, GoodputView, ReplayView, StatusView
 from scrtune.goodput.events import JobEnded, JobStarted, OutputCompleted, OutputStarted, StepCompleted
 from scrtune.intents.effects import Advice
@@ -205,12 +208,85 @@ def test_the_same_as_json(scrtune: Scrtune) -> None:
 
 def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
-    assert (scrtune("env").exit_code, scrtune("env").stdout) == (0, ""), "nothing is known yet"
+    by_hand = f"export SCRTUNE_JOB_ID=j\nexport SCRTUNE_RUN_DIR={daemon.paths.base}\n"
+    by_hand += "export SCR_LOG_ENABLE=1\nexport SCR_LOG_SYSLOG_ENABLE=0\n"
+    assert scrtune("env", "--preload", "never").stdout == by_hand, "nothing is known yet"
     daemon.tell(*JOB[:2])
     daemon.until_events(2)
-    assert scrtune("env").stdout == "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
+    tuned = "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
+    assert scrtune("env", "--preload", "never").stdout == tuned + by_hand
     daemon.end(9)
-    assert scrtune("env").stdout == "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
+    assert scrtune("env").stdout == tuned, "there is nobody to be tuned by"
+
+
+def test_what_the_jobs_own_settings_say_of_scrs_log_stands(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    own = SettingsObserved(settings={"SCR_LOG_ENABLE": 0}, sources={"SCR_LOG_ENABLE": "user config"})
+    daemon.tell(JOB[0], own)
+    daemon.until_events(2)
+    lines = scrtune("env", "--preload", "never").stdout.splitlines()
+    assert [line for line in lines if "SCR_LOG_ENABLE" in line] == ["export SCR_LOG_ENABLE=0"]
+
+
+LIBRARY = "/opt/it's/libscrtune.so"
+SHELLS = {"sh": "sh", "bash": "sh", "csh": "csh", "tcsh": "csh", "fish": "fish"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("own", "merged"),
+    [
+        (None, LIBRARY),
+        ("", LIBRARY),
+        ("/a.so", f"{LIBRARY}:/a.so"),
+        ("/a.so:/b.so", f"{LIBRARY}:/a.so:/b.so"),
+        (f"/a.so:{LIBRARY}", f"/a.so:{LIBRARY}"),
+    ],
+)
+def test_in_a_real_shell_its_own_preloaded_libraries_stay_behind_ours_which_is_there_once(
+    shell: str, own: str | None, merged: str, tmp_path: Path
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    text = export_text({"SCR_FLUSH": 3}, {"LD_PRELOAD": LIBRARY, "OTHER": "o"}, SHELLS[shell], "/not/this.so")
+    script = tmp_path / "script"
+    # under another name: the programs of this test shall not try to preload anything
+    script.write_text(text.replace("LD_PRELOAD", "PRELOADED"))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environment |= {} if own is None else {"PRELOADED": own}
+    source = "." if SHELLS[shell] == "sh" else "source"
+    ran = subprocess.run(
+        [program, "-c", f"{source} {script}; {source} {script}; env -0"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    after = dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
+    assert ran.stderr == ""
+    assert (after["PRELOADED"], after["SCR_FLUSH"], after["OTHER"]) == (merged, "3", "o")
+
+
+def test_forms_that_no_shell_reads_have_the_whole_value() -> None:
+    variables = {"LD_PRELOAD": LIBRARY}
+    merged = f"{LIBRARY}:/a.so:/b.so"
+    own = "/a.so /b.so"
+    assert msgspec.json.decode(export_text({}, variables, "json", own)) == {"LD_PRELOAD": merged}
+    assert export_text({}, variables, "slurm", own) == f"export LD_PRELOAD={merged}\n"
+    assert export_text({}, variables, "flux", own) == f"--env=LD_PRELOAD={merged}\n"
+    assert export_text({}, variables, "slurm", merged) == f"export LD_PRELOAD={merged}\n"
+
+
+@pytest.mark.skipif(libscrtune_path() is None, reason="libscrtune.so was not built")
+def test_an_application_that_is_started_by_hand_gets_the_library(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    for preload in ("auto", "always"):
+        variables = msgspec.json.decode(scrtune("env", "--format", "json", "--preload", preload).stdout)
+        assert variables["LD_PRELOAD"].split(":")[0] == str(libscrtune_path())
+        assert variables["SCRTUNE_DECISION_FILE"] == str(daemon.paths.decision)
+        assert variables["SCRTUNE_EVENTS_FILE"] == str(daemon.paths.library_events)
 
 
 def test_an_environment_gets_nothing_of_another_job(

@@ -20,9 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.dftracer_environment import preload_library
+from scrtune.client.native import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
-from scrtune.daemon import jobs
-from scrtune.daemon.environment import JobOptions, config_files
+from scrtune.daemon import jobs, preload
+from scrtune.daemon.environment import ConfigFiles, Job, JobOptions, config_files, log_variables
 from scrtune.daemon.run import job_paths
 from scrtune.daemon.services import NodeServices
 from scrtune.daemon.slurm import SlurmServices, in_allocation, prolog_text
@@ -33,6 +34,8 @@ POLL_S = 0.02
 TRAIN = Path(__file__).parent.parent / "examples" / "train.py"
 MPIEXEC = Path(sys.executable).with_name("mpiexec")
 SHOW_ENVIRONMENT = (sys.executable, "-c", "import json, os; print(json.dumps(dict(os.environ)))")
+LIBRARY = [str(path)] if (path := libscrtune_path()) else []
+needs_library = pytest.mark.skipif(not LIBRARY, reason="libscrtune.so was not built")
 HOLD = "until [ -e let_go ]; do sleep 0.05; done"
 
 POOR = """\
@@ -272,7 +275,7 @@ def test_the_users_preload_library_and_config_stay_theirs(place: Place) -> None:
     (place.directory / ".scrconf").write_bytes(own)
     place.environment = {"LD_PRELOAD": "libm.so.6", "DFTRACER_DATA_DIR": "/mine"}
     seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--redundancy-floor", "node")).stdout)
-    assert seen["LD_PRELOAD"] == f"{preload_library()}:libm.so.6"
+    assert seen["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library()), "libm.so.6"]
     assert seen["DFTRACER_DATA_DIR"].split(":")[-1] == "/mine"
     assert seen["SCRTUNE_JOB_ID"] == place.job_id
     assert seen["SCRTUNE_REDUNDANCY_FLOOR"] == "NODE"
@@ -280,11 +283,85 @@ def test_the_users_preload_library_and_config_stay_theirs(place: Place) -> None:
     assert (place.directory / ".scrconf").read_bytes() == own
 
 
-def test_trace_off_leaves_the_applications_environment_alone(place: Place) -> None:
-    place.environment = {"LD_PRELOAD": "libm.so.6"}
-    seen = json.loads(place.run(*SHOW_ENVIRONMENT).stdout)
+def test_with_both_off_what_is_preloaded_is_left_alone(place: Place) -> None:
+    place.environment = {"LD_PRELOAD": "libm.so.6", "SCRTUNE_EVENTS_FILE": "/mine"}
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--trace", "off", "--preload", "never")).stdout)
     assert seen["LD_PRELOAD"] == "libm.so.6"
-    assert not [name for name in seen if name.startswith("DFTRACER")]
+    assert seen["SCRTUNE_EVENTS_FILE"] == "/mine"
+    assert not [name for name in seen if name.startswith(("DFTRACER", "SCRTUNE_DECISION"))]
+
+
+@needs_library
+@pytest.mark.parametrize("preload", ["auto", "always"])
+def test_the_library_is_preloaded_where_it_was_built_and_the_forwarder_follows_it(
+    place: Place, preload: str
+) -> None:
+    place.environment = {"LD_PRELOAD": "libm.so.6"}
+    process = place.start(
+        "sh", "-c", f"env >seen; touch up; {HOLD}", options=("--trace", "off", "--preload", preload)
+    )
+    until((place.directory / "up").exists, "an application")
+    seen = dict(line.split("=", 1) for line in _text(place.directory / "seen").splitlines())
+    assert seen["LD_PRELOAD"].split(":") == [*LIBRARY, "libm.so.6"]
+    assert seen["SCRTUNE_DECISION_FILE"] == str(place.paths.decision)
+    assert seen["SCRTUNE_EVENTS_FILE"] == str(place.paths.library_events)
+    begun_s = time.time()
+    shape = {"type": "started", "time_s": begun_s, "ranks": 3, "cwd": str(place.directory), "prefix": "."}
+    place.paths.library_events.write_text(json.dumps(shape) + "\n")
+    until(lambda: jobs.status(place.paths).ranks == 3, "what the library has said")
+    (forwarder,) = place.processes("forward")
+    forwarder.kill()
+    until(lambda: [each for each in place.processes("forward") if each != forwarder], "another forwarder")
+    times = {"entered_s": begun_s, "opened_s": begun_s, "closing_s": begun_s, "closed_s": begun_s + 0.01}
+    with place.paths.library_events.open("a") as file:
+        file.write(json.dumps({"type": "output", "dataset": 1, "name": "c", **times}) + "\n")
+    until(lambda: jobs.status(place.paths).checkpoints == 1, "a checkpoint")
+    assert jobs.goodput(place.paths).account.runs == 1, "what was said before is not heard twice"
+    assert jobs.status(place.paths).counters.dropped == {}
+    (place.directory / "let_go").touch()
+    assert place.finish(process).returncode == 0
+
+
+def test_a_library_that_cannot_be_preloaded_costs_only_the_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(preload, "libscrtune_path", lambda: None)
+    assert preload.library("auto") is None
+    assert caplog.text == ""
+    assert preload.library("always") is None
+    assert "make a C compiler available" in caplog.text
+    monkeypatch.setattr(preload, "libscrtune_path", lambda: tmp_path / "a dir" / "libscrtune.so")
+    assert preload.library("auto") is None
+    assert "LD_PRELOAD takes no path with a space" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("own", "environment", "logs"),
+    [
+        ("", {}, {"SCR_LOG_ENABLE": "1", "SCR_LOG_SYSLOG_ENABLE": "0"}),
+        ("SCR_LOG_SYSLOG_ENABLE=1\n", {}, {"SCR_LOG_ENABLE": "1"}),
+        ("SCR_LOG_ENABLE=0\n", {}, {}),
+        ("", {"SCR_LOG_ENABLE": "0"}, {"SCR_LOG_ENABLE": "0"}),
+        ("SCR_LOG_TXT_ENABLE=0\n", {}, {}),
+    ],
+)
+def test_scr_logs_to_its_own_file_unless_the_user_has_said_anything_about_it(
+    place: Place, own: str, environment: dict[str, str], logs: dict[str, str]
+) -> None:
+    (place.directory / ".scrconf").write_text(own)
+    place.environment = environment
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT).stdout)
+    assert {name: value for name, value in seen.items() if name.startswith("SCR_LOG")} == logs
+
+
+def test_what_the_application_said_of_its_log_in_its_last_run_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p" / ".scr").mkdir(parents=True)
+    (tmp_path / "p" / ".scr" / "app.conf").write_text("SCR_LOG_ENABLE=0\n")
+    assert log_variables(None, {"PATH": ""}) == {"SCR_LOG_ENABLE": "1", "SCR_LOG_SYSLOG_ENABLE": "0"}
+    assert log_variables(None, {"PATH": "", "SCR_PREFIX": "p"}) == {}
 
 
 def test_without_dftracer_the_job_is_tuned_but_not_traced(place: Place, tmp_path: Path) -> None:
@@ -295,7 +372,7 @@ def test_without_dftracer_the_job_is_tuned_but_not_traced(place: Place, tmp_path
     assert ran.returncode == 0
     assert "The application runs without being traced" in ran.stderr
     seen = json.loads(ran.stdout)
-    assert "LD_PRELOAD" not in seen
+    assert "dftracer" not in seen.get("LD_PRELOAD", "")
     assert seen["SCRTUNE_JOB_ID"] == place.job_id
 
 
@@ -508,9 +585,20 @@ def test_a_run_directory_given_from_here_is_the_same_from_elsewhere(monkeypatch:
 _VALUES = st.text(st.characters(codec="utf-8", exclude_characters="\n\r\0"), max_size=30)
 
 
+def slurm_job(variables: dict[str, str], library: Path | None = None) -> Job:
+    return Job(files=ConfigFiles(scr_conf=Path("/c")), variables=variables, trace="off", library=library)
+
+
 @settings(max_examples=30, deadline=None)
-@given(value=_VALUES, of_the_node=_VALUES, preloaded=st.sampled_from(["", "a.so", "a.so:/b c/d.so"]))
-def test_a_task_prolog_prints_every_value_as_it_is(value: str, of_the_node: str, preloaded: str) -> None:
+@given(
+    value=_VALUES,
+    of_the_node=_VALUES,
+    preloaded=st.sampled_from(["", "a.so", "a.so:/b c/d.so"]),
+    library=st.sampled_from([None, Path("/it's/lib.so")]),
+)
+def test_a_task_prolog_prints_every_value_as_it_is(
+    value: str, of_the_node: str, preloaded: str, library: Path | None
+) -> None:
     with tempfile.TemporaryDirectory() as directory:
         run_dir = Path(directory, "it's $HOME")
         paths = JobPaths.of("17", base=run_dir)
@@ -519,20 +607,40 @@ def test_a_task_prolog_prints_every_value_as_it_is(value: str, of_the_node: str,
         paths.environment.write_text(lines, encoding="utf-8")
         variables = {"SCRTUNE_JOB_ID": "17", "SCRTUNE_RUN_DIR": str(run_dir), "SCR_CONF_FILE": value}
         ran = subprocess.run(
-            ["sh", "-c", prolog_text(variables, {})],
+            ["sh", "-c", prolog_text(slurm_job(variables, library), {})],
             env={"LD_PRELOAD": preloaded, "PATH": os.environ["PATH"]},
             capture_output=True,
             check=True,
         )
-    merged = f"ours.so:{preloaded}" if preloaded else "ours.so"
-    expected = {**variables, "DFTRACER_DATA_DIR": of_the_node, "LD_PRELOAD": merged}
+    files = {
+        "SCRTUNE_DECISION_FILE": str(paths.decision),
+        "SCRTUNE_EVENTS_FILE": str(paths.library_events),
+    }
+    merged = ":".join([*([str(library)] if library else []), "ours.so", *([preloaded] if preloaded else [])])
+    expected = {
+        **variables,
+        "DFTRACER_DATA_DIR": of_the_node,
+        **(files if library else {}),
+        "LD_PRELOAD": merged,
+    }
     assert ran.stdout.decode() == "".join(f"export {name}={text}\n" for name, text in expected.items())
 
 
 def test_a_task_prolog_whose_node_has_no_daemon_prints_the_jobs_variables_at_once(tmp_path: Path) -> None:
     variables = {"SCRTUNE_JOB_ID": "17", "SCRTUNE_RUN_DIR": str(tmp_path / "gone")}
-    ran = subprocess.run(["sh", "-c", prolog_text(variables, {})], capture_output=True, text=True, check=True)
+    script = prolog_text(slurm_job(variables), {})
+    ran = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines() == [f"export {name}={value}" for name, value in variables.items()]
+
+
+def test_a_node_without_a_daemon_has_the_library_too_for_the_ranks_agree_by_it(tmp_path: Path) -> None:
+    variables = {"SCRTUNE_JOB_ID": "17", "SCRTUNE_RUN_DIR": str(tmp_path / "gone")}
+    script = prolog_text(slurm_job(variables, Path("/lib.so")), {})
+    ran = subprocess.run(
+        ["sh", "-c", script], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.splitlines()[-1] == "export LD_PRELOAD=/lib.so"
+    assert f"export SCRTUNE_DECISION_FILE={JobPaths.of('17', base=tmp_path / 'gone').decision}" in ran.stdout
 
 
 class TestConfigFiles:
