@@ -3,6 +3,7 @@
 The facts were read in SCR's sources (3.1.0 and later) and tried on a real SCR; docs/check.md lists them.
 """
 
+import re
 from collections.abc import Iterator
 
 from .check_model import Configuration, Fault, Rule, SystemPair
@@ -10,6 +11,9 @@ from .descriptor_lines import DESCRIPTOR_LINES, Key
 from .parse import Pair
 from .placement import GROUPS, SCHEMES, Checkpoint, child, number
 from .problems import Severity
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_LARGEST_INT = 2**31 - 1
 
 
 def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
@@ -99,14 +103,25 @@ def _children(config: Configuration) -> Iterator[Fault]:
 def _child_value(pair: Pair, key: Key) -> Iterator[Fault]:
     if "$" in pair.value:
         return
-    if key.type in ("int", "bool") and not pair.value.lstrip("+-").isdecimal():
-        what = f"SCR reads it as {number(pair.value)}"
-        yield _on(pair, "error", "bad-value", what, "give a whole number")
+    if key.type in ("int", "bool"):
+        yield from _child_number(pair)
     elif key.name in ("FLUSH", "VIEW") and pair.value not in key.choices:
         what = f"it must be one of {', '.join(key.choices)} (capital letters)"
         if key.name == "FLUSH":
             what += ": SCR finds no such transfer, and flushes from this store fail"
         yield _on(pair, "error", "bad-value", what, f"choose one of {', '.join(key.choices)}")
+
+
+def _child_number(pair: Pair) -> Iterator[Fault]:
+    if not _WHOLE_NUMBER.fullmatch(pair.value):
+        what = f"SCR reads it as {number(pair.value)}"
+        yield _on(pair, "error", "bad-value", what, "give a whole number")
+    elif not -_LARGEST_INT <= number(pair.value) <= _LARGEST_INT:
+        what = "SCR holds it in an int, and takes another number"
+        yield _on(pair, "error", "bad-value", what, f"give a number up to {_LARGEST_INT}")
+    elif pair.key == "INTERVAL" and number(pair.value) < 1:
+        what = "SCR never takes a line whose interval is less than 1 (scr_reddesc.c:90)"
+        yield _on(pair, "error", "bad-value", what, "give 1 or more, or ENABLED=0 to switch the line off")
 
 
 def _disabled(line: Checkpoint) -> tuple[str, str] | None:

@@ -10,11 +10,14 @@ from .findings import Finding, Place, finding
 from .job_script import assignments
 from .parameters import CATALOGUE, Parameter, ParameterError, coerce
 from .parse import DESCRIPTORS, SCRIPT_KEYS, Pair
-from .placement import number
+from .problems import Problem
+from .resolution import consequence
 
 _NEAR = 0.8
 _LONGEST_NAME = 40
 _MOST_SUGGESTIONS = 100  # a file with more unknown names is no config file, and each costs a millisecond
+_BYTE_ORDER_MARK = "\ufeff"
+_UNIX_LINE_ENDS = "convert the file to Unix line ends"
 _NO_PARAMETER = "SCR has no such parameter and ignores it"
 
 
@@ -23,11 +26,12 @@ def of_config_file(source: Source, situation: Situation) -> Iterator[Finding]:
     file = read(source, situation)
     unknown = {problem.parameter for problem in file.problems if problem.code == "unknown-name"}
     for problem in file.problems:
-        remedy = problem.remedy
-        if problem.code == "unknown-name" and len(unknown) <= _MOST_SUGGESTIONS:
+        message, remedy = f"{problem.parameter}: {problem.what}", problem.remedy
+        if (invisible := _invisible(problem)) is not None:
+            message, remedy = invisible
+        elif problem.code == "unknown-name" and len(unknown) <= _MOST_SUGGESTIONS:
             remedy = _did_you_mean(problem.parameter) or remedy
         place = Place(source.file, problem.line, problem.column)
-        message = f"{problem.parameter}: {problem.what}"
         yield finding(place, problem.severity, problem.code, message, remedy)
     for entry in file.entries:
         for pair in (entry.parent, *entry.children):
@@ -41,6 +45,18 @@ def of_config_file(source: Source, situation: Situation) -> Iterator[Finding]:
             which = "a" if source.layer == "user config" else "the system's"
             what = f"{parameter.name}: SCR does not look for it in {which} config file"
             yield finding(setting.place, "warning", "wrong-layer", what, "set it in the environment")
+
+
+def _invisible(problem: Problem) -> tuple[str, str] | None:
+    """(message, remedy) of a problem whose cause an editor does not show; None for every other one."""
+    key = problem.parameter
+    if problem.line == problem.column == 1 and key.startswith(_BYTE_ORDER_MARK):
+        what = f"a byte order mark stands before {key[1:]}, and SCR takes it for part of the name"
+        return f"{what}: {problem.what}", "save the file as UTF-8 without a byte order mark (BOM)"
+    if key == "\r":
+        what = "the carriage return of a DOS line end is a name without ="
+        return f"{what}: rank 0 crashes, hangs or swallows the next line in SCR_Init", _UNIX_LINE_ENDS
+    return None
 
 
 def of_environment(source: Source, situation: Situation) -> Iterator[Finding]:
@@ -63,6 +79,10 @@ def _of_script(source: Source) -> Iterator[Finding]:
         line = source.text.count("\n", 0, source.text.index("\0")) + 1
         what = "there is a NUL byte: this is no script that a shell could read"
         yield finding(Place(source.file, line, 1), "error", "nul", what, "delete it; is this a text file?")
+    if "\r\n" in source.text:
+        line = source.text.count("\n", 0, source.text.index("\r\n")) + 1
+        what = "a DOS line end: shells take the carriage return for part of the last word"
+        yield finding(Place(source.file, line, 1), "error", "carriage-return", what, _UNIX_LINE_ENDS)
     for entry in assignments(source.text):
         if not entry.exported and entry.name in CATALOGUE:
             what = f"{entry.name}: it is set for the script only; the application never sees it"
@@ -80,17 +100,9 @@ def _of_setting(setting: Setting, parameter: Parameter, situation: Situation) ->
     try:
         coerce(name, text)
     except ParameterError as error:
-        what = f"{name}: {text[:80]!r} is no value for it: {_consequence(parameter, text)}"
+        what = f"{name}: {text[:80]!r} is no value for it: {consequence(parameter, text)}"
         remedy = f"{_nearest_value(parameter, text)}choose {error.allowed}"
         yield finding(setting.value_place, "error", "bad-value", what, remedy)
-
-
-def _consequence(parameter: Parameter, text: str) -> str:
-    if parameter.if_wrong:
-        return parameter.if_wrong
-    if parameter.type in ("int", "bool"):
-        return f"SCR reads it as {number(text)}"
-    return "SCR keeps another value without a word"
 
 
 def _nearest_value(parameter: Parameter, text: str) -> str:

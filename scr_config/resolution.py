@@ -13,6 +13,7 @@ import msgspec
 from ..intents.events import Value, Values
 from .parameters import CATALOGUE, Layer, Parameter, ParameterError, coerce, text_of
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse
+from .placement import number
 from .problems import Problem
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
@@ -211,6 +212,15 @@ def expand(text: str, environment: Mapping[str, str]) -> str:
     return _VARIABLE.sub(lambda match: environment.get(match["braced"] or match["plain"] or "", ""), text)
 
 
+def consequence(parameter: Parameter, text: str) -> str:
+    """What SCR makes of a `text` that is no value of `parameter`."""
+    if parameter.if_wrong:
+        return parameter.if_wrong
+    if parameter.type in ("int", "bool"):
+        return f"SCR reads it as {number(text)}"
+    return "SCR keeps another value without a word"
+
+
 def _from_file(config: ConfigFile, layer: Layer) -> Iterator[Problem]:
     """What the parser found, and parameters that SCR does not look for in a file."""
     for problem in config.problems:
@@ -232,13 +242,12 @@ def _from_file(config: ConfigFile, layer: Layer) -> Iterator[Problem]:
 
 def _bad_value(parameter: Parameter, error: ParameterError, layer: Layer, pair: Pair) -> Problem:
     """The problem of a value that is none."""
-    consequence = f" ({parameter.if_wrong})" if parameter.if_wrong else ""
     return Problem(
         severity="error",
         code="bad-value",
         parameter=parameter.name,
-        what=f"{error.text!r} is not {error.allowed}{consequence}",
-        remedy=f"correct it in the {layer}; until then the next layer's value is taken",
+        what=f"{error.text!r} is not {error.allowed}: {consequence(parameter, error.text)}",
+        remedy=f"correct it in the {layer}; scrtune, unlike SCR, goes on with the next layer's value",
         line=pair.line,
         column=pair.value_column,
         source=layer,

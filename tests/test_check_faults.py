@@ -107,12 +107,23 @@ def test_a_finding_says_what_happens_and_what_to_do() -> None:
         ("COLOUR=blue", "ignores it", "check the spelling"),
         ("SCR_FLUSH_WIDTH=4", "up to SCR 2.0", "take it out"),
         ("SCR_PREFIX=$USER2", "$USER and a 2", "without digits"),
+        ("\ufeffSCR_FLUSH=1", "a byte order mark stands before SCR_FLUSH", "without a byte order mark"),
+        ("\ufeff# mine", "rank 0 crashes", "without a byte order mark"),
+        ("SCR_DEBUG=1\n\r", "carriage return", "Unix line ends"),
+        ("SCR_DEBUG=1 \r", "carriage return", "Unix line ends"),
+        ("STORE=/ssd COUNT=99999999999", "in an int", "2147483647"),
+        ("STORE=/ssd COUNT=\u0663", "SCR reads it as 0", "a whole number"),
     ],
 )
 def test_the_words_help(line: str, message: str, remedy: str) -> None:
     finding = next(one for one in found(line) if one.code != "bypass-moot")
     assert message in finding.message
     assert remedy in finding.remedy
+
+
+def test_dos_line_ends_of_a_job_script_are_told_once() -> None:
+    (finding,) = found("#!/bin/sh\nexport SCR_CACHE_BYPASS=0\r\nexport SCR_FLUSH=1\r\n", file="job.sh")
+    assert (finding.code, finding.line, finding.severity) == ("carriage-return", 2, "error")
 
 
 def test_what_is_inert_depends_on_the_version() -> None:

@@ -53,6 +53,12 @@ def test_a_bad_value_is_told_and_the_next_layers_value_stands() -> None:
     assert "the flush never ends" in resolved.problems[0].what
 
 
+def test_what_scr_makes_of_a_bad_value_is_told_for_the_value_shown_is_not_that() -> None:
+    (problem,) = resolve({"SCR_FLUSH": "ten"}).problems
+    assert "SCR reads it as 0" in problem.what
+    assert "scrtune, unlike SCR, goes on with the next layer's value" in problem.remedy
+
+
 def test_what_the_parser_found_is_told_too_with_its_layer() -> None:
     resolved = resolve({}, "SCR_FLUSH\nSCR_RUNS=3\nSCR_DEBUG=1\n")
     told = [(problem.code, problem.line, problem.source) for problem in resolved.problems]
