@@ -28,7 +28,7 @@ from ..goodput.events import (
 )
 from .scr_log import Record
 
-_REMEMBERED = 64
+_REMEMBERED = 4096
 _STAMP_S = 1.0
 """SCR's times are cut to whole seconds."""
 _FINALIZED = "SCR_FINALIZE_CALLED"
@@ -94,7 +94,7 @@ class _Dataset:
 class Joiner:
     """Joins one job's log records and outputs. Feed what was logged within a call before that call's output.
 
-    Pure: no clock, no files. Memory is bounded: the last 64 datasets are kept.
+    Pure: no clock, no files. Memory is bounded: the last 4,096 datasets are kept.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class Joiner:
                 self._opening, self._closing = record.dataset, None
             case "CHECKPOINT_END" | "OUTPUT_END":
                 self._opening, self._closing = None, record.dataset
-            case "WRITE" | "ENCODE" | "CHECKPOINT" | "OUTPUT" | "WAIT" | "ASYNC_START":
+            case "WRITE" | "ENCODE" | "CHECKPOINT" | "OUTPUT" | "WAIT" | "ASYNC_START" | "SYNC_FLUSH":
                 self._part(record)
             case "COMPUTE_START" | "COMPUTE_END" | "START":
                 self._opening = self._closing = None
@@ -227,12 +227,15 @@ class Joiner:
                 self._recovery(record)
 
     def _part(self, record: Record) -> None:
-        """A transfer within an output, or the encoding of a dataset that is fetched."""
-        seen = self._datasets.get(-1 if record.dataset is None else record.dataset)
-        if seen is None or self._fetching:
+        """Something that an output spent time on; also the encoding of a dataset that is fetched."""
+        if record.dataset is None or self._fetching:
             return
+        seen = self._dataset(record.dataset)
+        if seen.closed_s is not None:
+            return  # SCR's debug lines, come late
         seconds = max(0.0, record.seconds or 0.0)
-        if record.bytes is not None and record.files is not None:
+        is_exact = record.time_s is not None or not seen.bytes  # debug lines round
+        if record.bytes is not None and record.files is not None and is_exact:
             seen.bytes, seen.files = max(0, record.bytes), max(0, record.files)
         match record.name:
             case "WRITE":
@@ -243,8 +246,11 @@ class Joiner:
                 seen.until_encoded_s = seconds
             case "WAIT":
                 seen.wait_s = seconds
-            case _:
+            case "ASYNC_START":
+                seen.asynchronous = seen.flush_due = True
                 seen.async_start_s = seconds
+            case "SYNC_FLUSH" if seen.flush is None:
+                seen.flush_due, seen.flush = True, record
 
     def _flush(self, record: Record) -> None:
         number = record.dataset
@@ -265,8 +271,9 @@ class Joiner:
             case "FLUSH_FAIL" | "ASYNC_FLUSH_FAIL" if seen is not None:
                 seen.flush_failed = True
             case "FLUSH_SYNC" if seen is None or number != self._closing:  # in SCR_Init or SCR_Finalize
-                failed = seen is not None and seen.flush_failed
-                self._tell_flush(number, _Dataset(flush=record, flush_failed=failed))
+                if seen is None or seen.flush is None:
+                    failed = seen is not None and seen.flush_failed
+                    self._tell_flush(number, _Dataset(flush=record, flush_failed=failed))
             case "FLUSH_SYNC" | "FLUSH_ASYNC":
                 self._flush_ended(number, seen or _Dataset(asynchronous=True, closed_s=0.0), record)
 
@@ -276,7 +283,7 @@ class Joiner:
             opening.has_waited = True
         if closing is not None and number != self._closing and not closing.flush_due:
             closing.earlier_flush = number
-        if seen.flush is None:  # SCR's debug lines may tell of it again
+        if seen.flush is None or seen.flush.time_s is None:  # SCR's debug lines may tell of it as well
             seen.flush = record
             if seen.closed_s is not None:
                 self._tell_flush(number, seen)

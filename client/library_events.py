@@ -1,7 +1,8 @@
 """What the preloaded library says of an application that knows nothing of scrtune, as events for the daemon.
 
 The library, on rank 0, appends JSON lines to a file of the job's run directory: what was called when, and
-what was applied. What SCR did within the calls is in SCR's own log. Rank 0's forwarder reads both.
+what was applied. What SCR did within the calls is in SCR's own log, and, when SCR_DEBUG is set, in the job's
+output; where that goes to a file, SCRTUNE_JOB_OUTPUT may name it. Rank 0's forwarder reads them all.
 """
 
 import os
@@ -18,10 +19,12 @@ from ..scr_config.resolution import resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from .follow import FollowedFile, ForwardCounts
 from .joiner import Joiner, Output
-from .scr_log import ScrLog
+from .scr_debug import ScrDebug
+from .scr_log import Record, ScrLog
 from .work import Work
 
 _LINES_A_TAKE = 1024
+_OUTPUT_VARIABLE = "SCRTUNE_JOB_OUTPUT"
 _NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
 """Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
@@ -97,9 +100,11 @@ class LibraryEvents:
     def __init__(self, path: Path, environment: Mapping[str, str] | None = None) -> None:
         self.counts = LibraryCounts()
         self.log: ScrLog | None = None
-        self._path = path
         self._environment = dict(os.environ if environment is None else environment)
-        self._file: FollowedFile | None = None
+        self._said = _Tail(path)
+        output = self._environment.get(_OUTPUT_VARIABLE, "")
+        self._output = _Tail(Path(output)) if output and "\0" not in output else None
+        self._debug = ScrDebug()
         self._joiner = Joiner()
         self._work: Work | None = None
         self._began_s: float | None = None
@@ -110,7 +115,7 @@ class LibraryEvents:
         for line in lines:
             if isinstance(line, Started):
                 self._follow_log(line)
-        logged: list[Event] = list(self._joiner.records(self.log.take() if self.log else ()))
+        logged: list[Event] = list(self._joiner.records(self._records()))
         said = [event for line in lines for event in self._events(line)]
         settled = self._joiner.records(())
         if any(isinstance(line, Started) for line in lines):
@@ -119,25 +124,19 @@ class LibraryEvents:
 
     def close(self) -> None:
         """Let go of the files."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        for each in (self._said, self._output, self.log):
+            if each is not None:
+                each.close()
+
+    def _records(self) -> Iterator[Record]:
+        """What SCR logged, then what it printed: the log is exact."""
         if self.log is not None:
-            self.log.close()
+            yield from self.log.take()
+        if self._output is not None:
+            yield from self._debug.records(self._output.take())
 
     def _lines(self) -> Iterator[Line]:
-        try:
-            if self._file is None:
-                self._file = FollowedFile(self._path, ForwardCounts())
-            deleted = self._file.look().deleted
-            part = self._file.lines(_LINES_A_TAKE)
-            self._file.advance(len(part))
-        except OSError:
-            return
-        if deleted and not part:
-            self._file.close()
-            self._file = None
-        for text in part.split(b"\n")[:-1]:
+        for text in filter(None, self._said.take().split(b"\n")):
             line = parse_library_line(text)
             self.counts.lines += 1
             if line is None:
@@ -189,6 +188,34 @@ class LibraryEvents:
             self._work.resumed(output.dataset, output.closed_s)
         else:
             self._work.paused(output.closed_s)
+
+
+class _Tail:
+    """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: FollowedFile | None = None
+
+    def take(self) -> bytes:
+        """The next lines, 1,024 or 64 KiB at most; empty when there is none."""
+        try:
+            if self._file is None:
+                self._file = FollowedFile(self._path, ForwardCounts())
+            deleted = self._file.look().deleted
+            part = self._file.lines(_LINES_A_TAKE)
+            self._file.advance(len(part))
+        except OSError:
+            return b""
+        if deleted and not part:
+            self.close()
+        return part
+
+    def close(self) -> None:
+        """Let go of the file; a later :meth:`take` looks for it again, from its beginning."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:

@@ -28,7 +28,7 @@ LONGEST_LINE_BYTES = 1023
 _SEARCH_LIMIT_BYTES = 64 * 1024 * 1024
 _SEARCH_BLOCK_BYTES = 1024 * 1024
 _LINES_A_READ = 1024
-_READS_A_TAKE = 64
+_READS_A_TAKE = 16
 _LARGEST = 2.0**53
 
 _HEAD = re.compile(
@@ -167,7 +167,7 @@ class ScrLog:
         self._looked = False
 
     def take(self) -> list[Record]:
-        """The records since the last call, oldest first. What is beyond 4 MiB waits for the next call."""
+        """The records since the last call, oldest first. What is beyond 1 MiB waits for the next call."""
         taken: list[Record] = []
         with contextlib.suppress(OSError):
             file = self._open()
