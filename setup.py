@@ -1,7 +1,7 @@
 """Builds libscrtune.so, the one part of scrtune that is not Python; everything else is in setup.cfg.
 
-Where there is no C compiler scrtune is installed without it: Python applications need it not, and client/native.py
-tells the others what is missing.
+Where there is no C compiler scrtune is installed without it: Python applications do not need it, and
+client/native.py tells the others what is missing.
 """
 
 import sys

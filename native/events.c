@@ -206,6 +206,16 @@ void event_output(const output *done, int dataset, bool is_valid)
     end();
 }
 
+void event_restart(const char *name, bool is_valid, double entered_s)
+{
+    begin("restart");
+    put_field("name", name);
+    put(",\"valid\":%s", is_valid ? "true" : "false");
+    put_seconds("entered_s", entered_s);
+    put_seconds("closed_s", epoch_s());
+    end();
+}
+
 void event_applied(long generation, apply_how how, double seconds)
 {
     begin("applied");

@@ -16,6 +16,8 @@ SCRTUNE_API int SCR_Start_output(const char *name, int flags);
 SCRTUNE_API int SCR_Complete_output(int valid);
 SCRTUNE_API int SCR_Start_checkpoint(void);
 SCRTUNE_API int SCR_Complete_checkpoint(int valid);
+SCRTUNE_API int SCR_Start_restart(char *name);
+SCRTUNE_API int SCR_Complete_restart(int valid);
 SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement);
 SCRTUNE_API int scr_log_halt(const char *reason);
 SCRTUNE_API int AXL_Dispatch(int id);
@@ -150,6 +152,40 @@ int SCR_Complete_output(int valid)
 int SCR_Complete_checkpoint(int valid)
 {
     return complete("SCR_Complete_checkpoint", valid);
+}
+
+/* ---- restarts, which are only told */
+
+static char restart_name[NAME_LIMIT];
+static double restart_entered_s;
+
+int SCR_Start_restart(char *name)
+{
+    int (*real)(char *);
+    RESOLVE(real, real_function("SCR_Start_restart"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    restart_entered_s = epoch_s();
+    const int result = real(name);
+    const int error = errno;
+    snprintf(restart_name, sizeof restart_name, "%s", result == SCR_SUCCESS && name != NULL ? name : "");
+    errno = error;
+    return result;
+}
+
+int SCR_Complete_restart(int valid)
+{
+    int (*real)(int);
+    RESOLVE(real, real_function("SCR_Complete_restart"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    const int result = real(valid);
+    if (job.is_root) {
+        event_restart(restart_name, result == SCR_SUCCESS, restart_entered_s);
+    }
+    return result;
 }
 
 /* ---- what SCR itself calls */

@@ -34,6 +34,7 @@ enum {
     DECISION_LIMIT = 64 * 1024, /* bytes */
     LEVER_LIMIT = 128,
     WHY_LIMIT = 256,
+    NAME_LIMIT = 1024, /* SCR_MAX_FILENAME */
     CPU_LIMIT = 8192, /* the kernel's largest NR_CPUS */
 };
 
@@ -207,13 +208,14 @@ double epoch_s(void);
 /* ---- events.c */
 
 typedef struct {
-    char name[1025];
+    char name[NAME_LIMIT];
     bool is_checkpoint;
     double entered_s, apply_s, opened_s, closing_s;
 } output;
 
 void event_started(void);
 void event_output(const output *done, int dataset, bool is_valid);
+void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
 void event_refused(long generation, const char *why);
 void event_ended(void);

@@ -3,7 +3,8 @@
  *   native_app OUTPUTS FILES BYTES [SCR_Config lines ...]
  *
  * OUTPUTS < 0: -OUTPUTS of them by the old functions. Every rank writes FILES files of BYTES bytes. Rank 0 prints
- * a line "out N name=value ..." for each output, and "same=0" when any rank had other values than rank 0.
+ * a line "out N name=value ..." for each output, and "same=0" when any rank had other values than rank 0. Before
+ * output N the file $DECISIONS/N becomes the decision file; after output $ABORT_AFTER the application fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -102,12 +103,32 @@ static void report(int number, int result, double start_ms)
     }
 }
 
+static int number_of(const char *variable)
+{
+    const char *value = getenv(variable);
+    return value ? atoi(value) : 0;
+}
+
+/* The decision for output `number`, if there is one, is put in place of the last one. */
+static void next_decision(int number)
+{
+    char path[1024];
+    if (scr_my_rank_world == 0 && getenv("DECISIONS") != NULL) {
+        snprintf(path, sizeof path, "%s/%d", getenv("DECISIONS"), number);
+        rename(path, getenv("SCRTUNE_DECISION_FILE"));
+    }
+    MPI_Barrier(MPI_COMM_WORLD);
+}
+
 int main(int argc, char **argv)
 {
     const int wanted = argc > 1 ? atoi(argv[1]) : 1;
     const int files = argc > 2 ? atoi(argv[2]) : 1, bytes = argc > 3 ? atoi(argv[3]) : 1000;
     const bool is_old = wanted < 0;
     int rank;
+    if (chdir(getenv("SCR_PREFIX") ? getenv("SCR_PREFIX") : ".") != 0) {
+        return 2;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     for (int i = 4; i < argc; i++) {
@@ -123,7 +144,7 @@ int main(int argc, char **argv)
         mask[0] = '\0';
         SCR_Need_checkpoint(&flag);
         snprintf(name, sizeof name, is_old ? "old.%d" : "ckpt.%d", i);
-        MPI_Barrier(MPI_COMM_WORLD);
+        next_decision(i);
         const double start_s = MPI_Wtime();
         if (is_old) {
             SCR_Start_checkpoint();
@@ -136,20 +157,9 @@ int main(int argc, char **argv)
         const int result = is_old ? SCR_Complete_checkpoint(1) : SCR_Complete_output(1);
         is_counting = false;
         report(i, result, start_ms);
-        if (getenv("STEP_FILE") != NULL && rank == 0) { /* the test makes its next change now */
-            char step[32] = "";
-            for (int tries = 0; tries < 20000 && atoi(step) < i; tries++) {
-                FILE *file = fopen(getenv("STEP_FILE"), "r");
-                if (file != NULL) {
-                    if (fgets(step, sizeof step, file) == NULL) {
-                        step[0] = '\0';
-                    }
-                    fclose(file);
-                }
-                usleep(1000);
-            }
+        if (i == number_of("ABORT_AFTER")) {
+            MPI_Abort(MPI_COMM_WORLD, 7);
         }
-        MPI_Barrier(MPI_COMM_WORLD);
     }
     SCR_Finalize();
     MPI_Finalize();
