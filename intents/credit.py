@@ -8,11 +8,14 @@ Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
 
 from collections import deque
+from collections.abc import Sequence
 from statistics import fmean
 
 ALLOWANCE = 0.02
 FIRST_CREDIT = 1.0
 BASELINE_OBSERVATIONS = 3
+DRIFT_OBSERVATIONS = 5
+INDIFFERENT = 0.02
 _REMEMBERED_COSTS = 6
 
 
@@ -43,6 +46,20 @@ class Credit:
         if not first or self.is_measured:
             self.anchor_s = fmean(self.anchor_costs)
             self.left_s += FIRST_CREDIT * self.anchor_s if first else 0.0
+
+    def why_back(self, tuned: Sequence[float], usual_s: float) -> str:
+        """Why tuned settings are given up: dearer than the anchor was, or no credit left; empty when not.
+
+        `tuned` are the last observations under them, `usual_s` counts when there are none.
+        """
+        recent_s = fmean(tuned) if tuned else usual_s
+        dearer = len(tuned) >= DRIFT_OBSERVATIONS and recent_s > (1 + INDIFFERENT) * self.anchor_s
+        if not dearer and self.left_s > 0:
+            return ""
+        return (
+            f"checkpoints cost {recent_s:.3f} s now, {self.anchor_s:.3f} s under your settings"
+            f" (credit {self.left_s:.3f} s)"
+        )
 
     def charge(self, cost_s: float, *, is_tuned: bool) -> None:
         """Enter one checkpoint; what it cost counts when it ran under other settings than the user's."""

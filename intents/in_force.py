@@ -17,13 +17,16 @@ class InForce:
     """The settings in force, generation by generation, with the log of why, and what this run cannot have.
 
     `anchor` are the user's own. `wanted` is what was decided, `settings` what is in force: they differ in
-    what waits for the next launch. `later` is the user's word that waits for it. Memory is bounded.
+    what waits for the next launch. `later` is the user's word that waits for it. What came with a launch goes
+    as a whole: `together` are such changes. Half of one may protect less than all of it or nothing. Memory is
+    bounded.
     """
 
     def __init__(self, anchor: Values, generation: int, reach: Reach) -> None:
         self.anchor = dict(anchor)
         self.wanted = dict(anchor)
         self.later: Values = {}
+        self.together: list[Values] = []
         self.reach = reach
         self.settings = reach.possible(anchor)
         self.generation = generation
@@ -44,6 +47,7 @@ class InForce:
 
     def put(self, wanted: Values) -> None:
         """A new generation: `wanted`, as far as this run can have it."""
+        self.reach = self.sticking(self.reach, self.settings, wanted)
         settings = self.reach.possible(wanted)
         names = settings.keys() | self.settings.keys()
         self.touched |= {name for name in names if settings.get(name) != self.settings.get(name)}
@@ -51,11 +55,32 @@ class InForce:
         self.generation += 1
         self._remember()
 
-    def reach_other(self, reach: Reach) -> None:
+    def sticking(self, reach: Reach, in_force: Values, wanted: Values) -> Reach:
+        """`reach`, with all of a change held of which one value cannot go from `in_force` to `wanted`."""
+        for changes in self.together:
+            if any(reach.is_fixed(name) and in_force.get(name) != wanted.get(name) for name in changes):
+                reach = reach.holding(values(in_force, changes))
+        return reach
+
+    def find(self, reach: Reach) -> None:
         """A run begins in which other things may be possible."""
-        self.reach = reach
-        if reach.possible(self.wanted) != self.settings:
+        fixed = [{n: v for n, v in each.items() if reach.is_fixed(n)} for each in self.together]
+        self.together = [
+            each for each, part in zip(self.together, fixed, strict=True) if part and reach.began_with(part)
+        ]
+        self.reach = self.sticking(reach, reach.found, self.wanted)
+        if self.reach.possible(self.wanted) != self.settings:
             self.put(self.wanted)
+
+    def add_together(self, changes: Values) -> None:
+        """A launch may have put `changes` in force."""
+        if changes and changes not in self.together:
+            self.together.append(changes)
+
+    def other_than(self, in_force: Values) -> Values:
+        """What of `in_force` the settings do not say."""
+        names = sorted(self.settings.keys() & in_force.keys())
+        return {name: in_force[name] for name in names if in_force[name] != self.settings[name]}
 
     def postpone(self, changes: Values) -> Values:
         """Of the user's word `changes`, what this run can have; the rest waits for the next launch."""

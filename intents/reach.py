@@ -17,12 +17,12 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     `mutability` as in :class:`scrtune.intents.events.SettingsObserved`: empty means that everything can, and
     what a mutability that is not empty does not name can not. `found` are the settings that the run began
-    with. `refused` are values that the ranks would not give up.
+    with. `held` are values that stay until the next launch for another reason.
     """
 
     mutability: dict[str, str] = {}
     found: Values = {}
-    refused: Values = {}
+    held: Values = {}
 
     def is_inert(self, name: str) -> bool:
         """Whether this SCR does not read `name` at all."""
@@ -30,7 +30,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_fixed(self, name: str) -> bool:
         """Whether `name` stays as it is until the next launch."""
-        if name in self.refused:
+        if name in self.held:
             return True
         return bool(self.mutability) and self.mutability.get(name, LAUNCH) not in LIVE | {REINIT}
 
@@ -39,7 +39,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         return not self.is_fixed(name) and self.mutability.get(name) == REINIT
 
     def waits(self, changes: Values) -> bool:
-        """Whether a launch is the only way, or the cheap one, to make `changes`."""
+        """Whether a launch is the only way to make `changes`, or the one that costs nothing."""
         return any(self.is_fixed(name) or self.needs_reinit(name) for name in changes)
 
     def began_with(self, changes: Values) -> bool:
@@ -48,10 +48,10 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
 
     def possible(self, wanted: Values) -> Values:
         """`wanted`, as far as this run can have it: what is fixed has the value that it has."""
-        held = {**self.found, **self.refused}
+        there = {**self.found, **self.held}
         kept = {name: value for name, value in wanted.items() if not self.is_fixed(name)}
-        return {**kept, **{name: held[name] for name in wanted.keys() - kept.keys() if name in held}}
+        return {**kept, **{name: there[name] for name in wanted.keys() - kept.keys() if name in there}}
 
-    def refusing(self, in_force: Values) -> "Reach":
-        """Itself, after the ranks have refused to change `in_force`."""
-        return msgspec.structs.replace(self, refused={**self.refused, **in_force})
+    def holding(self, values: Values) -> "Reach":
+        """Itself, with `values` as they are until the next launch."""
+        return msgspec.structs.replace(self, held={**self.held, **values})

@@ -57,8 +57,8 @@ def too_dear(proposal: Proposal, now: Situation) -> str | None:
             f"{what}; {gain_s:.3f} s a checkpoint does not pay for that yet, {when}"
             f" (as many are taken to come as there were: {now.checkpoints}); a launch has it for nothing"
         )
-    if now.credit_s < trial_s:
-        return f"{what}; trying may cost {max(0.0, now.credit_s):.3f} s now, and more with each checkpoint"
+    if now.credit_s < 2 * once_s:
+        return f"{what}; trying may cost {max(0.0, now.credit_s):.3f} s in all now, more with each checkpoint"
     return None
 
 
@@ -67,18 +67,19 @@ def only_at_launch(proposal: Proposal, now: Situation) -> str | None:
     names = sorted(filter(now.reach.is_fixed, proposal.changes))
     if not names:
         return None
-    refused = [name for name in names if name in now.reach.refused]
-    why = "the ranks refused to change it" if refused else "only a launch can change it"
-    return f"{', '.join(refused or names)}: {why}; the next run of the job begins with it, on trial"
+    what = ", ".join(names)
+    return f"{what}: only a launch can change it now; the next run of the job begins with it, on trial"
 
 
 def _forced_flush_s(now: Situation) -> float:
-    """The flush that a re-init forces or waits for, on average; what is not cached is in no need of one."""
+    """The flush that a re-init forces, beside the one that it waits for.
+
+    Settings change when the last flush is known to have ended (:class:`scrtune.intents.flush.FlushCycles`):
+    the latest checkpoint is flushed then, unless flushes outlast the interval. What is written past the cache
+    needs no flush.
+    """
     flush = now.intents.flush
-    if not now.cached or now.integer("SCR_FLUSH") <= 0:
+    if not now.cached or now.integer("SCR_FLUSH") <= 0 or not now.asynchronous:
         return 0.0
-    unflushed_s = flush.flush_s * (1 - flush.flushed_share)
-    if not now.asynchronous:
-        return unflushed_s
-    under_way_s = max(0.0, flush.flush_s - max(0.0, flush.interval_s - flush.blocking_s))
-    return unflushed_s + under_way_s * flush.flushed_share
+    between_s = max(0.0, flush.interval_s - flush.blocking_s)
+    return flush.flush_s if flush.flush_s > between_s else 0.0

@@ -6,6 +6,7 @@ from math import exp
 import msgspec
 
 from .comparison import compare
+from .credit import INDIFFERENT
 from .decisions import Verdict
 from .events import Values
 from .situation import Proposal
@@ -18,7 +19,6 @@ MOST_SWITCHES = 2 * MAX_PAIRS // BLOCK
 PROBABILITY = 0.95
 ABORT_RATIO = 1.6
 NOISIEST_ABORT_RATIO = 3.0
-INDIFFERENT = 0.02
 RUNS_SPREAD = 0.29
 """Between two runs, the SD of log costs as :func:`compare` wants it: noise with memory (15 %, 0.7 from one
 checkpoint to the next) does not average out within one run, so that the means of six checkpoints each differ

@@ -34,17 +34,17 @@ from msgspec.structs import replace
 
 from .asking import Asking
 from .comparison import spread
-from .credit import Credit
+from .credit import DRIFT_OBSERVATIONS, Credit
 from .decisions import Verdict
 from .events import Values
 from .in_force import InForce, values
 from .reach import Reach
 from .situation import Proposal
-from .trial import BLOCK, INDIFFERENT, MAX_PAIRS, RUNS_SPREAD, Trial
+from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, Trial
 
-DRIFT_OBSERVATIONS = 5
 _WON_BEFORE = "what had won before"
 _ANEW = "all of it, against your settings anew"
+_USED_UP = "the trials so far have used up what they may cost"
 _OFF = "scrtune off: your own settings"
 
 
@@ -73,7 +73,10 @@ class Tuner(InForce):
 
     def successor(self, anchor: Values, reach: Reach, because: str, now: float) -> "Tuner":
         """A tuner for other settings of the user's: only the log goes on, and the generations."""
+        self.add_together(self._pending)
+        reach = self.sticking(reach, reach.found, anchor)
         made = Tuner(anchor, self.generation + 1, reach, on=self.on)
+        made.together = self.together
         made.log = self.log.successor(told=True)
         changed = {name: value for name, value in anchor.items() if self.settings.get(name) != value}
         new = _users("a run under other settings", changed, because, intent="")
@@ -86,13 +89,16 @@ class Tuner(InForce):
         What had won before is the first thing to be tried again, but for what they changed. What of it only a
         launch can put in force is the anchor's from the next one on.
         """
-        if self._trial is not None:
-            self._revert(self._trial, now, because, lost=False)
+        self._end_trial(now, because)
         left = self._won(but=changes)
         self.postpone(changes)
         later = self.later
         own = {name: value for name, value in anchor.items() if name not in later}
-        made = Tuner(own | values(self.settings, later), self.generation + 1, self.reach, on=self.on)
+        own |= values(self.settings, later)
+        self.together = [{n: v for n, v in each.items() if n not in changes} for each in self.together]
+        reach = self.sticking(self.reach, self.settings, own)
+        made = Tuner(own, self.generation + 1, reach, on=self.on)
+        made.together = self.together
         made.touched = self.touched | changes.keys()
         made.later = later
         made.log = self.log.successor(told=False)
@@ -105,7 +111,11 @@ class Tuner(InForce):
     @property
     def at_launch(self) -> Values:
         """What the next launch puts in force beyond `settings`."""
-        return self.beyond(self.pending.changes if self.pending else {})
+        return self.beyond(self._pending)
+
+    @property
+    def _pending(self) -> Values:
+        return self.pending.changes if self.pending else {}
 
     @property
     def credit_s(self) -> float:
@@ -141,13 +151,14 @@ class Tuner(InForce):
 
         What only a launch can put in force is the anchor's from the next one on.
         """
+        self._end_trial(now, proposal.because)
         previous = values(self.settings, proposal.changes)
         possible = self.postpone(proposal.changes)
         if waiting := sorted(proposal.changes.keys() - possible.keys()):
             why = f"{proposal.because}; from the next launch on, which alone can change {', '.join(waiting)}"
             proposal = replace(proposal, because=why)
         self.anchor.update(possible)
-        self._put_in_force({**self.wanted, **possible})
+        self.put({**self.wanted, **possible})
         self._credit.measure_anew()
         self._log(Verdict.REQUIRED, proposal, now, previous=previous)
 
@@ -168,30 +179,27 @@ class Tuner(InForce):
         """
         trial, came_with = self._trial, reach.began_with
         self._block.clear()
-        self.reach_other(reach)
+        self.add_together(self._pending)
+        self.find(reach)
         if trial is not None and not trial.since_launch:
-            self._revert(trial, now, "the run ended before there was a verdict", lost=False)
+            self._end_trial(now, "the run ended before there was a verdict")
         elif trial is not None and not came_with(trial.proposal.changes):
-            self._revert(trial, now, "this run did not begin with it", lost=False)
+            self._end_trial(now, "this run did not begin with it")
         elif trial is not None and not trial.after:
             self._revert(trial, now, "in the run that began with it no checkpoint was measured")
         if arrived := {name: value for name, value in self.later.items() if came_with({name: value})}:
             self._take_over(arrived, now)
-        elif self.pending is not None and came_with(self.pending.changes):
+        elif self.pending is not None and came_with(self._pending):
             self._try_since_launch(self.pending, now)
-        elif self.pending is not None and not reach.waits(self.pending.changes):
+        elif not reach.waits(self._pending):
             self.pending = None
 
     def switch(self, *, on: bool, now: float) -> None:
         """``scrtune off``: the user's own settings, and nothing is tried, until ``scrtune on``."""
-        if on == self.on:
-            return
-        self.on = on
-        if on:
-            return
-        if self._trial is not None:
-            self._revert(self._trial, now, _OFF, lost=False)
-        self._back_to_anchor(now, _OFF, rule="scrtune off")
+        goes_off, self.on = self.on and not on, on
+        if goes_off:
+            self._end_trial(now, _OFF)
+            self._back_to_anchor(now, _OFF, rule="scrtune off")
 
     def failed(self, why: str, generation: int, now: float) -> None:
         """A checkpoint under the settings of `generation` failed: back a step, were they not the user's."""
@@ -214,17 +222,14 @@ class Tuner(InForce):
             self._revert(trial, now, why)
             if is_candidate and not trial.since_launch:
                 return
-        held = {name: in_force[name] for name in self.settings.keys() & in_force.keys()}
-        held = {name: value for name, value in held.items() if self.settings[name] != value}
+        held = self.other_than(in_force)
         wanted = values(self.settings, held)
-        refusal = Proposal(
-            rule="what the ranks refused", intent="", changes=wanted, because=why, source="SCR"
-        )
+        refusal = _users("what the ranks refused", wanted, why, intent="", source="SCR")
         if not held:  # another generation of the same would be refused, too
             self.veto(refusal, why, now)
             return
-        self.reach = self.reach.refusing(held)
-        self._put_in_force(self.wanted)
+        self.reach = self.reach.holding(held)
+        self.put(self.wanted)
         stays = replace(refusal, because=f"{why}; until the next launch it stays as it is")
         self._log(Verdict.VETOED, stays, now, previous=held)
 
@@ -255,7 +260,7 @@ class Tuner(InForce):
             self._credit.observe_anchor(cost_s)
 
     def _next(self, now: float, propose: Callable[[], Proposal | None]) -> None:
-        if self.wanted != self.anchor and (why := self._why_back()):
+        if self.wanted != self.anchor and (why := self._credit.why_back(self._block, self.current_s)):
             self._back_to_anchor(now, why)
             return
         is_measured = self.wanted != self.anchor or self._credit.is_measured
@@ -291,26 +296,15 @@ class Tuner(InForce):
             before=before,
             since_launch=since_launch,
         )
-        self._put_in_force(self._trial.candidate)
+        self.put(self._trial.candidate)
         self._log(Verdict.TRIAL, proposal, now, previous=values(self._trial.incumbent, proposal.changes))
-
-    def _why_back(self) -> str:
-        """Why the settings in force are given up: dearer than the anchor was, or no credit left."""
-        recent = fmean(self._block or self._incumbent_costs)
-        dearer = len(self._block) >= DRIFT_OBSERVATIONS and recent > (1 + INDIFFERENT) * self.anchor_s
-        if not dearer and self.credit_s > 0:
-            return ""
-        return (
-            f"checkpoints cost {recent:.3f} s now, {self.anchor_s:.3f} s under your settings"
-            f" (credit {self.credit_s:.3f} s)"
-        )
 
     def _judge(self, trial: Trial, cost_s: float, now: float) -> None:
         trial.after.append(cost_s)
         if why := trial.outrage(cost_s):
             self._revert(trial, now, why)
         elif self.credit_s <= 0:
-            self._revert(trial, now, "the trials so far have used up what they may cost")
+            self._revert(trial, now, _USED_UP)
         elif trial.is_ripe(self._block):
             match trial.judgement():
                 case (Verdict.ACCEPTED, why):
@@ -318,15 +312,15 @@ class Tuner(InForce):
                 case (_, why):
                     self._revert(trial, now, why)
                 case None:
-                    self._put_in_force(trial.incumbent)
+                    self.put(trial.incumbent)
 
     def _compare_with_incumbent(self, trial: Trial, cost_s: float, now: float) -> None:
         """The settings that the trial may replace have their turn."""
         trial.before.append(cost_s)
         if self.credit_s <= 0:
-            self._revert(trial, now, "the trials so far have used up what they may cost")
+            self._revert(trial, now, _USED_UP)
         elif len(self._block) >= BLOCK:
-            self._put_in_force(trial.candidate)
+            self.put(trial.candidate)
 
     def _accept(self, trial: Trial, now: float, why: str) -> None:
         previous = values(trial.incumbent, trial.proposal.changes)
@@ -340,7 +334,7 @@ class Tuner(InForce):
     def _revert(self, trial: Trial, now: float, why: str, *, lost: bool = True) -> None:
         previous = trial.proposal.changes
         if self.wanted != trial.incumbent:
-            self._put_in_force(trial.incumbent)
+            self.put(trial.incumbent)
         if any(
             self.settings.get(name) == value != trial.incumbent.get(name) for name, value in previous.items()
         ):
@@ -352,12 +346,18 @@ class Tuner(InForce):
         if lost:
             self._asking.lost(trial.proposal.rule)
 
+    def _end_trial(self, now: float, why: str) -> None:
+        """A trial that is on ends without a verdict."""
+        if self._trial is not None:
+            self._revert(self._trial, now, why, lost=False)
+
     def _take_over(self, arrived: Values, now: float) -> None:
         """The user's word that waited for this launch is in force: they and it are measured anew."""
+        why = f"{', '.join(sorted(arrived))}: in force since this launch, as you want it"
+        self._end_trial(now, why)
         self.later = {name: value for name, value in self.later.items() if name not in arrived}
         self.anchor.update(arrived)
         self.wanted.update(arrived)
-        why = f"{', '.join(sorted(arrived))}: in force since this launch, as you want it"
         self._back_to_anchor(now, why, rule="what waited for the launch")
 
     def _back_to_anchor(self, now: float, why: str, rule: str = "stay within the bound") -> None:
@@ -369,9 +369,9 @@ class Tuner(InForce):
             because=why,
             source="goodput feedback",
         )
-        self.left = self._again(left) if left else None
+        self.left = self._again(left) if left else self.left
         self.pending = None
-        self._put_in_force(self.anchor)
+        self.put(self.anchor)
         self._log(Verdict.ANCHOR, back, now, previous=left)
         self._asking.forget()
         self._credit.measure_anew()
@@ -388,8 +388,9 @@ class Tuner(InForce):
         gain_s = self.anchor_s - self.current_s if self._incumbent_costs else 0.0
         return replace(proposal, expected_gain_s=max(0.0, gain_s))
 
-    def _put_in_force(self, settings: Values) -> None:
-        self.put(settings)
+    def put(self, wanted: Values) -> None:
+        """See :meth:`InForce.put`."""
+        super().put(wanted)
         self._block = []
 
 
