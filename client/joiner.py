@@ -14,6 +14,7 @@ and by the forwarder for an application under the preloaded library:
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import inf
 
 import msgspec
 
@@ -104,6 +105,7 @@ class Joiner:
         self._fetching = False
         self._began: dict[tuple[str, int], float] = {}
         self._held: list[Recovered] = []
+        self._found: dict[int, _Dataset] = {}
         self._events: list[GoodputEvent] = []
 
     def records(self, records: Iterable[Record]) -> list[GoodputEvent]:
@@ -162,12 +164,11 @@ class Joiner:
             apply_s=output.apply_s,
         )
 
-    def ended(self) -> list[GoodputEvent]:
-        """The run ended: flushes that waited for the end of their output, with the times that SCR gives."""
+    def ended(self, time_s: float = inf) -> list[GoodputEvent]:
+        """A run ended at `time_s`: flushes that waited for their output, with the times that SCR gives."""
         for number, seen in self._datasets.items():
-            self._tell_flush(number, seen)
-        self._datasets.clear()
-        self._opening = self._closing = None
+            if seen.flush is not None and (seen.flush.time_s or 0.0) <= time_s:
+                self._tell_flush(number, seen)
         return self.records(())
 
     # ---- the parts of an output ----
@@ -257,25 +258,26 @@ class Joiner:
         if number is None:
             return
         seen = self._datasets.get(number)
+        is_own = seen is not None and number == self._closing
         match record.name:
-            case "ASYNC_FLUSH_START" if seen is not None and seen.closed_s is None:
+            case "ASYNC_FLUSH_START" if seen is not None and is_own:
                 seen.asynchronous = seen.flush_due = True
-            case "ASYNC_FLUSH_START" if (
-                record.time_s is not None
-            ):  # SCR_Init flushes what it finds in the cache
-                self._datasets[number] = _Dataset(
-                    asynchronous=True, flush_due=True, closed_s=record.time_s, flush_start_s=record.time_s
-                )
-            case "FLUSH_START" if seen is not None and number == self._closing:
+            case "ASYNC_FLUSH_START":  # SCR_Init flushes what it finds in the cache
+                self._found[number] = _Dataset(asynchronous=True)
+            case "FLUSH_START" if seen is not None and is_own:
                 seen.flush_due = True
-            case "FLUSH_FAIL" | "ASYNC_FLUSH_FAIL" if seen is not None:
-                seen.flush_failed = True
-            case "FLUSH_SYNC" if seen is None or number != self._closing:  # in SCR_Init or SCR_Finalize
+            case "FLUSH_FAIL" | "ASYNC_FLUSH_FAIL":
+                (self._found.get(number) or seen or _Dataset()).flush_failed = True
+            case "FLUSH_SYNC" if not is_own:  # SCR_Init and SCR_Finalize flush, too
+                failed = seen is not None and seen.flush_failed
                 if seen is None or seen.flush is None:
-                    failed = seen is not None and seen.flush_failed
                     self._tell_flush(number, _Dataset(flush=record, flush_failed=failed))
+            case "FLUSH_ASYNC" if number in self._found:
+                found = self._found.pop(number)
+                found.flush = record
+                self._tell_flush(number, found)
             case "FLUSH_SYNC" | "FLUSH_ASYNC":
-                self._flush_ended(number, seen or _Dataset(asynchronous=True, closed_s=0.0), record)
+                self._flush_ended(number, self._dataset(number), record)
 
     def _flush_ended(self, number: int, seen: _Dataset, record: Record) -> None:
         opening, closing = (self._datasets.get(each or 0) for each in (self._opening, self._closing))

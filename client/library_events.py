@@ -170,7 +170,7 @@ class LibraryEvents:
             case Refused():
                 yield ApplyRefused(generation=line.generation, why=line.why)
             case Ended():
-                yield from self._joiner.ended()
+                yield from self._joiner.ended(line.time_s)
                 yield JobEnded(time_s=line.time_s)
 
     def _steps(self, output: Output) -> Iterator[StepCompleted]:
