@@ -96,12 +96,21 @@ def _given(file: ConfigFile, source: Source, situation: Situation) -> dict[str, 
 
 
 def _by_kind(entries: Iterable[Entry]) -> dict[str, tuple[Entry, ...]]:
-    """The STORE, CKPT and GROUPS lines, of which SCR takes each kind from one file."""
-    found: dict[str, list[Entry]] = {}
+    """The STORE, CKPT and GROUPS lines, of which SCR takes each kind from one file.
+
+    Lines that begin alike are one, with the keys of them all (scr_config.c:236).
+    """
+    found: dict[str, dict[str, list[Entry]]] = {}
     for entry in entries:
         if entry.parent.key in DESCRIPTORS:
-            found.setdefault(entry.parent.key, []).append(entry)
-    return {kind: tuple(of_kind) for kind, of_kind in found.items()}
+            found.setdefault(entry.parent.key, {}).setdefault(entry.parent.value, []).append(entry)
+    return {kind: tuple(map(_as_one, alike.values())) for kind, alike in found.items()}
+
+
+def _as_one(entries: list[Entry]) -> Entry:
+    return Entry(
+        parent=entries[0].parent, children=tuple(pair for entry in entries for pair in entry.children)
+    )
 
 
 def _in_force(given: Mapping[str, Setting], situation: Situation) -> Settings:

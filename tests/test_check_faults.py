@@ -121,6 +121,13 @@ def test_the_words_help(line: str, message: str, remedy: str) -> None:
     assert remedy in finding.remedy
 
 
+def test_descriptor_lines_that_begin_alike_are_one_as_in_scr() -> None:
+    head = "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=FILE\nCKPT=0 INTERVAL=1\n"
+    assert codes(found(head)) == ["ckpt-disabled", "no-interval-1"]
+    assert codes(found(f"{head}CKPT=0 TYPE=XOR\n")) == []
+    assert codes(found(f"{head}CKPT=1 TYPE=XOR\n")) == ["ckpt-disabled"]
+
+
 def test_dos_line_ends_of_a_job_script_are_told_once() -> None:
     (finding,) = found("#!/bin/sh\nexport SCR_CACHE_BYPASS=0\r\nexport SCR_FLUSH=1\r\n", file="job.sh")
     assert (finding.code, finding.line, finding.severity) == ("carriage-return", 2, "error")
