@@ -47,6 +47,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 _EXIT_CODES: dict[type[Exception], int] = {
     jobs.UnknownJobError: EXIT_NO_JOB,
     DaemonUnavailable: EXIT_NO_JOB,
+    jobs.NotPublishedError: EXIT_FAILURE,
     AlreadyRunningError: EXIT_ALREADY_RUNNING,
     RunDirectoryError: EXIT_RUN_DIRECTORY,
     JournalError: EXIT_RUN_DIRECTORY,
@@ -301,6 +302,25 @@ def explain(job_id: str | None, form: str) -> None:
 def goodput(job_id: str | None, form: str) -> None:
     """Show where the job's time went; the buckets sum to its wall time."""
     _show(jobs.goodput(jobs.find(job_id)), form, show.goodput)
+
+
+@main.command(short_help="Stop tuning a running job: your own settings come back.")
+@_job_option
+@_told
+def off(job_id: str | None) -> None:
+    """Stop tuning a running job: your own settings are in force from its next SCR_Start_output.
+
+    Returns when they are published. The job is observed on, and `scrtune on` has it tuned again.
+    """
+    click.echo(show.switched(jobs.switch(jobs.find(job_id, no_other=True), on=False), on=False))
+
+
+@main.command(short_help="Tune a running job again, after `scrtune off`.")
+@_job_option
+@_told
+def on(job_id: str | None) -> None:
+    """Tune a running job again, after `scrtune off`, from the settings that are in force."""
+    click.echo(show.switched(jobs.switch(jobs.find(job_id, no_other=True), on=True), on=True))
 
 
 def _show(view: Any, form: str, table: Callable[[Any], RenderableType]) -> None:

@@ -1,4 +1,7 @@
-"""Answers questions: JSON in, JSON out (`docs/wire.md`). A question changes nothing and breaks nothing."""
+"""Answers questions: JSON in, JSON out (`docs/wire.md`). A question changes nothing and breaks nothing.
+
+Two are orders: ``off`` and ``on``. Given twice they are the same as given once.
+"""
 
 import logging
 from collections import Counter
@@ -24,15 +27,21 @@ _question_decoder = msgspec.json.Decoder(Question)
 
 
 class Control:
-    """Knows the commands and nothing of sockets."""
+    """Knows the commands and nothing of sockets. `switch` turns tuning on or off."""
 
     def __init__(
-        self, pipeline: Pipeline, ingest: Ingest, executor: Executor, options: DaemonOptions
+        self,
+        pipeline: Pipeline,
+        ingest: Ingest,
+        executor: Executor,
+        options: DaemonOptions,
+        switch: Callable[[bool], None],
     ) -> None:
         self._pipeline = pipeline
         self._ingest = ingest
         self._executor = executor
         self._options = options
+        self._switch = switch
         self._refused = 0
         self.journal_lost = 0
         self.flush_threads: dict[str, int] = {}
@@ -41,6 +50,8 @@ class Control:
             "status": self._status,
             "explain": self._explain,
             "goodput": lambda now: views.goodput(pipeline, now),
+            "off": lambda _now: self._switched(on=False),
+            "on": lambda _now: self._switched(on=True),
         }
 
     def answer(self, payload: bytes, now: float) -> bytes:
@@ -75,6 +86,19 @@ class Control:
     def _recommendation(self, _now: float) -> Advice:
         """What was published, not what is about to be: file and answer never differ."""
         return self._executor.advice
+
+    def _switched(self, *, on: bool) -> views.SwitchView:
+        """Turn tuning on or off; what follows is published by the time of the answer, unless it says not."""
+        if self._pipeline.on != on:
+            self._switch(on)
+        return views.SwitchView(
+            job_id=self._options.paths.job_id,
+            tuning=self._pipeline.on,
+            is_job_known=self._pipeline.job is not None,
+            generation=self._executor.advice.generation,
+            is_published=not self._executor.unfinished,
+            failure=self._executor.last_failure,
+        )
 
     def _explain(self, _now: float) -> views.ExplainView:
         view = views.explain(self._pipeline)

@@ -1,6 +1,7 @@
 """Find a job and what is known of it: from its daemon while it runs, from its journal afterwards."""
 
 import socket
+import time
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,9 +17,16 @@ from .journal import JournalReader
 
 T = TypeVar("T")
 
+PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
+_PAUSE_S = 0.2
+
 
 class UnknownJobError(LookupError):
     """There is no such job, or it left nothing; the text says what to do."""
+
+
+class NotPublishedError(RuntimeError):
+    """What was ordered is not in force yet; the text says why and what to do."""
 
 
 def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
@@ -121,6 +129,26 @@ def explain(paths: JobPaths) -> views.ExplainView:
         pipeline, _ = replayed(paths)
         view = views.explain(pipeline)
         return msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
+
+
+def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> views.SwitchView:
+    """Turn the tuning of a running job on or off; returns when what follows from that is published.
+
+    Raises DaemonUnavailable, and :class:`NotPublishedError` when it is not within `limit_s`: tuning is as was
+    ordered then, and the daemon goes on trying.
+    """
+    deadline_s = time.monotonic() + limit_s
+    while True:
+        view = ask(paths, "on" if on else "off", views.SwitchView)
+        if view.is_published:
+            return view
+        if time.monotonic() >= deadline_s:
+            why = view.failure or "the config file was edited just now, and that is taken in first"
+            raise NotPublishedError(
+                f"job {view.job_id}: tuning is {'on' if on else 'off'}, but the settings that follow are not"
+                f" in force yet: {why}. The daemon goes on trying; ask `scrtune status`"
+            )
+        time.sleep(_PAUSE_S)
 
 
 def _unpublished(paths: JobPaths, pipeline: Pipeline) -> str:

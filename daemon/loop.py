@@ -7,7 +7,7 @@ from collections.abc import Callable
 from itertools import islice
 
 from ..goodput.events import OutputCompleted, OutputStarted
-from ..intents.events import Event, EventsLost, SettingsObserved
+from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
 from .affinity import FlushThreads
 from .control import Control
@@ -48,7 +48,13 @@ class Daemon:
         self._flush_threads = FlushThreads()
         self._in_force = -1  # the generation of the last output
         self._journal: Journal
-        self._control = Control(self._pipeline, self._ingest, self._executor, options)
+        self._control = Control(
+            self._pipeline,
+            self._ingest,
+            self._executor,
+            options,
+            switch=lambda on: self._handle(TuningSwitched(on=on)),
+        )
         self._control.flush_threads = self._flush_threads.counts
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0

@@ -12,7 +12,7 @@ from ..intents.decisions import Decision, Verdict
 from ..intents.events import Value, Values
 from ..intents.intent import counted
 from ..intents.situation import Proposal, changes_text
-from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView
+from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView, SwitchView
 
 _WIDTH = 120
 _SHOWN_SHARE = 0.0005  # what would read 0.0 %
@@ -245,6 +245,24 @@ def summary(view: StatusView) -> list[str]:
     if view.config_failure:
         lines.append(f"scrtune: the last changes were never in force: {view.config_failure}")
     return lines
+
+
+def switched(view: SwitchView, *, on: bool) -> str:
+    """What `scrtune off` or `scrtune on` has brought about."""
+    if not view.is_job_known:
+        when = "as soon as it does" if on else "then, too"
+        return (
+            f"job {view.job_id}: tuning is {'on' if on else 'off'}. The application has said nothing to this"
+            f" node's daemon yet: it holds {when}. If its rank 0 runs on another node, say it there."
+        )
+    if not on:
+        return (
+            f"job {view.job_id}: tuning is off; your own settings are in force from the next SCR_Start_output"
+            f" (generation {view.generation})"
+        )
+    if not view.tuning:
+        return f"job {view.job_id}: it was started with --no-tune: it is observed, and nothing is tried"
+    return f"job {view.job_id}: tuning is on; it goes on from your own settings"
 
 
 def cost(value_s: float) -> str:

@@ -54,6 +54,22 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """What became of flush threads that ran already when their CPUs changed (`daemon/affinity.py`)."""
 
 
+class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of `scrtune off` or `scrtune on`.
+
+    `generation` is of the settings that are published; until `is_published` those of the order are not among
+    them, and `failure` says why if it was tried. A job that is not known has said nothing to this daemon yet:
+    it will be as was ordered when it does.
+    """
+
+    job_id: str
+    tuning: bool
+    is_job_known: bool
+    generation: int
+    is_published: bool
+    failure: str = ""
+
+
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are what they are."""
 

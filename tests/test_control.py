@@ -14,8 +14,9 @@ from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
 from scrtune.daemon.execute import Executor
 from scrtune.daemon.ingest import Ingest
 from scrtune.daemon.options import DaemonOptions
-from scrtune.daemon.views import ExplainView, GoodputView, StatusView
+from scrtune.daemon.views import ExplainView, GoodputView, StatusView, SwitchView
 from scrtune.intents.effects import Advice
+from scrtune.intents.events import TuningSwitched
 from scrtune.intents.pipeline import Pipeline
 
 KINDS: dict[str, Any] = {
@@ -23,6 +24,8 @@ KINDS: dict[str, Any] = {
     "status": StatusView,
     "explain": ExplainView,
     "goodput": GoodputView,
+    "off": SwitchView,
+    "on": SwitchView,
 }
 
 
@@ -30,7 +33,14 @@ KINDS: dict[str, Any] = {
 def control(tmp_path_factory: pytest.TempPathFactory) -> Control:
     base: Path = tmp_path_factory.mktemp("control")
     options = DaemonOptions(paths=JobPaths.of("j", host="n", base=base), scr_conf=base / "scr.conf")
-    return Control(Pipeline(), Ingest(), Executor(options), options)
+    pipeline = Pipeline()
+    return Control(
+        pipeline,
+        Ingest(),
+        Executor(options),
+        options,
+        switch=lambda on: [*pipeline.handle(TuningSwitched(on=on), 1.0)] and None,
+    )
 
 
 def ask(control: Control, payload: bytes) -> Answer:
@@ -64,7 +74,7 @@ def test_any_json_gets_an_answer(control: Control, question: dict[str, object]) 
         (b'{"command":"status","version":2}', "protocol version 2; this daemon speaks 1"),
         (
             b'{"command":"dance"}',
-            "no command 'dance'; there are explain, goodput, recommendation, status",
+            "no command 'dance'; there are explain, goodput, off, on, recommendation, status",
         ),
         (b'{"command":"%s"}' % (b"x" * 50_000), "no command 'xxx"),
         (b" " * (MAX_QUESTION_BYTES + 1), "a question has 65536 bytes at most, this has 65537"),

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from scrtune.client.dftracer_environment import preload_library
+from scrtune.client.native import libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import jobs
 from scrtune.daemon.views import ExplainView
@@ -34,6 +35,9 @@ TRAIN = TESTS.parent / "examples" / "train.py"
 PYTHON = shlex.quote(sys.executable)
 RANK = f"{PYTHON} {TESTS / 'slurm_rank.py'}"
 SCRTUNE = f"{PYTHON} -m scrtune.daemon"
+
+LIBRARY = [str(path)] if (path := libscrtune_path()) else []
+OF_THE_NODE = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
 
 POOR = """\
 SCR_CACHE_BYPASS=0
@@ -139,18 +143,23 @@ class TestATunedJob:
 
     def test_all_ranks_have_the_same_settings(self, tuned: Ended) -> None:
         settings = [
-            {name: value for name, value in rank["environment"].items() if name.startswith("SCR")}
+            {
+                name: value
+                for name, value in rank["environment"].items()
+                if name.startswith("SCR") and name not in OF_THE_NODE
+            }
             for rank in tuned.ranks("given")
         ]
         assert settings[0]["SCR_CONF_FILE"] == str(tuned.shared / "scr.conf")
         assert settings[0]["SCRTUNE_JOB_ID"] == tuned.job.id
         assert settings[0]["SCRTUNE_REDUNDANCY_FLOOR"] == "SINGLE"
+        assert settings[0]["SCR_LOG_ENABLE"] == "1"
         assert all(each == settings[0] for each in settings)
 
     def test_each_rank_is_traced_on_its_node(self, tuned: Ended) -> None:
         for rank in tuned.ranks("given"):
             environment = rank["environment"]
-            assert environment["LD_PRELOAD"] == str(preload_library())
+            assert environment["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library())]
             assert environment["DFTRACER_LOG_FILE"] == str(tuned.paths(rank["host"]).trace_prefix)
 
     def test_each_daemon_has_seen_its_own_ranks_and_no_others(self, tuned: Ended) -> None:
@@ -236,7 +245,7 @@ class TestStepsOfOneApplication:
             assert rank["ranks"] == 4
             assert environment["SCR_CONF_FILE"] == str(corners.shared / "scr.conf")
             assert environment["SCRTUNE_RUN_DIR"] == str(corners.directory / "r")
-            assert environment["LD_PRELOAD"] == str(preload_library())
+            assert environment["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library())]
             assert environment["DFTRACER_LOG_FILE"] == str(corners.paths(rank["host"]).trace_prefix)
 
     @pytest.mark.parametrize("step", ["bare", "without", "after"])
@@ -252,7 +261,19 @@ class TestStepsOfOneApplication:
 
     def test_a_library_that_a_task_preloads_stays(self, corners: Ended) -> None:
         preloaded = [rank["environment"]["LD_PRELOAD"] for rank in corners.ranks("without")]
-        assert preloaded == [f"{preload_library()}:libm.so.6"] * 2 + ["libm.so.6"] * 2
+        traced, untraced = [*LIBRARY, str(preload_library()), "libm.so.6"], [*LIBRARY, "libm.so.6"]
+        assert [each.split(":") for each in preloaded] == [traced, traced, untraced, untraced]
+
+    @pytest.mark.skipif(libscrtune_path() is None, reason="libscrtune.so was not built")
+    @pytest.mark.parametrize("step", ["bare", "without", "after"])
+    def test_all_ranks_have_the_library_whether_their_node_has_a_daemon_or_not(
+        self, corners: Ended, step: str
+    ) -> None:
+        for rank in corners.ranks(step):
+            environment, paths = rank["environment"], corners.paths(rank["host"])
+            assert environment["LD_PRELOAD"].split(":")[0] == LIBRARY[0]
+            assert environment["SCRTUNE_DECISION_FILE"] == str(paths.decision)
+            assert environment["SCRTUNE_EVENTS_FILE"] == str(paths.library_events)
 
     def test_a_step_of_the_daemons_that_is_told_to_end_ends_cleanly(self, corners: Ended) -> None:
         for node in NODES:
