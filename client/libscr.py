@@ -6,6 +6,7 @@ library exports; nothing here assumes the layout of a structure of SCR's.
 
 import ctypes
 import os
+import pwd
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -58,7 +59,8 @@ class Library:
         return None if value is None else _text(value)
 
     def init(self) -> None:
-        """``SCR_Init``."""
+        """``SCR_Init``. It aborts a job of nobody's, as in some containers: $USER is set where it is not."""
+        os.environ.setdefault("USER", _user_name())
         self._call("SCR_Init")
 
     def finalize(self) -> None:
@@ -263,6 +265,13 @@ def _load(path: Path) -> ctypes.CDLL:
             waiting.pop()
             if not waiting:
                 return loaded
+
+
+def _user_name() -> str:
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
 
 
 def _text(data: bytes) -> str:

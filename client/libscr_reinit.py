@@ -17,15 +17,16 @@ _INTEGERS = {
     "SCR_SET_FAILURES": "scr_set_failures",
     "SCR_SET_SIZE": "scr_set_size",
 }
-_DELETES = {
-    "scr_purge": "SCR_CACHE_PURGE=1",
-    "scr_prefix_purge": "SCR_PREFIX_PURGE=1",
-    "scr_global_restart": "SCR_GLOBAL_RESTART=1",
+_FORBIDS = {
+    "scr_purge": "with SCR_CACHE_PURGE=1 SCR_Init deletes datasets",
+    "scr_prefix_purge": "with SCR_PREFIX_PURGE=1 SCR_Init deletes datasets",
+    "scr_global_restart": "with SCR_GLOBAL_RESTART=1 SCR_Init deletes what is in the cache",
+    "scr_halt_exit": "with SCR_HALT_EXIT=1 SCR_Init ends a job that is to halt, before its checkpoint",
 }
 _COUNTS = ("scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id", "scr_need_checkpoint_count")
 _EXPORTED = (
     *_INTEGERS.values(),
-    *_DELETES,
+    *_FORBIDS,
     *_COUNTS,
     "SCR_Finalize",
     "scr_distribute",
@@ -112,9 +113,9 @@ class Reinit:
         lacks = [name for name in _EXPORTED if not self._library.has(name)]
         if lacks:
             return f"the library does not export {lacks[0]}"
-        for symbol, setting in _DELETES.items():
+        for symbol, why in _FORBIDS.items():
             if self._library.integer(symbol):
-                return f"with {setting} SCR_Init deletes datasets"
+                return why
         if not self._library.integer("scr_distribute"):
             return "with SCR_DISTRIBUTE=0 SCR_Init deletes what is in the cache"
         return ""

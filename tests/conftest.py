@@ -157,14 +157,17 @@ class RealScr:
     path: Path
 
     def environment(self, base: Path, **variables: str) -> dict[str, str]:
-        """For an application whose prefix directory, cache and control directory are below `base`."""
+        """For an application whose prefix directory, cache and control directory are below `base`.
+
+        One of `variables` that is empty is left out.
+        """
         for name in ("prefix", "cache"):
             (base / name).mkdir(parents=True, exist_ok=True)
         libraries = [str(self.path.parent), os.environ.get("LD_LIBRARY_PATH", "")]
         own = {k: v for k, v in os.environ.items() if not k.startswith(("SCR", "DFTRACER", "SLURM"))}
-        return {
+        wanted = {
             **own,
-            "USER": "tester",  # SCR aborts without it
+            "USER": "tester",
             "SCR_ROOT": str(self.path.parent.parent),
             "LD_LIBRARY_PATH": ":".join(filter(None, libraries)),
             "SCR_PREFIX": str(base / "prefix"),
@@ -172,6 +175,7 @@ class RealScr:
             "SCR_CNTL_BASE": str(base / "cache"),
             **variables,
         }
+        return {name: value for name, value in wanted.items() if value}
 
     def mpiexec(
         self, base: Path, ranks: int, *command: str, nodes: int = 0, **variables: str

@@ -1,9 +1,10 @@
 """An application on a real libscr, for test_libscr.py: ``python mpi_libscr.py PLAN RESULTS``.
 
 PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, `bytes` for
-each rank, whether it is `valid`, and what rank 0 has at the apply point: `values` and `generation` of a
-decision, or any `text`; `restart`: read back what SCR has first; `detach`: put the first settings back in the
-end; `crash`: leave without SCR_Finalize. What each rank saw goes to RESULTS/RANK, one JSON object.
+each rank, whether it is `valid`, where to `chdir` before, and what rank 0 has at the apply point: `values` and
+`generation` of a decision, or any `text`; `restart`: read back what SCR has first; `detach`: put the first
+settings back in the end; `ask`: what to ask SCR_Config for then; `crash`: leave without SCR_Finalize. What
+each rank saw goes to RESULTS/RANK, one JSON object.
 """
 
 import contextlib
@@ -52,6 +53,8 @@ def thread_cpus() -> dict[str, list[int]]:
 
 def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) -> dict[str, Any]:
     """One output; what was seen of it."""
+    if "chdir" in output:
+        os.chdir(output["chdir"])
     affinity = sorted(os.sched_getaffinity(0))
     applied = applier.apply(text_for(output) if rank == 0 else None)
     name = output["name"]
@@ -116,6 +119,8 @@ def main() -> None:
         detached = applier.detach()
         seen["detached"] = dataclasses.asdict(detached) if detached else None
     seen["at_the_end"] = applier.in_force()
+    seen["prefix_at_the_end"] = library.prefix
+    seen["asked"] = [library.config(name) for name in plan.get("ask", ())]
     seen["refused"] = applier.refused
     seen["environment_at_the_end"] = {k: text for k, text in os.environ.items() if k.startswith("SCR_")}
     if not plan.get("crash"):

@@ -115,13 +115,15 @@ def test_the_scheme_changes_between_outputs_and_a_lost_node_is_rebuilt(
         output("partner", 300_000, 2, SCR_COPY_TYPE="PARTNER", SCR_CACHE_SIZE=4),
         output("more", 300_000, 2, SCR_COPY_TYPE="PARTNER", SCR_CACHE_SIZE=4),
     ]
-    plan = {"config": ["SCR_JOB_NAME=mine", "SCR_FLUSH_ASYNC_USLEEP=17"], "outputs": outputs, "crash": True}
+    config = ["SCR_CLUSTER_NAME=yours", "SCR_FLUSH_ASYNC_USLEEP=17", "SCR_CLUSTER_NAME=mine"]
+    plan = {"config": config, "outputs": outputs, "ask": ["SCR_CLUSTER_NAME"], "crash": True}
     seen, _ = run(libscr, tmp_path, plan, ranks=4, nodes=2)
     assert how(seen) == [[None, "re-init", "re-init", "live"]] * 4
     for rank in seen:
         assert [each["dataset"] for each in rank["outputs"]] == [1, 2, 3, 4]
         assert [each["need_count"] for each in rank["outputs"]] == [1, 2, 3, 4]
-        assert rank["at_the_end"]["SCR_FLUSH_ASYNC_USLEEP"] == 17, "what the application set is kept"
+        assert rank["asked"] == ["mine"], "what the application set is kept"
+        assert rank["at_the_end"]["SCR_FLUSH_ASYNC_USLEEP"] == 17
         assert rank["environment_at_the_end"] == rank["environment"]
     schemes = {
         number: {
@@ -160,6 +162,21 @@ def test_async_goes_on_and_off_while_flushes_are_under_way(libscr: RealScr, tmp_
     assert any(under_way), "or nothing was tried"
     assert flushed(tmp_path) == set(range(1, 8))
     assert_whole(tmp_path, outputs, 2)
+
+
+def test_a_flush_under_way_is_not_forgotten_when_async_goes_off_and_on(
+    libscr: RealScr, tmp_path: Path
+) -> None:
+    idle = {"SCR_FLUSH": 0, "SCR_FILE_BUF_SIZE": MIB}
+    outputs = [
+        output("slow", 24 * MIB, 1, SCR_FLUSH=1, SCR_FLUSH_ASYNC=1, SCR_FILE_BUF_SIZE=128),
+        output("off", 10, 2, **idle, SCR_FLUSH_ASYNC=0),
+        output("on", 10, 3, **idle, SCR_FLUSH_ASYNC=1),
+    ]
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH_TYPE="PTHREAD", SCR_CACHE_SIZE="4")
+    assert [each["async"] for each in seen[0]["outputs"]] == [1, 1, 1], "or nothing was tried"
+    assert flushed(tmp_path) == {1}
+    assert_whole(tmp_path, outputs[:1], 2)
 
 
 def corrupted(text: bytes) -> list[bytes]:
@@ -237,6 +254,24 @@ def test_uneven_nodes_cannot_protect_every_rank(libscr: RealScr, tmp_path: Path)
     assert how(seen) == [[None, "refused"]] * 3
 
 
+@pytest.mark.parametrize("config", [[], ["SCR_PREFIX=.."]])
+def test_the_prefix_stays_where_the_job_began(libscr: RealScr, tmp_path: Path, config: list[str]) -> None:
+    elsewhere = tmp_path / "prefix" / "sub"
+    elsewhere.mkdir(parents=True)
+    plan = {
+        "config": config,
+        "outputs": [
+            output("a"),
+            {**output("b", generation=1, SCR_CACHE_SIZE=3, SCR_FLUSH=1), "chdir": str(elsewhere)},
+        ],
+    }
+    seen, _ = run(libscr, tmp_path, plan, SCR_PREFIX="", USER="")
+    assert how(seen) == [[None, "re-init"]] * 2
+    began = str(tmp_path) if config else str(tmp_path / "prefix")
+    assert {(rank["prefix"], rank["prefix_at_the_end"]) for rank in seen} == {(began, began)}
+    assert (elsewhere / "b" / "rank.1").read_bytes() == content("b", 1, 1000)
+
+
 def test_numbers_of_datasets_go_on_when_the_cache_is_empty(libscr: RealScr, tmp_path: Path) -> None:
     plan = {"outputs": [{**output("a"), "valid": False}, output("b", generation=1, SCR_CACHE_SIZE=3)]}
     seen, _ = run(libscr, tmp_path, plan)
@@ -246,14 +281,19 @@ def test_numbers_of_datasets_go_on_when_the_cache_is_empty(libscr: RealScr, tmp_
     assert how(seen) == [[None, "re-init"]] * 2
 
 
-def test_nothing_is_initialized_again_where_that_deletes(libscr: RealScr, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "setting", ["SCR_CACHE_PURGE=1", "SCR_DISTRIBUTE=0", "SCR_GLOBAL_RESTART=1", "SCR_HALT_EXIT=1"]
+)
+def test_scr_is_not_initialized_again_where_that_loses_a_checkpoint(
+    libscr: RealScr, tmp_path: Path, setting: str
+) -> None:
+    name, _, value = setting.partition("=")
     plan = {"outputs": [output("a"), output("b", generation=1, SCR_CACHE_SIZE=3, SCR_FLUSH=4)]}
-    seen, _ = run(libscr, tmp_path, plan, SCR_CACHE_PURGE="1")
+    seen, _ = run(libscr, tmp_path, plan, **{name: value})
     for rank in seen:
-        assert rank["capabilities"]["SCR_CACHE_SIZE"] == [
-            "launch",
-            "with SCR_CACHE_PURGE=1 SCR_Init deletes datasets",
-        ]
+        klass, why = rank["capabilities"]["SCR_CACHE_SIZE"]
+        assert klass == "launch"
+        assert setting in why
         assert rank["at_the_end"] == {**rank["in_force"], "SCR_FLUSH": 4}
     assert how(seen) == [[None, "live"]] * 2
 
