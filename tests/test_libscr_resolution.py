@@ -31,7 +31,7 @@ QUERY = Path(__file__).with_name("libscr_query.py")
 REAL = hypothesis.settings(
     deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-VARIABLES = {"HOME_OF_A": "/home/a", "EMPTY": "", "Blank": "with a blank", "A_1": "one"}
+VARIABLES = {"HOME_OF_A": "/home/a", "EMPTY": "", "Blank": "with a blank", "A_1": "one", "A_": "under"}
 NAMES = [name for name, each in CATALOGUE.items() if not each.is_lever and name != "SCR_CONF_FILE"]
 """What is asked for. SCR_CONF_FILE says where the file is that the case is about."""
 
@@ -139,7 +139,7 @@ def texts_in(layer: str, texts: st.SearchStrategy[str]) -> st.SearchStrategy[dic
 VALID = st.sampled_from(NAMES).flatmap(lambda name: values_of(CATALOGUE[name], FILE_TEXT)).map(text_of)
 PIECES = ["a", "B", "9", "/", ".", "_", "#", "'", '"', "é", "\udce4", "-", ",", ":", "{", "}", "~", "%"]
 VARIABLE_PIECES = ["${HOME_OF_A}", "${EMPTY}", "${A_1}", "$HOME_OF_A", "$A_1", "$NOT_SET", "${NOT_SET}", "$"]
-FILE_PIECES = ["$HOME_OF_A/", "$EMPTY.", "$Blank-", "\\\\", "\\x", "\\$A_1", "\\t"]
+FILE_PIECES = ["$A_1", "$HOME_OF_A/", "$EMPTY.", "$Blank-", "\\\\", "\\x", "\\$A_1", "\\t"]
 
 
 def made_of(pieces: list[str]) -> st.SearchStrategy[str]:
