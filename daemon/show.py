@@ -175,6 +175,8 @@ def explain(view: ExplainView) -> RenderableType:
         f" trials may still cost {seconds(max(0.0, view.credit_s))}."
     )
     shown = [intents(view.intents), "", decisions(view.decisions), "", settings(view), "", verdict]
+    if view.at_launch:
+        shown.append(Text(f"The next launch changes {changed(view.settings, view.at_launch)}."))
     if view.unpublished:
         shown.append(
             Text(f"Not in force, since it could not be published: {view.unpublished}", style="bold red")

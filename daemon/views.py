@@ -81,6 +81,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     anchor_cost_s: float
     checkpoint_cost_s: float
     credit_s: float
+    at_launch: Values = {}
+    """What the next launch puts in force beyond `settings`."""
     unpublished: str = ""
     """Why the settings are in force nowhere, when the config file could not be written."""
 
@@ -136,6 +138,7 @@ def explain(pipeline: Pipeline) -> ExplainView:
         anchor_cost_s=tuner.anchor_s if tuner else 0.0,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
         credit_s=tuner.credit_s if tuner else 0.0,
+        at_launch=tuner.at_launch if tuner else {},
     )
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from .decisions import Decision, DecisionLog, Verdict
 from .events import Values
-from .reach import Reach
+from .reach import LEVER, Reach
 from .situation import Proposal
 from .trial import Trial
 
@@ -93,9 +93,13 @@ class InForce:
         return {name: value for name, value in changes.items() if name not in waiting}
 
     def beyond(self, pending: Values) -> Values:
-        """What the next launch shall have beyond what is in force: all that waits, and `pending`."""
+        """What the next launch shall have beyond what is in force: all that waits, and `pending`.
+
+        No launch gets levers from a file: they follow when the run is under way.
+        """
         wanted = {**self.wanted, **self.later, **pending}
-        return {name: value for name, value in sorted(wanted.items()) if self.settings.get(name) != value}
+        in_files = (name for name in sorted(wanted) if not name.startswith(LEVER))
+        return {name: wanted[name] for name in in_files if self.settings.get(name) != wanted[name]}
 
     def settings_of(self, generation: int) -> Values | None:
         """The settings that `generation` put in force; None when nobody remembers."""

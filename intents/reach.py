@@ -43,8 +43,11 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
         return any(self.is_fixed(name) or self.needs_reinit(name) for name in changes)
 
     def began_with(self, changes: Values) -> bool:
-        """Whether the run began with all of `changes`."""
-        return all(self.found.get(name) == value for name, value in changes.items())
+        """Whether the run began with all of `changes`; levers follow when it is under way."""
+        return all(
+            self.found.get(name) == value or (name.startswith(LEVER) and not self.is_fixed(name))
+            for name, value in changes.items()
+        )
 
     def possible(self, wanted: Values) -> Values:
         """`wanted`, as far as this run can have it: what is fixed has the value that it has."""

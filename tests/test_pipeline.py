@@ -21,6 +21,7 @@ from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.effects import Advice, RewriteConfig, Tell
 from scrtune.intents.events import (
     Access,
+    ApplyRefused,
     Event,
     EventsLost,
     NodeObserved,
@@ -28,6 +29,8 @@ from scrtune.intents.events import (
     SettingsObserved,
     Span,
     TraceDigest,
+    TuningSwitched,
+    UserEdited,
 )
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.situation import DEFAULTS
@@ -341,6 +344,7 @@ anything: st.SearchStrategy[Event] = st.one_of(
         encode_s=numbers,
         flush_s=numbers,
         wait_s=numbers,
+        apply_s=numbers,
         flush_due=st.booleans(),
     ),
     st.builds(
@@ -360,6 +364,9 @@ anything: st.SearchStrategy[Event] = st.one_of(
         nodes=st.integers(-1, 9),
         floor=texts,
         override=st.booleans(),
+        mutability=st.dictionaries(
+            st.sampled_from(sorted(DEFAULTS)), st.sampled_from(["live", "re-init", "launch", "inert", "?"])
+        ),
     ),
     st.builds(
         NodeObserved,
@@ -373,6 +380,9 @@ anything: st.SearchStrategy[Event] = st.one_of(
         cache_free_bytes=st.integers(-1, 2**40),
     ),
     st.builds(EventsLost, source=texts, count=st.integers(-9, 9)),
+    st.builds(TuningSwitched, on=st.booleans()),
+    st.builds(ApplyRefused, generation=st.integers(-1, 9), why=texts),
+    st.builds(UserEdited, changes=st.dictionaries(st.sampled_from(sorted(DEFAULTS)), scalars, max_size=2)),
     st.just(DIGEST),
 )
 

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from scrtune.daemon import show, views
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.situation import Proposal
 
 
 def text(shown: RenderableType) -> str:
@@ -50,6 +51,22 @@ def test_settings_that_were_never_in_force_are_said_to_be_so(pipeline: Pipeline)
     )
     summary = show.summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
     assert summary[-1] == "scrtune: the last changes were never in force: /x/scr.conf: read-only"
+
+
+def test_what_waits_for_the_next_launch_is_shown() -> None:
+    pipeline = Pipeline()
+    mutability = {"SCR_FLUSH": "live", "SCR_COPY_TYPE": "launch"}
+    job = SettingsObserved(settings={"SCR_COPY_TYPE": "SINGLE"}, sources={"SCR_COPY_TYPE": "user config"})
+    pipeline.handle(msgspec.structs.replace(job, mutability=mutability, floor="NODE", nodes=2), 1.0)
+    assert "The next launch changes SCR_COPY_TYPE SINGLE -> PARTNER." in text(
+        show.explain(views.explain(pipeline))
+    )
+    assert pipeline.tuner is not None
+    waiting = Proposal(rule="r", intent="i", changes={"SCR_SET_SIZE": 4}, because="b", source="s")
+    pipeline.tuner.pend(waiting, "only a launch can change it", 2.0)
+    shown = text(show.decisions(pipeline.decisions))
+    assert "pending SCR_SET_SIZE 8 -> 4" in shown
+    assert "only a launch can change it" in shown
 
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.intents.comparison import compare, spread
 from scrtune.intents.asking import TRIES
+from scrtune.intents.comparison import compare, spread
 from scrtune.intents.credit import ALLOWANCE, FIRST_CREDIT
 from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import Values
@@ -177,27 +177,37 @@ COSTS = st.floats(0.2, 5.0)
     st.integers(0, 1000),
     st.sampled_from([-0.05, 0.0, 0.05]),
     st.integers(0, 2),
+    st.sampled_from([0.0, 0.01, 0.3, 3.0]),
 )
-def test_the_bound_holds_for_every_job(
-    first: list[float], effects: list[float], seed: int, drift: float, lag: int
+def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a job may be
+    first: list[float], effects: list[float], seed: int, drift: float, lag: int, switch_s: float
 ) -> None:
-    """As the module states it, also when advice reaches the job up to two checkpoints late."""
+    """As the module states it, also when advice reaches the job up to two checkpoints late.
+
+    Each change of settings costs `switch_s`, there and back.
+    """
     tuner, factors = Tuner(ANCHOR), noise(random.Random(seed), drift)
     propose = asked(tuner, *(proposal(f"P{number}") for number in range(len(effects))))
     advised = [(tuner.generation, dict(tuner.settings))] * (lag + 1)
     excess = reference = baseline = last_losses = 0.0
     recent: list[float] = []
+    in_force = ANCHOR
     for number in range(80):
         generation, settings = advised[-1 - lag]
         cost = next(factors) * (first[number] if number < 3 else 1.0)
         for index, effect in enumerate(effects):
             cost *= effect if settings.get(f"P{index}") == 1 else 1.0
         before_s = tuner.anchor_s
+        apply_s = switch_s if settings != in_force else 0.0
+        in_force = settings
+        tuner.charge_apply(apply_s)
         tuner.charge(cost, generation)
-        loss = cost - before_s if settings != ANCHOR else 0.0
+        loss = apply_s + (cost - before_s if settings != ANCHOR else 0.0)
         reference += before_s
         excess += loss
-        recent = [*recent, max(0.0, loss)][-(2 * lag + 1) :]  # late to be known, late to be acted on
+        recent = [*recent, max(0.0, loss)][
+            -(2 * lag + 2) :
+        ]  # late to be known, late to be acted on, and back
         if generation == tuner.generation:
             tuner.observe(cost, float(number), propose)
         if before_s == 0.0:
