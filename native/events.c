@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -110,6 +111,14 @@ static void write_line(int file)
     is_torn = written > 0 ? (size_t)written != length : is_torn;
 }
 
+/* The kernel ends a process that writes behind its limit of the size of files. */
+static bool has_room(const struct stat *now)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_FSIZE, &limit) == 0 &&
+           (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= (rlim_t)now->st_size + LINE_LIMIT);
+}
+
 static void end(void)
 {
     const int before = errno;
@@ -119,7 +128,7 @@ static void end(void)
         const int file = open(path, flags, S_IRUSR | S_IWUSR);
         struct stat now;
         if (file >= 0) {
-            if (fstat(file, &now) == 0 && S_ISREG(now.st_mode)) {
+            if (fstat(file, &now) == 0 && S_ISREG(now.st_mode) && has_room(&now)) {
                 write_line(file);
             }
             close(file);

@@ -156,6 +156,7 @@ void session_begin(void)
 {
     memset(&job, 0, sizeof job);
     job.generation = -1;
+    even_nodes = 0;
     job.is_root = scr_int("scr_my_rank_world", -1) == 0;
     for (size_t i = 0; i < lever_count; i++) {
         job.classes[i] = levers[i].class == CLASS_INERT ? CLASS_INERT : CLASS_LAUNCH;

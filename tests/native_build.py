@@ -85,7 +85,7 @@ class Told:
         lines = [line.split()[2:] for line in ran.stdout.splitlines() if line.startswith("out ")]
         outputs = [dict(pair.split("=", 1) for pair in line) for line in lines]
         told = events.read_text().splitlines() if events.exists() else []
-        return cls(outputs, [json.loads(line) for line in told], ran.stderr, ran.returncode)
+        return cls(outputs, [json.loads(line) for line in told if line], ran.stderr, ran.returncode)
 
     def column(self, name: str) -> list[str]:
         """One value of every output."""

@@ -49,7 +49,7 @@ class Job:
         nodes: int = 0,
         **variables: str,
     ) -> Told:
-        """Four ranks. `decisions` are there before the output of their number; `more` is for the application."""
+        """Four ranks; `decisions` are there before the output of their number."""
         for number, values in (decisions or {}).items():
             (self.plan / str(number)).write_text(decision(number, **values))
         arguments = [str(argument) for argument in (outputs, *(more or (1, 1000)))]
@@ -164,6 +164,21 @@ def test_other_settings_come_by_a_new_initialization(job: Job) -> None:
     assert len(told.of_type("started")) == len(told.of_type("ended")) == 1
 
 
+def test_what_the_application_set_by_scr_config_stays(job: Job) -> None:
+    told = job.run(
+        2,
+        1,
+        1000,
+        "SCR_GROUP=WORLD",
+        "SCR_FETCH",
+        decisions={2: {"SCR_CACHE_SIZE": 1}},
+        SCR_COPY_TYPE="SINGLE",
+    )
+    told.assert_sound(2)
+    assert told.column("cache_size") == ["2", "1"]
+    assert told.column("group") == ["WORLD", "WORLD"]
+
+
 def test_the_environment_of_the_application_stays_its_own(job: Job) -> None:
     told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 1}}, SCR_HALT_EXIT="1")
     told.assert_sound(2)
@@ -188,6 +203,13 @@ def test_the_same_decision_twice_is_no_second_initialization(job: Job) -> None:
 
 
 # ---- what does not
+
+
+def limited(script: Path, application: Path, limit_bytes: int) -> Path:
+    """`application` whose files may not be larger: the kernel ends who writes more."""
+    script.write_text(f'#!/bin/bash\nulimit -f {limit_bytes // 1024}\nexec {application} "$@"\n')
+    script.chmod(0o755)
+    return script
 
 
 @pytest.mark.parametrize(
@@ -228,6 +250,18 @@ def test_without_a_decision_file_nothing_is_done_but_telling(job: Job) -> None:
     told.assert_sound(2)
     assert "scrtune" not in told.standard_error
     assert [event["type"] for event in told.events] == ["started", "output", "output", "ended"]
+
+
+def test_a_limit_of_the_size_of_files_ends_the_telling_and_not_the_job(job: Job) -> None:
+    limit_bytes = 4 << 30
+    full = job.base / "full"
+    full.touch()
+    os.truncate(full, limit_bytes)
+    job.application = limited(job.base / "limited", job.application, limit_bytes)
+    told = job.run(2, SCRTUNE_EVENTS_FILE=str(full))
+    told.assert_sound(2)
+    assert told.standard_error == ""
+    assert full.stat().st_size == limit_bytes
 
 
 def test_it_is_silent_where_nobody_listens(job: Job) -> None:
@@ -427,7 +461,7 @@ class Vandal(threading.Thread):
                 new.rename(self.path)
 
 
-OUTPUTS = int(os.environ.get("SCRTUNE_TEST_OUTPUTS", "40"))
+OUTPUTS = 40
 
 
 @pytest.mark.timeout(600)
