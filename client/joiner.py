@@ -26,6 +26,7 @@ from ..goodput.events import (
     OutputCompleted,
     OutputStarted,
     Recovered,
+    RestartCompleted,
 )
 from .scr_log import Record
 
@@ -62,6 +63,15 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
             generation=self.generation,
             checkpoint=self.checkpoint,
         )
+
+
+class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
+    """One restart as its calls showed it: SCR_Start_restart entered, SCR_Complete_restart left."""
+
+    name: str = ""
+    valid: bool = True
+    entered_s: float
+    closed_s: float
 
 
 @dataclass
@@ -106,6 +116,7 @@ class Joiner:
         self._began: dict[tuple[str, int], float] = {}
         self._held: list[Recovered] = []
         self._found: dict[int, _Dataset] = {}
+        self._restart = (0, "cache")
         self._events: list[GoodputEvent] = []
 
     def records(self, records: Iterable[Record]) -> list[GoodputEvent]:
@@ -162,6 +173,22 @@ class Joiner:
             wait_s=wait_s,
             flush_due=seen.flush_due,
             apply_s=output.apply_s,
+        )
+
+    def restart(self, restart: Restart) -> RestartCompleted:
+        """The restart, from the dataset that the log brought back last.
+
+        SCR redistributes whatever is in the cache, and does not log whether anything had to be rebuilt: then
+        `source` is ``cache``.
+        """
+        dataset, source = self._restart
+        return RestartCompleted(
+            dataset=dataset,
+            name=restart.name,
+            start_s=restart.entered_s,
+            end_s=restart.closed_s,
+            source=source,
+            valid=restart.valid,
         )
 
     def ended(self, time_s: float = inf) -> list[GoodputEvent]:
@@ -341,4 +368,6 @@ class Joiner:
             end_s=max(record.time_s, began_s) if record.seconds is None else began_s + seconds,
             valid=outcome != "FAIL",
         )
+        if recovered.valid and kind in ("RESTART", "FETCH"):
+            self._restart = (number, "cache" if kind == "RESTART" else "prefix")
         (self._held if recovered.kind == "rebuild" else self._events).append(recovered)

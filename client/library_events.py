@@ -12,13 +12,13 @@ from pathlib import Path
 
 import msgspec
 
-from ..goodput.events import JobEnded, JobStarted, StepCompleted
+from ..goodput.events import JobEnded, JobStarted, RestartCompleted, StepCompleted
 from ..intents.events import ApplyRefused, Event, SettingsObserved
 from ..scr_config.parameters import SECRETS
 from ..scr_config.resolution import resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from .follow import FollowedFile, ForwardCounts
-from .joiner import Joiner, Output
+from .joiner import Joiner, Output, Restart
 from .scr_debug import ScrDebug
 from .scr_log import Record, ScrLog
 from .work import Work
@@ -69,7 +69,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Output | Applied | Refused | Ended
+Line = Started | Output | Restart | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -163,6 +163,8 @@ class LibraryEvents:
                 yield from self._steps(line)
                 yield line.started()
                 yield self._joiner.output(line)
+            case Restart():
+                yield self._restarted(line)
             case Applied(how="re-init"):
                 self._joiner.reinitialized(line.time_s, line.seconds)
             case Applied():
@@ -172,6 +174,13 @@ class LibraryEvents:
             case Ended():
                 yield from self._joiner.ended(line.time_s)
                 yield JobEnded(time_s=line.time_s)
+
+    def _restarted(self, restart: Restart) -> RestartCompleted:
+        completed = self._joiner.restart(restart)
+        if self._work is not None and completed.valid and completed.dataset:
+            self._work.resumed(completed.dataset, completed.end_s)
+            self._began_s = None
+        return completed
 
     def _steps(self, output: Output) -> Iterator[StepCompleted]:
         """What the application computed before `output`.
