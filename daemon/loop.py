@@ -18,6 +18,7 @@ from .journal import Journal, JournalError, JournalReader
 from .node import NodeObserver
 from .options import DaemonOptions
 from .process import Lock, Signals
+from .ranks import Ranks
 from .sockets import Sockets
 
 log = logging.getLogger("scrtune.daemon")
@@ -45,6 +46,7 @@ class Daemon:
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._node = NodeObserver(options.paths.host)
+        self._ranks = Ranks(options.paths)
         self._flush_threads = FlushThreads()
         self._in_force = -1  # the generation of the last output
         self._journal: Journal
@@ -162,7 +164,7 @@ class Daemon:
             return
         if (edited := self._executor.edited()) is not None:
             self._handle(edited)
-        pids = [pid for host, pid in job.processes if host == self._options.paths.host]
+        pids = self._ranks.pids(job)
         self._bind_flush_threads(job, pids)
         seen = self._node.look(pids, job.cache)
         if seen.processes:
