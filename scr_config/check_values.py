@@ -11,7 +11,7 @@ from .job_script import assignments
 from .parameters import CATALOGUE, Parameter, ParameterError, coerce
 from .parse import DESCRIPTORS, SCRIPT_KEYS, Pair
 from .problems import Problem
-from .resolution import consequence
+from .resolution import consequence, problems_of
 
 _NEAR = 0.8
 _LONGEST_NAME = 40
@@ -24,8 +24,9 @@ _NO_PARAMETER = "SCR has no such parameter and ignores it"
 def of_config_file(source: Source, situation: Situation) -> Iterator[Finding]:
     """What is wrong with a config file, line by line."""
     file = read(source, situation)
-    unknown = {problem.parameter for problem in file.problems if problem.code == "unknown-name"}
-    for problem in file.problems:
+    problems = tuple(problems_of(file))
+    unknown = {problem.parameter for problem in problems if problem.code == "unknown-name"}
+    for problem in problems:
         message, remedy = f"{problem.parameter}: {problem.what}", problem.remedy
         if (invisible := _invisible(problem)) is not None:
             message, remedy = invisible

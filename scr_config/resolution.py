@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..intents.events import Value, Values
-from .parameters import CATALOGUE, Layer, Parameter, ParameterError, coerce, text_of
+from .parameters import CATALOGUE, SECRETS, Layer, Parameter, ParameterError, coerce, text_of
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse
 from .placement import number
 from .problems import Problem
@@ -221,9 +221,21 @@ def consequence(parameter: Parameter, text: str) -> str:
     return "SCR keeps another value without a word"
 
 
+def problems_of(config: ConfigFile) -> Iterator[Problem]:
+    """What the parser found; words behind a password may be the rest of it and are not told."""
+    secrets = {entry.parent.line: entry.parent.key for entry in config.entries if entry.parent.key in SECRETS}
+    for problem in config.problems:
+        name = secrets.get(problem.line, problem.parameter)
+        if name == problem.parameter:
+            yield problem
+        else:
+            what = f"what stands behind its value is no part of it ({problem.code})"
+            yield msgspec.structs.replace(problem, parameter=name, what=what)
+
+
 def _from_file(config: ConfigFile, layer: Layer) -> Iterator[Problem]:
     """What the parser found, and parameters that SCR does not look for in a file."""
-    for problem in config.problems:
+    for problem in problems_of(config):
         yield msgspec.structs.replace(problem, source=layer)
     for name, pair in config.values.items():
         parameter = CATALOGUE.get(name)

@@ -121,6 +121,16 @@ def test_the_words_help(line: str, message: str, remedy: str) -> None:
     assert remedy in finding.remedy
 
 
+@pytest.mark.parametrize(
+    "line", ["SCR_LOG_DB_PASS=top hush", "scr_log_db_pass=top hush=1", "SCR_LOG_DB_PASS=a=hush"]
+)
+def test_no_word_of_a_password_is_told(line: str) -> None:
+    findings = found(line)
+    assert findings
+    assert all(one.message.startswith("SCR_LOG_DB_PASS: ") for one in findings)
+    assert not [one for one in findings if "hush" in (one.message + one.remedy).lower()]
+
+
 def test_descriptor_lines_that_begin_alike_are_one_as_in_scr() -> None:
     head = "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=FILE\nCKPT=0 INTERVAL=1\n"
     assert codes(found(head)) == ["ckpt-disabled", "no-interval-1"]

@@ -53,6 +53,12 @@ def test_a_bad_value_is_told_and_the_next_layers_value_stands() -> None:
     assert "the flush never ends" in resolved.problems[0].what
 
 
+def test_no_word_of_a_password_is_told() -> None:
+    (problem,) = resolve({}, "SCR_LOG_DB_PASS=top hush\n").problems
+    assert (problem.code, problem.parameter) == ("no-equals", "SCR_LOG_DB_PASS")
+    assert "hush" not in str(problem).lower()
+
+
 def test_what_scr_makes_of_a_bad_value_is_told_for_the_value_shown_is_not_that() -> None:
     (problem,) = resolve({"SCR_FLUSH": "ten"}).problems
     assert "SCR reads it as 0" in problem.what
