@@ -126,6 +126,16 @@ static void next_decision(int number)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
+static void restart(void)
+{
+    char name[SCR_MAX_FILENAME];
+    int is_there = 0;
+    if (SCR_Have_restart(&is_there, name) == SCR_SUCCESS && is_there) {
+        SCR_Start_restart(name);
+        SCR_Complete_restart(1);
+    }
+}
+
 int main(int argc, char **argv)
 {
     const int wanted = argc > 1 ? atoi(argv[1]) : 1;
@@ -143,6 +153,7 @@ int main(int argc, char **argv)
     if (SCR_Init() != SCR_SUCCESS) {
         fprintf(stderr, "SCR_Init failed\n");
     }
+    restart();
     for (int i = 1; i <= abs(wanted); i++) {
         char name[64];
         int flag = 0;

@@ -202,6 +202,17 @@ def test_the_same_decision_twice_is_no_second_initialization(job: Job) -> None:
     assert [event["how"] for event in told.of_type("applied")] == ["re-init", "live"]
 
 
+def test_a_restart_is_told(job: Job) -> None:
+    first = job.run(2, SCR_FLUSH="1")
+    first.assert_sound(2)
+    assert first.of_type("restart") == []
+    shutil.rmtree(job.base / "cache")
+    told = job.run(1, SCR_FLUSH="1")
+    told.assert_sound(1)
+    (restart,) = told.of_type("restart")
+    assert (restart["name"], restart["valid"]) == ("ckpt.2", True)
+
+
 # ---- what does not
 
 
