@@ -22,6 +22,7 @@ RE_INIT = frozenset(
         "SCR_CACHE_SIZE",
         "SCR_COPY_TYPE",
         "SCR_FLUSH_TYPE",
+        "SCR_GROUP",
         "SCR_SET_FAILURES",
         "SCR_SET_SIZE",
     }

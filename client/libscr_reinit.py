@@ -17,29 +17,50 @@ _INTEGERS = {
     "SCR_SET_FAILURES": "scr_set_failures",
     "SCR_SET_SIZE": "scr_set_size",
 }
+_STRINGS = {"SCR_FLUSH_TYPE": "scr_flush_type", "SCR_GROUP": "scr_group"}
 _FORBIDS = {
     "scr_purge": "with SCR_CACHE_PURGE=1 SCR_Init deletes datasets",
     "scr_prefix_purge": "with SCR_PREFIX_PURGE=1 SCR_Init deletes datasets",
     "scr_global_restart": "with SCR_GLOBAL_RESTART=1 SCR_Init deletes what is in the cache",
-    "scr_halt_exit": "with SCR_HALT_EXIT=1 SCR_Init ends a job that is to halt, before its checkpoint",
+    "scr_flush_poststage": "with SCR_FLUSH_POSTSTAGE=1 SCR_Finalize leaves flushes to a script",
 }
-_COUNTS = ("scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id", "scr_need_checkpoint_count")
+_HELD = {
+    "SCR_CACHE_PURGE": "0",
+    "SCR_DISTRIBUTE": "1",
+    "SCR_ENABLE": "1",
+    "SCR_FLUSH_ON_RESTART": "0",
+    "SCR_GLOBAL_RESTART": "0",
+    "SCR_HALT_EXIT": "0",
+    "SCR_PREFIX_PURGE": "0",
+}
+"""What SCR_Init is told, whatever the user's file says by now: the job goes on, with its checkpoints."""
+_PLACES = {
+    "SCR_CACHE_BASE": "scr_cache_base",
+    "SCR_CNTL_BASE": "scr_cntl_base",
+    "SCR_JOB_ID": "scr_jobid",
+    "SCR_PREFIX": "scr_prefix",
+    "SCR_USER_NAME": "scr_username",
+}
+"""Where the datasets are that SCR_Init must find again, and whose they are."""
+_RISING = ("scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id", "scr_need_checkpoint_count")
+_KEPT = ("scr_halt_exit", "scr_flush_on_restart")
 _EXPORTED = (
     *_INTEGERS.values(),
+    *_STRINGS.values(),
     *_FORBIDS,
-    *_COUNTS,
+    *_PLACES.values(),
+    *_RISING,
+    *_KEPT,
     "SCR_Finalize",
     "scr_distribute",
-    "scr_flush_type",
-    "scr_group",
+    "scr_in_output",
     "scr_my_rank_host",
-    "scr_prefix",
     "kvtree_read_file",
     "kvtree_unset",
     "kvtree_write_file",
 )
 _PROTECTING = frozenset({"PARTNER", "XOR", "RS"})
-_SCHEME = frozenset({"SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES"})
+_SCHEME = frozenset({"SCR_COPY_TYPE", "SCR_GROUP", "SCR_SET_FAILURES", "SCR_SET_SIZE"})
 
 
 class ReinitError(RuntimeError):
@@ -80,8 +101,9 @@ class Reinit:
         """
         if self._library.integer("scr_in_output"):
             raise ReinitError("an output is open")
-        if "$" in self._library.prefix:
-            raise ReinitError("SCR would expand the $ in SCR_PREFIX")
+        for name, symbol in _PLACES.items():
+            if "$" in (self._library.string(symbol) or "$"):
+                raise ReinitError(f"SCR would expand the $ in {name}")
         if "SCR_FLUSH_TYPE" in changed:
             self._check_flush_type(str(values["SCR_FLUSH_TYPE"]))
         if changed & _SCHEME:
@@ -93,20 +115,22 @@ class Reinit:
         Collective, and the same on all ranks. It flushes the newest checkpoint when SCR_FLUSH > 0, and waits
         for flushes under way. The environment is what it was, afterwards. Raises ScrError.
         """
-        library, prefix = self._library, self._library.prefix
-        is_root = library.rank == 0
-        counts = {symbol: library.integer(symbol) for symbol in _COUNTS}
+        library, root = self._library, self._library.rank == 0
+        places = {name: library.string(symbol) or "" for name, symbol in _PLACES.items()}
+        rising = {symbol: library.integer(symbol) for symbol in _RISING}
+        kept = {symbol: library.integer(symbol) for symbol in _KEPT}
         texts = {name: text_of(value) for name, value in values.items() if not CATALOGUE[name].is_lever}
         library.finalize()
-        if is_root:
-            self._forget_the_end(Path(prefix) / ".scr" / "halt.scr")
-        with _environment({**texts, "SCR_PREFIX": prefix}):
+        if root:
+            self._forget_the_end(Path(places["SCR_PREFIX"]) / ".scr" / "halt.scr")
+        with _environment({**texts, **places, **_HELD}):
             for text in self._recorded:
                 library.config(text)
             library.init()
-        for symbol, count in counts.items():
-            if library.integer(symbol) < count:
-                library.variable(symbol, ctypes.c_int).value = count
+        # SCR_Init begins again at 0 when nothing is cached
+        kept.update({symbol: max(count, library.integer(symbol)) for symbol, count in rising.items()})
+        for symbol, number in kept.items():
+            library.variable(symbol, ctypes.c_int).value = number
         self._texts.update({name: texts[name] for name in self._texts if name in texts})
 
     def _why_not(self) -> str:
@@ -123,8 +147,8 @@ class Reinit:
     def _value(self, name: str) -> Value:
         if symbol := _INTEGERS.get(name):
             return self._library.integer(symbol)
-        if name == "SCR_FLUSH_TYPE":
-            return self._library.string("scr_flush_type") or str(CATALOGUE[name].default)
+        if symbol := _STRINGS.get(name):
+            return self._library.string(symbol) or str(CATALOGUE[name].default)
         if name == "SCR_COPY_TYPE":
             return self._copy_type()
         default = CATALOGUE[name].default
@@ -153,10 +177,12 @@ class Reinit:
         failures = int(values["SCR_SET_FAILURES"])
         if kind == "FILE":
             raise ReinitError("SCR_COPY_TYPE=FILE needs CKPT lines")
+        if values["SCR_GROUP"] != "NODE" and (
+            values["SCR_GROUP"] != self._value("SCR_GROUP") or kind in _PROTECTING
+        ):
+            raise ReinitError("whether SCR has such a SCR_GROUP, with sets large enough, cannot be told")
         if kind not in _PROTECTING or self._nodes == 1:
             return  # on one node SCR makes SINGLE of all
-        if self._library.string("scr_group") != "NODE":
-            raise ReinitError("SCR_GROUP is the user's, and whether its sets are large enough cannot be told")
         members = self._peers // max(1, self._peers // size)
         least = failures + 1 if kind == "RS" else 2
         if members < least:

@@ -1,10 +1,11 @@
 """An application on a real libscr, for test_libscr.py: ``python mpi_libscr.py PLAN RESULTS``.
 
-PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, `bytes` for
-each rank, whether it is `valid`, where to `chdir` before, and what rank 0 has at the apply point: `values` and
-`generation` of a decision, or any `text`; `restart`: read back what SCR has first; `detach`: put the first
-settings back in the end; `ask`: what to ask SCR_Config for then; `crash`: leave without SCR_Finalize. What
-each rank saw goes to RESULTS/RANK, one JSON object.
+PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, the `bytes`
+of each file, how many `files` each rank has, whether it is `valid`, where to `chdir` before, text to `append`
+to the user's file before, and what rank 0 has at the apply point: `values` and `generation` of a decision, or
+any `text`; `restart`: read back what SCR has first; `detach`: put the first settings back in the end; `ask`:
+what to ask SCR_Config for then; `crash`: leave without SCR_Finalize. What each rank saw goes to RESULTS/RANK,
+one JSON object.
 """
 
 import contextlib
@@ -13,6 +14,8 @@ import json
 import os
 import random
 import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,22 +54,47 @@ def thread_cpus() -> dict[str, list[int]]:
     return found
 
 
+@contextlib.contextmanager
+def new_threads() -> Iterator[dict[str, list[int]]]:
+    """The threads that come up in this context, however short they live, and where each may run."""
+    before = thread_cpus().keys()
+    found: dict[str, list[int]] = {}
+    ended = threading.Event()
+
+    def watch() -> None:
+        own = str(threading.get_native_id())
+        while not ended.wait(0.0005):
+            now = thread_cpus()
+            found.update({number: now[number] for number in now.keys() - before - {own}})
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        watcher.join()
+
+
 def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) -> dict[str, Any]:
     """One output; what was seen of it."""
     if "chdir" in output:
         os.chdir(output["chdir"])
+    if rank == 0 and "append" in output:
+        with Path(library.prefix, ".scrconf").open("a") as file:
+            file.write(output["append"])
     affinity = sorted(os.sched_getaffinity(0))
     applied = applier.apply(text_for(output) if rank == 0 else None)
     name = output["name"]
     library.start_output(name, CHECKPOINT)
-    path = Path(library.route_file(f"{name}/rank.{rank}"))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content(name, rank, output["bytes"]))
-    calls, threads = write_calls(), thread_cpus().keys()
-    with applier.around_flush():
+    for file in range(output.get("files", 1)):
+        path = Path(library.route_file(f"{name}/rank.{rank}" + (f".{file}" if file else "")))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content(name, rank, output["bytes"]))
+    calls = write_calls()
+    with new_threads() as started, applier.around_flush():
         inside = sorted(os.sched_getaffinity(0))
         valid = library.complete_output(output.get("valid", True))
-    started = {number: cpus for number, cpus in thread_cpus().items() if number not in threads}
     return {
         "applied": dataclasses.asdict(applied) if applied else None,
         "dataset": library.dataset,
@@ -76,6 +104,7 @@ def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) 
         "cpus": [affinity, inside, sorted(os.sched_getaffinity(0))],
         "thread_cpus": list(started.values()),
         "async": library.function("scr_flush_async_in_progress")(),
+        "halt_exit": library.integer("scr_halt_exit"),
         "need_count": library.integer("scr_need_checkpoint_count"),
     }
 

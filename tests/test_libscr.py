@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from scrtune.client.native import WHY_NOT, libscrtune_path
+
 from .conftest import RealScr
 from .mpi_libscr import content
 
@@ -241,9 +243,11 @@ def test_schemes_that_would_abort_scr_are_refused(libscr: RealScr, tmp_path: Pat
         output("b", 10, 1, SCR_COPY_TYPE="RS", SCR_SET_FAILURES=2),
         output("c", 10, 2, SCR_SET_SIZE=1, SCR_SET_FAILURES=1),
         output("d", 10, 3, SCR_COPY_TYPE="RS", SCR_SET_FAILURES=1),
+        output("e", 10, 4, SCR_GROUP="NOBODYS"),
+        output("f", 10, 5, SCR_GROUP="WORLD"),
     ]
     seen, told = run(libscr, tmp_path, {"outputs": outputs}, ranks=4, nodes=2)
-    assert how(seen) == [[None, "refused", "refused", "re-init"]] * 4
+    assert how(seen) == [[None, "refused", "refused", "re-init", "refused", "refused"]] * 4
     assert "needs sets of 3 ranks" in told
 
 
@@ -282,7 +286,7 @@ def test_numbers_of_datasets_go_on_when_the_cache_is_empty(libscr: RealScr, tmp_
 
 
 @pytest.mark.parametrize(
-    "setting", ["SCR_CACHE_PURGE=1", "SCR_DISTRIBUTE=0", "SCR_GLOBAL_RESTART=1", "SCR_HALT_EXIT=1"]
+    "setting", ["SCR_CACHE_PURGE=1", "SCR_DISTRIBUTE=0", "SCR_GLOBAL_RESTART=1", "SCR_FLUSH_POSTSTAGE=1"]
 )
 def test_scr_is_not_initialized_again_where_that_loses_a_checkpoint(
     libscr: RealScr, tmp_path: Path, setting: str
@@ -296,6 +300,35 @@ def test_scr_is_not_initialized_again_where_that_loses_a_checkpoint(
         assert setting in why
         assert rank["at_the_end"] == {**rank["in_force"], "SCR_FLUSH": 4}
     assert how(seen) == [[None, "live"]] * 2
+
+
+def test_what_the_users_file_says_by_now_does_not_end_the_job_or_its_checkpoints(
+    libscr: RealScr, tmp_path: Path
+) -> None:
+    file = "SCR_ENABLE=0\nSCR_CACHE_PURGE=1\nSCR_DISTRIBUTE=0\nSCR_CNTL_BASE=/elsewhere\nSCR_JOB_ID=another\n"
+    changed = {**output("b", generation=1, SCR_CACHE_SIZE=4), "append": file}
+    outputs = [output("a"), changed, output("c")]
+    halt = ["SCR_HALT_EXIT=1"]
+    seen, _ = run(libscr, tmp_path, {"config": halt, "outputs": outputs, "crash": True}, SCR_CNTL_BASE="")
+    assert how(seen) == [[None, "re-init", None]] * 2
+    assert {each["halt_exit"] for rank in seen for each in rank["outputs"]} == {1}
+    cached = {path.parent.name for path in tmp_path.glob("cache/*/*/scr.dataset.*/rank.1")}
+    assert cached == {"scr.dataset.1", "scr.dataset.2", "scr.dataset.3"}
+
+
+def test_the_number_of_axls_threads_follows_the_decision(libscr: RealScr, tmp_path: Path) -> None:
+    preload = libscrtune_path()
+    if preload is None:
+        pytest.skip(WHY_NOT)
+    slow = {"SCR_FILE_BUF_SIZE": 256, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH": 1}
+    outputs = [
+        {**output("one", 1 * MIB, 1, **slow, SCRTUNE_FLUSH_THREADS=1), "files": 8},
+        {**output("five", 1 * MIB, 2, **slow, SCRTUNE_FLUSH_THREADS=5), "files": 8},
+    ]
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH_TYPE="PTHREAD", LD_PRELOAD=str(preload))
+    for rank in seen:
+        assert rank["capabilities"]["SCRTUNE_FLUSH_THREADS"][0] == "live"
+        assert [len(each["thread_cpus"]) for each in rank["outputs"]] == [1, 5]
 
 
 def test_flush_threads_are_started_where_the_decision_says(libscr: RealScr, tmp_path: Path) -> None:
@@ -318,7 +351,7 @@ def test_axls_threads_run_where_the_decision_says(libscr: RealScr, tmp_path: Pat
     if len(own) == 1:
         pytest.skip("on one CPU there is no choice")
     slow = {"SCR_FILE_BUF_SIZE": 4096, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH": 1}
-    outputs = [output(f"o{n}", 24 * MIB, n, **slow, SCRTUNE_FLUSH_CPUS=str(own[n % 2])) for n in range(1, 4)]
+    outputs = [output(f"o{n}", 8 * MIB, n, **slow, SCRTUNE_FLUSH_CPUS=str(own[n % 2])) for n in range(1, 4)]
     seen, _ = run(libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH_TYPE="PTHREAD")
     started = [[each["thread_cpus"] for each in rank["outputs"]] for rank in seen]
     assert any(cpus for rank in started for cpus in rank), "or none was seen"
