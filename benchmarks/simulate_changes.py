@@ -15,6 +15,7 @@ from statistics import fmean
 from simulate_tuner import heading, noise, row
 
 from scrtune.intents.decisions import Verdict
+from scrtune.intents.reach import Reach
 from scrtune.intents.situation import Proposal
 from scrtune.intents.tuner import Tuner
 
@@ -46,6 +47,31 @@ def report(jobs: int, checkpoints: int) -> None:
             f"{ratios[int(0.99 * (jobs - 1))]:.3f}",
             f"{sum(ratio > 1.02 for ratio in ratios) / jobs:.1%}",
         )
+
+
+def report_launches(jobs: int) -> None:
+    """Print how often a change stays that a launch put in force, compared with the run before."""
+    print("\nOne change, put in force by a launch: six checkpoints against the last six of the run before\n")
+    heading("true effect on cost", "kept")
+    for effect in (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3):
+        kept = sum(try_at_launch(effect, seed) for seed in range(jobs))
+        row(f"{effect:g}", f"{kept / jobs:.1%}")
+
+
+def try_at_launch(effect: float, seed: int) -> bool:
+    """Whether the tuner keeps a change of the next run; noise does not remember the run before."""
+    reach = Reach(mutability={"C": "launch"}, found={"C": 0})
+    tuner = Tuner({"C": 0}, reach=reach)
+    change = Proposal(rule="a change", intent="", changes={"C": 1}, because="", source="")
+    for number, cost_s in enumerate(noise(random.Random(seed), 20)):
+        tuner.charge(cost_s, tuner.generation)
+        tuner.observe(cost_s, float(number), lambda: None)
+    tuner.pend(change, "only a launch can change it", 20.0)
+    tuner.begin_run(Reach(mutability={"C": "launch"}, found={"C": 1}), 21.0)
+    for number, factor in enumerate(noise(random.Random(seed + 10**6), 10), start=22):
+        tuner.charge(effect * factor, tuner.generation)
+        tuner.observe(effect * factor, float(number), lambda: None)
+    return any(each.verdict is Verdict.ACCEPTED for each in tuner.decisions)
 
 
 def try_changes(effects: tuple[float, ...], checkpoints: int, seed: int) -> tuple[float, int]:
@@ -80,3 +106,4 @@ if __name__ == "__main__":
     parser.add_argument("--checkpoints", type=int, default=40, help="checkpoints of a job")
     options = parser.parse_args()
     report(options.jobs, options.checkpoints)
+    report_launches(options.jobs)

@@ -5,7 +5,7 @@ A job's checkpoints cost what a model says (rates as in the LLNL study, drawn an
 more, or their cache is far slower, than any rule expects. Tuned and not tuned, a job meets the same noise, so
 that what differs is the tuner's doing. Costs are the true ones; the tuner sees only events, as in a real job.
 
-    python benchmarks/simulate_tuner.py [--jobs 150] [--checkpoints 40]
+    python benchmarks/simulate_tuner.py [--jobs 150] [--checkpoints 40] [--reinit 0]
 """
 
 # ruff: noqa: S311 - simulated jobs need no cryptography
@@ -43,6 +43,15 @@ POOR: Values = {
     "SCR_MPI_BUF_SIZE": 16 * KIB,
     "SCR_FILE_BUF_SIZE": 16 * KIB,
 }
+REINIT = {
+    "SCR_CACHE_BYPASS",
+    "SCR_CACHE_SIZE",
+    "SCR_COPY_TYPE",
+    "SCR_FLUSH_TYPE",
+    "SCR_SET_SIZE",
+}
+MUTABILITY = {name: "re-init" if name in REINIT else "live" for name in DEFAULTS}
+"""What a real SCR can change."""
 
 
 @dataclass(frozen=True)
@@ -196,8 +205,9 @@ def noise(rng: random.Random, count: int) -> list[float]:
 class Run:
     """A job that runs under the pipeline's advice; `cost_s` is what its checkpoints truly cost in all."""
 
-    def __init__(self, job: Job, user: Values, rng: random.Random) -> None:
+    def __init__(self, job: Job, user: Values, rng: random.Random, reinit_s: float = 0.0) -> None:
         self.job = job
+        self._reinit_s = reinit_s
         self.pipeline = Pipeline()
         self.cost_s = 0.0
         self._rng = rng
@@ -208,9 +218,11 @@ class Run:
     def checkpoint(self, dataset: int, factor: float) -> None:
         """Compute, with the last flush beside it, then checkpoint."""
         advice = self.pipeline.advice
-        parts = self.job.parts({**self._own, **advice.settings})
-        self.cost_s += parts.cost_s * factor
-        blocking_s = (parts.write_s + parts.encode_s + parts.blocked_s) * factor
+        settings = {**self._own, **advice.settings}
+        apply_s = self._apply(settings)
+        parts = self.job.parts(settings)
+        self.cost_s += apply_s + parts.cost_s * factor
+        blocking_s = apply_s + (parts.write_s + parts.encode_s + parts.blocked_s) * factor
         start_s, end_s = self._now, self._now + blocking_s
         is_async = parts.flush_s > 0 and parts.blocked_s < parts.flush_s * 0.999
         if parts.flush_s > 0 and not is_async:
@@ -228,6 +240,7 @@ class Run:
             flush_s=0.0 if is_async else parts.blocked_s * factor,
             wait_s=parts.blocked_s * factor if is_async else 0.0,
             flush_due=parts.flush_s > 0,
+            apply_s=apply_s,
         )
         self._now = end_s
         self.pipeline.handle(output, self._now)
@@ -245,9 +258,18 @@ class Run:
         if not told:
             self._flushed(dataset, advice.generation, end_s, self._now, True)
 
+    def _apply(self, settings: Values) -> float:
+        """Put `settings` in force: by a re-init of SCR, where that is what they take."""
+        changed = {name for name, value in settings.items() if self._in_force[name] != value}
+        before, self._in_force = self._in_force, settings
+        if not self._reinit_s or not changed & REINIT:
+            return 0.0
+        left_s = self.job.parts(before).flush_s - self.job.interval_s  # a flush under way is waited for
+        return self._reinit_s + max(0.0, left_s)
+
     def _begin(self, user: Values) -> None:
         job, now = self.job, self._now
-        self._own = {**DEFAULTS, **user}
+        self._own = self._in_force = {**DEFAULTS, **user}
         sources = {name: "user config" if name in user else "default" for name in self._own}
         mask = int(max(1, round(job.busy)))
         processes = tuple(
@@ -272,7 +294,12 @@ class Run:
         for event in (
             JobStarted(time_s=now, ranks=job.ranks, nodes=job.nodes),
             SettingsObserved(
-                settings=self._own, sources=sources, ranks=job.ranks, nodes=job.nodes, floor=job.floor
+                settings=self._own,
+                sources=sources,
+                ranks=job.ranks,
+                nodes=job.nodes,
+                floor=job.floor,
+                mutability=MUTABILITY if self._reinit_s else {},
             ),
             NodeObserved(
                 host="n0",
@@ -310,10 +337,10 @@ class Outcome:
     undone: int
 
 
-def simulate(job: Job, user: Values, checkpoints: int, seed: int) -> Outcome:
+def simulate(job: Job, user: Values, checkpoints: int, seed: int, reinit_s: float = 0.0) -> Outcome:
     """Run `job` from the settings of `user`, tuned."""
     factors = noise(random.Random(seed), checkpoints)
-    run = Run(job, user, random.Random(seed + 1))
+    run = Run(job, user, random.Random(seed + 1), reinit_s)
     for dataset, factor in enumerate(factors, start=1):
         run.checkpoint(dataset, factor)
     own_s = job.parts(user).cost_s * sum(factors)
@@ -334,15 +361,17 @@ def users() -> Iterator[tuple[str, Callable[[Job], Values]]]:
     yield "already optimal", best
 
 
-def report(jobs: int, checkpoints: int) -> None:
+def report(jobs: int, checkpoints: int, reinit_s: float) -> None:
     """Whole jobs: the rules propose, the tuner decides."""
     print(f"{jobs} jobs of {checkpoints} checkpoints for each user; costs against the user's own settings\n")
+    if reinit_s:
+        print(f"What a real SCR changes by a re-init only takes {reinit_s} s each time, there and back.\n")
     heading("user", "mean", "/ oracle", "median", "p99", "P(>2 % worse)", "worst excess", "kept", "undone")
     for name, settings in users():
         made = []
         for seed in range(jobs):
             job = draw(random.Random(1000 + seed))
-            made.append(simulate(job, settings(job), checkpoints, seed))
+            made.append(simulate(job, settings(job), checkpoints, seed, reinit_s))
         ratios = sorted(each.ratio for each in made)
         row(
             name,
@@ -372,5 +401,8 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--jobs", type=int, default=150, help="jobs for each user")
     parser.add_argument("--checkpoints", type=int, default=40, help="checkpoints of a job")
+    parser.add_argument(
+        "--reinit", type=float, default=0.0, help="seconds of a re-init (default: none needed)"
+    )
     options = parser.parse_args()
-    report(options.jobs, options.checkpoints)
+    report(options.jobs, options.checkpoints, options.reinit)

@@ -92,6 +92,11 @@ class InForce:
         self.later = {name: value for name, value in self.later.items() if name not in changes} | waiting
         return {name: value for name, value in changes.items() if name not in waiting}
 
+    def waiting(self, because: str, changes: Values) -> str:
+        """`because`, and what of `changes` waits for the next launch."""
+        names = ", ".join(sorted(self.later.keys() & changes.keys()))
+        return f"{because}; {names} from the next launch on, which alone can change it" if names else because
+
     def beyond(self, pending: Values) -> Values:
         """What the next launch shall have beyond what is in force: all that waits, and `pending`.
 

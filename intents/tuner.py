@@ -42,8 +42,6 @@ from .reach import Reach
 from .situation import Proposal
 from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, Trial
 
-_WON_BEFORE = "what had won before"
-_ANEW = "all of it, against your settings anew"
 _USED_UP = "the trials so far have used up what they may cost"
 _OFF = "scrtune off: your own settings"
 
@@ -102,7 +100,7 @@ class Tuner(InForce):
         made.touched = self.touched | changes.keys()
         made.later = later
         made.log = self.log.successor(told=False)
-        edit = _users("your edit of the config file", changes, because)
+        edit = _users("your edit of the config file", changes, self.waiting(because, changes))
         made._log(Verdict.REQUIRED, edit, now, previous=values(self.settings, changes))
         if left and self.on:
             made.left = self._again(left)
@@ -154,9 +152,7 @@ class Tuner(InForce):
         self._end_trial(now, proposal.because)
         previous = values(self.settings, proposal.changes)
         possible = self.postpone(proposal.changes)
-        if waiting := sorted(proposal.changes.keys() - possible.keys()):
-            why = f"{proposal.because}; from the next launch on, which alone can change {', '.join(waiting)}"
-            proposal = replace(proposal, because=why)
+        proposal = replace(proposal, because=self.waiting(proposal.because, proposal.changes))
         self.anchor.update(possible)
         self.put({**self.wanted, **possible})
         self._credit.measure_anew()
@@ -384,7 +380,8 @@ class Tuner(InForce):
 
     def _again(self, left: Values) -> Proposal:
         """To try once more what had won; it is expected to gain what it did."""
-        proposal = _users(_WON_BEFORE, left, _ANEW, intent="goodput", source="goodput feedback")
+        why = "all of it, against your settings anew"
+        proposal = _users("what had won before", left, why, intent="goodput", source="goodput feedback")
         gain_s = self.anchor_s - self.current_s if self._incumbent_costs else 0.0
         return replace(proposal, expected_gain_s=max(0.0, gain_s))
 

@@ -227,6 +227,7 @@ class TestNextLaunch:
         fixed = {**REAL, "SCR_SET_SIZE": "launch"}
         job = Job(CACHED, mutability=fixed)
         job.tell(UserEdited(changes={"SCR_SET_SIZE": 4, "SCR_FLUSH": 2}))
+        assert "SCR_SET_SIZE from the next launch on" in job.pipeline.decisions[-1].because
         advice = job.pipeline.advice
         assert (advice.settings["SCR_FLUSH"], advice.settings["SCR_SET_SIZE"]) == (2, 8)
         assert advice.at_launch == {"SCR_SET_SIZE": 4}
