@@ -237,9 +237,8 @@ class LibscrEngine:
             self._note(self._joiner.records(self._log.take()))
 
     def _note(self, events: Sequence[Event]) -> None:
-        for event in events:
-            if isinstance(event, Recovered) and event.valid:
-                self._source = "prefix" if event.kind == "fetch" else "rebuild"
+        if any(isinstance(each, Recovered) and each.kind == "fetch" and each.valid for each in events):
+            self._source = "prefix"  # whether what is in the cache had to be rebuilt SCR does not log
         self._events += events
 
     def _is_on(self, symbol: str) -> bool:

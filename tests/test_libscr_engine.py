@@ -1,0 +1,199 @@
+"""A real libscr under the daemon: applied at the next output, and told as it was, by SCR's own log."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from scrtune.client.paths import JobPaths
+from scrtune.client.wire import Answer
+from scrtune.goodput.events import (
+    FlushCompleted,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    OutputStarted,
+    RestartCompleted,
+    StepCompleted,
+)
+from scrtune.intents.effects import Advice
+from scrtune.intents.events import ApplyRefused, Event, SettingsObserved, Value
+
+from .conftest import RealScr
+from .test_session import daemon
+
+pytestmark = pytest.mark.mpi
+
+APPLICATION = Path(__file__).parent / "mpi_scr_drop_in.py"
+BYTES = 500_000
+IN_CACHE = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2", "SCR_LOG_ENABLE": "1"}
+
+T = TypeVar("T")
+
+
+class Job:
+    """Two ranks under a daemon that answers as it was told."""
+
+    def __init__(self, scr: RealScr, base: Path) -> None:
+        self.scr, self.base = scr, base
+        self.paths = JobPaths.of("engine", base=base / "r").create()
+        self.stderr = ""
+
+    def run(self, commands: list[str], *advice: dict[str, Value], **variables: str) -> list[Event]:
+        """Run the application; before each output but the first the next of `advice` is a new decision."""
+        (self.base / "results").mkdir(exist_ok=True)
+        (self.base / "prefix").mkdir(exist_ok=True)
+
+        def answer(asked: int) -> bytes:
+            generation = min(asked - 1, len(advice))
+            settings = advice[generation - 1] if generation else {}
+            told = msgspec.json.encode(Advice(generation=generation, settings=settings))
+            return msgspec.json.encode(Answer(result=msgspec.Raw(told)))
+
+        environment = self.scr.environment(
+            self.base,
+            SCRTUNE_JOB_ID="engine",
+            SCRTUNE_RUN_DIR=str(self.paths.base),
+            SCRTUNE_ENGINE="libscr",
+            **{**IN_CACHE, **variables},
+        )
+        mpiexec = Path(sys.executable).parent / "mpiexec"
+        command = [mpiexec, "-n", "2", sys.executable, APPLICATION, self.base / "results", *commands]
+        with daemon(self.paths, answer) as events:
+            ran = subprocess.run(
+                command,
+                env=environment,
+                cwd=self.base / "prefix",
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        self.stderr = ran.stderr
+        return events
+
+
+@pytest.fixture
+def job(libscr: RealScr, tmp_path: Path) -> Iterator[Job]:
+    job = Job(libscr, tmp_path)
+    yield job
+    shutil.rmtree(job.paths.trace_directory.parent, ignore_errors=True)
+
+
+def of(kind: type[T], events: list[Event]) -> list[T]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def outputs(count: int) -> list[str]:
+    return ["init", f"bytes {BYTES}", f"loop {count} 1 5", "finalize"]
+
+
+def test_the_daemon_hears_the_life_of_the_job_in_order(job: Job) -> None:
+    events = job.run(outputs(2), SCR_FLUSH="1")
+    one_output = [StepCompleted, OutputStarted, FlushCompleted, OutputCompleted]
+    expected = [JobStarted, SettingsObserved, *one_output * 2, JobEnded]
+    assert [type(event) for event in events] == expected
+    times = [output.start_s for output in of(OutputCompleted, events)]
+    assert times == sorted(times)
+
+
+def test_the_daemon_hears_what_the_job_runs_under_and_what_of_it_can_change(job: Job) -> None:
+    own = job.base / "own.conf"
+    own.write_text("SCR_PREFIX_SIZE=5\nSCR_FLUSH=7\n")
+    commands = ["config SCR_MPI_BUF_SIZE=65536", "config SCR_PREFIX_SIZE=9", "init", "finalize"]
+    (observed,) = of(SettingsObserved, job.run(commands, SCR_CONF_FILE=str(own)))
+    names = ("SCR_CACHE_BYPASS", "SCR_FLUSH", "SCR_PREFIX_SIZE", "SCR_MPI_BUF_SIZE", "SCR_COPY_TYPE")
+    assert [(observed.settings[name], observed.sources[name]) for name in names] == [
+        (0, "environment"),
+        (0, "environment"),
+        (5, "user config"),
+        (65536, "SCR_Config"),
+        ("XOR", "default"),
+    ]
+    assert observed.engine.startswith("libscr v")
+    assert (observed.ranks, observed.nodes) == (2, 1)
+    assert observed.prefix == str(job.base / "prefix")
+    assert observed.cache == str(job.base / "cache" / "tester" / "scr.defjobid")
+    assert len({pid for _, pid in observed.processes}) == 2
+    changes = [observed.mutability[name] for name in (*names, "SCR_PREFIX", "SCR_FLUSH_WIDTH")]
+    assert changes == ["re-init", "live", "live", "live", "re-init", "launch", "inert"]
+
+
+def test_the_blocking_time_is_split_by_what_scr_says(job: Job) -> None:
+    output = of(OutputCompleted, job.run(outputs(1), SCR_FLUSH="1"))[0]
+    assert output.bytes == 2 * (2 * BYTES + 1)
+    assert output.files == 4
+    assert output.flush_due
+    parts = (output.write_s, output.encode_s, output.flush_s)
+    assert all(part > 0 for part in parts)
+    assert sum(parts) <= output.blocking_s
+
+
+def test_without_scrs_log_only_the_times_of_the_calls_are_known(job: Job) -> None:
+    events = job.run(outputs(1), SCR_LOG_ENABLE="0")
+    (output,) = of(OutputCompleted, events)
+    assert (output.valid, output.bytes, output.encode_s, output.flush_due) == (True, 0, 0.0, False)
+    assert output.blocking_s >= output.write_s > 0
+
+
+def test_settings_come_into_force_at_the_next_output(job: Job) -> None:
+    events = job.run(outputs(4), {"SCR_FLUSH": 1}, {"SCR_FLUSH": 2}, {})
+    seen = [(each.generation, each.flush_due) for each in of(OutputCompleted, events)]
+    # the 3rd checkpoint is no 2nd one, and what is no longer advised is the user's own again
+    assert seen == [(0, False), (1, True), (2, False), (3, False)]
+    assert [flush.generation for flush in of(FlushCompleted, events)] == [1]
+
+
+def test_what_scr_reads_only_in_init_comes_into_force_too_and_its_log_goes_on(job: Job) -> None:
+    asynchronous = {"SCR_FLUSH": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1, "SCR_CACHE_SIZE": 3}
+    events = job.run(outputs(4), asynchronous)
+    seen = of(OutputCompleted, events)
+    assert [each.valid for each in seen] == [True] * 4
+    assert [each.generation for each in seen] == [0, 1, 1, 1]
+    assert [each.flush_due for each in seen] == [False, True, True, True]
+    assert [each.apply_s > 0 for each in seen] == [False, True, False, False]
+    assert seen[1].apply_s < seen[1].blocking_s
+    flushes = {flush.dataset: flush for flush in of(FlushCompleted, events)}
+    assert all(flushes[each.dataset].asynchronous for each in seen[1:])
+    assert all(flush.valid for flush in flushes.values())
+    for step in range(1, 4):
+        for rank in range(2):
+            assert (job.base / "prefix" / f"step_{step}.{rank}.0").stat().st_size == BYTES + rank
+
+
+def test_a_decision_that_scr_would_fail_on_is_refused_on_all_ranks_and_told_once(job: Job) -> None:
+    events = job.run(outputs(3), {"SCR_CACHE_SIZE": 10**14})
+    assert [each.generation for each in of(OutputCompleted, events)] == [0, 0, 0]
+    (refused,) = of(ApplyRefused, events)
+    assert refused.generation == 1
+    assert "SCR_CACHE_SIZE" in refused.why
+    assert job.stderr.count("SCR_CACHE_SIZE") == 1
+
+
+@pytest.mark.parametrize(("lost", "source"), [(False, "cache"), (True, "prefix")])
+def test_a_restart_is_told_with_where_it_came_from(job: Job, lost: bool, source: str) -> None:
+    job.run(["init", f"bytes {BYTES}", "save a", "finalize"], SCR_FLUSH="1")
+    if lost:
+        shutil.rmtree(job.base / "cache")
+    commands = ["init", f"bytes {BYTES}", "restart", "save b", "finalize"]
+    events = job.run(commands)
+    (restart,) = of(RestartCompleted, events)
+    assert (restart.name, restart.dataset, restart.source, restart.valid) == ("a", 1, source, True)
+    # the steps go on behind the checkpoint that was read: what had been computed since is lost
+    assert [step.step >> 20 for step in of(StepCompleted, events)] == [1]
+
+
+def test_a_session_runs_on_the_library_too(job: Job) -> None:
+    variables = {"SCRTUNE_ENGINE": "libscr", **IN_CACHE, "SCR_FLUSH": "1"}
+    train = Path(__file__).parents[1] / "examples" / "train.py"
+    options = ("--steps", "2", "--every", "1", "--scale", "0.0001", "--compute-ms", "1", "--device-ms", "1")
+    ran = job.scr.mpiexec(job.base, 2, sys.executable, str(train), *options, **variables)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "embedded" not in ran.stderr
+    assert (job.base / "prefix" / "step.1" / "optimizer-1.pt").is_file()
