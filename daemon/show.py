@@ -8,6 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from ..goodput.ledger import Account
 from ..intents.decisions import Decision, Verdict
 from ..intents.events import Value, Values
 from ..intents.intent import counted
@@ -195,9 +196,18 @@ def goodput(view: GoodputView) -> RenderableType:
     return Group(
         table,
         f"{counted(account.steps, 'step')}, {counted(account.checkpoints, 'checkpoint')},"
-        f" {counted(account.runs, 'run')};"
+        f" {counted(account.runs, 'run')}{_repairs(account)};"
         f" goodput {view.goodput:.1%}",
     )
+
+
+def _repairs(account: Account) -> str:
+    """What failed and what SCR brought back; nothing when all went well."""
+    failures = f", {counted(account.node_failures, 'node failure')}" if account.node_failures else ""
+    recoveries = (
+        f", {counted(account.recoveries, 'dataset')} brought back by SCR" if account.recoveries else ""
+    )
+    return failures + recoveries
 
 
 def proposals(made: Sequence[Proposal]) -> RenderableType:

@@ -5,6 +5,7 @@ import pytest
 from rich.console import RenderableType
 
 from scrtune.daemon import show, views
+from scrtune.goodput.events import JobStarted, NodeFailed, Recovered
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.situation import Proposal
@@ -71,3 +72,13 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:
     assert "has not said what it is yet" in text(show.status(status_of(Pipeline())))
+
+
+def test_what_failed_and_what_scr_brought_back_is_told_with_the_goodput(pipeline: Pipeline) -> None:
+    pipeline.handle(JobStarted(time_s=1.0), 1.0)
+    assert "1 run; goodput" in text(show.goodput(views.goodput(pipeline, 2.0)))
+    pipeline.handle(NodeFailed(time_s=2.0, node="n1"), 2.0)
+    for dataset in (3, 4):
+        pipeline.handle(Recovered(kind="rebuild", dataset=dataset, start_s=3.0, end_s=4.0), 4.0)
+    shown = text(show.goodput(views.goodput(pipeline, 5.0)))
+    assert "1 run, 1 node failure, 2 datasets brought back by SCR; goodput" in shown
