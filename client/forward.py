@@ -289,7 +289,7 @@ def forward(
             return forwarder.counts
         library = LibraryForwarder(events_file, endpoint, forwarder.counts)
         stack.callback(library.close)
-        forwarder.run(stop, library.poll)
+        forwarder.run(stop, library.look)
         library.drain(DRAIN_LIMIT_S)
         return forwarder.counts
 

@@ -22,6 +22,7 @@ LINGER_S = 0.5
 
 _EVENTS_AN_ENVELOPE = 64
 _ENVELOPES_QUEUED = 32  # few: what waits in the file survives us, what waits in a socket does not
+_LOOK_INTERVAL_S = 0.1
 _PAUSE_S = 0.002
 
 
@@ -41,8 +42,15 @@ class LibraryForwarder:
         self._news_after_s = self._last_s = _seconds(self._mark)
         self._own = OwnSocket(zmq.PUSH, endpoint, queue_limit=_ENVELOPES_QUEUED, linger_s=LINGER_S)
         self._sequence = 0
+        self._next_look_s = 0.0
         self._waiting: deque[Event] = deque()
         self._is_news = self._news_after_s == -inf
+
+    def look(self) -> None:
+        """A round when it is time for one: outputs are rarer by far than the lines of a trace."""
+        if time.monotonic() >= self._next_look_s:
+            self._next_look_s = time.monotonic() + _LOOK_INTERVAL_S
+            self.poll()
 
     def poll(self) -> bool:
         """One round: take what is new and send it. Whether some of it could not be sent, or more may come."""
