@@ -208,23 +208,24 @@ def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None, *,
 
 
 @main.command(short_help="Follow DFTracer's files and push their lines to a daemon.")
-@click.argument("log_prefix", type=click.Path(path_type=Path))
-@click.argument("endpoint")
+@click.argument("log_prefix", type=click.Path(path_type=Path), required=False)
+@click.argument("endpoint", required=False)
 @_until_eof_option
 @_told
-def forward(log_prefix: Path, endpoint: str, *, until_eof: bool) -> None:
+def forward(log_prefix: Path | None, endpoint: str | None, *, until_eof: bool) -> None:
     """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
 
     Beside them the file that $SCRTUNE_EVENTS_FILE names, to which the preloaded library writes, and SCR's own
-    log. `scrtune run` starts it for you.
+    log. Without arguments: those of this environment's job. `scrtune run` starts it for you.
     """
+    paths = JobPaths.of()
     with Signals().watched() as signals:
         if until_eof:
             end_at_eof(sys.stdin.fileno())
         said = os.environ.get("SCRTUNE_EVENTS_FILE")
         counts = forward_traces(
-            log_prefix,
-            endpoint,
+            log_prefix or paths.trace_prefix,
+            endpoint or paths.events_endpoint,
             lambda: signals.ending,
             reclaim=True,
             events_file=Path(said).absolute() if said else None,

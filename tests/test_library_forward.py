@@ -211,11 +211,12 @@ def test_the_command_follows_what_its_environment_names_and_the_daemon_hears_it_
 ) -> None:
     daemon = real_daemon.start()
     append(file, started(BEGUN_S, file.parent), *map(output, range(1, 6)))
-    command = [sys.executable, "-m", "scrtune.daemon", "forward", str(file.with_name("trace"))]
-    for number in (signal.SIGKILL, signal.SIGTERM):
+    named = [str(file.with_name("trace")), daemon.paths.events_endpoint]
+    own = {"SCRTUNE_EVENTS_FILE": str(file), "SCRTUNE_RUN_DIR": str(daemon.paths.base), "SCRTUNE_JOB_ID": "j"}
+    for number, arguments in ((signal.SIGKILL, named), (signal.SIGTERM, [])):
         with subprocess.Popen(
-            [*command, daemon.paths.events_endpoint],
-            env={**os.environ, "SCRTUNE_EVENTS_FILE": str(file)},
+            [sys.executable, "-m", "scrtune.daemon", "forward", *arguments],
+            env={**os.environ, **own},
             stderr=subprocess.PIPE,
             text=True,
         ) as process:
