@@ -31,6 +31,7 @@ _HELD = {
     "SCR_FLUSH_ON_RESTART": "0",
     "SCR_GLOBAL_RESTART": "0",
     "SCR_HALT_EXIT": "0",
+    "SCR_LOG_ENABLE": "0",
     "SCR_PREFIX_PURGE": "0",
 }
 """What SCR_Init is told, whatever the user's file says by now: the job goes on, with its checkpoints."""
@@ -43,7 +44,7 @@ _PLACES = {
 }
 """Where the datasets are that SCR_Init must find again, and whose they are."""
 _RISING = ("scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id", "scr_need_checkpoint_count")
-_KEPT = ("scr_halt_exit", "scr_flush_on_restart")
+_KEPT = ("scr_halt_exit", "scr_flush_on_restart", "scr_log_enable")
 _EXPORTED = (
     *_INTEGERS.values(),
     *_STRINGS.values(),
@@ -52,7 +53,12 @@ _EXPORTED = (
     *_RISING,
     *_KEPT,
     "SCR_Finalize",
+    "scr_cindex",
     "scr_distribute",
+    "scr_flush",
+    "scr_flush_async_waitall",
+    "scr_flush_file_need_flush",
+    "scr_flush_sync",
     "scr_in_output",
     "scr_my_rank_host",
     "kvtree_read_file",
@@ -120,6 +126,10 @@ class Reinit:
         rising = {symbol: library.integer(symbol) for symbol in _RISING}
         kept = {symbol: library.integer(symbol) for symbol in _KEPT}
         texts = {name: text_of(value) for name, value in values.items() if not CATALOGUE[name].is_lever}
+        self._flush()
+        # SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end
+        # the job (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log
+        library.variable("scr_log_enable", ctypes.c_int).value = 0
         library.finalize()
         if root:
             self._forget_the_end(Path(places["SCR_PREFIX"]) / ".scr" / "halt.scr")
@@ -132,6 +142,15 @@ class Reinit:
         for symbol, number in kept.items():
             library.variable(symbol, ctypes.c_int).value = number
         self._texts.update({name: texts[name] for name in self._texts if name in texts})
+
+    def _flush(self) -> None:
+        """What SCR_Finalize would flush, while SCR logs it. Collective."""
+        library, flush = self._library, self._library.integer("scr_flush") > 0
+        newest, index = library.integer("scr_ckpt_dset_id"), library.variable("scr_cindex", ctypes.c_void_p)
+        wait = library.function("scr_flush_async_waitall", ctypes.c_int, ctypes.c_void_p)
+        wait(index)
+        if flush and library.function("scr_flush_file_need_flush")(newest):
+            library.function("scr_flush_sync", ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(index, newest)
 
     def _why_not(self) -> str:
         lacks = [name for name in _EXPORTED if not self._library.has(name)]

@@ -19,7 +19,7 @@ from .mpi_libscr import content
 pytestmark = pytest.mark.mpi
 
 APPLICATION = Path(__file__).parent / "mpi_libscr.py"
-IN_CACHE = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2"}
+IN_CACHE = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2", "SCR_LOG_ENABLE": "1"}
 MIB = 1 << 20
 
 Plan = dict[str, Any]
@@ -256,6 +256,19 @@ def test_uneven_nodes_cannot_protect_every_rank(libscr: RealScr, tmp_path: Path)
     seen, _ = run(libscr, tmp_path, plan, ranks=3, nodes=2, SCR_COPY_TYPE="SINGLE")
     assert sorted(rank["peers"] for rank in seen) == [1, 2, 2]
     assert how(seen) == [[None, "refused"]] * 3
+
+
+def test_scrs_log_goes_on_over_a_re_init(libscr: RealScr, tmp_path: Path) -> None:
+    outputs = [output("a"), output("b", generation=1, SCR_CACHE_SIZE=3), output("c")]
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs, "crash": True}, SCR_FLUSH="2")
+    assert how(seen) == [[None, "re-init", None]] * 2
+    log = (tmp_path / "prefix" / ".scr" / "log").read_text()
+    assert log.count("event=START") == 1, "it is the same run"
+    assert "event=HALT" not in log
+    encoded = [line for line in log.splitlines() if "xfer=ENCODE" in line]
+    assert [line.partition("dset=")[2][0] for line in encoded] == ["1", "2", "3"]
+    flushes = [line for line in log.splitlines() if "xfer=FLUSH_SYNC" in line]
+    assert [line.partition("dset=")[2][0] for line in flushes] == ["1", "2"], "the first was forced"
 
 
 @pytest.mark.parametrize("config", [[], ["SCR_PREFIX=.."]])
