@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ import pytest
 
 from scrtune.client.paths import JobPaths
 from scrtune.client.wire import Answer
+from scrtune.daemon.views import ExplainView
 from scrtune.goodput.events import (
     FlushCompleted,
     JobEnded,
@@ -29,6 +31,7 @@ from .test_session import daemon
 
 pytestmark = pytest.mark.mpi
 
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
 APPLICATION = Path(__file__).parent / "mpi_scr_drop_in.py"
 BYTES = 500_000
 IN_CACHE = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2", "SCR_LOG_ENABLE": "1"}
@@ -62,8 +65,7 @@ class Job:
             SCRTUNE_ENGINE="libscr",
             **{**IN_CACHE, **variables},
         )
-        mpiexec = Path(sys.executable).parent / "mpiexec"
-        command = [mpiexec, "-n", "2", sys.executable, APPLICATION, self.base / "results", *commands]
+        command = [MPIEXEC, "-n", "2", sys.executable, APPLICATION, self.base / "results", *commands]
         with daemon(self.paths, answer) as events:
             ran = subprocess.run(
                 command,
@@ -197,3 +199,43 @@ def test_a_session_runs_on_the_library_too(job: Job) -> None:
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "embedded" not in ran.stderr
     assert (job.base / "prefix" / "step.1" / "optimizer-1.pt").is_file()
+
+
+POOR = "SCR_CACHE_BYPASS=0\nSCR_CACHE_SIZE=2\nSCR_FLUSH=1\nSCR_FILE_BUF_SIZE=4096\n"
+
+
+def test_scrtune_run_tunes_a_python_application_on_a_real_scr(libscr: RealScr, tmp_path: Path) -> None:
+    conf = tmp_path / "poor.conf"
+    conf.write_text(POOR)
+    (tmp_path / "results").mkdir()
+    # not in tmp_path: the path of a socket must be short
+    with tempfile.TemporaryDirectory(prefix="sr") as base:
+        environment = libscr.environment(tmp_path, SCR_CONF_FILE=str(conf), SCRTUNE_RUN_DIR=f"{base}/r")
+        scrtune = [sys.executable, "-m", "scrtune.daemon"]
+        commands = ["init", "bytes 2000000", "loop 16 1 20", "finalize"]
+        application = [sys.executable, APPLICATION, tmp_path / "results", *commands]
+        ran = subprocess.run(
+            [*scrtune, "run", "--job-id", tmp_path.name, "--", MPIEXEC, "-n", "2", *application],
+            env=environment,
+            cwd=tmp_path / "prefix",
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert "embedded" not in ran.stderr
+        told = subprocess.run(
+            [*scrtune, "explain", "--job-id", tmp_path.name, "--format", "json"],
+            env=environment,
+            capture_output=True,
+            timeout=60,
+            check=True,
+        )
+    explained = msgspec.json.decode(told.stdout, type=ExplainView)
+    assert explained.anchor["SCR_FILE_BUF_SIZE"] == 4096
+    assert explained.sources["SCR_FILE_BUF_SIZE"] == "user config"
+    # whether it helps is this machine's affair; that it was tried and measured is not
+    first = explained.decisions[0]
+    assert first.changes.keys() & {"SCR_FILE_BUF_SIZE", "SCR_FLUSH_ASYNC", "SCR_FLUSH"}
+    assert explained.anchor_cost_s > 0
