@@ -244,12 +244,12 @@ class TestJoiner:
         assert len(joiner._datasets) <= 4096
 
 
-def library(tmp_path: Path, *, debug: bool = False) -> LibraryEvents:
-    """The recorded job, with its log where the library's lines say it is."""
+def library(tmp_path: Path, name: str = "job", *, debug: bool = False) -> LibraryEvents:
+    """A recorded job, with its log where the library's lines say it is."""
     prefix = tmp_path / "prefix"
     (prefix / ".scr").mkdir(parents=True)
-    (prefix / ".scr" / "log").write_bytes((DATA / "job.log").read_bytes())
-    said = (DATA / "job.events").read_text().replace("/prefix", str(prefix))
+    (prefix / ".scr" / "log").write_bytes((DATA / f"{name}.log").read_bytes())
+    said = (DATA / f"{name}.events").read_text().replace("/prefix", str(prefix))
     (tmp_path / "library.events").write_text(said)
     environment = {"SCRTUNE_JOB_OUTPUT": str(DATA / "job.out")} if debug else {}
     return LibraryEvents(tmp_path / "library.events", environment)
@@ -324,6 +324,17 @@ class TestRecordedJob:
         assert (first.ranks, first.nodes, first.engine, first.cache) == (4, 4, "SCR v3.1.0", "/cache")
         assert first.mutability["SCR_CACHE_SIZE"] == "re-init"
         assert "SCR_CONF_FILE" not in first.settings
+
+    def test_a_reinitialization_is_neither_a_halt_nor_a_new_run_nor_a_repair(self, tmp_path: Path) -> None:
+        """From XOR to SINGLE before the third output: SCR logs a START, and rebuilds what is in the cache."""
+        assert b"event=RESTART_SUCCESS" in (DATA / "reinit.log").read_bytes()
+        events = _goodput(library(tmp_path, "reinit").take())
+        assert len(only(JobStarted, events)) == len(only(JobEnded, events)) == 1
+        assert not only(Recovered, events) + only(JobHalted, events)
+        outputs = only(OutputCompleted, events)
+        assert [done.dataset for done in outputs if done.apply_s > 1.0] == [3]
+        assert [done.generation for done in outputs] == [0, 0, 1, 2]
+        assert all(done.encode_s > 0 for done in outputs)
 
     @pytest.mark.parametrize("lines_a_time", [1, 2, 3, 7, 100])
     def test_read_as_it_comes_it_says_the_same(self, tmp_path: Path, lines_a_time: int) -> None:
