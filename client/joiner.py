@@ -98,7 +98,7 @@ class _Dataset:
     earlier_flush: int | None = None
     """The dataset whose flush SCR waited for before it flushed this one."""
     closed_s: float | None = None
-    """When its output ended; of a dataset of an earlier run, when SCR_Init found it."""
+    """When its output ended."""
     flush_told: bool = False
 
 
@@ -226,8 +226,7 @@ class Joiner:
 
     def _dataset(self, number: int) -> _Dataset:
         seen = self._datasets.setdefault(number, _Dataset())
-        while len(self._datasets) > _REMEMBERED:
-            del self._datasets[next(iter(self._datasets))]
+        _forget(self._datasets)
         return seen
 
     def _record(self, record: Record) -> None:
@@ -291,6 +290,7 @@ class Joiner:
                 seen.asynchronous = seen.flush_due = True
             case "ASYNC_FLUSH_START":  # SCR_Init flushes what it finds in the cache
                 self._found[number] = _Dataset(asynchronous=True)
+                _forget(self._found)
             case "FLUSH_START" if seen is not None and is_own:
                 seen.flush_due = True
             case "FLUSH_FAIL" | "ASYNC_FLUSH_FAIL":
@@ -371,3 +371,10 @@ class Joiner:
         if recovered.valid and kind in ("RESTART", "FETCH"):
             self._restart = (number, "cache" if kind == "RESTART" else "prefix")
         (self._held if recovered.kind == "rebuild" else self._events).append(recovered)
+        del self._held[:-_REMEMBERED]
+
+
+def _forget(datasets: dict[int, _Dataset]) -> None:
+    """Let the oldest go, once there are too many."""
+    while len(datasets) > _REMEMBERED:
+        del datasets[next(iter(datasets))]

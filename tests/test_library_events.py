@@ -240,8 +240,9 @@ class TestJoiner:
     def test_memory_is_bounded(self) -> None:
         joiner = Joiner()
         for number in range(10_000):
-            joiner.records(logged(number, 10.0))
-        assert len(joiner._datasets) <= 4096
+            joiner.records([*logged(number, 10.0), event("ASYNC_FLUSH_START", dataset=-number)])
+            joiner.records([event("RESTART_SUCCESS", dataset=number, seconds=1.0)])
+        assert max(map(len, (joiner._datasets, joiner._found, joiner._held))) <= 4096
 
 
 def library(tmp_path: Path, name: str = "job", *, debug: bool = False) -> LibraryEvents:
