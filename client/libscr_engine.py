@@ -30,8 +30,6 @@ from .libscr_apply import Applied, Applier
 from .scr_files import file_lines, user_conf_text
 from .scr_log import ScrLog
 
-_CHANGEABLE = ("live", "live on rank 0", "re-init")
-
 
 @dataclass
 class _Opened:
@@ -61,7 +59,7 @@ class LibscrEngine:
         began_s = time.time()
         self._applier = Applier(library, recorded)
         self._described = self._describe(comm)
-        self._decisions = _Decisions(self._described)
+        self._decisions = _Decisions(self._applier.in_force())
         self._generation = 0
         self._entered_s: float | None = None
         self._applied: Applied | None = None
@@ -268,9 +266,9 @@ class LibscrEngine:
 class _Decisions:
     """Makes texts of advice, on rank 0. What was once advised and is no more is the user's own again."""
 
-    def __init__(self, own: SettingsObserved) -> None:
-        can_change = {name for name, how in own.mutability.items() if how in _CHANGEABLE}
-        self._own = {name: value for name, value in own.settings.items() if name in can_change}
+    def __init__(self, own: Values) -> None:
+        """`own` are the user's values of all that can change."""
+        self._own = own
         self._advised: set[str] = set()
         self._generation = 0
 

@@ -11,6 +11,8 @@ from typing import TypeVar
 import msgspec
 import pytest
 
+from scrtune.client.decision import Decision, parse_decision
+from scrtune.client.libscr_engine import _Decisions
 from scrtune.client.paths import JobPaths
 from scrtune.client.wire import Answer
 from scrtune.daemon.views import ExplainView
@@ -28,8 +30,6 @@ from scrtune.intents.events import ApplyRefused, Event, SettingsObserved, Value
 
 from .conftest import RealScr
 from .test_session import daemon
-
-pytestmark = pytest.mark.mpi
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
 APPLICATION = Path(__file__).parent / "mpi_scr_drop_in.py"
@@ -96,6 +96,28 @@ def outputs(count: int) -> list[str]:
     return ["init", f"bytes {BYTES}", f"loop {count} 1 5", "finalize"]
 
 
+def test_what_is_no_longer_advised_is_the_users_own_again() -> None:
+    decisions = _Decisions({"SCR_FLUSH": 3, "SCR_COPY_TYPE": "XOR"})
+    assert decisions.text(None) is None
+    assert decisions.text(Advice()) is None, "generation 0 is what the job started with"
+    texts = [
+        decisions.text(Advice(generation=generation, settings=settings))
+        for generation, settings in ((1, {"SCR_FLUSH": 1}), (1, {"SCR_FLUSH": 1}), (2, {}), (0, {}))
+    ]
+    assert [text and parse_decision(text) for text in texts] == [
+        Decision(1, {"SCR_FLUSH": "1"}),
+        None,
+        Decision(2, {"SCR_FLUSH": "3"}),
+        Decision(0, {"SCR_FLUSH": "3"}),
+    ]
+
+
+def test_advice_that_no_decision_can_carry_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _Decisions({}).text(Advice(generation=1, settings={"SCR_GROUP": "A\nB"})) is None
+    assert "settings are refused" in capsys.readouterr().err
+
+
+@pytest.mark.mpi
 def test_the_daemon_hears_the_life_of_the_job_in_order(job: Job) -> None:
     events = job.run(outputs(2), SCR_FLUSH="1")
     one_output = [StepCompleted, OutputStarted, FlushCompleted, OutputCompleted]
@@ -105,6 +127,7 @@ def test_the_daemon_hears_the_life_of_the_job_in_order(job: Job) -> None:
     assert times == sorted(times)
 
 
+@pytest.mark.mpi
 def test_the_daemon_hears_what_the_job_runs_under_and_what_of_it_can_change(job: Job) -> None:
     own = job.base / "own.conf"
     own.write_text("SCR_PREFIX_SIZE=5\nSCR_FLUSH=7\n")
@@ -127,6 +150,7 @@ def test_the_daemon_hears_what_the_job_runs_under_and_what_of_it_can_change(job:
     assert changes == ["re-init", "live", "live", "live", "re-init", "launch", "inert"]
 
 
+@pytest.mark.mpi
 def test_the_blocking_time_is_split_by_what_scr_says(job: Job) -> None:
     output = of(OutputCompleted, job.run(outputs(1), SCR_FLUSH="1"))[0]
     assert output.bytes == 2 * (2 * BYTES + 1)
@@ -137,6 +161,7 @@ def test_the_blocking_time_is_split_by_what_scr_says(job: Job) -> None:
     assert sum(parts) <= output.blocking_s
 
 
+@pytest.mark.mpi
 def test_without_scrs_log_only_the_times_of_the_calls_are_known(job: Job) -> None:
     events = job.run(outputs(1), SCR_LOG_ENABLE="0")
     (output,) = of(OutputCompleted, events)
@@ -144,6 +169,7 @@ def test_without_scrs_log_only_the_times_of_the_calls_are_known(job: Job) -> Non
     assert output.blocking_s >= output.write_s > 0
 
 
+@pytest.mark.mpi
 def test_settings_come_into_force_at_the_next_output(job: Job) -> None:
     events = job.run(outputs(4), {"SCR_FLUSH": 1}, {"SCR_FLUSH": 2}, {})
     seen = [(each.generation, each.flush_due) for each in of(OutputCompleted, events)]
@@ -152,6 +178,7 @@ def test_settings_come_into_force_at_the_next_output(job: Job) -> None:
     assert [flush.generation for flush in of(FlushCompleted, events)] == [1]
 
 
+@pytest.mark.mpi
 def test_what_scr_reads_only_in_init_comes_into_force_too_and_its_log_goes_on(job: Job) -> None:
     asynchronous = {"SCR_FLUSH": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1, "SCR_CACHE_SIZE": 3}
     events = job.run(outputs(4), asynchronous)
@@ -169,6 +196,7 @@ def test_what_scr_reads_only_in_init_comes_into_force_too_and_its_log_goes_on(jo
             assert (job.base / "prefix" / f"step_{step}.{rank}.0").stat().st_size == BYTES + rank
 
 
+@pytest.mark.mpi
 def test_a_decision_that_scr_would_fail_on_is_refused_on_all_ranks_and_told_once(job: Job) -> None:
     events = job.run(outputs(3), {"SCR_CACHE_SIZE": 10**14})
     assert [each.generation for each in of(OutputCompleted, events)] == [0, 0, 0]
@@ -178,6 +206,7 @@ def test_a_decision_that_scr_would_fail_on_is_refused_on_all_ranks_and_told_once
     assert job.stderr.count("SCR_CACHE_SIZE") == 1
 
 
+@pytest.mark.mpi
 @pytest.mark.parametrize(("lost", "source"), [(False, "cache"), (True, "prefix")])
 def test_a_restart_is_told_with_where_it_came_from(job: Job, lost: bool, source: str) -> None:
     job.run(["init", f"bytes {BYTES}", "save a", "finalize"], SCR_FLUSH="1")
@@ -191,6 +220,7 @@ def test_a_restart_is_told_with_where_it_came_from(job: Job, lost: bool, source:
     assert [step.step >> 20 for step in of(StepCompleted, events)] == [1]
 
 
+@pytest.mark.mpi
 def test_a_session_runs_on_the_library_too(job: Job) -> None:
     variables = {"SCRTUNE_ENGINE": "libscr", **IN_CACHE, "SCR_FLUSH": "1"}
     train = Path(__file__).parents[1] / "examples" / "train.py"
@@ -204,6 +234,7 @@ def test_a_session_runs_on_the_library_too(job: Job) -> None:
 POOR = "SCR_CACHE_BYPASS=0\nSCR_CACHE_SIZE=2\nSCR_FLUSH=1\nSCR_FILE_BUF_SIZE=4096\n"
 
 
+@pytest.mark.mpi
 def test_scrtune_run_tunes_a_python_application_on_a_real_scr(libscr: RealScr, tmp_path: Path) -> None:
     conf = tmp_path / "poor.conf"
     conf.write_text(POOR)

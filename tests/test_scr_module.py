@@ -192,6 +192,24 @@ def test_an_engine_that_cannot_be_had_is_an_error_on_every_rank(tmp_path: Path, 
     assert why in ran.stderr
 
 
+PART_OF_THE_JOB = """
+from mpi4py import MPI
+from scrtune.client.choose import library_for
+assert library_for(MPI.COMM_WORLD) is not None
+assert library_for(MPI.COMM_SELF) is None
+"""
+
+
+@pytest.mark.mpi
+def test_a_part_of_the_ranks_gets_the_embedded_engine(libscr: RealScr, tmp_path: Path) -> None:
+    ran = start(tmp_path, libscr.environment(tmp_path), "-c", PART_OF_THE_JOB)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count("libscr works over MPI_COMM_WORLD alone") == RANKS
+    # simulated nodes are the embedded engine's
+    ran = start(tmp_path, libscr.environment(tmp_path, SCRTUNE_EMBEDDED_NODES="2"), "-c", PART_OF_THE_JOB)
+    assert "AssertionError" in ran.stderr
+
+
 def test_configuration_is_asked_through_the_layers(tmp_path: Path) -> None:
     conf = tmp_path / "user.conf"
     conf.write_text("SCR_FLUSH=4\nSCR_COPY_TYPE=XOR\n")
