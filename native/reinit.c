@@ -21,12 +21,13 @@ enum { SCHEME_FILE = 8 };
 static const char *const held[][2] = {
     {"SCR_HALT_EXIT", "0"},    {"SCR_DISTRIBUTE", "1"},     {"SCR_CACHE_PURGE", "0"},
     {"SCR_PREFIX_PURGE", "0"}, {"SCR_GLOBAL_RESTART", "0"}, {"SCR_FLUSH_ON_RESTART", "0"},
+    {"SCR_LOG_ENABLE", "0"},
 };
 enum { HELD = sizeof held / sizeof held[0] };
 
 /* Variables that SCR_Init does not set anew, or sets from what is held. */
 static const char *const kept[] = {"scr_need_checkpoint_count", "scr_time_checkpoint_count", "scr_halt_exit",
-                                   "scr_flush_on_restart"};
+                                   "scr_flush_on_restart", "scr_log_enable"};
 enum { KEPT = sizeof kept / sizeof kept[0] };
 
 /* Numbers that must not fall: SCR_Init starts again at 0 when nothing is cached. */
@@ -305,6 +306,9 @@ void reinit_run(void)
     for (size_t i = 0; i < RISING; i++) {
         numbers[i] = scr_int(rising[i], 0);
     }
+    /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
+     * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
+    set_int("scr_log_enable", 0);
     is_running = true;
     finalize();
     is_running = false;

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -162,6 +163,15 @@ def test_other_settings_come_by_a_new_initialization(job: Job) -> None:
     assert [event["how"] for event in told.of_type("applied")] == ["re-init", "re-init", "live"]
     assert told.of_type("started")[0]["nodes"] == 4
     assert len(told.of_type("started")) == len(told.of_type("ended")) == 1
+
+
+def test_scrs_log_goes_on_over_a_new_initialization(job: Job) -> None:
+    decisions: Decisions = {3: {"SCR_COPY_TYPE": "SINGLE", "SCR_FLUSH": 1}}
+    told = job.run(6, 1, 1000, decisions=decisions, nodes=2, SCR_LOG_ENABLE="1", SCR_FLUSH="1")
+    told.assert_sound(6)
+    log = (job.base / "prefix" / ".scr" / "log").read_text().splitlines()
+    ended = [line for line in log if "CHECKPOINT_END" in line]
+    assert [re.findall(r"dset=([0-9]+)", line) for line in ended] == [[str(n)] for n in range(1, 7)]
 
 
 def test_what_the_application_set_by_scr_config_stays(job: Job) -> None:
