@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -572,6 +573,10 @@ def writes_in(lines: bytes) -> Counter[int]:
 
 
 @pytest.mark.mpi
+def pids_in(lines: bytes) -> set[bytes]:
+    return set(re.findall(rb'"pid":(\d+)', lines))
+
+
 @pytest.mark.parametrize("mode", ["preload", "function"])
 def test_a_real_mpi_job_under_dftracer_is_followed_live(
     traces: Path, endpoint: str, sink: Sink, tmp_path: Path, mode: Mode
@@ -596,6 +601,9 @@ def test_a_real_mpi_job_under_dftracer_is_followed_live(
     finally:
         stopped.set()
         thread.join()
-    assert Counter(sink.heard.splitlines()) == Counter(written.splitlines())
+    # DFTracer removes the file of a process that did nothing (a launcher's), and we may have been there first
+    there = pids_in(written)
+    heard = (line for line in sink.heard.splitlines() if pids_in(line) & there)
+    assert Counter(heard) == Counter(line for line in written.splitlines() if pids_in(line))
     expected = [rank * 1000 + size for rank in (0, 1) for size in range(1, 201)]
     assert writes_in(sink.heard) == Counter(expected)
