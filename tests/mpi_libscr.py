@@ -1,8 +1,8 @@
 """An application on a real libscr, for test_libscr.py: ``python mpi_libscr.py PLAN RESULTS``.
 
 PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, the `bytes`
-of each file, how many `files` each rank has, whether it is `valid`, where to `chdir` before, text to `append`
-to the user's file before, and what rank 0 has at the apply point: `values` and `generation` of a decision, or
+of each file, how many `files` each rank has, whether it is `valid`, where to `chdir` before, what the user's
+file is by then (`conf`), and what rank 0 has at the apply point: `values` and `generation` of a decision, or
 any `text`; `restart`: read back what SCR has first; `detach`: put the first settings back in the end; `ask`:
 what to ask SCR_Config for then; `crash`: leave without SCR_Finalize. What each rank saw goes to RESULTS/RANK,
 one JSON object.
@@ -80,9 +80,8 @@ def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) 
     """One output; what was seen of it."""
     if "chdir" in output:
         os.chdir(output["chdir"])
-    if rank == 0 and "append" in output:
-        with Path(library.prefix, ".scrconf").open("a") as file:
-            file.write(output["append"])
+    if rank == 0 and "conf" in output:
+        Path(library.prefix, ".scrconf").write_text(output["conf"])
     affinity = sorted(os.sched_getaffinity(0))
     applied = applier.apply(text_for(output) if rank == 0 else None)
     name = output["name"]
@@ -152,13 +151,10 @@ def main() -> None:
     seen["asked"] = [library.config(name) for name in plan.get("ask", ())]
     seen["refused"] = applier.refused
     seen["environment_at_the_end"] = {k: text for k, text in os.environ.items() if k.startswith("SCR_")}
-    if not plan.get("crash"):
+    if not plan.get("crash"):  # as a job that ended early: what SCR has stays in the cache
         with applier.around_flush():
             library.finalize()
     (Path(sys.argv[2]) / str(rank)).write_text(json.dumps(seen))
-    if plan.get("crash"):
-        MPI.COMM_WORLD.Barrier()
-        os._exit(0)  # as a job that ended without SCR_Finalize: what SCR has is in the cache
 
 
 if __name__ == "__main__":

@@ -318,15 +318,22 @@ def test_scr_is_not_initialized_again_where_that_loses_a_checkpoint(
 def test_what_the_users_file_says_by_now_does_not_end_the_job_or_its_checkpoints(
     libscr: RealScr, tmp_path: Path
 ) -> None:
-    file = "SCR_ENABLE=0\nSCR_CACHE_PURGE=1\nSCR_DISTRIBUTE=0\nSCR_CNTL_BASE=/elsewhere\nSCR_JOB_ID=another\n"
-    changed = {**output("b", generation=1, SCR_CACHE_SIZE=4), "append": file}
-    outputs = [output("a"), changed, output("c")]
-    halt = ["SCR_HALT_EXIT=1"]
-    seen, _ = run(libscr, tmp_path, {"config": halt, "outputs": outputs, "crash": True}, SCR_CNTL_BASE="")
+    began, other = tmp_path / "began", tmp_path / "other"
+    bases = "SCR_CNTL_BASE={0}\nSCR_CACHE_BASE={0}\n"
+    conf = f"SCR_ENABLE=0\nSCR_CACHE_PURGE=1\nSCR_DISTRIBUTE=0\nSCR_JOB_ID=7\n{bases.format(other)}"
+    changed = {**output("b", generation=1, SCR_CACHE_SIZE=4), "conf": conf}
+    plan = {"config": ["SCR_HALT_EXIT=1"], "outputs": [output("a"), changed, output("c")], "crash": True}
+    (tmp_path / "prefix").mkdir()
+    (tmp_path / "prefix" / ".scrconf").write_text(bases.format(began))
+    for base in (began, other):
+        base.mkdir()
+    seen, _ = run(libscr, tmp_path, plan, SCR_CNTL_BASE="", SCR_CACHE_BASE="")
     assert how(seen) == [[None, "re-init", None]] * 2
     assert {each["halt_exit"] for rank in seen for each in rank["outputs"]} == {1}
-    cached = {path.parent.name for path in tmp_path.glob("cache/*/*/scr.dataset.*/rank.1")}
-    assert cached == {"scr.dataset.1", "scr.dataset.2", "scr.dataset.3"}
+    assert not list(other.iterdir())
+    cached = {path.parent for path in began.glob("*/*/scr.dataset.*/rank.1")}
+    assert {path.name for path in cached} == {"scr.dataset.1", "scr.dataset.2", "scr.dataset.3"}
+    assert len({path.parent for path in cached}) == 1, "all of one job"
 
 
 def test_the_number_of_axls_threads_follows_the_decision(libscr: RealScr, tmp_path: Path) -> None:
