@@ -6,12 +6,11 @@ writes within those calls (SCR_LOG_ENABLE=1, which `scrtune run` sets); without 
 are known.
 """
 
-import ctypes
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,8 +79,7 @@ class LibscrEngine:
         """Bring rank 0's `advice` into force by SCR's own broadcast, on all ranks or on none."""
         self._entered_s = time.time()
         text = self._decisions.text(advice) if self._is_root else None
-        with self._log_open():
-            self._applied = applied = self._applier.apply(text)
+        self._applied = applied = self._applier.apply(text)
         if applied is None:
             return self._generation
         if applied.how == "refused":
@@ -211,23 +209,6 @@ class LibscrEngine:
             return None
         path = Path(self._library.prefix, ".scr", "log")
         return ScrLog(path, since_s=began_s, jobid=self._text("scr_jobid") or None)
-
-    @contextmanager
-    def _log_open(self) -> Iterator[None]:
-        """Keep SCR_Finalize from closing SCR's log, for a later SCR_Init does not open it again.
-
-        The first line that SCR then logs ends the job (scr_log.c:799, 944; scr_io.c:374). SCR_Init reads
-        SCR_LOG_ENABLE anew. What is flushed in between is not logged.
-        """
-        if self._log is None:
-            yield
-            return
-        is_enabled = self._library.variable("scr_log_enable", ctypes.c_int)
-        before, is_enabled.value = is_enabled.value, 0
-        try:
-            yield
-        finally:
-            is_enabled.value = before
 
     def _listen(self) -> None:
         """Take in what SCR's rank 0 has logged."""
