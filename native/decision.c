@@ -196,7 +196,11 @@ static char *read_all(int file, size_t *length)
 static char *read_file(int file, size_t *length, char why[WHY_LIMIT])
 {
     struct stat now;
-    if (fstat(file, &now) != 0 || !S_ISREG(now.st_mode)) {
+    if (fstat(file, &now) != 0) {
+        return NULL;
+    }
+    last_look = now;
+    if (!S_ISREG(now.st_mode)) {
         snprintf(why, WHY_LIMIT, "the decision file is no regular file");
         return NULL;
     }
@@ -204,7 +208,6 @@ static char *read_file(int file, size_t *length, char why[WHY_LIMIT])
         snprintf(why, WHY_LIMIT, "the decision file belongs to another user");
         return NULL;
     }
-    last_look = now;
     char *text = read_all(file, length);
     if (text == NULL) {
         snprintf(why, WHY_LIMIT, "the decision file cannot be read");

@@ -52,15 +52,20 @@ static bool has_seen_halt;
 
 /* ---- what the application set */
 
-/* Whether the last word of `config` has a "=": what ends in a bare key only asks. */
+/* Whether the last key in `config` has a "=" behind it, as in "CKPT=0 TYPE = XOR": a bare key only asks. */
 static bool is_setting(const char *config)
 {
-    bool is_set = false;
+    bool is_set = false, is_in_word = false, is_value_next = false;
     for (const char *at = config; *at != '\0'; at++) {
         if (*at == '=') {
-            is_set = true;
-        } else if (*at == ' ' && at[1] != '=' && at[1] != ' ' && at[1] != '\0' && at != config && at[-1] != '=') {
-            is_set = false;
+            is_set = is_value_next = true;
+            is_in_word = false;
+        } else if (*at == ' ') {
+            is_in_word = false;
+        } else if (!is_in_word) {
+            is_in_word = true;
+            is_set = is_value_next;
+            is_value_next = false;
         }
     }
     return is_set;

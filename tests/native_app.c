@@ -92,7 +92,8 @@ static void report(int number, int result, double start_ms)
     int same, all, valid = result == SCR_SUCCESS, all_valid;
     snprintf(mine, sizeof mine,
              "flush=%d async=%d prefix_size=%d interval=%d seconds=%d overhead=%g cache_size=%d copy=%d set=%d "
-             "failures=%d bypass=%d type=%s axl=%lu er=%d dataset=%d checkpoint=%d needs=%d halt_exit=%d env_size=%s env_purge=%s group=%s",
+             "failures=%d bypass=%d type=%s axl=%lu er=%d dataset=%d checkpoint=%d needs=%d halt_exit=%d "
+             "env_size=%s env_purge=%s group=%s",
              scr_flush, scr_flush_async, scr_prefix_size, scr_checkpoint_interval, scr_checkpoint_seconds,
              scr_checkpoint_overhead, scr_cache_size, scr_copy_type, scr_set_size, scr_set_failures, scr_cache_bypass,
              scr_flush_type, axl_buffer(), er_buffer(), scr_dataset_id, scr_checkpoint_id, scr_need_checkpoint_count,

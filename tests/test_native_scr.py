@@ -179,7 +179,7 @@ def test_what_the_application_set_by_scr_config_stays(job: Job) -> None:
         2,
         1,
         1000,
-        "SCR_GROUP=WORLD",
+        "SCR_GROUP =  WORLD",
         "SCR_FETCH",
         decisions={2: {"SCR_CACHE_SIZE": 1}},
         SCR_COPY_TYPE="SINGLE",
@@ -252,6 +252,32 @@ def test_what_scr_would_abort_the_job_for_is_refused(
     assert told.column("flush") == ["0", "0"]
     assert len(told.of_type("refused")) == 1
     assert "scrtune: " in told.standard_error
+
+
+def spoil(job: Job, how: str) -> None:
+    match how:
+        case "directory":
+            job.decision.mkdir()
+        case "link":
+            job.decision.symlink_to(job.base / "other")
+            (job.base / "other").write_text(decision(1, SCR_FLUSH=1))
+        case "queue":
+            os.mkfifo(job.decision)
+        case "long":
+            job.decision.write_bytes(b"x" * 70000)
+        case "range":
+            job.decision.write_text(decision(1, SCR_FLUSH=1, SCR_FILE_BUF_SIZE=0))
+        case _:
+            job.decision.write_text(decision(1, SCR_FLUSH=1).replace("generation 1", "generation 2"))
+
+
+@pytest.mark.parametrize("how", ["directory", "link", "queue", "long", "range", "checksum"])
+def test_a_bad_decision_file_is_told_once_and_nothing_of_it_applied(job: Job, how: str) -> None:
+    spoil(job, how)
+    told = job.run(3)
+    told.assert_sound(3)
+    assert told.column("flush") == ["0", "0", "0"]
+    assert len(told.of_type("refused")) == told.standard_error.count("scrtune: ") == 1
 
 
 @pytest.mark.parametrize("variable", ["SCR_DISTRIBUTE=0", "SCR_CACHE_PURGE=1", "SCR_GLOBAL_RESTART=1"])
