@@ -85,7 +85,7 @@ class Applier:
             generation = decision.generation
             plan = self._plan(Settings.of_texts(decision.values))
         except Exception as error:  # noqa: BLE001 - whatever it is, the other ranks wait for this one's word
-            return self._carry_out(generation, None, start_s, str(error))
+            return self._carry_out(generation, None, start_s, str(error) or repr(error))
         return self._carry_out(generation, plan, start_s)
 
     def detach(self) -> Applied | None:
@@ -96,7 +96,7 @@ class Applier:
         try:
             plan = self._plan(self._own)
         except Exception as error:  # noqa: BLE001 - as in apply
-            return self._carry_out(0, None, start_s, str(error))
+            return self._carry_out(0, None, start_s, str(error) or repr(error))
         return self._carry_out(0, plan, start_s)
 
     @contextmanager
@@ -200,5 +200,6 @@ class Applier:
         self.refused += 1
         if self._library.rank == 0 and why not in self._told:
             self._told.add(why)
-            sys.stderr.write(f"scrtune: settings are refused, what was in force stays: {why}\n")
-            sys.stderr.flush()
+            with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+                sys.stderr.write(f"scrtune: settings are refused, what was in force stays: {why}\n")
+                sys.stderr.flush()
