@@ -11,8 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 from mpi4py import MPI
 
@@ -41,6 +42,8 @@ class _Opened:
     entered_s: float
     apply_s: float
     opened_s: float
+    routed: dict[str, str] = field(default_factory=dict)
+    """Where this rank writes -> the file that is meant."""
 
 
 class LibscrEngine:
@@ -56,6 +59,7 @@ class LibscrEngine:
         self._is_root = comm.rank == 0
         library.init()
         began_s = time.time()
+        self._node = _node_of(comm, library)
         self._applier = Applier(library, recorded)
         self._described = self._describe(comm)
         self._decisions = _Decisions(self._applier.in_force())
@@ -116,13 +120,21 @@ class LibscrEngine:
 
     def route_file(self, name: str) -> str:
         """``SCR_Route_file`` of `name`; a relative one is seen from the prefix directory."""
-        return self._library.route_file(str(Path(self._library.prefix, name)))
+        wanted = str(Path(self._library.prefix, name))
+        path = self._library.route_file(wanted)
+        if self._opened is not None:
+            self._opened.routed[path] = wanted if self._opened.routed.get(path, wanted) == wanted else ""
+        return path
 
     def complete_output(self, valid: bool) -> OutputCompleted:
-        """``SCR_Complete_output``; threads that it starts to flush run where SCRTUNE_FLUSH_CPUS says."""
+        """``SCR_Complete_output``; threads that it starts to flush run where SCRTUNE_FLUSH_CPUS says.
+
+        A dataset of which two files took each other's place in the cache is not valid.
+        """
         closing_s = time.time()
+        is_whole = self._has_own_places()
         with self._applier.around_flush():
-            all_valid = self._library.complete_output(valid)
+            all_valid = self._library.complete_output(valid and is_whole)
         closed_s = time.time()
         opened, self._opened = self._opened, None
         if opened is None:  # MPI_Abort, which SCR has called, may leave us a moment
@@ -196,12 +208,30 @@ class LibscrEngine:
         """``SCR_Finalize``. The last call."""
         with self._applier.around_flush():
             self._library.finalize()
+        self._node.Free()
         events = [*self.happened(), *self._joiner.ended()]
         if self._log is not None:
             self._log.close()
         return events
 
     # ---- the rest ----
+
+    def _has_own_places(self) -> bool:
+        """Whether each file that the ranks of this node wrote has a place of its own.
+
+        SCR's cache has one directory for a dataset and a node, and files in it by base names (scr.c:518).
+        SCR would call whole what one rank has overwritten of another's.
+        """
+        meant: dict[str, str] = {}
+        for routed in self._node.allgather(self._opened.routed if self._opened else {}):
+            for path, wanted in routed.items():
+                if not wanted or meant.setdefault(path, wanted) != wanted:
+                    if self._node.rank == 0:
+                        _say(
+                            f"several files of a dataset have the base name of {path}: the dataset is dropped"
+                        )
+                    return False
+        return True
 
     def _scr_log(self, began_s: float) -> ScrLog | None:
         """SCR's log from this run's beginning on, None when SCR writes none."""
@@ -263,9 +293,15 @@ class _Decisions:
         try:
             return decision_text(Advice(generation=advice.generation, settings={**back, **advice.settings}))
         except DecisionError as error:
-            with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
-                sys.stderr.write(f"scrtune: settings are refused, what was in force stays: {error}\n")
+            _say(f"settings are refused, what was in force stays: {error}")
             return None
+
+
+def _node_of(comm: MPI.Intracomm, library: Library) -> MPI.Intracomm:
+    """The ranks that share a cache, as SCR counts nodes. Collective."""
+    if not comm.allreduce(library.has("scr_my_hostid"), op=MPI.LAND):
+        return cast("MPI.Intracomm", comm.Split_type(MPI.COMM_TYPE_SHARED))
+    return cast("MPI.Intracomm", comm.Split(library.integer("scr_my_hostid"), comm.rank))
 
 
 def _own_settings(library: Library) -> Resolved:
@@ -287,3 +323,8 @@ def _text_of(path: Path) -> str:
         return "\n".join(file_lines(path))
     except OSError:
         return ""
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+        sys.stderr.write(f"scrtune: {text}\n")

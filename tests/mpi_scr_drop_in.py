@@ -68,6 +68,13 @@ class Application:
         is_last = self.rank == MPI.COMM_WORLD.size - 1
         return [began, scr.complete_output(not ("invalid" in words and is_last))]
 
+    def clash(self, *bases: str) -> bool:
+        """An output in which every rank has files of the same base names, in a directory of its own."""
+        scr.start_output("clash", scr.FLAG_CHECKPOINT)
+        for base in bases:
+            Path(scr.route_file(f"{self.rank}/{base}")).write_text(str(self.rank))
+        return scr.complete_output(True)
+
     def loop(self, steps: str, every: str, compute_ms: str) -> int:
         """A main loop that asks in each step; returns how often it was told to save."""
         asked = 0

@@ -1,5 +1,6 @@
 """A real libscr under the daemon: applied at the next output, and told as it was, by SCR's own log."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -218,6 +219,16 @@ def test_a_restart_is_told_with_where_it_came_from(job: Job, lost: bool, source:
     assert (restart.name, restart.dataset, restart.source, restart.valid) == ("a", 1, source, True)
     # the steps go on behind the checkpoint that was read: what had been computed since is lost
     assert [step.step >> 20 for step in of(StepCompleted, events)] == [1]
+
+
+@pytest.mark.mpi
+def test_files_that_take_each_others_place_in_scrs_cache_are_no_checkpoint(job: Job) -> None:
+    job.run(["init", "save a", "clash x", "finalize"], SCR_FLUSH="1")
+    assert json.loads((job.base / "results" / "0").read_text()) == [None, [None, True], False, None]
+    assert job.stderr.count("several files have the base name of") == 1
+    job.run(["init", "clash x", "finalize"], SCR_CACHE_BYPASS="1")
+    assert json.loads((job.base / "results" / "1").read_text()) == [None, True, None]
+    assert [(job.base / "prefix" / str(rank) / "x").read_text() for rank in range(2)] == ["0", "1"]
 
 
 @pytest.mark.mpi
