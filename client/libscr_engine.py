@@ -227,9 +227,7 @@ class LibscrEngine:
             for path, wanted in routed.items():
                 if not wanted or meant.setdefault(path, wanted) != wanted:
                     if self._node.rank == 0:
-                        _say(
-                            f"several files of a dataset have the base name of {path}: the dataset is dropped"
-                        )
+                        _say(f"several files have the base name of {path}; this dataset is dropped")
                     return False
         return True
 
