@@ -232,6 +232,18 @@ def test_files_that_take_each_others_place_in_scrs_cache_are_no_checkpoint(job: 
 
 
 @pytest.mark.mpi
+def test_nodes_have_caches_of_their_own(libscr: RealScr, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    application = f"{sys.executable} {APPLICATION} {tmp_path}/results init 'clash x' finalize"
+    command = ("sh", "-c", f"cd {tmp_path}/prefix && exec {application}")
+    variables = {**IN_CACHE, "SCRTUNE_ENGINE": "libscr", "SCR_FLUSH": "1", "SCR_COPY_TYPE": "XOR"}
+    ran = libscr.mpiexec(tmp_path, 2, *command, nodes=2, **variables)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert json.loads((tmp_path / "results" / "1").read_text()) == [None, True, None]
+    assert [(tmp_path / "prefix" / str(rank) / "x").read_text() for rank in range(2)] == ["0", "1"]
+
+
+@pytest.mark.mpi
 def test_a_session_runs_on_the_library_too(job: Job) -> None:
     variables = {"SCRTUNE_ENGINE": "libscr", **IN_CACHE, "SCR_FLUSH": "1"}
     train = Path(__file__).parents[1] / "examples" / "train.py"
