@@ -23,12 +23,21 @@ class JobEnded(msgspec.Struct, frozen=True, tag="job_ended", kw_only=True):
     exit_code: int | None = None
 
 
-class StepCompleted(msgspec.Struct, frozen=True, tag="step_completed", kw_only=True):
+class StepStarted(msgspec.Struct, frozen=True, tag="step_started", kw_only=True, omit_defaults=True):
+    """A step of the main loop begins; it lasts until what its `writer` tells of next. Steps may be sparse."""
+
+    step: int
+    time_s: float
+    writer: str = ""
+
+
+class StepCompleted(msgspec.Struct, frozen=True, tag="step_completed", kw_only=True, omit_defaults=True):
     """One step of the application's main loop, checkpoints not included."""
 
     step: int
     start_s: float
     end_s: float
+    writer: str = ""
 
 
 class OutputStarted(msgspec.Struct, frozen=True, tag="output_started", kw_only=True):
@@ -135,9 +144,80 @@ class Recovered(msgspec.Struct, frozen=True, tag="recovered", kw_only=True):
     valid: bool = True
 
 
+class Interval(msgspec.Struct, frozen=True, tag="interval", kw_only=True):
+    """A stretch of time with a purpose, whole. `kind` is one of :data:`INTERVAL_KINDS`.
+
+    `name` is the user's own name of a ``custom`` one; `writer` tells who saw it (a rank, a host).
+    """
+
+    kind: str
+    start_s: float
+    end_s: float
+    name: str = ""
+    writer: str = ""
+
+
+class IntervalStarted(msgspec.Struct, frozen=True, tag="interval_started", kw_only=True):
+    """An interval begins. One that never ends has ended with its writer's last word before the run's end."""
+
+    kind: str
+    time_s: float
+    name: str = ""
+    writer: str = ""
+
+
+class IntervalEnded(msgspec.Struct, frozen=True, tag="interval_ended", kw_only=True):
+    """The latest interval of that kind, name and writer ends."""
+
+    kind: str
+    time_s: float
+    name: str = ""
+    writer: str = ""
+
+
+class SlicesObserved(msgspec.Struct, frozen=True, tag="slices_observed", kw_only=True):
+    """How many slices (groups of accelerators) of an elastic job work, are asked for, and could be had."""
+
+    time_s: float
+    active: int
+    total: int
+    available: int = 0
+
+
+class JobQueued(msgspec.Struct, frozen=True, tag="job_queued", kw_only=True):
+    """The job (or its next run) was handed to the resource manager and waits for its allocation."""
+
+    time_s: float
+
+
+class AllocationEnded(msgspec.Struct, frozen=True, tag="allocation_ended", kw_only=True):
+    """The allocation came to its end as planned: what follows is no recovery from a failure."""
+
+    time_s: float
+
+
+INTERVAL_KINDS = (
+    "device_init",
+    "training_prep",
+    "startup",
+    "data_loading",
+    "data_loading_async",
+    "checkpoint_save",
+    "checkpoint_restore",
+    "custom",
+    "elastic_scale_up",
+    "elastic_slice_down",
+    "elastic_reinit",
+    "queue_wait",
+    "recovery",
+)
+"""What an :class:`Interval` can be for; `docs/goodput.md` says what each counts as."""
+
+
 GoodputEvent = (
     JobStarted
     | JobEnded
+    | StepStarted
     | StepCompleted
     | OutputStarted
     | OutputCompleted
@@ -146,4 +226,10 @@ GoodputEvent = (
     | JobHalted
     | NodeFailed
     | Recovered
+    | Interval
+    | IntervalStarted
+    | IntervalEnded
+    | SlicesObserved
+    | JobQueued
+    | AllocationEnded
 )

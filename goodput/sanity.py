@@ -4,7 +4,15 @@ from math import isfinite
 
 import msgspec
 
-from .events import GoodputEvent, JobEnded, JobHalted, JobStarted, NodeFailed, OutputStarted
+from .events import (
+    FlushCompleted,
+    GoodputEvent,
+    Interval,
+    OutputCompleted,
+    Recovered,
+    RestartCompleted,
+    StepCompleted,
+)
 
 _AHEAD_S = 3600.0
 _BEHIND_S = 366 * 86_400.0
@@ -19,13 +27,26 @@ def defect(event: GoodputEvent, now: float) -> str | None:
     seconds = [value for value in msgspec.structs.astuple(event) if isinstance(value, float)]
     if not all(isfinite(value) for value in seconds):
         return "times that are no numbers"
-    if isinstance(event, JobStarted | JobEnded | OutputStarted | JobHalted | NodeFailed):
-        start_s = end_s = event.time_s
-    else:
-        start_s, end_s = event.start_s, event.end_s
+    start_s, end_s = span(event)
     if end_s < start_s:
         return "an end before its start"
     is_plausible = (
         now - _BEHIND_S <= start_s and end_s <= now + _AHEAD_S and max(map(abs, seconds)) <= now + _AHEAD_S
     )
     return None if is_plausible else "times that cannot be"
+
+
+def span(event: GoodputEvent) -> tuple[float, float]:
+    """When `event` began and ended (epoch seconds); the same time twice for what happened at once."""
+    match event:
+        case (
+            StepCompleted()
+            | OutputCompleted()
+            | FlushCompleted()
+            | RestartCompleted()
+            | Recovered()
+            | Interval()
+        ):
+            return event.start_s, event.end_s
+        case _:
+            return event.time_s, event.time_s

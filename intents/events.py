@@ -5,18 +5,7 @@ Everything here can be sent over the wire, written to the journal and read back 
 
 import msgspec
 
-from ..goodput.events import (
-    FlushCompleted,
-    JobEnded,
-    JobHalted,
-    JobStarted,
-    NodeFailed,
-    OutputCompleted,
-    OutputStarted,
-    Recovered,
-    RestartCompleted,
-    StepCompleted,
-)
+from ..goodput.events import GoodputEvent
 
 Value = int | float | str
 """One SCR parameter's value: bool as 0 or 1, sizes in bytes, enumerations and paths as SCR spells them."""
@@ -39,6 +28,9 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     `processes` are the (host, pid) of the ranks. `mutability` says of each parameter how this job's SCR can
     change it: ``live``, ``live on rank 0``, ``re-init``, ``launch`` or ``inert``. Empty: all that may be
     tuned is live (the embedded engine).
+
+    `advised` are values that the run began with and that scrtune had left in the config file in an earlier
+    job; `settings` has the user's own instead. The daemon tells them apart.
     """
 
     settings: Values
@@ -53,6 +45,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     tuning: bool = True
     processes: tuple[tuple[str, int], ...] = ()
     mutability: dict[str, str] = {}
+    advised: Values = {}
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -164,16 +157,7 @@ class ApplyRefused(msgspec.Struct, frozen=True, tag="apply_refused", kw_only=Tru
 
 
 Event = (
-    JobStarted
-    | JobEnded
-    | StepCompleted
-    | OutputStarted
-    | OutputCompleted
-    | FlushCompleted
-    | RestartCompleted
-    | JobHalted
-    | NodeFailed
-    | Recovered
+    GoodputEvent
     | SettingsObserved
     | TraceDigest
     | NodeObserved
