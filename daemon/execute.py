@@ -9,7 +9,7 @@ import msgspec
 
 from ..client.decision import DecisionError, decision_text
 from ..intents.effects import Advice, Effect, RewriteConfig, Tell
-from ..intents.events import UserEdited
+from ..intents.events import SettingsObserved, UserEdited
 from ..scr_config.write import write_config
 from .kept_file import KeptFile
 from .options import DaemonOptions
@@ -49,7 +49,11 @@ class Executor:
         """Go on with the advice that a daemon before us gave last: it is what SCR's config file says."""
         with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
             self.advice = msgspec.json.decode(self._options.paths.advice.read_bytes(), type=Advice)
-            self._file.recall(_at_launch(self.advice))
+            self._file.recall(self.advice)
+
+    def told_apart(self, job: SettingsObserved) -> SettingsObserved:
+        """The job's first settings, without what scrtune itself had left in the config file."""
+        return self._file.told_apart(job)
 
     def edited(self) -> UserEdited | None:
         """What the user has written into the config file since the last rewrite, once."""
@@ -62,7 +66,7 @@ class Executor:
         """
         self.unfinished = True
         try:
-            if not self._file.write(_at_launch(advice), now):
+            if not self._file.write(advice, now):
                 return
         except (OSError, ValueError) as error:
             self._failed(f"SCR's config file: {error}; the application goes on with the settings it has")
@@ -104,8 +108,3 @@ class Executor:
         if text != self.last_failure:
             log.error("%s", text)
         self.last_failure = text
-
-
-def _at_launch(advice: Advice) -> Advice:
-    """`advice` as SCR's config file has it: with what waits for the next SCR_Init."""
-    return msgspec.structs.replace(advice, settings={**advice.settings, **advice.at_launch})

@@ -14,8 +14,17 @@ from pathlib import Path
 import msgspec
 
 from ..intents.effects import Advice
-from ..intents.events import UserEdited, Value, Values
-from ..scr_config.authorship import back_up_foreign, is_as_written, signature, signed, taken_apart
+from ..intents.events import SettingsObserved, UserEdited, Value, Values
+from ..intents.situation import DEFAULTS
+from ..scr_config.authorship import (
+    Tuned,
+    back_up_foreign,
+    is_as_written,
+    signature,
+    signed,
+    taken_apart,
+    tuned,
+)
 from ..scr_config.parameters import CATALOGUE, SECRETS, ParameterError, coerce
 from ..scr_config.parse import ConfigFile, assumed, parse
 from ..scr_config.resolution import expand
@@ -41,8 +50,10 @@ class KeptFile:
         self.path = path
         is_theirs = user_conf is not None and os.path.realpath(user_conf) == os.path.realpath(path)
         self._user_conf = None if is_theirs else user_conf  # they named their own file as the one to keep
-        self._above, self._text = taken_apart(_read_or_tell(user_conf) if user_conf is not None else "")
+        self._above = self._text = ""
         self._user_says: dict[str, str | None] = {}  # where `_text` has what advice said
+        self._begin_with(_read(path) if user_conf is None else _read_or_tell(user_conf))
+        self._left = tuned(_read(path)) or tuned(self._users_own())
         self._versions: dict[str, _Version] = {}
         self._last: _Version | None = None
         self._seen = self._taken = ""
@@ -60,7 +71,7 @@ class KeptFile:
         when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
         reason = f"at {when}, generation {advice.generation}. {advice.reason}"
         above = taken_apart(there)[0] if signature(there) else self._above
-        text = signed(reason, body, above)
+        text = signed(reason, body, above, self._tuned(advice))
         write_config(self.path, text)
         self._remember(signature(text), body, advice)
         return True
@@ -70,11 +81,26 @@ class KeptFile:
         there = _read(self.path)
         if is_as_written(there):
             self._remember(signature(there), there, advice)
-            own = raw_values(self._users_own())
-            self._user_says = {name: own.get(name) for name in file_values(advice.settings)}
-            self._text = taken_apart(there)[1]
+            self._begin_with(there)
         elif signature(there):
             self._remember(signature(there), self.body(advice), advice)
+
+    def told_apart(self, job: SettingsObserved) -> SettingsObserved:
+        """`job`, the first of a journal: what an earlier job was tuned to is not the user's word.
+
+        The file's header says what that was, as long as the file still says it too.
+        """
+        settings, sources, advised = dict(job.settings), dict(job.sources), dict[str, Value]()
+        for name, left in self._left.items():
+            found = job.settings.get(name)
+            if found is None or sources.get(name) != "user config" or not _means(name, left.text, found):
+                continue
+            own = None if left.own is None else _value(name, left.own)
+            advised[name] = found
+            settings[name] = DEFAULTS.get(name, found) if own is None else own
+            if own is None:
+                sources[name] = "default"
+        return msgspec.structs.replace(job, settings=settings, sources=sources, advised=advised)
 
     def edited(self) -> UserEdited | None:
         """What the user has changed since the last rewrite, once.
@@ -106,18 +132,36 @@ class KeptFile:
 
         A value that a file cannot carry came from the environment, where it stays in force.
         """
-        advised = file_values(advice.settings)
+        advised, wanted = _advised(advice), _for_launch(advice)
         said = _values(parse(self._text, os.environ))
-        alike = {name for name in advised if _means(name, said.get(name), advice.settings[name])}
+        alike = {name for name in advised if _means(name, said.get(name), wanted[name])}
         changes = {**self._user_says, **advised}
         text = rewrite(self._text, {name: changes[name] for name in changes if name not in alike})
-        if advice.settings.get("SCR_COPY_TYPE") == "FILE" and not _has_checkpoint_lines(text):
+        if wanted.get("SCR_COPY_TYPE") == "FILE" and not _has_checkpoint_lines(text):
             raise ValueError("SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; add them to the file")
         return text
 
+    def _begin_with(self, text: str) -> None:
+        """Go on with `text`, in which what an earlier job was tuned to is not the user's."""
+        self._above, self._text = taken_apart(text)
+        said = raw_values(self._text)
+        self._user_says = {
+            name: each.own for name, each in tuned(text).items() if said.get(name) == each.text
+        }
+
+    def _tuned(self, advice: Advice) -> dict[str, Tuned]:
+        """What :meth:`body` says otherwise than the user."""
+        own = {**raw_values(self._text), **self._user_says}
+        wanted = _for_launch(advice)
+        return {
+            name: Tuned(text, own.get(name))
+            for name, text in _advised(advice).items()
+            if not _means(name, own.get(name), wanted[name])
+        }
+
     def _remember(self, digest: str, text: str, advice: Advice) -> None:
         values = _values(parse(text, os.environ))
-        self._last = self._versions[digest] = _Version(values, frozenset(file_values(advice.settings)))
+        self._last = self._versions[digest] = _Version(values, frozenset(_advised(advice)))
         if len(self._versions) > _REMEMBERED_VERSIONS:
             del self._versions[next(iter(self._versions))]
 
@@ -128,6 +172,22 @@ class KeptFile:
         others = {*advised, *refused} - edit.changes.keys() - set(edit.removed)
         self._user_says = {name: said.get(name) for name in others}
         self._text = taken_apart(there)[1]
+
+
+def _for_launch(advice: Advice) -> Values:
+    """The settings that the next launch shall find."""
+    return {**advice.settings, **advice.at_launch, **(advice.kept or {})}
+
+
+def _advised(advice: Advice) -> dict[str, str]:
+    """What the file says of `advice`: what is kept, and nothing that the user gave elsewhere.
+
+    Raises RenderError for settings that SCR fails on, those that are only tried among them.
+    """
+    file_values(advice.settings)
+    texts = file_values(_for_launch(advice))
+    names = texts if advice.kept is None else advice.kept
+    return {name: text for name, text in texts.items() if name in names}
 
 
 def _difference(before: dict[str, str], after: dict[str, str], text: str) -> UserEdited:
@@ -168,10 +228,14 @@ def _values(file: ConfigFile) -> dict[str, str]:
 
 def _means(name: str, text: str | None, value: Value) -> bool:
     """Whether `text` (4MB, $DIR/cache) says `value` already; it stays as the user wrote it then."""
+    return text is not None and _value(name, text) == value
+
+
+def _value(name: str, text: str) -> Value | None:
     try:
-        return text is not None and coerce(name, expand(text, os.environ)) == value
+        return coerce(name, expand(text, os.environ))
     except ParameterError:
-        return False
+        return None
 
 
 def _has_checkpoint_lines(text: str) -> bool:

@@ -180,6 +180,8 @@ class Daemon:
         now = self._clock()
         if isinstance(event, OutputStarted | OutputCompleted):
             self._in_force = event.generation
+        elif isinstance(event, SettingsObserved) and self._pipeline.job is None:
+            event = self._executor.told_apart(event)
         self._journal.append(now, event)
         effects = drive(self._pipeline, event, now)
         if effects:

@@ -11,11 +11,16 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     `generation` grows by one with each change; 0 means the user's own settings, untouched. `at_launch` is
     what SCR's config file says beyond `settings` (over them, where both name a parameter): what the next
     launch of the job puts in force. It is applied to no run that is under way.
+
+    `kept` is all that SCR's config file says beyond the user's own text: what was tuned and is kept, what the
+    user wrote into it while the job ran, and what waits for the next launch. What is only tried is not in it.
+    None: all of `settings` and `at_launch`.
     """
 
     generation: int = 0
     settings: Values = {}
     at_launch: Values = {}
+    kept: Values | None = None
     reason: str = "the user's own settings"
 
 

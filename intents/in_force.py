@@ -102,9 +102,13 @@ class InForce:
 
         No launch gets levers from a file: they follow when the run is under way.
         """
-        wanted = {**self.wanted, **self.later, **pending}
-        in_files = (name for name in sorted(wanted) if not name.startswith(LEVER))
-        return {name: wanted[name] for name in in_files if self.settings.get(name) != wanted[name]}
+        wanted = self.for_launch(self.wanted, pending)
+        return {name: value for name, value in wanted.items() if self.settings.get(name) != value}
+
+    def for_launch(self, wanted: Values, pending: Values) -> Values:
+        """`wanted` and all that waits, as far as a launch gets it from a file."""
+        wanted = {**wanted, **self.later, **pending}
+        return {name: wanted[name] for name in sorted(wanted) if not name.startswith(LEVER)}
 
     def settings_of(self, generation: int) -> Values | None:
         """The settings that `generation` put in force; None when nobody remembers."""

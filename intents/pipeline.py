@@ -17,6 +17,7 @@ from .buffers import BufferObserver
 from .decisions import Decision, Verdict
 from .effects import Advice, Effect, RewriteConfig, Tell
 from .events import (
+    EDITED,
     ApplyRefused,
     Event,
     EventsLost,
@@ -42,6 +43,9 @@ from .tuner import Tuner
 _REMEMBERED_COSTS = 10_000
 _REMEMBERED_EVENTS = 1024
 _REMEMBERED_NAMES = 65_536
+_FROM_AN_EARLIER_JOB = (
+    "SCR's config file still had what an earlier job was tuned to; your own settings are measured first"
+)
 _NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 
 
@@ -158,8 +162,11 @@ class Pipeline:
         """What every rank applies at the next SCR_Start_output: what the user set, and what was tuned."""
         if self.tuner is None or self._run is None:
             return Advice()
-        explicit = {name for name, source in self._run.job.sources.items() if source != "default"}
-        names = explicit | self.tuner.touched
+        job, found = self._run.job, self.tuner.reach.found
+        explicit = {name for name, source in job.sources.items() if source != "default"}
+        other = {name for name, value in self.settings.items() if found.get(name) != value}
+        names = explicit | self.tuner.touched | other
+        own = {**DEFAULTS, **job.settings}
         made = (each for each in reversed(self.decisions) if each.verdict not in _NOT_MADE)
         last = next(made, None)
         turn = ", compared with the settings before" if self.tuner.comparing else ""
@@ -167,6 +174,11 @@ class Pipeline:
             generation=self.tuner.generation,
             settings={name: value for name, value in self.settings.items() if name in names},
             at_launch=self.tuner.at_launch,
+            kept={
+                name: value
+                for name, value in self.tuner.kept.items()
+                if own.get(name) != value or job.sources.get(name) == EDITED
+            },
             reason=last.short + turn if last else Advice().reason,
         )
 
@@ -197,10 +209,12 @@ class Pipeline:
         known = self._run
         self._run = KnownRun(job) if known is None else known.next(job)
         own = {**DEFAULTS, **self._run.job.settings}
-        self._in_force = {**DEFAULTS, **job.settings}
+        self._in_force = {**DEFAULTS, **job.settings, **job.advised}
         reach = Reach(mutability=job.mutability, found=self._in_force)
         if self.tuner is None or known is None:
-            self.tuner = Tuner(own, reach=reach, on=self._on)
+            self.tuner = Tuner(self._in_force, reach=reach, on=self._on)
+            if job.advised:
+                self.tuner = self.tuner.successor(own, reach, _FROM_AN_EARLIER_JOB, now)
         elif reason := self._run.differs_from(known):
             self.tuner = self.tuner.successor(own, reach, reason, now)
         else:
@@ -218,8 +232,8 @@ class Pipeline:
 
     def _publish(self, run: KnownRun) -> RewriteConfig:
         advice = self.advice
-        run.published(advice.settings)
-        run.published(advice.at_launch)
+        for values in (advice.settings, advice.at_launch, advice.kept or {}):
+            run.published(values)
         return RewriteConfig(advice=advice)
 
     def _switched(self, event: TuningSwitched, now: float) -> Iterator[Effect]:
@@ -292,7 +306,7 @@ class Pipeline:
         if self.tuner is None or self._run is None:
             self._remember(cost)
             return
-        before = (self.tuner.generation, self.tuner.pending)
+        before = (self.tuner.generation, self.tuner.kept)
         if isinstance(event, OutputCompleted):
             self._applied(self.tuner, event)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
@@ -301,7 +315,7 @@ class Pipeline:
         elif cost is not None:
             self._remember(cost)
             self._feed(self.tuner, cost, now, tuning=self._run.job.tuning)
-        if (self.tuner.generation, self.tuner.pending) != before:
+        if (self.tuner.generation, self.tuner.kept) != before:
             yield self._publish(self._run)
         yield from _tell(self.tuner)
 

@@ -112,6 +112,17 @@ class Tuner(InForce):
         return self.beyond(self._pending)
 
     @property
+    def kept(self) -> Values:
+        """The settings that a launch shall begin with: what is only tried is not in them.
+
+        A trial that began with a launch goes on with the next one.
+        """
+        trial = self._trial
+        if trial is None or trial.since_launch:
+            return self.for_launch(self.wanted, self._pending)
+        return self.for_launch(trial.incumbent, self._pending)
+
+    @property
     def _pending(self) -> Values:
         return self.pending.changes if self.pending else {}
 

@@ -1,24 +1,47 @@
 """Who wrote a config file: a header that says it, with a digest by which later changes are noticed."""
 
 import hashlib
+import re
+from collections.abc import Mapping
 from pathlib import Path
+
+import msgspec
 
 from .render import comment_lines
 from .write import back_up
 
 _AUTHOR = "Written by scrtune"
 _INVITATION = "Edit what you like: what you write here wins, and `scrtune explain` says so."
+_TUNED = "# scrtune-tuned: "
 _MARK = "# scrtune-sha256: "
-_HEADER = (f"# {_AUTHOR}", f"# {_INVITATION}", _MARK.rstrip())
+_HEADER = (f"# {_AUTHOR}", f"# {_INVITATION}", _TUNED.rstrip(), _MARK.rstrip())
+_TUNED_LINE = re.compile(rf"{_TUNED}(?P<name>\w+): (?:(?P<own>\S+)|not set) -> (?P<text>\S+)")
 
 
-def signed(reason: str, body: str, above: str = "") -> str:
-    """`body` below a header: that scrtune wrote it and for which `reason`, and the digest of the body.
+class Tuned(msgspec.Struct, frozen=True):
+    """What scrtune wrote for a parameter, and what the user's own line said (None: there was no line)."""
 
-    `above` are the lines of the user's that stand above the header, see :func:`taken_apart`.
+    text: str
+    own: str | None
+
+
+def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] | None = None) -> str:
+    """`body` below a header: that scrtune wrote it, for which `reason`, and the digest of the body.
+
+    The header also says what of it was `tuned`, and from what: it outlives the job. `above` are the lines of
+    the user's that stand above the header, see :func:`taken_apart`.
     """
     said = " ".join(f"{_AUTHOR} {reason}".split())
-    return above + "\n".join([*comment_lines(f"{said}\n{_INVITATION}"), _MARK + _digest(body), body])
+    before = [_tuned_line(name, each) for name, each in sorted((tuned or {}).items())]
+    return above + "\n".join([*comment_lines(f"{said}\n{_INVITATION}"), *before, _MARK + _digest(body), body])
+
+
+def tuned(text: str) -> dict[str, Tuned]:
+    """What the header of `text` says was tuned, and from what; none without a header."""
+    digest, body = _split(text)
+    head = text[: len(text) - len(body)] if digest else ""
+    matches = filter(None, map(_TUNED_LINE.fullmatch, head.split("\n")))
+    return {match["name"]: Tuned(match["text"], match["own"]) for match in matches}
 
 
 def taken_apart(text: str) -> tuple[str, str]:
@@ -52,6 +75,11 @@ def back_up_foreign(path: Path, known: str = "") -> None:
         return  # there is no file, or none that could be overwritten
     if text.strip() and text != known and not signature(text):
         back_up(path)
+
+
+def _tuned_line(name: str, tuned: Tuned) -> str:
+    """Nothing in it looks like a line of the file: who replaces one everywhere must not replace this."""
+    return f"{_TUNED}{name}: {'not set' if tuned.own is None else tuned.own} -> {tuned.text}"
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -131,7 +131,7 @@ def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str
     if pair is not counting[pair.key]:
         same = pair.value == counting[pair.key].value
         return f"{pair.key} stands in another line too" + ("" if same else f": {_DIFFERENT}")
-    return "" if pair.key in changes else _is_none(pair)
+    return "" if changes.get(pair.key) is not None else _is_none(pair)
 
 
 def _is_none(pair: Pair) -> str:

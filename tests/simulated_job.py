@@ -89,9 +89,7 @@ class Job:
 
     def relaunch(self, **sources: str) -> None:
         """The next run, which reads the config file that was written for it."""
-        advice = self.pipeline.advice
-        in_the_file = {**advice.settings, **advice.at_launch}
-        self.start({n: v for n, v in in_the_file.items() if not n.startswith("SCRTUNE_")}, sources)
+        self.start({**self._user, **(self.pipeline.advice.kept or {})}, sources)
 
     @property
     def mutability(self) -> dict[str, str]:

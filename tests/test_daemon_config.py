@@ -56,9 +56,13 @@ def body(path: Path) -> list[str]:
 
 def test_the_header_says_who_wrote_it_when_and_for_which_decision(tmp_path: Path) -> None:
     executor(tmp_path).publish(ADVICE, NOW)
-    first, second, digest = (tmp_path / "scr.conf").read_text().splitlines()[:3]
+    first, second, *tuned, digest = (tmp_path / "scr.conf").read_text().splitlines()[:5]
     assert first == "# Written by scrtune at 2026-11-21T12:00:00Z, generation 3. a test"
     assert second.startswith("# Edit what you like: what you write here wins")
+    assert tuned == [
+        "# scrtune-tuned: SCR_COPY_TYPE: not set -> XOR",
+        "# scrtune-tuned: SCR_FLUSH: not set -> 4",
+    ]
     assert re.fullmatch("# scrtune-sha256: [0-9a-f]{64}", digest)
 
 
@@ -66,7 +70,10 @@ def test_it_is_the_users_own_text_but_for_what_is_advised(tmp_path: Path) -> Non
     made = executor(tmp_path, OWN)
     made.publish(ADVICE, NOW)
     header, own = (tmp_path / "scr.conf").read_text().split("\n# the project's settings\n")
-    assert header.count("\n") == 2
+    assert header.splitlines()[2:-1] == [
+        "# scrtune-tuned: SCR_COPY_TYPE: SINGLE -> XOR",
+        "# scrtune-tuned: SCR_FLUSH: not set -> 4",
+    ]
     assert (
         own
         == f"""\

@@ -16,6 +16,7 @@ from scrtune.daemon import jobs
 from scrtune.daemon.journal import JournalReader
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, OutputStarted, StepCompleted
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, TuningSwitched
+from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]
 BEGUN_S = float(int(time.time()) - 100)  # a daemon does not believe in events of another age
@@ -68,9 +69,11 @@ def decision(daemon: Any) -> Decision:
 
 
 @pytest.fixture
-def tuned(real_daemon: Any) -> Any:
+def tuned(real_daemon: Any, tmp_path: Path) -> Any:
     """A daemon with a job whose settings it has changed."""
-    daemon = real_daemon.start()
+    own = tmp_path / "own.conf"
+    own.write_text("".join(f"{name}={text}\n" for name, text in OWN.items()))
+    daemon = real_daemon.start("--user-conf", str(own))
     daemon.tell(*begun(), *checkpoints(3))
     daemon.until_events(15)
     assert decision(daemon) == Decision(1, {**OWN, **TUNED})
@@ -87,7 +90,8 @@ def test_off_returns_when_the_users_own_settings_are_published(tuned: Any) -> No
         "job j: tuning is off; your own settings are in force from the next SCR_Start_output"
         f" (generation {decided.generation})\n"
     )
-    assert "SCR_FLUSH_ASYNC=0\n" in tuned.paths.scr_conf.read_text()
+    said = parse(tuned.paths.scr_conf.read_text(), {}).values
+    assert {name: pair.value for name, pair in said.items()} == OWN, "nothing of ours is left for a launch"
     assert not tuned.view("status").tuning
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -57,8 +58,11 @@ def test_and_is_taken_back_exactly_when_it_does_not() -> None:
 
 def test_each_change_rewrites_the_config_once_and_each_decision_is_told_once() -> None:
     job = Job(CACHED).checkpoints(30)
-    generations = [each.advice.generation for each in job.effects if isinstance(each, RewriteConfig)]
-    assert generations == list(range(generations[-1] + 1))
+    published = [each.advice for each in job.effects if isinstance(each, RewriteConfig)]
+    assert all(one != other for one, other in pairwise(published))
+    generations = [each.generation for each in published]
+    assert sorted(set(generations)) == list(range(generations[-1] + 1))
+    assert generations == sorted(generations)
     told = [each.text for each in job.effects if isinstance(each, Tell)]
     assert len(told) == len(job.pipeline.decisions)
     assert "flush asynchronously" in told[0]
@@ -66,7 +70,7 @@ def test_each_change_rewrites_the_config_once_and_each_decision_is_told_once() -
 
 def test_advice_holds_what_the_user_set_and_what_was_tuned_and_says_why() -> None:
     job = Job(CACHED)
-    assert job.pipeline.advice == Advice(settings=CACHED)
+    assert job.pipeline.advice == Advice(settings=CACHED, kept={})
     job.checkpoints(3)
     advice = job.pipeline.advice
     assert advice.settings == {
@@ -78,9 +82,44 @@ def test_advice_holds_what_the_user_set_and_what_was_tuned_and_says_why() -> Non
     assert advice.reason.startswith("trial: flush asynchronously (SCR_CACHE_SIZE=2")
 
 
+def test_what_is_kept_for_the_next_launch_is_what_has_won_and_never_what_is_only_tried() -> None:
+    job = Job(CACHED)
+    job.pipeline = Pipeline()
+    job.start(sources={"SCR_FLUSH": "environment", "SCR_COPY_TYPE": "SCR_Config"})
+    job.checkpoints(3)
+    assert job.verdicts == [("flush asynchronously", "trial")]
+    assert job.pipeline.advice.kept == {}, "neither the trial, nor what the environment or the program says"
+    job.checkpoints(7)
+    assert ("flush asynchronously", "accepted") in job.verdicts
+    won = {"SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_CACHE_SIZE": 2}
+    assert job.pipeline.advice.kept == won
+    published = [each.advice for each in job.effects if isinstance(each, RewriteConfig)]
+    assert published[-1] == job.pipeline.advice, "a verdict is published although no setting changes"
+    job.tell(UserEdited(changes={"SCR_SET_SIZE": 4}))
+    assert job.pipeline.advice.kept == {"SCR_SET_SIZE": 4}, "they are measured first"
+
+
+def test_what_an_earlier_job_left_in_the_file_is_given_back_at_once_and_is_not_the_users_word() -> None:
+    left = {"SCR_FLUSH": 9, "SCR_FLUSH_ASYNC": 1}
+    sources = dict.fromkeys(CACHED, "user config")
+    job = Job(CACHED)
+    job.pipeline = Pipeline()
+    job.tell(JobStarted(time_s=T0))
+    job.tell(SettingsObserved(settings={**DEFAULTS, **CACHED}, sources=sources, advised=left))
+    assert job.pipeline.tuner is not None
+    assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+    advice = job.pipeline.advice
+    assert advice.generation == 1, "generation 0 would be taken for what is in force"
+    assert advice.settings == {**CACHED, "SCR_FLUSH_ASYNC": 0}
+    assert advice.kept == {}
+    (decision,) = job.pipeline.decisions
+    assert (decision.changes, decision.previous) == ({"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 0}, left)
+    assert "an earlier job" in decision.because
+
+
 def test_without_tuning_the_pipeline_only_watches() -> None:
     job = Job(CACHED, tuning=False).checkpoints(20)
-    assert job.pipeline.advice == Advice(settings=CACHED)
+    assert job.pipeline.advice == Advice(settings=CACHED, kept={})
     assert job.verdicts == []
     assert "flush asynchronously" in [each.rule for each in job.pipeline.proposals()]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.daemon.kept_file import KeptFile
@@ -362,11 +362,12 @@ def test_comments_and_order_stay_through_rewrites_edits_and_restarts(tmp_path: P
 
 
 def their_comments(file: KeptFile) -> list[str]:
-    ours = ("# Written by scrtune", "# Edit what you like", "# scrtune-sha256", "# Added by scrtune:")
+    ours = ("# Written by scrtune", "# Edit what you like", "# scrtune-", "# Added by scrtune:")
     lines = file.path.read_text().splitlines()
     return [line for line in lines if line.startswith("#") and not line.startswith(ours)]
 
 
+@settings(deadline=None)
 @given(
     steps=st.lists(
         st.tuples(
@@ -421,6 +422,17 @@ def test_a_refused_value_of_a_line_of_the_users_is_theirs_from_before(tmp_path: 
     assert [why.partition(":")[0] for why in told.refused] == ["SCR_DEBUG"]
     assert file.write(Advice(generation=4), NOW)
     assert below(file) == "# mine\nSCR_DEBUG=1 # loud\n"
+
+
+def test_a_new_line_that_is_no_value_becomes_a_comment_that_says_why(tmp_path: Path) -> None:
+    file = kept(tmp_path, COMMENTED)
+    edit(file, "# the end\n", "# the end\nSCR_DEBUG=ja # bitte\n")
+    told = noticed(file)
+    assert told is not None
+    assert [why.partition(":")[0] for why in told.refused] == ["SCR_DEBUG"]
+    assert file.write(Advice(generation=4), NOW)
+    why = "# scrtune took this out ('ja' is not a whole number from -2147483648 to 2147483647): SCR_DEBUG=ja # bitte\n"
+    assert below(file) == COMMENTED.replace("# the end\n", "# the end\n" + why)
 
 
 def test_a_value_above_the_header_is_an_edit_like_any_other(tmp_path: Path) -> None:
@@ -507,7 +519,112 @@ def test_whatever_is_edited_is_told_exactly(
     file.path.unlink()
 
 
+# --- the user's own file, over several jobs
+
+THEIRS = "SCR_FLUSH = 10   # seldom\nSCR_SET_SIZE=4\n"
+WON: Values = {"SCR_FLUSH": 2, "SCR_FLUSH_ASYNC": 1}
+
+
+def theirs(tmp_path: Path, text: str = THEIRS) -> KeptFile:
+    """Their own file, named as the one to keep."""
+    (tmp_path / "scr.conf").write_text(text)
+    return KeptFile(tmp_path / "scr.conf", tmp_path / "scr.conf")
+
+
+def test_what_the_environment_says_and_what_is_only_tried_do_not_go_into_the_file(tmp_path: Path) -> None:
+    file = theirs(tmp_path)
+    around: Values = {"SCR_PREFIX": "/pfs/j", "SCR_CACHE_BASE": "/ssd", "SCR_JOB_ID": "7", "SCR_FLUSH": 10}
+    tried = {"SCR_FLUSH_TYPE": "PTHREAD"}
+    advice = Advice(generation=1, settings={**around, **WON, **tried}, at_launch={}, kept=WON)
+    assert file.write(advice, NOW)
+    assert below(file) == THEIRS.replace("10", "2") + "\n# Added by scrtune:\nSCR_FLUSH_ASYNC=1\n"
+    assert file.write(Advice(generation=2, settings=around, kept={}), NOW)
+    assert below(file) == THEIRS
+
+
+def test_settings_on_which_scr_fails_are_not_tried_either(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="SCR_FLUSH_POSTSTAGE"):
+        theirs(tmp_path).write(
+            Advice(settings={"SCR_FLUSH_POSTSTAGE": 1, "SCR_FLUSH_ASYNC": 1}, kept={}), NOW
+        )
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_their_own_value_comes_back_after_a_restart_too(tmp_path: Path, crashed: bool) -> None:
+    file = theirs(tmp_path)
+    advice = Advice(generation=1, settings=WON, kept=WON)
+    assert file.write(advice, NOW)
+    if crashed:
+        file = KeptFile(file.path, file.path)
+        file.recall(advice)
+    assert file.write(Advice(generation=2, settings=WON, kept={}), NOW)
+    assert below(file) == THEIRS
+
+
+def observed(**found: int | str) -> SettingsObserved:
+    return SettingsObserved(settings=dict(found), sources=dict.fromkeys(found, "user config"))
+
+
+def test_the_next_job_takes_what_was_tuned_for_advice_and_what_the_user_wrote_since_for_theirs(
+    tmp_path: Path,
+) -> None:
+    assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept={**WON, "SCR_FETCH": 0}), NOW)
+    conf = tmp_path / "scr.conf"
+    conf.write_text(conf.read_text().replace("SCR_FETCH=0", "SCR_FETCH=1") + "SCR_DEBUG=1\n")
+    later = KeptFile(conf, conf)
+    told = later.told_apart(observed(SCR_FLUSH=2, SCR_FLUSH_ASYNC=1, SCR_FETCH=1, SCR_SET_SIZE=4))
+    assert told.advised == WON
+    assert told.settings == {"SCR_FLUSH": 10, "SCR_FLUSH_ASYNC": 0, "SCR_FETCH": 1, "SCR_SET_SIZE": 4}
+    assert {name: told.sources[name] for name in WON} == {
+        "SCR_FLUSH": "user config",
+        "SCR_FLUSH_ASYNC": "default",
+    }
+    assert later.write(Advice(generation=1, settings=told.settings, kept={}), NOW)
+    assert below(later) == THEIRS + "\n# Added by scrtune:\nSCR_FETCH=1\nSCR_DEBUG=1\n"
+
+
+def test_what_is_not_read_from_the_file_is_not_what_was_tuned(tmp_path: Path) -> None:
+    assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
+    later = KeptFile(tmp_path / "scr.conf", tmp_path / "scr.conf")
+    job = SettingsObserved(
+        settings={"SCR_FLUSH": 2, "SCR_FLUSH_ASYNC": 1},
+        sources={"SCR_FLUSH": "environment", "SCR_FLUSH_ASYNC": "SCR_Config"},
+    )
+    assert later.told_apart(job) == job
+    assert later.told_apart(observed(SCR_FLUSH=3, SCR_SET_SIZE=4)).advised == {}
+
+
+def test_without_the_header_all_of_it_is_the_users(tmp_path: Path) -> None:
+    assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
+    conf = tmp_path / "scr.conf"
+    conf.write_text(conf.read_text().partition("sha256: ")[2].partition("\n")[2])
+    later = KeptFile(conf, conf)
+    assert later.told_apart(observed(SCR_FLUSH=2)).advised == {}
+    assert later.write(Advice(generation=1, kept={}), NOW)
+    assert "SCR_FLUSH = 2" in below(later)
+
+
+def test_a_private_copy_of_a_file_that_was_kept_once_is_told_apart_alike(tmp_path: Path) -> None:
+    assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
+    copy = tmp_path / "job.conf"
+    copy.write_text((tmp_path / "scr.conf").read_text())
+    later = KeptFile(copy, tmp_path / "scr.conf")
+    assert later.told_apart(observed(SCR_FLUSH=2)).settings == {"SCR_FLUSH": 10}
+    assert later.write(Advice(generation=1, kept={}), NOW)
+    assert below(later) == THEIRS
+
+
+def test_a_file_that_is_there_is_begun_with_when_nobody_names_another(tmp_path: Path) -> None:
+    (tmp_path / "scr.conf").write_text(THEIRS)
+    file = KeptFile(tmp_path / "scr.conf", None)
+    assert file.write(Advice(generation=1, kept={"SCR_FETCH": 0}), NOW)
+    assert below(file) == THEIRS + "\n# Added by scrtune:\nSCR_FETCH=0\n"
+
+
 # --- in a real daemon
+
+
+JOBS_OWN = "SCR_COPY_TYPE=SINGLE\nSCR_CACHE_BYPASS=0\nSCR_FLUSH=4\n"
 
 
 def job(**described: Any) -> tuple[Event, ...]:
@@ -536,10 +653,11 @@ def explained(daemon: Any) -> str:
 
 
 def test_a_file_edited_while_the_job_runs_is_kept_explained_and_never_overwritten(
-    real_daemon: Any, wait_until: WaitUntil
+    real_daemon: Any, wait_until: WaitUntil, tmp_path: Path
 ) -> None:
     conf = real_daemon.paths.scr_conf
-    real_daemon.start()
+    (tmp_path / "own.conf").write_text(JOBS_OWN)
+    real_daemon.start("--user-conf", str(tmp_path / "own.conf"))
     events = job(floor="XOR")
     real_daemon.tell(*events)
     real_daemon.until_events(len(events))
@@ -559,7 +677,7 @@ def test_a_file_edited_while_the_job_runs_is_kept_explained_and_never_overwritte
     advice = real_daemon.view("recommendation")
     assert real_daemon.end(9) == -9
     assert "your edit of the config file" in explained(real_daemon), "also from the journal"
-    real_daemon.start()
+    real_daemon.start("--user-conf", str(tmp_path / "own.conf"))
     assert real_daemon.view("recommendation") == advice
     again = job(floor="XOR")
     real_daemon.tell(*again)
@@ -568,14 +686,35 @@ def test_a_file_edited_while_the_job_runs_is_kept_explained_and_never_overwritte
     assert values(conf)["SCR_COPY_TYPE"] == "PARTNER"
 
 
-def test_a_rewrite_that_meets_an_edit_waits_for_it(real_daemon: Any, wait_until: WaitUntil) -> None:
+def test_a_rewrite_that_meets_an_edit_waits_for_it(
+    real_daemon: Any, wait_until: WaitUntil, tmp_path: Path
+) -> None:
     conf = real_daemon.paths.scr_conf
-    real_daemon.start()
+    (tmp_path / "own.conf").write_text(JOBS_OWN)
+    real_daemon.start("--user-conf", str(tmp_path / "own.conf"))
     real_daemon.tell(*job())
     real_daemon.until_events(2)
-    wait_until(lambda: "SCR_FLUSH=4\n" in conf.read_text())
+    wait_until(lambda: conf.exists() and "SCR_FLUSH=4\n" in conf.read_text())
     conf.write_text(conf.read_text().replace("SCR_FLUSH=4", "SCR_FLUSH=9"))
     real_daemon.tell(*job(floor="XOR"))  # the next run asks for a rewrite at once
     wait_until(lambda: real_daemon.view("recommendation").settings.get("SCR_COPY_TYPE") == "XOR")
     assert values(conf)["SCR_COPY_TYPE"] == "XOR"
     assert values(conf)["SCR_FLUSH"] == "9"
+
+
+def test_a_new_job_begins_with_the_users_own_settings_whatever_their_file_was_tuned_to(
+    real_daemon: Any, tmp_path: Path
+) -> None:
+    conf = tmp_path / "own.conf"
+    assert KeptFile(conf, None).write(Advice(generation=1, kept={"SCR_FLUSH": 4}), NOW)
+    real_daemon.start("--scr-conf", str(conf), "--user-conf", str(conf))
+    real_daemon.tell(*job())
+    real_daemon.until_events(2)
+    view = real_daemon.view("explain")
+    assert (view.anchor["SCR_FLUSH"], view.sources["SCR_FLUSH"]) == (10, "default")
+    advice = real_daemon.view("recommendation")
+    assert (advice.generation, advice.settings["SCR_FLUSH"], advice.kept) == (1, 10, {})
+    assert "SCR_FLUSH" not in values(conf)
+    real_daemon.end(9)
+    real_daemon.start("--scr-conf", str(conf), "--user-conf", str(conf))
+    assert real_daemon.view("recommendation") == advice, "from the journal, too"
