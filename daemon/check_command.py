@@ -1,5 +1,6 @@
 """`scrtune check`: what in SCR's configuration is wrong, before the job finds out."""
 
+import contextlib
 import os
 import re
 import sys
@@ -25,6 +26,9 @@ EXIT_UNREADABLE = 3
 LARGEST_BYTES = 1024**2
 """A larger file is no configuration, and reading it would keep the user waiting."""
 
+_FILE = click.Path(path_type=Path, readable=False)
+"""We look ourselves whether it can be read: click's exit code for that would be the one of errors."""
+
 _NODE_VARIABLES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
@@ -48,11 +52,11 @@ def _version(_context: click.Context, _option: click.Parameter, text: str) -> tu
 
 
 @click.command("check", short_help="Find what is wrong in SCR config files, job scripts, the environment.")
-@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")
 @click.option("--env", "environment", is_flag=True, help="Check the current environment, too.")
 @click.option(
     "--system-conf",
-    type=click.Path(path_type=Path),
+    type=_FILE,
     metavar="FILE",
     help="SCR's system config file, the layer beneath; default: that of the SCR on $PATH, if it is there.",
 )
@@ -94,7 +98,8 @@ def check(
     """Find what in SCR config files, job scripts and the environment is without effect or harms the job.
 
     FILE is a config file of SCR's or a job script that exports SCR_*; default: the config file that SCR would
-    read here. Exit codes: 0 nothing found, 1 warnings, 2 errors, 3 a file cannot be read.
+    read here. Exit codes: 0 nothing found, 1 warnings, 2 errors, 3 a file cannot be read or the findings
+    cannot be printed.
     """
     try:
         sources = _sources(files, system_conf, environment=environment)
@@ -113,8 +118,15 @@ def check(
     if checkpoint_bytes is not None:
         situation = msgspec.structs.replace(situation, capacities=_capacities(sources, situation))
     findings = check_sources(sources, situation)
-    _print(findings, form)
-    _say_what_lies_beneath(sources, to_stderr=form != "table")
+    try:
+        click.echo(_text_of(findings, form), nl=False)
+        _say_what_lies_beneath(sources, to_stderr=form != "table")
+    except BrokenPipeError:
+        _leave_standard_output()  # the reader has seen enough (head, less)
+    except (OSError, UnicodeError) as error:
+        _leave_standard_output()
+        click.echo(f"scrtune: what was found cannot be printed: {_why_not(error)}", err=True)
+        sys.exit(EXIT_UNREADABLE)
     sys.exit(exit_code(findings))
 
 
@@ -203,16 +215,32 @@ def _capacity(path: str) -> Capacity | None:
     return None
 
 
-def _print(findings: tuple[Finding, ...], form: str) -> None:
+def _text_of(findings: tuple[Finding, ...], form: str) -> str:
     if form == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(_printable(findings)), indent=2).decode())
-    elif form == "gcc":
-        for finding in _printable(findings):
-            click.echo(finding.gcc)
-    elif findings:
-        show.console().print(_table(_printable(findings)))
-    else:
-        click.echo("scrtune: nothing found")
+        return msgspec.json.format(msgspec.json.encode(_printable(findings)), indent=2).decode() + "\n"
+    if form == "gcc":
+        return "".join(f"{finding.gcc}\n" for finding in _printable(findings))
+    if not findings:
+        return "scrtune: nothing found\n"
+    console = show.console()
+    with console.capture() as captured:
+        console.print(_table(_printable(findings)))
+    return captured.get()
+
+
+def _why_not(error: OSError | UnicodeError) -> str:
+    if isinstance(error, OSError):
+        return f"{error.strerror}; redirect standard output to where there is room"
+    encoding = getattr(error, "encoding", "the encoding")
+    return f"{encoding} has no such characters; use a UTF-8 locale, or set PYTHONIOENCODING=utf-8"
+
+
+def _leave_standard_output() -> None:
+    """Nothing more can be said there, at Python's end neither: that would change the exit code."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _say_what_lies_beneath(sources: list[Source], *, to_stderr: bool) -> None:

@@ -2,7 +2,11 @@
 
 import os
 import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -15,6 +19,7 @@ from scrtune.daemon.cli import main
 from scrtune.scr_config.findings import CODES, Finding
 
 PAGE = (Path(__file__).parent.parent / "docs" / "check.md").read_text(encoding="utf-8")
+_NOBODY = 65534
 NAMES = re.compile(r"SCR_\w+|SLURM_\w+|STORE|CKPT|GROUPS")
 
 
@@ -69,11 +74,82 @@ def test_what_cannot_be_read_is_told_in_one_line_with_the_remedy(here: Path) -> 
         assert re.fullmatch(r"scrtune: .+; .+\n", result.stderr) or "larger than 1 MiB" in result.stderr
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_without_permission_is_unreadable(here: Path) -> None:
+@pytest.fixture
+def as_somebody(here: Path) -> Iterator[None]:
+    """Root reads everything: be somebody else who may use the directory."""
+    if (us := os.geteuid()) != 0:
+        yield
+        return
+    here.chmod(0o755)
+    os.seteuid(_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(us)
+
+
+@pytest.mark.parametrize("arguments", [("secret",), ("scr.conf", "--system-conf", "secret")])
+def test_a_file_without_permission_is_unreadable(
+    here: Path, request: pytest.FixtureRequest, arguments: tuple[str, ...]
+) -> None:
+    (here / "scr.conf").write_text("")
     (here / "secret").write_text("")
     (here / "secret").chmod(0)
-    assert check("secret").exit_code == 3
+    request.getfixturevalue("as_somebody")
+    result = check(*arguments)
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert result.stderr == "scrtune: secret: Permission denied; name a file that can be read\n"
+
+
+def scrtune_check(
+    here: Path, output: Any, *options: str, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """A process of its own, whose standard output is `output`."""
+    return subprocess.run(
+        [sys.executable, "-m", "scrtune.daemon", "check", "scr.conf", "--format", "gcc", *options],
+        cwd=here,
+        env={**os.environ, **environment},
+        stdout=output,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("text", ["SCR_FLUSH_WIDTH=4\n", "SCR_FLUSH=ten\n"])
+def test_findings_that_cannot_be_written_are_no_warnings(here: Path, text: str) -> None:
+    (here / "scr.conf").write_text(text)
+    with Path("/dev/full").open("w") as full:
+        ran = scrtune_check(here, full)
+    assert ran.returncode == 3
+    assert re.fullmatch(r"scrtune: what was found cannot be printed: No space left .+; .+\n", ran.stderr)
+
+
+def test_findings_that_the_terminal_has_no_letters_for_are_told_so(here: Path) -> None:
+    (here / "scr.conf").write_text("SCR_ŁUK=1\n", encoding="utf-8")
+    ran = scrtune_check(here, subprocess.PIPE, PYTHONIOENCODING="latin-1")
+    assert (ran.returncode, ran.stdout) == (3, "")
+    assert re.fullmatch(r"scrtune: what was found cannot be printed: latin-1 has .+; .+\n", ran.stderr)
+
+
+@pytest.mark.parametrize("form", ["table", "gcc", "json"])
+def test_a_locale_that_nobody_set_up_costs_nothing(here: Path, form: str) -> None:
+    (here / "scr.conf").write_text("SCR_ŁUK=1\n", encoding="utf-8")
+    ran = scrtune_check(here, subprocess.PIPE, "--format", form, PYTHONIOENCODING="ascii")
+    assert (ran.returncode, "SCR_ŁUK" in ran.stdout, ran.stderr) == (1, True, "")
+
+
+def test_a_reader_that_has_seen_enough_changes_no_exit_code(here: Path) -> None:
+    (here / "scr.conf").write_text("SCR_FLUSH_WIDTH=4\n")
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        ran = scrtune_check(here, writing)
+    finally:
+        os.close(writing)
+    assert (ran.returncode, ran.stderr) == (1, "")
 
 
 def test_without_a_file_it_reads_what_scr_would_read(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
