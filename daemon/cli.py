@@ -26,7 +26,7 @@ from . import check_command, config_commands, jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
-from .environment import ConfigFiles, Job, JobOptions, Trace, variables_by_hand
+from .environment import ConfigFiles, Job, JobOptions, Trace, to_follow, variables_by_hand
 from .journal import JournalError
 from .loop import Daemon
 from .options import DaemonOptions
@@ -234,7 +234,11 @@ def forward(log_prefix: Path | None, endpoint: str | None, *, until_eof: bool) -
 
 
 @main.command()
-@_job_option
+@click.option(
+    "--job-id",
+    metavar="ID",
+    help="The job; default: this environment's, else the one that runs on this host.",
+)
 @click.option(
     "--format",
     "form",
@@ -265,15 +269,17 @@ def env(job_id: str | None, form: Form, resolved: bool, preload: Preload, **file
 
     It is what the job's next SCR_Start_output gets: your own settings with what was tuned; and while its
     daemon runs, what an application needs to be tuned by it, LD_PRELOAD among it: yours stays behind ours.
-    Prints nothing but that on standard output, and nothing at all when there is no job.
+    Prints nothing but that on standard output, and nothing at all when there is no job. Without --job-id it
+    is about this environment's job, else the one that runs on this host. Where a job has its files and what
+    it is called (SCR_PREFIX, SCR_CACHE_BASE and the like) stays as it is here.
 
     With --resolved: the value of each parameter, the layer and the place it comes from, and what it shadows.
     """
     if resolved or any(files.values()):
         config_commands.show_resolved(form, resolved=resolved, **files)
         return
-    paths = jobs.find(job_id, no_other=True)
-    settings = jobs.advice(paths).settings
+    paths = jobs.find_to_follow(job_id)
+    settings = to_follow(jobs.advice(paths).settings)
     variables = variables_by_hand(paths, settings, preload, os.environ) if jobs.is_running(paths) else {}
     click.echo(export_text(settings, variables, form, os.environ.get("LD_PRELOAD", "")), nl=False)
 

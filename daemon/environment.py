@@ -18,6 +18,17 @@ from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
 
+_PLACES = {
+    "SCR_CACHE_BASE",
+    "SCR_CNTL_BASE",
+    "SCR_CONF_FILE",
+    "SCR_JOB_ID",
+    "SCR_JOB_NAME",
+    "SCR_PREFIX",
+    "SCR_USER_NAME",
+}
+"""What tells one job from another. scrtune tunes none of it, so that it is where it was set."""
+
 Trace = Literal["preload", "function", "off"]
 
 
@@ -96,6 +107,11 @@ def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> d
     if options.override:
         variables["SCRTUNE_OVERRIDE"] = "1"
     return variables
+
+
+def to_follow(settings: Values) -> Values:
+    """`settings` for another job's environment: how it runs, but not where its files are and who it is."""
+    return {name: value for name, value in settings.items() if name not in _PLACES}
 
 
 def variables_by_hand(

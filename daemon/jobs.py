@@ -1,14 +1,24 @@
 """Find a job and what is known of it: from its daemon while it runs, from its journal afterwards."""
 
+import contextlib
 import socket
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 from ..client.advice import DaemonUnavailable, ask_daemon
-from ..client.paths import NO_JOB_ID, JobPaths, bases, default_base, job_id_from_environment, latest_job
+from ..client.paths import (
+    NO_JOB_ID,
+    JobPaths,
+    bases,
+    check_base,
+    default_base,
+    job_id_from_environment,
+    latest_job,
+)
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from . import views
@@ -47,6 +57,37 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
         wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
     return latest
+
+
+def find_to_follow(job_id: str | None) -> JobPaths:
+    """The job `job_id`, else that of this environment, else the one that runs on this host.
+
+    What one exports is for the job at hand: another that has ended must be named. Raises as :func:`find`.
+    """
+    if job_id is not None or job_id_from_environment() != NO_JOB_ID:
+        return find(job_id, no_other=True)
+    running = [*_running()]
+    if len(running) > 1:
+        names = ", ".join(sorted(paths.job_id for paths in running))
+        raise UnknownJobError(f"{default_base()}: several jobs run here ({names}); name one with --job-id")
+    if not running:
+        raise UnknownJobError(
+            f"{default_base()}: no job of yours runs here; name one that has ended with --job-id, or"
+            " start one with `scrtune run`"
+        )
+    return running[0]
+
+
+def _running() -> Iterator[JobPaths]:
+    """The jobs with a daemon on this node; what others put there is passed over."""
+    for base in bases():
+        check_base(base)
+        names = [each.name for each in base.iterdir()] if base.is_dir() else []
+        for name in names:
+            paths = JobPaths.of(name, base=base)
+            with contextlib.suppress(OSError):
+                if is_running(paths.check()):
+                    yield paths
 
 
 def is_running(paths: JobPaths) -> bool:

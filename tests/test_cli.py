@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import time
@@ -179,7 +180,7 @@ NASTY = {
     "SCR_COPY_TYPE": "XOR",
     "SCR_CLUSTER_NAME": 'it\'s "quoted" $HOME `id` $(id) \\ ; & | ! * ? [a] {b} ~ # %s \t end',
     "SCR_GROUP": "two\nlines",
-    "SCR_PREFIX": "/a dir/with spaces",
+    "SCR_CURRENT": "/a dir/with spaces",
     "SCRTUNE_FLUSH_CPUS": "",
 }
 
@@ -188,7 +189,7 @@ NASTY = {
 def test_a_real_shell_gets_exactly_the_settings(shell: str) -> None:
     published(NASTY)
     before = shell_environment(shell, ":")
-    after = shell_environment(shell, f'eval "$({sys.executable} -m scrtune.daemon env)"')
+    after = shell_environment(shell, f'eval "$({sys.executable} -m scrtune.daemon env --job-id j)"')
     assert after == {**before, **{name: str(value) for name, value in NASTY.items()}}
 
 
@@ -201,7 +202,7 @@ def shell_environment(shell: str, command: str) -> dict[str, str]:
 
 def test_the_same_as_json(scrtune: Scrtune) -> None:
     published(NASTY)
-    assert msgspec.json.decode(scrtune("env", "--format", "json").stdout) == {
+    assert msgspec.json.decode(scrtune("env", "--job-id", "j", "--format", "json").stdout) == {
         name: str(value) for name, value in NASTY.items()
     }
 
@@ -216,7 +217,40 @@ def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     tuned = "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
     assert scrtune("env", "--preload", "never").stdout == tuned + by_hand
     daemon.end(9)
-    assert scrtune("env").stdout == tuned, "there is nobody to be tuned by"
+    assert scrtune("env", "--job-id", "j").stdout == tuned, "there is nobody to be tuned by"
+    ran = scrtune("env")
+    assert (ran.exit_code, ran.stdout) == (3, ""), "it has ended"
+    assert "name one that has ended with --job-id" in ran.stderr
+
+
+def test_of_several_running_jobs_one_must_be_named(
+    scrtune: Scrtune, real_daemon: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = real_daemon.start()
+    other = run_directory("other")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(other.control_socket))
+        listening.listen()
+        ran = scrtune("env")
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert "several jobs run here (j, other); name one with --job-id" in ran.stderr
+        monkeypatch.setenv("SCRTUNE_JOB_ID", "j")
+        assert "export SCRTUNE_JOB_ID=j\n" in scrtune("env").stdout
+        assert daemon.paths.control_socket.exists()
+
+
+def test_where_a_job_is_and_what_it_is_called_is_nobody_elses(scrtune: Scrtune) -> None:
+    places = {
+        "SCR_CACHE_BASE": "/ssd/old",
+        "SCR_CNTL_BASE": "/dev/shm/old",  # noqa: S108
+        "SCR_CONF_FILE": "/run/old/scr.conf",
+        "SCR_JOB_ID": "old",
+        "SCR_JOB_NAME": "old",
+        "SCR_PREFIX": "/pfs/old",
+        "SCR_USER_NAME": "old",
+    }
+    published({**places, "SCR_FLUSH": 4})
+    assert scrtune("env", "--job-id", "j").stdout == "export SCR_FLUSH=4\n"
 
 
 def test_what_the_jobs_own_settings_say_of_scrs_log_stands(scrtune: Scrtune, real_daemon: Any) -> None:
