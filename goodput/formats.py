@@ -1,0 +1,347 @@
+"""What logs say of a job's time: lines in, events and problems out, whoever wrote them.
+
+Three kinds of JSON entries are understood, one a line or all in one array, mixed in any way, as they are or
+within the `jsonPayload` of exported cloud log entries:
+
+- our own event log: an event of :mod:`scrtune.goodput.events` with its `type`, and perhaps `job_name`;
+- what ml-goodput-measurement's recorder logs (``step_count``, ``step_start_time``, ...), with the checkpoint
+  statistics that Orbax logs beside it;
+- what the resiliency library logs (:mod:`scrtune.goodput.resiliency`).
+
+:func:`detect` also knows what is none of these, and whose reader can take it. Nothing here raises because of
+what a log says: what cannot be read is counted, and told with its line. `docs/goodput-logs.md` has examples.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from . import resiliency
+from .events import (
+    INTERVAL_KINDS,
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobStarted,
+    SlicesObserved,
+    StepStarted,
+)
+from .resiliency import LauncherEvent
+from .sanity import span
+
+Form = Literal["journal", "gzip", "scr log", "dftracer", "json"]
+
+HEAD_BYTES = 64 * 1024
+"""What :func:`detect` wants to see of a file."""
+LARGEST_S = 1e11
+LARGEST_INTEGER = 2**53
+MAX_PROBLEMS = 100
+MAX_JOBS = 10_000
+
+_JOURNAL = b"scrtune journal "
+_GZIP = b"\x1f\x8b"
+_SCR_LINE = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d: host=.*?, jobid=.*?, (?:event|xfer)=")
+_TRACE_LINE = re.compile(rb'\s*\{.*"cat"\s*:.*"ph"\s*:')
+_PUNCTUATION = frozenset({b"", b"[", b"]", b","})
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+_event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(GoodputEvent)
+_TAGS = frozenset(kind.__struct_config__.tag for kind in GoodputEvent.__args__)
+_LOST = "events_lost"
+_NUMBERS = (int, float)
+_INTERVAL_EVENTS = (Interval, IntervalStarted, IntervalEnded)
+
+
+class _Named(msgspec.Struct):
+    """The one field of an event's line that is not the event's."""
+
+    job_name: str = ""
+
+
+_name_decoder: msgspec.json.Decoder[_Named] = msgspec.json.Decoder(_Named)
+
+_INTERVALS = {
+    "tpu_init": "device_init",
+    "training_prep": "training_prep",
+    "data_loading": "data_loading",
+    "custom_badput_event": "custom",
+    "elastic_wait": "elastic_scale_up",
+    "elastic_reinit": "elastic_reinit",
+}
+_ELASTIC_WAITS = {"scale_up": "elastic_scale_up", "slice_down": "elastic_slice_down"}
+_CHECKPOINTER = {
+    "save": ("checkpoint_save", "checkpoint_manager_blocking"),
+    "restore": ("checkpoint_restore", "checkpoint_manager"),
+    "emergency_restore": ("checkpoint_restore", "checkpoint_manager"),
+}
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a line (of an array: with its entry of that number), both counted from 1."""
+
+    line: int
+    what: str
+
+
+class NotUnderstoodError(ValueError):
+    """An entry that cannot be used; the text says why. It never leaves this module."""
+
+
+class JobLog(msgspec.Struct, kw_only=True):
+    """What was said of one job, in the order of the lines."""
+
+    events: list[GoodputEvent] = []
+    launcher: list[LauncherEvent] = []
+
+    def timeline(self) -> list[GoodputEvent]:
+        """All of it as events for a ledger."""
+        return self.events + resiliency.as_goodput_events(self.launcher)
+
+
+class Log:
+    """Takes entries in. `jobs` has what they said by job name; without a name it is the empty one.
+
+    `garbage` counts what is no entry of any kind, the first hundred of it are in `problems`; `forms` counts
+    the entries of each kind, `ignored` those that are not about time, `lost` the events that their writer
+    says it had to drop.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, JobLog] = {}
+        self.problems: list[Problem] = []
+        self.garbage = 0
+        self.forms: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()
+        self.lost = 0
+
+    def lines(self, lines: Iterable[bytes]) -> None:
+        """Take the lines of a file in; an array that has an entry on each line is read as well."""
+        for number, line in enumerate(lines, start=1):
+            text = line.strip()
+            if text not in _PUNCTUATION:
+                self._line(text.rstrip(b","), number)
+
+    def array(self, text: bytes) -> None:
+        """Take a whole file in that is one array of entries; one that is cut off counts as lines."""
+        try:
+            entries = msgspec.json.decode(text, type=list[msgspec.Raw])
+        except _NO_JSON:
+            self.lines(text.split(b"\n"))
+            return
+        for number, entry in enumerate(entries, start=1):
+            self._line(bytes(entry), number)
+
+    def take(self, job: str, events: Iterable[GoodputEvent], form: str) -> None:
+        """Take in what another reader made of its own kind of log."""
+        for event in events:
+            self.forms[form] += 1
+            self._job(job).events.append(event)
+
+    def _line(self, text: bytes, number: int) -> None:
+        try:
+            if not self._own(text):
+                self._foreign(text)
+        except NotUnderstoodError as error:
+            self.garbage += 1
+            if len(self.problems) < MAX_PROBLEMS:
+                self.problems.append(Problem(line=number, what=str(error)))
+
+    def _own(self, text: bytes) -> bool:
+        """Whether it is an event of our own; by far the fastest way to read one."""
+        if b'"type"' not in text:
+            return False
+        try:
+            event = _event_decoder.decode(text)
+            job = _name_decoder.decode(text).job_name if b'"job_name"' in text else ""
+        except _NO_JSON:
+            return False  # not of this kind, or it will be told why not
+        _check(event)
+        self.forms["scrtune"] += 1
+        self._job(job).events.append(event)
+        return True
+
+    def _foreign(self, text: bytes) -> None:
+        try:
+            entry = msgspec.json.decode(text)
+        except _NO_JSON:
+            raise NotUnderstoodError("no JSON object") from None
+        if not isinstance(entry, dict):
+            raise NotUnderstoodError("no JSON object")
+        payload = entry.get("jsonPayload", entry)
+        if not isinstance(payload, dict):
+            raise NotUnderstoodError("its jsonPayload is no JSON object")
+        if payload is not entry and isinstance(payload.get("type"), str):
+            self._line_within(payload)
+            return
+        job = _name(payload)
+        if payload.get("event_type") in resiliency.KINDS:
+            event = launcher_event(payload)
+            self.forms["resiliency"] += 1
+            self._job(job).launcher.append(event)
+            return
+        if isinstance(payload.get("type"), str):
+            self._no_event(payload)
+            return
+        events = list(recorder_events(payload))
+        if not events:
+            raise NotUnderstoodError("an entry of no kind that is known")
+        self.forms["ml-goodput-measurement"] += 1
+        self._job(job).events += events
+
+    def _line_within(self, payload: Mapping[str, Any]) -> None:
+        text = msgspec.json.encode(payload)
+        if not self._own(text):
+            self._no_event(payload)
+
+    def _no_event(self, entry: Mapping[str, Any]) -> None:
+        """An entry whose `type` is none of our events: for other readers, of a later version, or broken."""
+        tag = entry["type"]
+        if tag in _TAGS:
+            try:
+                msgspec.convert(entry, GoodputEvent)
+            except msgspec.ValidationError as error:
+                raise NotUnderstoodError(f"no whole {tag} event: {error}") from None
+        count = entry.get("count")
+        if tag == _LOST and isinstance(count, int) and 0 <= count <= LARGEST_INTEGER:
+            self.lost += count
+        self.ignored[tag[:100] if tag in self.ignored or len(self.ignored) < MAX_PROBLEMS else "others"] += 1
+
+    def _job(self, name: str) -> JobLog:
+        if name not in self.jobs:
+            if len(self.jobs) >= MAX_JOBS:
+                raise NotUnderstoodError(f"job {name!r} is one of more than {MAX_JOBS}")
+            self.jobs[name] = JobLog()
+        return self.jobs[name]
+
+
+def detect(head: bytes) -> Form | None:
+    """What a file is by its first :data:`HEAD_BYTES`, or None when it is nothing that is known."""
+    if head.startswith(_JOURNAL):
+        return "journal"
+    if head.startswith(_GZIP):
+        return "gzip"
+    for line in head.split(b"\n"):
+        if _TRACE_LINE.match(line):
+            return "dftracer"
+        if _SCR_LINE.match(line):
+            return "scr log"
+        text = line.strip()
+        if text.startswith(b"[{") or (text.startswith(b"{") and text.endswith((b"}", b"},"))):
+            return "json"
+    # an array that is printed over several lines; or the whole file is one line, longer than what we see
+    return "json" if head.lstrip()[:1] in (b"[", b"{") else None
+
+
+def launcher_event(entry: Mapping[str, Any]) -> LauncherEvent:
+    """An entry of the resiliency library's log. Raises NotUnderstoodError."""
+    timestamp = entry.get("timestamp")
+    if not isinstance(timestamp, str):
+        raise NotUnderstoodError(f"{entry['event_type']} without its timestamp")
+    try:
+        time_us = resiliency.microseconds(timestamp)
+    except ValueError as error:
+        raise NotUnderstoodError(str(error)) from None
+    return LauncherEvent(
+        kind=entry["event_type"],
+        time_us=time_us,
+        step=_whole(entry, "step"),
+        node_rank=_whole(entry, "node_rank"),
+    )
+
+
+def recorder_events(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
+    """The events in an entry of ml-goodput-measurement's recorder, or of Orbax. Raises NotUnderstoodError."""
+    if "job_start_time" in entry:
+        yield JobStarted(time_s=_time(entry, "job_start_time"))
+    if "step_start_time" in entry:
+        yield StepStarted(step=_whole(entry, "step_count"), time_s=_time(entry, "step_start_time"))
+    if "elastic_slice_counts_timestamp" in entry:
+        yield SlicesObserved(
+            time_s=_time(entry, "elastic_slice_counts_timestamp"),
+            active=_whole(entry, "active_slices"),
+            total=_whole(entry, "total_slices"),
+            available=_whole(entry, "available_slices"),
+        )
+    for key, kind in _INTERVALS.items():
+        yield from _interval(entry, key, kind)
+    if entry.get("event_type") in _CHECKPOINTER:
+        yield from _checkpoint(entry)
+    if "job_end_time" in entry:
+        yield JobEnded(time_s=_time(entry, "job_end_time"))
+
+
+def _interval(entry: Mapping[str, Any], key: str, kind: str) -> Iterator[GoodputEvent]:
+    start, end = f"{key}_start_time", f"{key}_end_time"
+    if start not in entry and end not in entry:
+        return
+    name = ""
+    if kind == "custom":
+        name = str(entry.get("custom_badput_event_type", "")).upper()
+    elif key == "elastic_wait":
+        said = entry.get("elastic_wait_event_type")
+        if said not in _ELASTIC_WAITS:
+            raise NotUnderstoodError(f"elastic_wait_event_type is {said!r}, neither scale_up nor slice_down")
+        kind = _ELASTIC_WAITS[said]
+    if start in entry:
+        yield IntervalStarted(kind=kind, time_s=_time(entry, start), name=name)
+    if end in entry:
+        yield IntervalEnded(kind=kind, time_s=_time(entry, end), name=name)
+
+
+def _checkpoint(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
+    """What blocked in Orbax's checkpoint manager; nothing where it has not said for how long."""
+    kind, key = _CHECKPOINTER[entry["event_type"]]
+    start, seconds = f"{key}_start_time", f"{key}_duration_secs"
+    if entry.get(start) is None or entry.get(seconds) is None:
+        raise NotUnderstoodError(f"{entry['event_type']} without {start} and {seconds}")
+    start_s, duration_s = _time(entry, start), _time(entry, seconds)
+    if duration_s < 0:
+        raise NotUnderstoodError(f"{seconds} is negative")
+    step = entry.get("step")  # what several hosts say of one checkpoint has one name
+    name = "" if step is None else str(_whole(entry, "step"))
+    yield Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
+
+
+def _check(event: GoodputEvent) -> None:
+    """Raises NotUnderstoodError for numbers that cannot be, and for what no ledger could use."""
+    start_s, end_s = span(event)
+    if not (-LARGEST_S <= start_s <= LARGEST_S and -LARGEST_S <= end_s <= LARGEST_S):
+        raise NotUnderstoodError(f"{start_s!r} to {end_s!r} are no epoch seconds")
+    if end_s < start_s:
+        raise NotUnderstoodError("an end before its start")
+    if type(event) is StepStarted and -LARGEST_INTEGER <= event.step <= LARGEST_INTEGER:
+        return  # most of a log, and all there is to check
+    for value in msgspec.structs.astuple(event):
+        largest = LARGEST_S if type(value) is float else LARGEST_INTEGER
+        if isinstance(value, _NUMBERS) and abs(value) > largest:
+            raise NotUnderstoodError(f"{value!r} cannot be")
+    if isinstance(event, _INTERVAL_EVENTS) and event.kind not in INTERVAL_KINDS:
+        raise NotUnderstoodError(f"an interval of an unknown kind, {event.kind!r:.100}")
+
+
+def _name(entry: Mapping[str, Any]) -> str:
+    name = entry.get("job_name") or ""
+    return name if isinstance(name, str) else str(name)
+
+
+def _time(entry: Mapping[str, Any], key: str) -> float:
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not abs(value) <= LARGEST_S:
+        raise NotUnderstoodError(f"{key} is {value!r:.100}, no epoch seconds")
+    return float(value)
+
+
+def _whole(entry: Mapping[str, Any], key: str) -> int:
+    """A whole number; the cloud's logs make 5.0 of 5. What is not there, or null, is 0."""
+    value = entry.get(key)
+    if value is None:
+        return 0
+    is_whole = not isinstance(value, bool) and isinstance(value, _NUMBERS) and abs(value) <= LARGEST_INTEGER
+    if not is_whole or value != int(value):
+        raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
+    return int(value)
