@@ -21,19 +21,13 @@ from ..scr_config.parameters import coerce
 from ..scr_config.resolution import user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from . import show
+from .config_text import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
-LARGEST_BYTES = 1024**2
-"""A larger file is no configuration, and reading it would keep the user waiting."""
-
 _FILE = click.Path(path_type=Path, readable=False)
 """We look ourselves whether it can be read: click's exit code for that would be the one of errors."""
 
 _NODE_VARIABLES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
-
-
-class UnreadableError(Exception):
-    """A file that cannot be checked. The text says which, why, and what to do."""
 
 
 def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
@@ -133,18 +127,18 @@ def check(
 def _sources(files: tuple[Path, ...], system_conf: Path | None, *, environment: bool) -> list[Source]:
     """The environment first: a job script sets its variables over those it was started with."""
     sources = [environment_source(dict(os.environ))] if environment else []
-    sources += [source_of(str(path), _text(path)) for path in files]
+    sources += [source_of(str(path), config_text(path)) for path in files]
     if not files:
         path = user_conf_path(os.environ)
         if path.exists():
-            sources.append(Source(file=str(path), kind="config file", text=_text(path)))
+            sources.append(Source(file=str(path), kind="config file", text=config_text(path)))
         elif not (environment or system_conf) or "SCR_CONF_FILE" in os.environ:
             raise UnreadableError(
                 f"{path}: SCR would read this file here, but there is none; name a FILE, or set SCR_CONF_FILE"
                 " or SCR_PREFIX as the job has them"
             )
     if system_conf is not None:
-        sources.append(Source(file=str(system_conf), kind="system file", text=_text(system_conf)))
+        sources.append(Source(file=str(system_conf), kind="system file", text=config_text(system_conf)))
     elif (found := _system_source(sources)) is not None:
         sources.append(found)
     return sources
@@ -157,26 +151,10 @@ def _system_source(sources: list[Source]) -> Source | None:
         files = [source.file for source in sources if source.kind == "config file"]
         if not path.exists() or any(map(path.samefile, files)):
             return None
-        return Source(file=str(path), kind="system file", text=_text(path))
-    except (OSError, UnreadableError) as error:
+        return Source(file=str(path), kind="system file", text=config_text(path))
+    except OSError as error:
         click.echo(f"scrtune: SCR's system config file is left out: {error}", err=True)
         return None
-
-
-def _text(path: Path) -> str:
-    try:
-        if not path.is_file():
-            path.stat()
-            raise UnreadableError(f"{path}: is no regular file; name a config file or a job script")
-        with path.open("rb") as file:
-            data = file.read(LARGEST_BYTES + 1)
-    except OSError as error:
-        raise UnreadableError(f"{path}: {error.strerror}; name a file that can be read") from error
-    except ValueError as error:
-        raise UnreadableError(f"{str(path)!r}: {error}; name a file that can be read") from error
-    if len(data) > LARGEST_BYTES:
-        raise UnreadableError(f"{path}: is larger than 1 MiB; a config file or job script is not")
-    return data.decode("utf-8", "surrogateescape")
 
 
 def _nodes(sources: list[Source]) -> int | None:

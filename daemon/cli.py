@@ -254,12 +254,12 @@ def forward(log_prefix: Path | None, endpoint: str | None, *, until_eof: bool) -
 )
 @click.option(
     "--conf",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path, readable=False),
     help="With --resolved: this for the user's config file; default: where SCR looks.",
 )
 @click.option(
     "--system-conf",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=click.Path(path_type=Path, readable=False),
     help="With --resolved: this for the system's config file; default: as compiled into SCR.",
 )
 @_preload_option

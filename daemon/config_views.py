@@ -9,8 +9,18 @@ from ..intents.events import Value
 from ..scr_config.parameters import CATALOGUE, SECRETS, Layer
 from ..scr_config.parse import Entry
 from ..scr_config.problems import Problem
-from ..scr_config.resolution import DEFAULT, LAYERS, Found, FoundLines, Resolved, resolve, user_conf_path
+from ..scr_config.resolution import (
+    DEFAULT,
+    LAYERS,
+    Found,
+    FoundLines,
+    Resolved,
+    consequence,
+    resolve,
+    user_conf_path,
+)
 from ..scr_config.system_conf import system_conf_path
+from .config_text import config_text
 
 HIDDEN = "(not shown)"
 
@@ -34,9 +44,10 @@ class PlaceView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ParameterView(msgspec.Struct, frozen=True, kw_only=True):
-    """A parameter's value and its place, what that shadows, and what SCR passes over because it is no value.
+    """A parameter's value and its place, and what that shadows.
 
-    `value` is None when nobody sets it and SCR works it out as it runs: `default` says how.
+    `value` is None when nobody sets it and SCR works it out as it runs: `default` says how. `wrong` is a text
+    above it that is no value, which SCR does not pass over: `in_scr` says what it makes of that.
     """
 
     name: str
@@ -47,6 +58,8 @@ class ParameterView(msgspec.Struct, frozen=True, kw_only=True):
     column: int = 0
     shadows: tuple[PlaceView, ...] = ()
     default: str = ""
+    wrong: PlaceView | None = None
+    in_scr: str = ""
 
 
 class LineView(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +86,9 @@ class ResolvedView(msgspec.Struct, frozen=True, kw_only=True):
 def resolved_view(
     environment: Mapping[str, str], cwd: Path, conf: Path | None = None, system_conf: Path | None = None
 ) -> ResolvedView:
-    """What a job started in `cwd` with `environment` would find. Raises OSError for a file it cannot read.
+    """What a job started in `cwd` with `environment` would find.
+
+    Raises :class:`UnreadableError` for a file that it cannot read.
 
     `conf` and `system_conf` stand for the user's and the system's config file, wherever SCR would look. What
     the application gives to SCR_Config is taken from where SCR keeps it of the last run.
@@ -83,7 +98,8 @@ def resolved_view(
         "user config": conf or user_conf_path(variables, cwd),
         "system config": system_conf or system_conf_path(variables.get("PATH", "")),
     }
-    user, system = (_text(paths[layer]) for layer in ("user config", "system config"))
+    user = _text(paths["user config"], conf)
+    system = _text(paths["system config"], system_conf)
     prefix = resolve(variables, user, None, system).settings.get("SCR_PREFIX", "")
     paths["SCR_Config"] = cwd / str(prefix) / ".scr" / "app.conf"
     program = _text(paths["SCR_Config"])
@@ -101,8 +117,13 @@ def resolved_view(
 def _parameters(resolved: Resolved) -> Iterator[ParameterView]:
     for name, parameter in CATALOGUE.items():
         default = "" if parameter.default is not None else parameter.default_text
+        highest = next(iter(resolved.found.get(name, ())), None)
+        wrong = None if highest is None or highest.value is not None else _place(name, highest)
+        in_scr = "" if wrong is None else consequence(parameter, str(wrong.value))
         if name not in resolved.settings:
-            yield ParameterView(name=name, value=None, layer=DEFAULT, default=default)
+            yield ParameterView(
+                name=name, value=None, layer=DEFAULT, default=default, wrong=wrong, in_scr=in_scr
+            )
             continue
         origin = resolved.origin(name)
         yield ParameterView(
@@ -114,6 +135,8 @@ def _parameters(resolved: Resolved) -> Iterator[ParameterView]:
             column=origin.column,
             shadows=tuple(_place(name, each) for each in resolved.shadowed(name)),
             default=default,
+            wrong=wrong,
+            in_scr=in_scr,
         )
 
 
@@ -149,8 +172,13 @@ def _line(name: str, found: FoundLines, entry: Entry, *, in_force: bool) -> Line
     )
 
 
-def _text(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else None
+def _text(path: Path, named: Path | None = None) -> str | None:
+    """What is there. None when there is nothing, unless it was `named`."""
+    try:
+        is_there = path.is_file()
+    except OSError:  # config_text says it in words
+        is_there = True
+    return _clean(config_text(path)) if is_there or named is not None else None
 
 
 def _clean(text: str) -> str:

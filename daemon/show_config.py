@@ -108,7 +108,10 @@ def resolved(view: ResolvedView) -> RenderableType:
 
 
 def _value(row: ParameterView) -> str:
-    return shown(row.value) if row.value is not None else f"({row.default})"
+    value = shown(row.value) if row.value is not None else f"({row.default})"
+    if row.wrong is None:
+        return value
+    return f"{value}\n{shown(row.wrong.value)!r}: {row.in_scr}"
 
 
 def _from(place: ParameterView | PlaceView | LineView) -> str:

@@ -249,8 +249,6 @@ def test_bytes_that_are_no_text_are_shown_as_such(scrtune: Scrtune, monkeypatch:
     [
         (["--conf", "u"], "--conf and --system-conf are for --resolved"),
         (["--resolved", "--format", "csh"], "a table, or JSON with --format json"),
-        (["--resolved", "--conf", "nowhere"], "File 'nowhere' does not exist"),
-        (["--resolved", "--system-conf", "."], "File '.' is a directory"),
     ],
 )
 def test_what_cannot_be_resolved_is_exit_code_2(scrtune: Scrtune, arguments: list[str], text: str) -> None:
@@ -258,6 +256,47 @@ def test_what_cannot_be_resolved_is_exit_code_2(scrtune: Scrtune, arguments: lis
     ran = scrtune("env", *arguments)
     assert (ran.exit_code, ran.stdout) == (2, "")
     assert text in ran.stderr
+
+
+@pytest.mark.parametrize("option", ["--conf", "--system-conf"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("nowhere", "No such file or directory"), (".", "is no regular file"), ("fifo", "is no regular file")],
+)
+def test_a_file_that_was_named_and_cannot_be_read_is_exit_code_1(
+    scrtune: Scrtune, option: str, name: str, why: str
+) -> None:
+    os.mkfifo("fifo")
+    ran = scrtune("env", "--resolved", option, name)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr.startswith(f"scrtune: {name}: {why}; name a ")
+
+
+def test_a_file_that_nobody_named_and_nobody_may_read_is_told_with_the_remedy(
+    scrtune: Scrtune, here: Path
+) -> None:
+    (here / ".scrconf").touch(mode=0)
+    us = os.geteuid()
+    if us == 0:  # root reads everything: be somebody else
+        here.chmod(0o755)
+        os.seteuid(65534)
+    try:
+        ran = scrtune("env", "--resolved")
+    finally:
+        os.seteuid(us)
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == f"scrtune: {here / '.scrconf'}: Permission denied; name a file that can be read\n"
+
+
+def test_what_scr_makes_of_a_text_that_is_no_value_is_shown(scrtune: Scrtune) -> None:
+    Path("u").write_text("SCR_FLUSH=ten\nSCR_DEBUG=1\n")
+    parameters, _ = resolved(scrtune, "--conf", "u")
+    flush = parameters["SCR_FLUSH"]
+    assert (flush["value"], flush["in_scr"]) == (10, "SCR reads it as 0")
+    assert (flush["wrong"]["value"], flush["wrong"]["line"]) == ("ten", 1)
+    assert (parameters["SCR_DEBUG"]["wrong"], parameters["SCR_DEBUG"]["in_scr"]) == (None, "")
+    told = " ".join(scrtune("env", "--resolved", "--conf", "u").stdout.split())
+    assert "SCR_FLUSH 10 default src/scr_conf.h:196 'ten': SCR reads it as 0 SCR_FLUSH_ASYNC" in told
 
 
 def test_no_job_is_made_or_asked(scrtune: Scrtune, here: Path) -> None:
