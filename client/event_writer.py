@@ -1,0 +1,200 @@
+"""Events on their way to a local log and to the daemon, by a thread: who records one waits for nothing.
+
+The application puts an event into a bounded queue. A thread takes what has gathered there, tells the daemon
+if there is one, and appends one JSON line per event to the log.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from queue import Empty, SimpleQueue
+
+import msgspec
+
+from ..goodput.events import GoodputEvent
+from .emit import Emitter
+from .line_log import RETRY_S, LineLog
+
+QUEUE_LIMIT = 65_536
+GATHER_S = 0.02
+CLOSE_LIMIT_S = 1.0
+_EMITTER_LINGER_S = 0.5
+_SLICE = 128
+"""Events taken at once: 0.1 ms or so of encoding, for which an application's thread may have to wait."""
+
+_Item = GoodputEvent | bytes | threading.Event
+
+_living: "weakref.WeakSet[EventWriter]" = weakref.WeakSet()
+
+
+class EventWriter:
+    """Appends events, or lines of bytes, to `log`; events also go to `emitter`. Nothing blocks or raises.
+
+    `suffix` is more JSON for each event's object (``,"job_name":"x"``). A process that is killed loses what
+    it recorded in the last `gather_s` seconds, and what the log could not take; at most `queue_limit` events
+    wait for the thread, and as many for the log. What is lost beyond that is counted in :attr:`lost`, and
+    told on standard error by :meth:`close`. A forked child writes its own events, and none of its parent's.
+    """
+
+    def __init__(
+        self,
+        log: LineLog,
+        emitter: Emitter | None = None,
+        *,
+        suffix: bytes = b"",
+        queue_limit: int = QUEUE_LIMIT,
+        gather_s: float = GATHER_S,
+    ) -> None:
+        self._log = log
+        self._emitter = emitter
+        self._tail = suffix + b"}\n"
+        self._limit = queue_limit
+        self._gather_s = gather_s
+        self._encode = msgspec.json.Encoder().encode
+        self._begin()
+        _living.add(self)
+
+    def _begin(self) -> None:
+        # reentrant, as the queue is: a signal handler may record while the thread that it interrupts does
+        self._lock = threading.RLock()
+        self._queue: SimpleQueue[_Item | None] = SimpleQueue()
+        self._hurry = threading.Lock()
+        self._hurry.acquire()
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._told = False
+        self._lost = 0
+
+    @property
+    def lost(self) -> int:
+        """Events that were lost so far: no place in the queue or the log, or not to be encoded."""
+        return self._lost + self._log.lost
+
+    def put(self, item: GoodputEvent | bytes) -> bool:
+        """Hand over an event, or a line with its end; whether it found a place."""
+        if self._closed or self._queue.qsize() >= self._limit:
+            self.lose()
+            return False
+        self._queue.put(item)
+        if self._thread is None:
+            self._start()
+        return True
+
+    def lose(self, count: int = 1) -> None:
+        """Count events that will not be written."""
+        with self._lock:
+            self._lost += count
+
+    def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
+        """Wait, `timeout_s` at most, until the log has what was put before; whether it has all of that."""
+        if self._closed or self._thread is None:
+            return self._queue.empty() and not self._log.waiting
+        written = threading.Event()
+        self._queue.put(written)
+        self._ring()
+        return written.wait(timeout_s) and not self._log.waiting
+
+    def close(self, timeout_s: float = CLOSE_LIMIT_S) -> None:
+        """Write what is there, waiting `timeout_s` at most, and say on standard error what was lost."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._queue.put(None)
+        self._ring()
+        if self._thread is None:
+            self._run()  # there was nothing to write, or no thread to be had
+        elif self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+        if lost := self.lost + self._log.waiting + self._queue.qsize():
+            reason = self._log.error or "they came faster than they could be written"
+            _say(f"{lost} events are not in {self._log.path}: {reason}")
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._thread is not None:
+                return
+            self._thread = threading.Thread(target=self._run, name="scrtune-recorder", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError:  # no more threads, or the interpreter ends: the next event, or close, tries
+                self._thread = None
+                return
+        # workers of multiprocessing end without atexit's calls, but not without these
+        multiprocessing = sys.modules.get("multiprocessing")
+        if multiprocessing and multiprocessing.parent_process() is not None:
+            multiprocessing.util.Finalize(None, self.close, exitpriority=0)
+
+    def _ring(self) -> None:
+        with contextlib.suppress(RuntimeError):  # somebody else has rung
+            self._hurry.release()
+
+    def _run(self) -> None:
+        ended = False
+        while not ended:
+            ended = self._turn()
+        if self._emitter is not None:
+            self._emitter.close(_EMITTER_LINGER_S)
+            if self._emitter.dropped:
+                _say(f"{self._emitter.dropped} events did not reach the daemon")
+        self._log.close()
+
+    def _turn(self) -> bool:
+        """Wait for something to write, let more of it gather, and write it; whether that was the end."""
+        items = self._wait()
+        flushed: list[threading.Event] = []
+        for item in items:
+            if isinstance(item, threading.Event):
+                flushed.append(item)
+            elif item is not None:
+                self._take(item)
+        ended = None in items
+        self._log.write(now=ended or bool(flushed))
+        if self._log.error and not self._told:
+            self._told = True
+            _say(f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait")
+        for event in flushed:
+            event.set()
+        return ended
+
+    def _wait(self) -> list[_Item | None]:
+        items: list[_Item | None] = []
+        with contextlib.suppress(Empty):
+            items.append(self._queue.get(timeout=RETRY_S if self._log.waiting else None))
+            if self._queue.qsize() < _SLICE:
+                self._hurry.acquire(timeout=self._gather_s)
+            while len(items) < _SLICE:
+                items.append(self._queue.get_nowait())
+        return items
+
+    def _take(self, item: GoodputEvent | bytes) -> None:
+        if isinstance(item, bytes):
+            self._log.add(item)
+            return
+        try:
+            line = self._encode(item)[:-1] + self._tail
+        except Exception:  # noqa: BLE001  whatever is wrong with an event: the others are written
+            self.lose()
+            return
+        self._log.add(line)
+        if self._emitter is not None:
+            self._emitter.emit(item)
+
+    def _begin_in_child(self) -> None:
+        self._begin()
+        self._log.begin_in_child()
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+        sys.stderr.write(f"scrtune: {text}\n")
+
+
+def _begin_in_child() -> None:
+    for writer in _living:
+        writer._begin_in_child()  # noqa: SLF001  of this module
+
+
+os.register_at_fork(after_in_child=_begin_in_child)

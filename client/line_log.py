@@ -1,0 +1,98 @@
+"""A file that several processes append whole lines to."""
+
+import errno
+import os
+import stat
+import time
+from collections import deque
+from pathlib import Path
+
+RETRY_S = 1.0
+_WRITE_BYTES = 1 << 20
+
+
+class LineLog:
+    """Appends lines to the file at `path`, made when the first is written; nothing is raised.
+
+    Every write is one ``write(2)`` of whole lines with O_APPEND: those of several processes of one machine do
+    not mix. Lines that cannot be written (the disk is full, the directory may not be written to) wait,
+    `limit` at most, and are tried again every second; those beyond are counted in :attr:`lost`. A line that
+    was written in part, or that a killed process left, is ended, so that it spoils no other; ours is then
+    written anew.
+    """
+
+    def __init__(self, path: Path, *, limit: int) -> None:
+        self.path = path
+        self.error = ""
+        """Why lines wait, or empty."""
+        self.lost = 0
+        self._limit = limit
+        self._lines: deque[bytes] = deque()
+        self._file = -1
+        self._torn = False
+        self._retry_at_s = 0.0
+
+    @property
+    def waiting(self) -> int:
+        """Lines that are not in the file yet."""
+        return len(self._lines)
+
+    def add(self, line: bytes) -> None:
+        """Note `line`, which ends with a newline, for the next :meth:`write`."""
+        if len(self._lines) < self._limit:
+            self._lines.append(line)
+        else:
+            self.lost += 1
+
+    def write(self, *, now: bool = False) -> None:
+        """Write the lines that wait; after an error only when a second has passed, or if `now`."""
+        if not now and self.error and time.monotonic() < self._retry_at_s:
+            return
+        try:
+            while self._lines:
+                self._write_some()
+            self.error = ""
+        except OSError as error:
+            self.error = error.strerror or str(error)
+            self._retry_at_s = time.monotonic() + RETRY_S
+
+    def close(self) -> None:
+        """Close the file; a later write opens it again."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def begin_in_child(self) -> None:
+        """Forget what the parent will write. The open file serves both: each write goes to its end."""
+        self._lines = deque()
+        self.lost = 0
+        self.error = ""
+
+    def _write_some(self) -> None:
+        if self._file < 0:
+            self._open()
+        taken: list[bytes] = []
+        size = 0
+        for line in self._lines:
+            if taken and size + len(line) > _WRITE_BYTES:
+                break
+            taken.append(line)
+            size += len(line)
+        ended = b"\n" if self._torn else b""
+        written = os.write(self._file, ended + b"".join(taken)) - len(ended)
+        if written < 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        for line in taken:
+            if written < len(line):
+                break
+            written -= len(line)
+            self._lines.popleft()
+        else:
+            written = 0
+        self._torn = written > 0
+
+    def _open(self) -> None:
+        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        status = os.fstat(self._file)
+        if stat.S_ISREG(status.st_mode) and status.st_size:
+            self._torn = os.pread(self._file, 1, status.st_size - 1) != b"\n"

@@ -1,0 +1,249 @@
+"""A job says where its time goes: into a local log, and to the daemon where there is one.
+
+    recorder = Recorder(job_name="gpt-7b")
+    with recorder.job(ranks=8):
+        with recorder.device_init():
+            mesh = connect()
+        for step in range(steps):
+            with recorder.data_loading():
+                batch = next(batches)
+            recorder.step_started(step)
+            train(batch)
+
+Each call makes one event (:mod:`..goodput.events`), a context two, and costs the application a microsecond or
+two: a thread writes it. No call blocks, and none raises for what it was given. Users read `docs/recorder.md`.
+"""
+
+import os
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+
+import msgspec
+from typing_extensions import Self
+
+from ..goodput.events import (
+    INTERVAL_KINDS,
+    AllocationEnded,
+    GoodputEvent,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobQueued,
+    JobStarted,
+    SlicesObserved,
+    StepCompleted,
+    StepStarted,
+)
+from .emit import Emitter
+from .event_writer import CLOSE_LIMIT_S, QUEUE_LIMIT, EventWriter
+from .line_log import LineLog
+from .paths import JobPaths, job_id_from_environment
+from .peer_names import Moment, PeerNames, elastic_wait_kind
+from .recorder_environment import absolute, log_path, writer_from_environment
+
+_KINDS = frozenset(INTERVAL_KINDS)
+
+
+class Recorder(PeerNames):
+    """Records what happens in the job `job_name` (default: its id in the environment), as `writer` sees it.
+
+    `writer` tells the processes of a job apart; default: ``rank<n>`` by the launcher's environment, else
+    empty. `log` is the file to append to; default: :func:`.log_path`. With `enabled` false every call does
+    nothing. Threads may share a recorder; a forked child gets a queue and a thread of its own. It closes at
+    the process's end by itself, within a second. Steps are numbers, times are :data:`.Moment`.
+    """
+
+    def __init__(
+        self,
+        job_name: str = "",
+        *,
+        writer: str | None = None,
+        log: str | os.PathLike[str] | None = None,
+        enabled: bool = True,
+        queue_limit: int = QUEUE_LIMIT,
+    ) -> None:
+        self.job_name = job_name or job_id_from_environment()
+        self.writer = writer_from_environment() if writer is None else str(writer)
+        self.log = log_path(self.job_name, ".jsonl") if log is None else absolute(Path(log))
+        self._enabled = enabled
+        has_daemon = enabled and "SCRTUNE_JOB_ID" in os.environ
+        self._writer = EventWriter(
+            LineLog(self.log, limit=queue_limit),
+            Emitter(JobPaths.of().events_endpoint) if has_daemon else None,
+            suffix=b',"job_name":' + msgspec.json.encode(_text(self.job_name)),
+            queue_limit=queue_limit,
+        )
+        weakref.finalize(self, self._writer.close)
+
+    @property
+    def lost(self) -> int:
+        """Events that were lost so far: no place for them, or arguments that make no event."""
+        return self._writer.lost
+
+    def record(self, event: GoodputEvent) -> None:
+        """Any event of :mod:`..goodput.events`."""
+        if self._enabled:
+            self._writer.put(event)
+
+    def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
+        """The job's processes are up. One writer tells, once for each run."""
+        self._make(lambda: JobStarted(time_s=_seconds(at), ranks=int(ranks), nodes=int(nodes)))
+
+    def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
+        """The job ended by itself: well, unless `exit_code` is something else than 0. One writer tells."""
+        self._make(lambda: JobEnded(time_s=_seconds(at), exit_code=exit_code))
+
+    @contextmanager
+    def job(self, ranks: int = 1, nodes: int = 1) -> Iterator[None]:
+        """One run of the job; it ended well when it ends without an exception."""
+        self.job_started(ranks, nodes)
+        exit_code = 1
+        try:
+            yield
+            exit_code = 0
+        except SystemExit as end:
+            exit_code = 0 if end.code in (None, 0) else 1
+            raise
+        finally:
+            self.job_ended(exit_code)
+
+    def job_queued(self, at: Moment = None) -> None:
+        """The job, or its next run, was handed to the resource manager."""
+        self._make(lambda: JobQueued(time_s=_seconds(at)))
+
+    def allocation_ended(self, at: Moment = None) -> None:
+        """The allocation comes to its end as planned."""
+        self._make(lambda: AllocationEnded(time_s=_seconds(at)))
+
+    def step_started(self, step: int, at: Moment = None) -> None:
+        """Step `step` begins; it lasts until what this writer tells of next. Steps may be sparse."""
+        self._make(lambda: StepStarted(step=int(step), time_s=_seconds(at), writer=self.writer))
+
+    def step_completed(self, step: int, start: Moment, end: Moment = None) -> None:
+        """Step `step` lasted from `start` to `end`."""
+        self._make(
+            lambda: StepCompleted(
+                step=int(step), start_s=_seconds(start), end_s=_seconds(end), writer=self.writer
+            )
+        )
+
+    @contextmanager
+    def step(self, step: int) -> Iterator[None]:
+        """Time one step of the main loop, without its checkpoint. One that raises was not completed."""
+        start_s = time.time()
+        yield
+        self.step_completed(step, start_s)
+
+    def started(self, kind: str, name: str = "", at: Moment = None) -> None:
+        """An interval begins; a `kind` that :data:`INTERVAL_KINDS` does not have is a custom one's name."""
+        self._make(
+            lambda: IntervalStarted(time_s=_seconds(at), writer=self.writer, **_kind_and_name(kind, name))
+        )
+
+    def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
+        """The latest interval of that kind and name ends."""
+        self._make(
+            lambda: IntervalEnded(time_s=_seconds(at), writer=self.writer, **_kind_and_name(kind, name))
+        )
+
+    @contextmanager
+    def interval(self, kind: str, name: str = "") -> Iterator[None]:
+        """An interval, from here to the end of the context, whatever ends it."""
+        self.started(kind, name)
+        try:
+            yield
+        finally:
+            self.ended(kind, name)
+
+    def device_init(self) -> AbstractContextManager[None]:
+        """The accelerators (or the communication between the ranks) are initialized."""
+        return self.interval("device_init")
+
+    def training_prep(self) -> AbstractContextManager[None]:
+        """The main loop is prepared: model, optimizer, data sets."""
+        return self.interval("training_prep")
+
+    def startup(self) -> AbstractContextManager[None]:
+        """The program starts up: it is traced and compiled."""
+        return self.interval("startup")
+
+    def data_loading(self, *, asynchronous: bool = False) -> AbstractContextManager[None]:
+        """Data are loaded, and the main loop waits for them, unless `asynchronous`."""
+        return self.interval("data_loading_async" if asynchronous else "data_loading")
+
+    def checkpoint_save(self, name: str | int = "") -> AbstractContextManager[None]:
+        """A checkpoint (its name or step) is written without SCR, and holds up the main loop."""
+        return self.interval("checkpoint_save", str(name))
+
+    def checkpoint_restore(self, name: str | int = "") -> AbstractContextManager[None]:
+        """A checkpoint is read without SCR."""
+        return self.interval("checkpoint_restore", str(name))
+
+    def custom(self, name: str) -> AbstractContextManager[None]:
+        """Something of the application's own holds up the main loop, such as an evaluation."""
+        return self.interval("custom", name)
+
+    def elastic_wait(self, event_type: str) -> AbstractContextManager[None]:
+        """The job waits for slices: ``scale_up``, or ``slice_down``."""
+        return self.interval(elastic_wait_kind(event_type), event_type)
+
+    def elastic_reinit(self) -> AbstractContextManager[None]:
+        """The job is initialized again, with other slices."""
+        return self.interval("elastic_reinit")
+
+    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
+        """So many slices of an elastic job work, are asked for, and could be had."""
+        self._make(
+            lambda: SlicesObserved(
+                time_s=_seconds(at), active=int(active), total=int(total), available=int(available)
+            )
+        )
+
+    def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
+        """Wait, `timeout_s` at most, until the log has what was recorded; whether it has."""
+        return self._writer.flush(timeout_s)
+
+    def close(self) -> None:
+        """Write what is there, within a second, and say on standard error what was lost. Once."""
+        self._writer.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _make(self, event: Callable[[], GoodputEvent]) -> None:
+        if not self._enabled:
+            return
+        try:
+            made = event()
+        except Exception:  # noqa: BLE001  whatever was given: the application goes on
+            self._writer.lose()
+        else:
+            self._writer.put(made)
+
+
+def _seconds(moment: Moment) -> float:
+    """Epoch seconds; a datetime without a zone is local. Raises ValueError or TypeError for no time."""
+    if moment is None:
+        return time.time()
+    seconds = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+    if not isfinite(seconds):
+        raise ValueError(f"{moment!r} is no time")
+    return seconds
+
+
+def _kind_and_name(kind: str, name: str) -> dict[str, str]:
+    is_known = kind in _KINDS
+    return {"kind": kind if is_known else "custom", "name": str(name if is_known else kind)}
+
+
+def _text(name: str) -> str:
+    """`name` as Unicode: an environment may have any bytes."""
+    return name.encode("utf-8", "replace").decode()
