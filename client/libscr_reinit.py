@@ -24,7 +24,7 @@ _FORBIDS = {
     "scr_global_restart": "with SCR_GLOBAL_RESTART=1 SCR_Init deletes what is in the cache",
     "scr_flush_poststage": "with SCR_FLUSH_POSTSTAGE=1 SCR_Finalize leaves flushes to a script",
 }
-_HELD = {
+HELD = {
     "SCR_CACHE_PURGE": "0",
     "SCR_DISTRIBUTE": "1",
     "SCR_ENABLE": "1",
@@ -35,7 +35,7 @@ _HELD = {
     "SCR_PREFIX_PURGE": "0",
 }
 """What SCR_Init is told, whatever the user's file says by now: the job goes on, with its checkpoints."""
-_PLACES = {
+PLACES = {
     "SCR_CACHE_BASE": "scr_cache_base",
     "SCR_CNTL_BASE": "scr_cntl_base",
     "SCR_JOB_ID": "scr_jobid",
@@ -43,15 +43,17 @@ _PLACES = {
     "SCR_USER_NAME": "scr_username",
 }
 """Where the datasets are that SCR_Init must find again, and whose they are."""
-_RISING = ("scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id", "scr_need_checkpoint_count")
-_KEPT = ("scr_halt_exit", "scr_flush_on_restart", "scr_log_enable")
+RISING = ("scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id", "scr_need_checkpoint_count")
+"""Numbers that must not fall: SCR_Init begins again at 0 when nothing is cached."""
+KEPT = ("scr_halt_exit", "scr_flush_on_restart", "scr_log_enable")
+"""What SCR_Init sets from :data:`HELD`. libscrtune.so holds the same (native/reinit.c)."""
 _EXPORTED = (
     *_INTEGERS.values(),
     *_STRINGS.values(),
     *_FORBIDS,
-    *_PLACES.values(),
-    *_RISING,
-    *_KEPT,
+    *PLACES.values(),
+    *RISING,
+    *KEPT,
     "SCR_Finalize",
     "scr_cindex",
     "scr_distribute",
@@ -107,7 +109,7 @@ class Reinit:
         """
         if self._library.integer("scr_in_output"):
             raise ReinitError("an output is open")
-        for name, symbol in _PLACES.items():
+        for name, symbol in PLACES.items():
             if "$" in (self._library.string(symbol) or "$"):
                 raise ReinitError(f"SCR would expand the $ in {name}")
         if "SCR_FLUSH_TYPE" in changed:
@@ -122,9 +124,9 @@ class Reinit:
         for flushes under way. The environment is what it was, afterwards. Raises ScrError.
         """
         library, root = self._library, self._library.rank == 0
-        places = {name: library.string(symbol) or "" for name, symbol in _PLACES.items()}
-        rising = {symbol: library.integer(symbol) for symbol in _RISING}
-        kept = {symbol: library.integer(symbol) for symbol in _KEPT}
+        places = {name: library.string(symbol) or "" for name, symbol in PLACES.items()}
+        rising = {symbol: library.integer(symbol) for symbol in RISING}
+        kept = {symbol: library.integer(symbol) for symbol in KEPT}
         texts = {name: text_of(value) for name, value in values.items() if not CATALOGUE[name].is_lever}
         self._flush()
         # SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end
@@ -133,7 +135,7 @@ class Reinit:
         library.finalize()
         if root:
             self._forget_the_end(Path(places["SCR_PREFIX"]) / ".scr" / "halt.scr")
-        with _environment({**texts, **places, **_HELD}):
+        with _environment({**texts, **places, **HELD}):
             for text in self._recorded:
                 library.config(text)
             library.init()

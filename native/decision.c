@@ -156,6 +156,19 @@ const char *decision_value(const decision *given, const char *name)
     return NULL;
 }
 
+void decision_put(decision *given, const char *name, const char *value)
+{
+    size_t i = 0;
+    while (i < given->count && strcmp(given->entries[i].lever->name, name) != 0) {
+        i++;
+    }
+    if (i < LEVER_LIMIT) {
+        given->entries[i].lever = lever_named(name);
+        given->entries[i].value = value;
+        given->count += i == given->count;
+    }
+}
+
 /* ---- the file */
 
 static struct stat last_look;

@@ -199,13 +199,16 @@ void event_started(void)
     end();
 }
 
-void event_output(const output *done, int dataset, bool is_valid)
+void event_output(const output *done, int dataset, bool is_valid, files_seen files)
 {
     begin("output");
     put(",\"dataset\":%d", dataset);
     put_field("name", done->name);
-    put(",\"checkpoint\":%s", done->is_checkpoint ? "true" : "false");
+    put(",\"checkpoint\":%s", (done->kind & SCR_FLAG_CHECKPOINT) != 0 ? "true" : "false");
     put(",\"valid\":%s", is_valid ? "true" : "false");
+    if (files != FILES_UNKNOWN) {
+        put(",\"shared\":%s", files == FILES_MEET ? "true" : "false");
+    }
     put(",\"generation\":%ld", job.generation < 0 ? 0 : job.generation);
     put_seconds("entered_s", done->entered_s);
     put_seconds("apply_s", done->apply_s);
@@ -235,12 +238,15 @@ void event_applied(long generation, apply_how how, double seconds)
     end();
 }
 
-void event_refused(long generation, const char *why)
+void event_refused(long generation, const char *why, bool is_bypass_back)
 {
     begin("refused");
     put_seconds("time_s", epoch_s());
     put(",\"generation\":%ld", generation < 0 ? 0 : generation);
     put_field("why", why);
+    if (is_bypass_back) {
+        put(",\"in_force\":{\"SCR_CACHE_BYPASS\":1}");
+    }
     end();
 }
 

@@ -22,6 +22,9 @@ SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int de
 SCRTUNE_API int scr_log_halt(const char *reason);
 SCRTUNE_API int AXL_Dispatch(int id);
 SCRTUNE_API unsigned int axl_get_nprocs(void);
+SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id);
+SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
+                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm);
 
 int SCR_Init(void)
 {
@@ -67,19 +70,19 @@ const char *SCR_Config(const char *config)
 
 /* ---- outputs, by the present functions and the old ones */
 
-static void before_start(void)
+static void before_start(int kind)
 {
     const int error = errno;
+    current.kind = kind & (KIND_LIMIT - 1);
     current.entered_s = epoch_s();
-    session_apply();
+    session_apply(current.kind);
     current.apply_s = epoch_s() - current.entered_s;
     errno = error;
 }
 
-static void after_start(const char *name, bool is_checkpoint)
+static void after_start(const char *name)
 {
     const int error = errno;
-    current.is_checkpoint = is_checkpoint;
     current.opened_s = epoch_s();
     if (name != NULL && name[0] != '\0') {
         snprintf(current.name, sizeof current.name, "%s", name);
@@ -97,12 +100,12 @@ int SCR_Start_output(const char *name, int flags)
         return SCR_FAILURE;
     }
     if (depth == 0) {
-        before_start();
+        before_start(flags);
     }
     depth++;
     const int result = real(name, flags);
     if (--depth == 0) {
-        after_start(name, (flags & SCR_FLAG_CHECKPOINT) != 0);
+        after_start(name);
     }
     return result;
 }
@@ -115,12 +118,12 @@ int SCR_Start_checkpoint(void)
         return SCR_FAILURE;
     }
     if (depth == 0) {
-        before_start();
+        before_start(SCR_FLAG_CHECKPOINT);
     }
     depth++;
     const int result = real();
     if (--depth == 0) {
-        after_start(NULL, true);
+        after_start(NULL);
     }
     return result;
 }
@@ -133,12 +136,18 @@ static int complete(const char *function, int valid)
         return SCR_FAILURE;
     }
     const double closing_s = epoch_s();
+    if (depth == 0) {
+        sharing_expect();
+    }
     depth++;
     const int result = real(valid);
-    if (--depth == 0 && job.is_root) {
+    if (--depth == 0) {
         const int error = errno;
+        const files_seen files = session_completed(current.kind, result == SCR_SUCCESS);
         current.closing_s = closing_s;
-        event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS);
+        if (job.is_root) {
+            event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
+        }
         errno = error;
     }
     return result;
@@ -235,4 +244,25 @@ unsigned int axl_get_nprocs(void)
     }
     RESOLVE(real, real_function("axl_get_nprocs"));
     return real != NULL ? real() : (unsigned int)get_nprocs();
+}
+
+void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
+{
+    void (*real)(const char *, communicator, int, int, int *, int *);
+    RESOLVE(real, real_function("rankstr_mpi"));
+    if (real != NULL) {
+        const char *host = scr_text("scr_my_hostname");
+        real(text, comm, tag0, tag1, groups, id);
+        if (text != NULL && text == host && groups != NULL) {
+            session_saw_nodes(*groups);
+        }
+    }
+}
+
+int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[], uint64_t ranks[],
+                        uint64_t rank[], unsigned int flags, communicator comm)
+{
+    rank_strings real;
+    RESOLVE(real, real_function("DTCMP_Rankv_strings"));
+    return real != NULL ? sharing_rank(real, count, names, groups, id, ranks, rank, flags, comm) : 1;
 }

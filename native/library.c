@@ -91,3 +91,15 @@ const char *scr_text(const char *name)
     char *const *variable = scr_variable(name, sizeof *variable);
     return variable != NULL ? *variable : NULL;
 }
+
+bool communicator_named(const char *name, communicator *found)
+{
+    const int32_t *number = scr_variable(name, sizeof *number);
+    const communicator *pointer = scr_variable(name, sizeof *pointer);
+    if (number != NULL) {
+        *found = *number;
+    } else if (pointer != NULL) {
+        *found = *pointer;
+    }
+    return number != NULL || pointer != NULL;
+}

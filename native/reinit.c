@@ -21,17 +21,24 @@ enum { SCHEME_FILE = 8 };
 static const char *const held[][2] = {
     {"SCR_HALT_EXIT", "0"},    {"SCR_DISTRIBUTE", "1"},     {"SCR_CACHE_PURGE", "0"},
     {"SCR_PREFIX_PURGE", "0"}, {"SCR_GLOBAL_RESTART", "0"}, {"SCR_FLUSH_ON_RESTART", "0"},
-    {"SCR_LOG_ENABLE", "0"},
+    {"SCR_LOG_ENABLE", "0"},   {"SCR_ENABLE", "1"},
 };
 enum { HELD = sizeof held / sizeof held[0] };
 
-/* Variables that SCR_Init does not set anew, or sets from what is held. */
-static const char *const kept[] = {"scr_need_checkpoint_count", "scr_time_checkpoint_count", "scr_halt_exit",
-                                   "scr_flush_on_restart", "scr_log_enable"};
+/* Where the datasets are that SCR_Init must find again, and whose they are. */
+static const char *const places[][2] = {
+    {"SCR_PREFIX", "scr_prefix"}, {"SCR_CACHE_BASE", "scr_cache_base"}, {"SCR_CNTL_BASE", "scr_cntl_base"},
+    {"SCR_JOB_ID", "scr_jobid"},  {"SCR_USER_NAME", "scr_username"},
+};
+enum { PLACES = sizeof places / sizeof places[0] };
+
+/* Variables that SCR_Init sets from what is held. */
+static const char *const kept[] = {"scr_halt_exit", "scr_flush_on_restart", "scr_log_enable"};
 enum { KEPT = sizeof kept / sizeof kept[0] };
 
 /* Numbers that must not fall: SCR_Init starts again at 0 when nothing is cached. */
-static const char *const rising[] = {"scr_dataset_id", "scr_checkpoint_id"};
+static const char *const rising[] = {"scr_dataset_id", "scr_checkpoint_id", "scr_ckpt_dset_id",
+                                     "scr_need_checkpoint_count"};
 enum { RISING = sizeof rising / sizeof rising[0] };
 
 static struct {
@@ -43,9 +50,9 @@ static struct {
 static struct {
     const char *name, *value;
     char *before;
-} changes[LEVER_LIMIT + HELD + 1];
+} changes[LEVER_LIMIT + HELD + PLACES];
 static size_t change_count;
-static char *prefix;
+static char *place_values[PLACES];
 
 static bool is_running;
 static bool has_seen_halt;
@@ -106,15 +113,32 @@ static bool fault(char why[WHY_LIMIT], const char *text)
     return false;
 }
 
+static bool is_all_shown(void)
+{
+    static const char *const functions[] = {"scr_flush_async_waitall", "scr_flush_file_need_flush", "scr_flush_sync"};
+    bool is_shown = real_function("SCR_Finalize") != NULL && scr_text("scr_group") != NULL &&
+                    scr_text("scr_flush_type") != NULL && scr_variable("scr_cindex", sizeof(void *)) != NULL;
+    for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
+        is_shown &= scr_symbol(functions[i]) != NULL;
+    }
+    for (size_t i = 0; i < PLACES; i++) {
+        is_shown &= scr_text(places[i][1]) != NULL;
+    }
+    for (size_t i = 0; i < KEPT + RISING; i++) {
+        is_shown &= scr_variable(i < KEPT ? kept[i] : rising[i - KEPT], sizeof(int)) != NULL;
+    }
+    return is_shown;
+}
+
 bool reinit_safe(char why[WHY_LIMIT])
 {
-    if (real_function("SCR_Finalize") == NULL || scr_text("scr_prefix") == NULL || scr_text("scr_group") == NULL ||
-        scr_text("scr_flush_type") == NULL) {
+    if (!is_all_shown()) {
         return fault(why, "this libscr does not show what a re-init needs");
     }
-    for (size_t i = 0; i < KEPT; i++) {
-        if (scr_variable(kept[i], sizeof(int)) == NULL) {
-            return fault(why, "this libscr does not show what a re-init needs");
+    for (size_t i = 0; i < PLACES; i++) {
+        if (strchr(scr_text(places[i][1]), '$') != NULL) {
+            snprintf(why, WHY_LIMIT, "SCR would expand the $ in %s", places[i][0]);
+            return false;
         }
     }
     if (configs.is_lost) {
@@ -183,6 +207,10 @@ static bool sets_acceptable(const decision *given, int nodes, char why[WHY_LIMIT
     const int number = scr_int("scr_copy_type", SCHEME_FILE);
     const bool is_single = scheme != NULL ? strcmp(scheme, "SINGLE") == 0 : number == 1;
     const bool is_rs = scheme != NULL ? strcmp(scheme, "RS") == 0 : number == 16;
+    /* SCR would look into a group that it does not have (scr_reddesc.c) */
+    if (group != NULL && strcmp(group, "NODE") != 0 && strcmp(group, scr_text("scr_group")) != 0) {
+        return fault(why, "whether SCR has such a SCR_GROUP cannot be told");
+    }
     if (is_single || nodes == 1) {
         return true; /* SCR takes SINGLE on one node */
     }
@@ -235,8 +263,10 @@ static void forget_changes(void)
     for (size_t i = 0; i < change_count; i++) {
         free(changes[i].before);
     }
-    free(prefix);
-    prefix = NULL;
+    for (size_t i = 0; i < PLACES; i++) {
+        free(place_values[i]);
+        place_values[i] = NULL;
+    }
     change_count = 0;
 }
 
@@ -247,8 +277,12 @@ bool reinit_prepare(const decision *given)
     if (!job.may_reinit) {
         return true;
     }
-    prefix = strdup(scr_text("scr_prefix"));
-    add_change("SCR_PREFIX", prefix, &is_prepared);
+    for (size_t i = 0; i < PLACES; i++) {
+        const char *now = scr_text(places[i][1]);
+        place_values[i] = now != NULL ? strdup(now) : NULL;
+        is_prepared &= place_values[i] != NULL;
+        add_change(places[i][0], place_values[i], &is_prepared);
+    }
     for (size_t i = 0; i < HELD; i++) {
         add_change(held[i][0], held[i][1], &is_prepared);
     }
@@ -259,7 +293,7 @@ bool reinit_prepare(const decision *given)
             add_change(lever->name, given->entries[i].value, &is_prepared);
         }
     }
-    return is_prepared && prefix != NULL;
+    return is_prepared;
 }
 
 static void set_environment(void)
@@ -298,6 +332,23 @@ static void set_int(const char *name, int value)
     }
 }
 
+/* What SCR_Finalize would flush, while SCR logs it. Collective. */
+static void flush_newest(void)
+{
+    int (*await_flushes)(void *);
+    int (*is_due)(int);
+    int (*flush)(void *, int);
+    void *const *index = scr_variable("scr_cindex", sizeof *index);
+    const int newest = scr_int("scr_ckpt_dset_id", 0);
+    RESOLVE(await_flushes, scr_symbol("scr_flush_async_waitall"));
+    RESOLVE(is_due, scr_symbol("scr_flush_file_need_flush"));
+    RESOLVE(flush, scr_symbol("scr_flush_sync"));
+    await_flushes(*index);
+    if (scr_int("scr_flush", 0) > 0 && is_due(newest)) {
+        flush(*index, newest);
+    }
+}
+
 void reinit_run(void)
 {
     int (*finalize)(void);
@@ -311,6 +362,7 @@ void reinit_run(void)
     for (size_t i = 0; i < RISING; i++) {
         numbers[i] = scr_int(rising[i], 0);
     }
+    flush_newest();
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
      * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
     set_int("scr_log_enable", 0);
@@ -332,6 +384,23 @@ void reinit_run(void)
         }
     }
     live_begin();
+}
+
+/* What a re-init holds, as the Python binding does: lines "held NAME VALUE", "place NAME symbol", "kept symbol" and
+ * "rising symbol". */
+SCRTUNE_API const char *scrtune_held(void)
+{
+    static char lines[(HELD + PLACES + KEPT + RISING) * 64];
+    size_t used = 0;
+    for (size_t i = 0; i < HELD + PLACES; i++) {
+        const char *const *pair = i < HELD ? held[i] : places[i - HELD];
+        used += (size_t)snprintf(lines + used, 64, "%s %s %s\n", i < HELD ? "held" : "place", pair[0], pair[1]);
+    }
+    for (size_t i = 0; i < KEPT + RISING; i++) {
+        const char *name = i < KEPT ? kept[i] : rising[i - KEPT];
+        used += (size_t)snprintf(lines + used, 64, "%s %s\n", i < KEPT ? "kept" : "rising", name);
+    }
+    return lines;
 }
 
 bool reinit_is_running(void)

@@ -10,6 +10,7 @@
  *   levers.c     every parameter a decision may hold, and what its values look like
  *   live.c       changes what can be changed while SCR runs
  *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
+ *   sharing.c    whether an output's files could lie in SCR's cache, and how many ranks have this library
  *   session.c    who takes part, and the one collective point at which a decision is applied
  *   events.c     tells scrtune what happened
  *   interpose.c  the functions of SCR and AXL that the application, and SCR, find here first
@@ -24,6 +25,7 @@
 #include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define SCRTUNE_API __attribute__((visibility("default")))
 
@@ -31,12 +33,16 @@ enum {
     SCR_SUCCESS = 0,
     SCR_FAILURE = 1,
     SCR_FLAG_CHECKPOINT = 1,
+    KIND_LIMIT = 4, /* kinds of output: SCR_FLAG_CHECKPOINT, SCR_FLAG_OUTPUT, both, none */
     DECISION_LIMIT = 64 * 1024, /* bytes */
     LEVER_LIMIT = 128,
     WHY_LIMIT = 256,
     NAME_LIMIT = 1024, /* SCR_MAX_FILENAME */
     CPU_LIMIT = 8192, /* the kernel's largest NR_CPUS */
 };
+
+/* MPI_Comm is an int in MPICH and a pointer in Open MPI: either is passed as a long. */
+typedef long communicator;
 
 /* ---- library.c */
 
@@ -61,6 +67,9 @@ int scr_int(const char *name, int otherwise);
 
 /* The value of an exported char*, or NULL. */
 const char *scr_text(const char *name);
+
+/* The communicator in SCR's exported variable `name`, or false. */
+bool communicator_named(const char *name, communicator *found);
 
 /* ---- levers.c */
 
@@ -129,6 +138,9 @@ const char *decision_value(const decision *given, const char *name);
  * nothing changed, and when it cannot be read: `why` is not empty then. To be freed. */
 char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT]);
 
+/* Put `value`, which must outlive `given`, in the place of the one that `name` has there, if any. */
+void decision_put(decision *given, const char *name, const char *value);
+
 /* The next look finds a file again even if it has not changed. */
 void decision_forget(void);
 
@@ -178,27 +190,64 @@ bool reinit_is_running(void);
 /* SCR's halt file goes through this library, so that it can be held back. */
 void reinit_saw_halt(void);
 
+/* ---- sharing.c */
+
+/* Of one output. */
+typedef enum { FILES_UNKNOWN, FILES_APART, FILES_MEET } files_seen;
+
+/* DTCMP_Rankv_strings. */
+typedef int (*rank_strings)(int, const char *[], uint64_t *, uint64_t[], uint64_t[], uint64_t[], unsigned int,
+                            communicator);
+
+/* SCR_Complete_output is about to begin. */
+void sharing_expect(void);
+
+/* SCR calls DTCMP_Rankv_strings, which is `real`. Collective. */
+int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *groups, uint64_t id[],
+                 uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm);
+
+/* What this rank saw of the output that SCR has just completed. */
+files_seen sharing_seen(void);
+
 /* ---- session.c */
 
 typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT, HOW_REFUSED } apply_how;
 
 typedef struct {
     bool is_root;     /* rank 0, the one that looks and tells */
-    bool is_engaged;  /* every rank takes part in the collective point */
+    bool is_willing;  /* this rank would take part in the collective point */
+    bool is_engaged;  /* every rank takes part in it */
     bool may_reinit;  /* every rank can initialize SCR again */
     int nodes;        /* 0: unknown */
+    bool is_bypass_own;   /* the application's own SCR_CACHE_BYPASS is 1 */
+    bool is_cached_by_us; /* and a decision has made it 0 */
+    bool is_cache_barred; /* and no decision may, any more */
+    bool do_files_meet;   /* an output was seen whose files could not lie in the cache */
+    bool is_kind_apart[KIND_LIMIT]; /* an output of this kind was seen whose files could */
     long generation;  /* of the decision in force, -1 before the first */
     lever_class classes[LEVER_LIMIT]; /* of levers[] with this libscr, the same on every rank */
 } session;
 
 extern session job;
 
-/* After SCR_Init of the application. Collective when a decision file is named. */
+/* After SCR_Init of the application. */
 void session_begin(void);
 void session_end(void);
 
-/* The one collective point. Returns what was done. */
-apply_how session_apply(void);
+/* SCR has counted its nodes. */
+void session_saw_nodes(int nodes);
+
+/* `here` ranks are willing, as every one of them is told at the same time. Collective. */
+void session_counted(unsigned long here);
+
+/* The one collective point, before an output of `kind`. Returns what was done. */
+apply_how session_apply(int kind);
+
+/* After an output. Collective. Whether its files could lie in the cache, as all ranks see it. */
+files_seen session_completed(int kind, bool is_valid);
+
+/* Collective, of engaged ranks. */
+bool session_all_true(bool is_true);
 
 /* Say `text` once on standard error. */
 void tell(const char *text);
@@ -209,15 +258,15 @@ double epoch_s(void);
 
 typedef struct {
     char name[NAME_LIMIT];
-    bool is_checkpoint;
+    int kind; /* SCR's flags */
     double entered_s, apply_s, opened_s, closing_s;
 } output;
 
 void event_started(void);
-void event_output(const output *done, int dataset, bool is_valid);
+void event_output(const output *done, int dataset, bool is_valid, files_seen files);
 void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
-void event_refused(long generation, const char *why);
+void event_refused(long generation, const char *why, bool is_bypass_back);
 void event_ended(void);
 
 #endif

@@ -1,7 +1,8 @@
 /* Who takes part, and the collective point at which a decision is put in force on all ranks or on none.
  *
  * A rank without this library would wait for ever in a broadcast that only the others make. So nothing collective
- * is done before a barrier that does not block has shown, within a bounded time, that every rank is here.
+ * is done before SCR's own collective, in the first SCR_Complete_output, has counted the ranks that have it
+ * (sharing.c): until then no decision is looked at. No rank waits for another but where SCR itself waits for it.
  */
 #include "scrtune.h"
 
@@ -14,22 +15,20 @@
 #include <time.h>
 #include <unistd.h>
 
-#ifndef SCRTUNE_PATIENCE_S
-#define SCRTUNE_PATIENCE_S 30.0
-#endif
-
-/* MPI_Comm is an int in MPICH and a pointer in Open MPI: either is passed as a long. */
-typedef long communicator;
-
 session job;
 
 static struct {
     int (*broadcast_text)(char **, int, communicator); /* scr_str_bcast */
     int (*is_true_everywhere)(int, communicator);      /* scr_alltrue */
-    int (*barrier)(communicator, void *);              /* MPI_Ibarrier */
-    int (*test)(void *, int *, void *);                /* MPI_Test */
     int (*size)(communicator, int *);                  /* MPI_Comm_size */
 } mpi;
+
+static int nodes_seen; /* as SCR_Init counted them */
+static int even_nodes; /* 0 when they have different numbers of ranks */
+
+/* What was applied last, with the text that it points into. */
+static decision in_force;
+static char *in_force_text;
 
 double epoch_s(void)
 {
@@ -50,19 +49,6 @@ void tell(const char *text)
     }
 }
 
-/* The communicator in `name`, or false. */
-static bool communicator_named(const char *name, communicator *found)
-{
-    const int32_t *number = scr_variable(name, sizeof *number);
-    const communicator *pointer = scr_variable(name, sizeof *pointer);
-    if (number != NULL) {
-        *found = *number;
-    } else if (pointer != NULL) {
-        *found = *pointer;
-    }
-    return number != NULL || pointer != NULL;
-}
-
 static communicator world(void)
 {
     communicator found = 0;
@@ -75,37 +61,19 @@ static bool all_true(bool is_true)
     return mpi.is_true_everywhere(is_true, world()) != 0;
 }
 
+bool session_all_true(bool is_true)
+{
+    return all_true(is_true);
+}
+
 static bool has_mpi(void)
 {
     communicator unused;
     RESOLVE(mpi.broadcast_text, scr_symbol("scr_str_bcast"));
     RESOLVE(mpi.is_true_everywhere, scr_symbol("scr_alltrue"));
-    RESOLVE(mpi.barrier, scr_symbol("MPI_Ibarrier"));
-    RESOLVE(mpi.test, scr_symbol("MPI_Test"));
     RESOLVE(mpi.size, scr_symbol("MPI_Comm_size"));
-    return mpi.broadcast_text != NULL && mpi.is_true_everywhere != NULL && mpi.barrier != NULL && mpi.test != NULL &&
-           mpi.size != NULL && communicator_named("scr_comm_world", &unused) &&
+    return mpi.broadcast_text != NULL && mpi.is_true_everywhere != NULL && mpi.size != NULL && communicator_named("scr_comm_world", &unused) &&
            communicator_named("scr_comm_node", &unused);
-}
-
-/* SCR_Init ends with a barrier, so the ranks that have this library are here at about the same time. The request
- * and the status are larger than any MPI's, and stay: MPI may still write to them when the others never come. */
-static bool is_everybody_here(void)
-{
-    static union {
-        long long space[8];
-        void *pointer;
-    } request, status[32];
-    const double deadline_s = epoch_s() + SCRTUNE_PATIENCE_S;
-    const struct timespec pause = {.tv_nsec = 50000};
-    int is_done = 0;
-    if (mpi.barrier(world(), &request) != 0) {
-        return false;
-    }
-    while (mpi.test(&request, &is_done, status) == 0 && !is_done && epoch_s() < deadline_s) {
-        nanosleep(&pause, NULL);
-    }
-    return is_done != 0;
 }
 
 /* Collective: the number of nodes; 0 when it is not known, or when they have different numbers of ranks. */
@@ -126,25 +94,37 @@ static int number_of_nodes(int *nodes)
     return all_true(*nodes * node_size == scr_int("scr_ranks_world", 0)) ? *nodes : 0;
 }
 
-/* Collective: what can be done with this libscr, agreed upon by all ranks. */
-static void agree_on_classes(void)
+/* What this rank could do with this libscr. */
+static void find_classes(void)
 {
     char why[WHY_LIMIT] = "";
-    const bool is_safe = reinit_safe(why);
-    if (!is_safe && job.is_root) {
+    job.may_reinit = reinit_safe(why);
+    if (!job.may_reinit && job.is_root) {
         tell(why);
     }
-    job.may_reinit = all_true(is_safe);
     for (size_t i = 0; i < lever_count; i++) {
         if (levers[i].means == BY_REINIT) {
             job.classes[i] = job.may_reinit ? CLASS_REINIT : CLASS_LAUNCH;
         } else if (levers[i].means != BY_NOTHING) {
-            job.classes[i] = all_true(live_verified(&levers[i])) ? levers[i].class : CLASS_LAUNCH;
+            job.classes[i] = live_verified(&levers[i]) ? levers[i].class : CLASS_LAUNCH;
         }
     }
 }
 
-static int even_nodes;
+/* Collective: whether every rank can do what rank 0 has told that it can. */
+static bool agree_on_classes(void)
+{
+    bool is_kept = true;
+    for (size_t i = 0; i < lever_count; i++) {
+        const bool is_possible = job.classes[i] != CLASS_LAUNCH;
+        if (levers[i].means != BY_NOTHING && !all_true(is_possible)) {
+            is_kept &= !is_possible;
+            job.classes[i] = CLASS_LAUNCH;
+        }
+    }
+    job.may_reinit = all_true(job.may_reinit);
+    return all_true(is_kept || !job.is_root);
+}
 
 static const char *decision_path(void)
 {
@@ -152,29 +132,56 @@ static const char *decision_path(void)
     return path != NULL && path[0] != '\0' ? path : NULL;
 }
 
+void session_saw_nodes(int nodes)
+{
+    nodes_seen = nodes;
+}
+
+static void forget_in_force(void)
+{
+    free(in_force_text);
+    in_force_text = NULL;
+    in_force.count = 0;
+}
+
 void session_begin(void)
 {
     memset(&job, 0, sizeof job);
     job.generation = -1;
-    even_nodes = 0;
+    job.nodes = nodes_seen;
     job.is_root = scr_int("scr_my_rank_world", -1) == 0;
     for (size_t i = 0; i < lever_count; i++) {
         job.classes[i] = levers[i].class == CLASS_INERT ? CLASS_INERT : CLASS_LAUNCH;
     }
+    even_nodes = 0;
+    forget_in_force();
     decision_forget();
     live_begin();
     if (decision_path() != NULL && scr_int("scr_initialized", 0) == 1 && has_mpi()) {
-        job.is_engaged = is_everybody_here();
-        if (job.is_engaged) {
-            even_nodes = number_of_nodes(&job.nodes);
-            agree_on_classes();
-        } else if (job.is_root) {
-            tell("some ranks run without libscrtune.so: settings stay as they are (is it on a file system that all "
-                 "nodes see?)");
-        }
+        job.is_willing = true;
+        find_classes();
     }
     if (job.is_root) {
         event_started();
+    }
+}
+
+void session_counted(unsigned long here)
+{
+    if (here != (unsigned long)scr_int("scr_ranks_world", 0)) {
+        job.is_willing = false;
+        if (job.is_root) {
+            tell("some ranks run without libscrtune.so: settings stay as they are (is it on a file system that all "
+                 "nodes see?)");
+        }
+        return;
+    }
+    even_nodes = number_of_nodes(&job.nodes);
+    job.is_bypass_own = all_true(scr_int("scr_cache_bypass", 0) == 1);
+    job.is_engaged = agree_on_classes();
+    job.is_willing = job.is_engaged;
+    if (!job.is_engaged && job.is_root) {
+        tell("the ranks have different libraries of SCR: settings stay as they are");
     }
 }
 
@@ -184,6 +191,7 @@ void session_end(void)
         event_ended();
     }
     memset(&job, 0, sizeof job);
+    forget_in_force();
     reinit_forget();
 }
 
@@ -191,7 +199,7 @@ static void refuse(long generation, const char *why)
 {
     if (job.is_root) {
         tell(why);
-        event_refused(generation, why);
+        event_refused(generation, why, false);
     }
 }
 
@@ -246,6 +254,36 @@ static void check_reinit(const decision *found)
     }
 }
 
+/* The cache is for applications whose files have places of their own there. */
+static bool may_cache(const decision *found, char why[WHY_LIMIT])
+{
+    const char *bypass = decision_value(found, "SCR_CACHE_BYPASS");
+    if (bypass == NULL || strcmp(bypass, "0") != 0 || !job.is_bypass_own || job.is_cached_by_us) {
+        return true;
+    }
+    bool is_any_apart = false;
+    for (int kind = 0; kind < KIND_LIMIT; kind++) {
+        is_any_apart |= job.is_kind_apart[kind];
+    }
+    if (is_any_apart && !job.do_files_meet && !job.is_cache_barred) {
+        return true;
+    }
+    snprintf(why, WHY_LIMIT, "SCR_CACHE_BYPASS=0: %s",
+             job.do_files_meet     ? "files of several ranks would meet in the cache"
+             : job.is_cache_barred ? "another kind of output has begun, which was not seen before"
+                                   : "no output was seen yet whose files have places of their own in the cache");
+    return false;
+}
+
+/* Collective. */
+static void initialize_again(const decision *wanted)
+{
+    reinit_run();
+    apply_live(wanted);
+    check_reinit(wanted);
+    job.is_cached_by_us = job.is_bypass_own && !all_true(scr_int("scr_cache_bypass", 1) != 0);
+}
+
 /* Collective, on every rank with the same text: no way out between the votes depends on one rank alone. */
 static apply_how apply_text(char *text)
 {
@@ -254,40 +292,87 @@ static apply_how apply_text(char *text)
     bool is_ready = decision_read(text, strlen(text), &found, why) == DECISION_GOOD;
     const bool is_reinit_wanted = is_ready && !reinit_needless(&found);
     if (is_reinit_wanted) {
-        is_ready = reinit_safe(why) && reinit_acceptable(&found, even_nodes, why);
+        is_ready = reinit_safe(why) && reinit_acceptable(&found, even_nodes, why) && may_cache(&found, why);
     }
     is_ready = is_ready && reinit_prepare(&found);
     if (!all_true(is_ready)) {
         refuse(found.generation, why);
+        free(text);
         return HOW_REFUSED;
     }
     const bool is_reinit = !all_true(!is_reinit_wanted);
     if (is_reinit) {
-        reinit_run();
+        initialize_again(&found);
+    } else {
+        apply_live(&found);
     }
-    apply_live(&found);
-    if (is_reinit) {
-        check_reinit(&found);
-    }
+    forget_in_force();
+    in_force = found;
+    in_force_text = text;
     job.generation = found.generation;
     return is_reinit ? HOW_REINIT : HOW_LIVE;
 }
 
-apply_how session_apply(void)
+/* Collective: the cache that a decision has chosen is left before an output that may not be for it. */
+static bool leave_cache(int kind)
+{
+    char why[WHY_LIMIT] = "this kind of output was not seen before, and its files might meet in the cache: "
+                          "SCR_CACHE_BYPASS is 1 again";
+    if (!job.is_cached_by_us || all_true(job.is_kind_apart[kind] && !job.do_files_meet)) {
+        return false;
+    }
+    job.is_cache_barred = true;
+    decision_put(&in_force, "SCR_CACHE_BYPASS", "1");
+    if (!all_true(reinit_safe(why) && reinit_prepare(&in_force))) {
+        refuse(job.generation, why);
+        return false;
+    }
+    initialize_again(&in_force);
+    if (job.is_root) {
+        tell(why);
+        event_refused(job.generation, why, true);
+    }
+    return true;
+}
+
+static apply_how apply_new(void)
+{
+    char *text = job.is_root ? new_decision() : NULL;
+    mpi.broadcast_text(&text, 0, world());
+    return text != NULL ? apply_text(text) : HOW_NOT;
+}
+
+apply_how session_apply(int kind)
 {
     if (!job.is_engaged) {
         return HOW_NOT;
     }
     const double entered_s = epoch_s();
-    char *text = job.is_root ? new_decision() : NULL;
-    mpi.broadcast_text(&text, 0, world());
-    if (text == NULL) {
-        return HOW_NOT;
+    apply_how how = apply_new();
+    if (leave_cache(kind)) {
+        how = HOW_REINIT;
     }
-    const apply_how how = apply_text(text);
-    if (job.is_root && how != HOW_REFUSED) {
+    if (job.is_root && how != HOW_NOT && how != HOW_REFUSED) {
         event_applied(job.generation, how, epoch_s() - entered_s);
     }
-    free(text);
     return how;
+}
+
+files_seen session_completed(int kind, bool is_valid)
+{
+    const files_seen here = sharing_seen();
+    if (job.is_willing && !job.is_engaged) { /* it was not asked for the names of files */
+        job.is_willing = false;
+        if (job.is_root) {
+            tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
+        }
+    }
+    if (!job.is_engaged || !job.is_bypass_own) {
+        return FILES_UNKNOWN;
+    }
+    const bool are_apart = all_true(here == FILES_APART && is_valid);
+    const bool do_meet = !are_apart && !all_true(here != FILES_MEET);
+    job.is_kind_apart[kind] |= are_apart;
+    job.do_files_meet |= do_meet;
+    return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
 }

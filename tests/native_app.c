@@ -4,7 +4,10 @@
  *
  * OUTPUTS < 0: -OUTPUTS of them by the old functions. Every rank writes FILES files of BYTES bytes. Rank 0 prints
  * a line "out N name=value ..." for each output, and "same=0" when any rank had other values than rank 0. Before
- * output N the file $DECISIONS/N becomes the decision file; after output $ABORT_AFTER the application fails.
+ * output N the file $DECISIONS/N becomes the decision file, and $DECISIONS/conf.N the user's config file. Output
+ * $INVALID_AT is not valid; after output $ABORT_AFTER the application fails. From output $PURE_FROM on outputs are
+ * no checkpoints; from $SHARED_FROM on all ranks write the same files, from $SAME_NAMES_FROM on each writes files
+ * of the same names in a directory of its own.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -16,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 extern int scr_flush, scr_flush_async, scr_prefix_size, scr_checkpoint_interval, scr_checkpoint_seconds;
@@ -64,14 +68,44 @@ static int er_buffer(void)
     return variable ? *variable : 0;
 }
 
-static void write_files(const char *name, int rank, int files, int bytes)
+static int number_of(const char *variable)
 {
+    const char *value = getenv(variable);
+    return value ? atoi(value) : 0;
+}
+
+static bool is_from(const char *variable, int number)
+{
+    return number_of(variable) != 0 && number >= number_of(variable);
+}
+
+static void make_directories(const char *file)
+{
+    char path[SCR_MAX_FILENAME];
+    snprintf(path, sizeof path, "%s", file);
+    for (char *slash = strchr(path + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        mkdir(path, 0755);
+        *slash = '/';
+    }
+}
+
+static void write_files(const char *name, int number, int rank, int files, int bytes)
+{
+    const bool is_shared = is_from("SHARED_FROM", number), is_same = is_from("SAME_NAMES_FROM", number);
     char *data = malloc((size_t)bytes + 1);
-    memset(data, 'a' + rank, (size_t)bytes);
+    memset(data, is_shared ? 'a' : 'a' + rank, (size_t)bytes);
     for (int i = 0; i < files; i++) {
         char wanted[SCR_MAX_FILENAME], path[SCR_MAX_FILENAME];
-        snprintf(wanted, sizeof wanted, "%s/rank_%d.%d", name, rank, i);
+        if (is_shared) {
+            snprintf(wanted, sizeof wanted, "%s/shared/data.%d", name, i);
+        } else if (is_same) {
+            snprintf(wanted, sizeof wanted, "%s/%d/data.%d", name, rank, i);
+        } else {
+            snprintf(wanted, sizeof wanted, "%s/rank_%d.%d", name, rank, i);
+        }
         SCR_Route_file(wanted, path);
+        make_directories(path);
         FILE *file = fopen(path, "w");
         if (file == NULL || fwrite(data, 1, (size_t)bytes, file) != (size_t)bytes || fclose(file) != 0) {
             fprintf(stderr, "cannot write %s\n", path);
@@ -110,12 +144,6 @@ static void report(int number, int result, double start_ms)
     }
 }
 
-static int number_of(const char *variable)
-{
-    const char *value = getenv(variable);
-    return value ? atoi(value) : 0;
-}
-
 /* The decision for output `number`, if there is one, is put in place of the last one. */
 static void next_decision(int number)
 {
@@ -123,6 +151,10 @@ static void next_decision(int number)
     if (scr_my_rank_world == 0 && getenv("DECISIONS") != NULL) {
         snprintf(path, sizeof path, "%s/%d", getenv("DECISIONS"), number);
         rename(path, getenv("SCRTUNE_DECISION_FILE"));
+        if (getenv("SCR_CONF_FILE") != NULL) {
+            snprintf(path, sizeof path, "%s/conf.%d", getenv("DECISIONS"), number);
+            rename(path, getenv("SCR_CONF_FILE"));
+        }
     }
     MPI_Barrier(MPI_COMM_WORLD);
 }
@@ -167,12 +199,13 @@ int main(int argc, char **argv)
         if (is_old) {
             SCR_Start_checkpoint();
         } else {
-            SCR_Start_output(name, SCR_FLAG_CHECKPOINT);
+            SCR_Start_output(name, is_from("PURE_FROM", i) ? SCR_FLAG_OUTPUT : SCR_FLAG_CHECKPOINT);
         }
         const double start_ms = (MPI_Wtime() - start_s) * 1e3;
-        write_files(name, rank, files, bytes);
+        write_files(name, i, rank, files, bytes);
         is_counting = true;
-        const int result = is_old ? SCR_Complete_checkpoint(1) : SCR_Complete_output(1);
+        const int is_valid = i != number_of("INVALID_AT");
+        const int result = is_old ? SCR_Complete_checkpoint(is_valid) : SCR_Complete_output(is_valid);
         is_counting = false;
         report(i, result, start_ms);
         if (i == number_of("ABORT_AFTER")) {

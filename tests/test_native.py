@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from scrtune.client import native
+from scrtune.client import libscr_reinit, native
 from scrtune.client.decision import DecisionError, parse_decision
 from scrtune.scr_config.parameters import CATALOGUE, coerce
 
@@ -31,6 +31,7 @@ A_DECISION = decision(
 )
 INTERPOSED = {
     "AXL_Dispatch",
+    "DTCMP_Rankv_strings",
     "SCR_Complete_checkpoint",
     "SCR_Complete_output",
     "SCR_Complete_restart",
@@ -41,6 +42,7 @@ INTERPOSED = {
     "SCR_Start_output",
     "SCR_Start_restart",
     "axl_get_nprocs",
+    "rankstr_mpi",
     "scr_halt_sync_and_decrement",
     "scr_log_halt",
 }
@@ -105,6 +107,19 @@ def test_its_table_of_levers_is_the_catalogue(check: ctypes.CDLL) -> None:
         assert (mutability == "inert") == (entry.status == "inert"), name
         if mutability not in ("launch", "inert"):
             assert mutability.removesuffix(" on rank 0") == entry.mutability, name
+
+
+def test_a_re_init_holds_what_the_python_binding_holds(check: ctypes.CDLL) -> None:
+    check.scrtune_held.restype = ctypes.c_char_p
+    lines = check.scrtune_held().decode().splitlines()
+    assert sorted(lines) == sorted(
+        [
+            *(f"held {name} {value}" for name, value in libscr_reinit.HELD.items()),
+            *(f"place {name} {symbol}" for name, symbol in libscr_reinit.PLACES.items()),
+            *(f"kept {symbol}" for symbol in libscr_reinit.KEPT),
+            *(f"rising {symbol}" for symbol in libscr_reinit.RISING),
+        ]
+    )
 
 
 def test_the_choices_are_the_catalogue_s(check: ctypes.CDLL) -> None:

@@ -25,8 +25,7 @@ Decisions = dict[int, dict[str, Value]]
 
 @pytest.fixture(scope="session")
 def native(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """libscrtune.so, that waits one second for ranks that never come."""
-    return build_library(tmp_path_factory.mktemp("native") / "libscrtune.so", "-DSCRTUNE_PATIENCE_S=1.0")
+    return build_library(tmp_path_factory.mktemp("native") / "libscrtune.so")
 
 
 @pytest.fixture(scope="session")
@@ -174,6 +173,31 @@ def test_scrs_log_goes_on_over_a_new_initialization(job: Job) -> None:
     assert [re.findall(r"dset=([0-9]+)", line) for line in ended] == [[str(n)] for n in range(1, 7)]
 
 
+def test_scrs_log_has_the_flush_that_a_new_initialization_forces(job: Job) -> None:
+    told = job.run(3, decisions={3: {"SCR_CACHE_SIZE": 1}}, SCR_LOG_ENABLE="1", SCR_FLUSH="9")
+    told.assert_sound(3)
+    log = (job.base / "prefix" / ".scr" / "log").read_text()
+    assert re.findall(r"xfer=FLUSH_SYNC.* dset=([0-9]+)", log) == ["2", "3"]
+    assert job.flushed == ["ckpt.2", "ckpt.3"]
+
+
+def test_numbers_go_on_when_there_is_nothing_in_the_cache(job: Job) -> None:
+    told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 1}}, INVALID_AT="1")
+    assert told.returncode == 0, told.standard_error
+    assert told.column("cache_size") == ["2", "1"]
+    assert told.column("valid") == ["0", "1"]
+    assert told.column("dataset") == told.column("checkpoint") == told.column("needs") == ["1", "2"]
+
+
+def test_a_new_initialization_finds_its_datasets_whatever_the_user_s_file_says_by_now(job: Job) -> None:
+    (job.plan / "conf.2").write_text("SCR_ENABLE=0\nSCR_JOB_ID=another\nSCR_USER_NAME=nobody\n")
+    told = job.run(3, decisions={2: {"SCR_CACHE_SIZE": 1}}, SCR_CONF_FILE=str(job.base / "conf"))
+    told.assert_sound(3)
+    assert told.column("cache_size") == ["2", "1", "1"]
+    assert told.column("dataset") == ["1", "2", "3"]
+    assert {path.name for path in (job.base / "cache" / "tester").iterdir()} == {"scr.defjobid"}
+
+
 def test_what_the_application_set_by_scr_config_stays(job: Job) -> None:
     told = job.run(
         2,
@@ -242,6 +266,8 @@ def limited(script: Path, application: Path, limit_bytes: int) -> Path:
         ({"SCR_COPY_TYPE": "RS", "SCR_SET_FAILURES": 2}, {}, 2),
         ({"SCR_SET_SIZE": 1, "SCR_SET_FAILURES": 1}, {}, 2),
         ({"SCR_GROUP": "NOWHERE"}, {}, 2),
+        ({"SCR_GROUP": "NOWHERE"}, {"SCR_COPY_TYPE": "SINGLE"}, 2),
+        ({"SCR_GROUP": "NOWHERE"}, {}, 0),
     ],
 )
 def test_what_scr_would_abort_the_job_for_is_refused(
@@ -342,6 +368,69 @@ def test_scr_that_is_switched_off_stays_off(job: Job) -> None:
     told = job.run(1, SCR_ENABLE="0")
     assert "SCR_Init failed" in told.standard_error
     assert told.events == []
+
+
+# ---- what must not go through the cache
+
+BYPASSED = {"SCR_CACHE_BYPASS": "1", "SCR_COPY_TYPE": "XOR"}
+TO_THE_CACHE: dict[str, Value] = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
+
+
+@pytest.mark.parametrize("kind", ["SHARED_FROM", "SAME_NAMES_FROM"])
+def test_an_output_of_another_kind_brings_the_bypass_back(job: Job, kind: str) -> None:
+    """SCR ends a job whose ranks write one file through the cache, and mixes up files of one name there."""
+    told = job.run(
+        6,
+        decisions={3: TO_THE_CACHE, 6: {**TO_THE_CACHE, "SCR_PREFIX_SIZE": 9}},
+        nodes=2,
+        **BYPASSED,
+        **{"PURE_FROM": "5", kind: "5"},
+    )
+    told.assert_sound(6)
+    assert told.column("bypass") == ["1", "1", "0", "0", "1", "1"]
+    shared = [event.get("shared") for event in told.of_type("output")]
+    assert shared == [False, False, False, False, True, True]
+    assert told.column("prefix_size") == ["0"] * 6, "what asks for the cache again is refused as a whole"
+    refused = told.of_type("refused")
+    assert [(event["generation"], event.get("in_force")) for event in refused] == [
+        (3, {"SCR_CACHE_BYPASS": 1}),
+        (6, None),
+    ]
+    assert [event["how"] for event in told.of_type("applied")] == ["re-init", "re-init"]
+    complete = (job.base / "prefix" / ".scr").glob("scr.dataset.*/summary.scr")
+    assert sorted(path.parent.name for path in complete) == [f"scr.dataset.{n}" for n in range(1, 7)]
+
+
+@pytest.mark.parametrize("kind", ["SHARED_FROM", "SAME_NAMES_FROM"])
+def test_an_output_that_is_suddenly_shared_fails_and_the_job_goes_on(job: Job, kind: str) -> None:
+    told = job.run(5, decisions={2: TO_THE_CACHE}, nodes=2, **BYPASSED, **{kind: "4"})
+    assert told.returncode == 0, told.standard_error
+    assert told.column("same") == ["1"] * 5
+    assert told.column("bypass") == ["1", "0", "0", "0", "1"]
+    assert told.column("valid") == ["1", "1", "1", "0", "1"]
+    assert [event["valid"] for event in told.of_type("output")] == [True, True, True, False, True]
+
+
+@pytest.mark.parametrize("kind", ["SHARED_FROM", "SAME_NAMES_FROM"])
+def test_the_cache_is_refused_to_who_shares_files(job: Job, kind: str) -> None:
+    told = job.run(3, decisions={2: TO_THE_CACHE}, nodes=2, **BYPASSED, **{kind: "1"})
+    told.assert_sound(3)
+    assert told.column("bypass") == ["1"] * 3
+    (refused,) = told.of_type("refused")
+    assert "SCR_CACHE_BYPASS=0" in str(refused["why"])
+
+
+def test_on_one_node_ranks_may_share_a_file_in_the_cache(job: Job) -> None:
+    told = job.run(3, decisions={2: TO_THE_CACHE}, SCR_CACHE_BYPASS="1", SHARED_FROM="1")
+    told.assert_sound(3)
+    assert told.column("bypass") == ["1", "0", "0"]
+    assert [event["shared"] for event in told.of_type("output")] == [False] * 3
+
+
+def test_who_caches_by_themselves_is_not_looked_at(job: Job) -> None:
+    told = job.run(2, decisions={2: {"SCR_FLUSH": 1}}, nodes=2)
+    told.assert_sound(2)
+    assert ["shared" in event for event in told.of_type("output")] == [False, False]
 
 
 # ---- who calls
