@@ -14,10 +14,10 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from ..goodput.events import GoodputEvent
+from ..intents.events import EventsLost
 from .emit import Emitter
 from .line_log import RETRY_S, LineLog
 
-QUEUE_LIMIT = 65_536
 GATHER_S = 0.02
 CLOSE_LIMIT_S = 1.0
 _EMITTER_LINGER_S = 0.5
@@ -33,9 +33,10 @@ class EventWriter:
     """Appends events, or lines of bytes, to `log`; events also go to `emitter`. Nothing blocks or raises.
 
     `suffix` is more JSON for each event's object (``,"job_name":"x"``). A process that is killed loses what
-    it recorded in the last `gather_s` seconds, and what the log could not take; at most `queue_limit` events
+    it recorded in the last `gather_s` seconds, and what the log could not take; at most `log.limit` events
     wait for the thread, and as many for the log. What is lost beyond that is counted in :attr:`lost`, and
-    told on standard error by :meth:`close`. A forked child writes its own events, and none of its parent's.
+    told in the log, as lost by `source`, and on standard error by :meth:`close`. A forked child writes its
+    own events, and none of its parent's.
     """
 
     def __init__(
@@ -43,14 +44,15 @@ class EventWriter:
         log: LineLog,
         emitter: Emitter | None = None,
         *,
+        source: str = "",
         suffix: bytes = b"",
-        queue_limit: int = QUEUE_LIMIT,
         gather_s: float = GATHER_S,
     ) -> None:
         self._log = log
         self._emitter = emitter
+        self._source = source
         self._tail = suffix + b"}\n"
-        self._limit = queue_limit
+        self._limit = log.limit
         self._gather_s = gather_s
         self._encode = msgspec.json.Encoder().encode
         self._begin()
@@ -66,6 +68,7 @@ class EventWriter:
         self._closed = False
         self._told = False
         self._lost = 0
+        self._lost_in_log = 0
 
     @property
     def lost(self) -> int:
@@ -109,7 +112,7 @@ class EventWriter:
         elif self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
         if lost := self.lost + self._log.waiting + self._queue.qsize():
-            reason = self._log.error or "they came faster than they could be written"
+            reason = self._log.error or "no place was left for them, or they made no event"
             _say(f"{lost} events are not in {self._log.path}: {reason}")
 
     def _start(self) -> None:
@@ -152,6 +155,7 @@ class EventWriter:
                 self._take(item)
         ended = None in items
         self._log.write(now=ended or bool(flushed))
+        self._log_losses()
         if self._log.error and not self._told:
             self._told = True
             _say(f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait")
@@ -174,13 +178,24 @@ class EventWriter:
             self._log.add(item)
             return
         try:
-            line = self._encode(item)[:-1] + self._tail
+            line = self._line(item)
         except Exception:  # noqa: BLE001  whatever is wrong with an event: the others are written
             self.lose()
             return
         self._log.add(line)
         if self._emitter is not None:
             self._emitter.emit(item)
+
+    def _line(self, event: GoodputEvent | EventsLost) -> bytes:
+        return self._encode(event)[:-1] + self._tail
+
+    def _log_losses(self) -> None:
+        """Say in the log what it lacks, once it takes lines again."""
+        if self._log.waiting or not (fresh := self.lost - self._lost_in_log):
+            return
+        self._lost_in_log += fresh
+        self._log.add(self._line(EventsLost(source=self._source, count=fresh)))
+        self._log.write()
 
     def _begin_in_child(self) -> None:
         self._begin()

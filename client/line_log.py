@@ -8,6 +8,7 @@ from collections import deque
 from pathlib import Path
 
 RETRY_S = 1.0
+WAITING_LIMIT = 65_536
 _WRITE_BYTES = 1 << 20
 
 
@@ -21,12 +22,12 @@ class LineLog:
     written anew.
     """
 
-    def __init__(self, path: Path, *, limit: int) -> None:
+    def __init__(self, path: Path, *, limit: int = WAITING_LIMIT) -> None:
         self.path = path
         self.error = ""
         """Why lines wait, or empty."""
         self.lost = 0
-        self._limit = limit
+        self.limit = limit
         self._lines: deque[bytes] = deque()
         self._file = -1
         self._torn = False
@@ -39,7 +40,7 @@ class LineLog:
 
     def add(self, line: bytes) -> None:
         """Note `line`, which ends with a newline, for the next :meth:`write`."""
-        if len(self._lines) < self._limit:
+        if len(self._lines) < self.limit:
             self._lines.append(line)
         else:
             self.lost += 1

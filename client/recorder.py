@@ -40,8 +40,8 @@ from ..goodput.events import (
     StepStarted,
 )
 from .emit import Emitter
-from .event_writer import CLOSE_LIMIT_S, QUEUE_LIMIT, EventWriter
-from .line_log import LineLog
+from .event_writer import CLOSE_LIMIT_S, EventWriter
+from .line_log import WAITING_LIMIT, LineLog
 from .paths import JobPaths, job_id_from_environment
 from .peer_names import Moment, PeerNames, elastic_wait_kind
 from .recorder_environment import absolute, log_path, writer_from_environment
@@ -65,7 +65,7 @@ class Recorder(PeerNames):
         writer: str | None = None,
         log: str | os.PathLike[str] | None = None,
         enabled: bool = True,
-        queue_limit: int = QUEUE_LIMIT,
+        queue_limit: int = WAITING_LIMIT,
     ) -> None:
         self.job_name = job_name or job_id_from_environment()
         self.writer = writer_from_environment() if writer is None else str(writer)
@@ -75,8 +75,8 @@ class Recorder(PeerNames):
         self._writer = EventWriter(
             LineLog(self.log, limit=queue_limit),
             Emitter(JobPaths.of().events_endpoint) if has_daemon else None,
+            source=_text(self.writer),
             suffix=b',"job_name":' + msgspec.json.encode(_text(self.job_name)),
-            queue_limit=queue_limit,
         )
         weakref.finalize(self, self._writer.close)
 

@@ -27,6 +27,7 @@ from ..intents.events import Event
 from .choose import engine_for
 from .engine import Engine, OutputFlags
 from .link import Link, this_process
+from .recorder_environment import writer_of_rank
 from .work import Work
 
 
@@ -40,6 +41,7 @@ class Session:
     def __init__(self, comm: MPI.Intracomm, engine: Engine | None = None) -> None:
         self._engine: Engine = engine_for(comm) if engine is None else engine
         self._link = Link() if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ else None
+        self._writer = writer_of_rank(comm.rank)
         self._work = Work(time.time())
         self._generation = 0
         self._dataset = 0
@@ -132,7 +134,7 @@ class Session:
         self._work.told = True
         start_s = time.time()
         yield
-        self._tell([StepCompleted(step=number, start_s=start_s, end_s=time.time())])
+        self._tell([StepCompleted(step=number, start_s=start_s, end_s=time.time(), writer=self._writer)])
 
     def finalize(self) -> None:
         """``SCR_Finalize``: finish the flush under way. Once; later calls do nothing."""

@@ -32,6 +32,7 @@ from .loop import Daemon
 from .options import DaemonOptions
 from .preload import Preload, export_text
 from .process import AlreadyRunningError, Signals, end_at_eof
+from .record_command import record
 from .slurm import serve_node
 
 EXIT_FAILURE = 1
@@ -415,3 +416,4 @@ def replay(
 
 main.add_command(config_commands.params)
 main.add_command(check_command.check)
+main.add_command(record)

@@ -1,0 +1,96 @@
+"""Hooks for a launcher and a training loop that log their events as the `resiliency` library does.
+
+    from scrtune.client import launcher_hooks as goodput_event
+    from scrtune.client import launcher_hooks as goodput_logging
+
+    goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=int(os.environ["NODE_RANK"]))
+    goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, step=step)
+
+One JSON line each, as in the "Goodput Measurement" guide of that library: ``timestamp`` (UTC), ``job_name``,
+``event_type`` and the fields. They go to the log only: a daemon is told of its job by a :class:`.Session` or
+a :class:`.Recorder`, and a launcher's start with that of its workers would be two runs.
+"""
+
+import atexit
+import os
+from datetime import datetime, timezone
+from pathlib import Path
+
+import msgspec
+
+from ..goodput.resiliency import (
+    CHECKPOINT_LOADED,
+    CHECKPOINT_SAVED,
+    JOB_STARTED,
+    JOB_TERMINATED,
+    USER_SCHEDULED,
+    USER_TERMINATED,
+)
+from .event_writer import EventWriter
+from .line_log import LineLog
+from .paths import job_id_from_environment
+from .recorder_environment import log_path
+
+__all__ = [
+    "CHECKPOINT_LOADED",
+    "CHECKPOINT_SAVED",
+    "JOB_STARTED",
+    "JOB_TERMINATED",
+    "USER_SCHEDULED",
+    "USER_TERMINATED",
+    "event_line",
+    "launcher_job",
+    "launcher_log",
+    "log_event",
+]
+
+_JOB_VARIABLE = "JOB_IDENTIFIER"
+
+_writers: dict[Path, EventWriter] = {}
+
+
+def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
+    """Append an event to :func:`launcher_log`, by a thread. Returns at once and never raises."""
+    job_name = job_name or launcher_job()
+    writer = _writer(launcher_log(job_name))
+    try:
+        line = event_line(event_type, job_name, **fields)
+    except Exception:  # noqa: BLE001  whatever was given: the launcher goes on
+        writer.lose()
+    else:
+        writer.put(line)
+
+
+def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
+    """One event, now, as a line. Fields that are None are left out; JSON knows no other than plain values."""
+    entry = {
+        "timestamp": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds"),
+        "job_name": job_name,
+        "event_type": event_type,
+        **{name: value for name, value in fields.items() if value is not None},
+    }
+    return msgspec.json.encode(entry, enc_hook=_plain) + b"\n"
+
+
+def launcher_job() -> str:
+    """$JOB_IDENTIFIER, as the guide has it, else the job's id."""
+    return os.environ.get(_JOB_VARIABLE) or job_id_from_environment()
+
+
+def launcher_log(job_name: str) -> Path:
+    """``<job name>-goodput.log``, as the guide has it, where a recorder's log would be."""
+    return log_path(job_name, ".log")
+
+
+def _writer(path: Path) -> EventWriter:
+    if path not in _writers:
+        # a launcher says little, and may be killed right behind: nothing gathers
+        writer = EventWriter(LineLog(path), gather_s=0.0)
+        if _writers.setdefault(path, writer) is writer:
+            atexit.register(writer.close)
+    return _writers[path]
+
+
+def _plain(value: object) -> object:
+    """A number of some array library as the number it is."""
+    return value.item() if hasattr(value, "item") else str(value)
