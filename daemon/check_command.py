@@ -14,11 +14,11 @@ from rich.table import Table
 from ..scr_config.check import cache_paths
 from ..scr_config.check import check as check_sources
 from ..scr_config.check_model import Capacity, Situation
-from ..scr_config.check_sources import Source, environment_source, source_of
+from ..scr_config.check_sources import Source, environment_source, source_of, variables
 from ..scr_config.findings import Finding, exit_code
 from ..scr_config.job_script import nodes_asked_for
 from ..scr_config.parameters import coerce
-from ..scr_config.resolution import user_conf_path
+from ..scr_config.resolution import expand, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from . import show
 from .config_text import UnreadableError, config_text
@@ -128,6 +128,7 @@ def _sources(files: tuple[Path, ...], system_conf: Path | None, *, environment: 
     """The environment first: a job script sets its variables over those it was started with."""
     sources = [environment_source(dict(os.environ))] if environment else []
     sources += [source_of(str(path), config_text(path)) for path in files]
+    sources += _named_by_scripts(sources, files)
     if not files:
         path = user_conf_path(os.environ)
         if path.exists():
@@ -142,6 +143,32 @@ def _sources(files: tuple[Path, ...], system_conf: Path | None, *, environment: 
     elif (found := _system_source(sources)) is not None:
         sources.append(found)
     return sources
+
+
+def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[Source]:
+    """The config files that job scripts name in SCR_CONF_FILE, if they are here and were not given."""
+    found: list[Source] = []
+    for source in sources:
+        path = _conf_file_of(source) if source.kind == "job script" else None
+        if path is None or any(map(path.samefile, [*files, *(Path(each.file) for each in found)])):
+            continue
+        try:
+            found.append(Source(file=str(path), kind="config file", text=config_text(path)))
+        except UnreadableError as error:
+            click.echo(f"scrtune: the config file of {source.file} is left out: {error}", err=True)
+        else:
+            click.echo(f"scrtune: {source.file} names {path}, which is checked with it", err=True)
+    return found
+
+
+def _conf_file_of(script: Source) -> Path | None:
+    said = [setting.text for setting in variables(script) if setting.name == "SCR_CONF_FILE"]
+    text = expand(said[-1], os.environ) if said and said[-1] else ""
+    for directory in (Path(script.file).parent, Path()):
+        with contextlib.suppress(OSError, ValueError):
+            if text and (directory / text).exists():
+                return directory / text
+    return None
 
 
 def _system_source(sources: list[Source]) -> Source | None:

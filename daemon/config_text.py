@@ -1,5 +1,6 @@
 """The text of a file of SCR's that somebody named, or why it cannot be had."""
 
+import stat
 from pathlib import Path
 
 LARGEST_BYTES = 1024**2
@@ -16,7 +17,7 @@ def config_text(path: Path) -> str:
     Raises :class:`UnreadableError`, for what is no regular file too: reading a FIFO would never end.
     """
     try:
-        is_regular = path.is_file() or path.stat() is None  # stat tells why there is none
+        is_regular = stat.S_ISREG(path.stat().st_mode)
         data = _beginning(path) if is_regular else b""
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..intents.events import Values
 from .check_lines import LINE_RULES
-from .check_model import Configuration, Fault, Setting, Situation, SystemPair, version_of
+from .check_model import Configuration, Fault, Setting, Situation, SystemPair, value_in, version_of
 from .check_sources import Source, lines_of_system, read, setting_of, variables
 from .check_values import of_config_file, of_environment
 from .constraints import CONSTRAINTS
 from .findings import ENVIRONMENT, Finding, Place, finding
-from .parameters import CATALOGUE, ParameterError, coerce, defaults
+from .parameters import CATALOGUE, ParameterError, defaults
 from .parse import DESCRIPTORS, ConfigFile, Entry
 from .settings import Settings
 
@@ -119,7 +119,7 @@ def _in_force(given: Mapping[str, Setting], situation: Situation) -> Settings:
         settings["SCR_CACHE_BYPASS"] = 0  # there was no bypass yet
     for name, setting in given.items():
         try:
-            settings[name] = coerce(name, setting.text or "")
+            settings[name] = value_in(situation.version, name, setting.text or "")
         except ParameterError:
             if name == "SCR_COPY_TYPE" and setting.text is not None:
                 settings[name] = "FILE"  # which SCR takes any other word for

@@ -6,8 +6,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from ..intents.events import Value
 from ..intents.redundancy import effective
 from .findings import Place
+from .parameters import ParameterError, coerce
 from .parse import Entry, Pair
 from .placement import Checkpoint, Store, checkpoints, stores
 from .problems import Severity
@@ -57,6 +59,19 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     checkpoint_bytes: int | None = None
     capacities: Mapping[str, Capacity] = {}
+
+
+def value_in(version: tuple[int, ...], name: str, text: str) -> Value:
+    """The value that `text` means for `name` in that release of SCR, in the words of the latest.
+
+    LOCAL was the word for SINGLE up to 1.1-7 (its scr.c:6087), RS came with 3.0. Raises ParameterError.
+    """
+    word = text.strip(" \t").upper() if name == "SCR_COPY_TYPE" else ""
+    if word == "LOCAL" and version < (1, 1, 8):
+        return "SINGLE"
+    if word == "RS" and version < (3,):
+        raise ParameterError(name, text, "one of SINGLE, PARTNER, XOR, FILE: RS came with SCR 3.0")
+    return coerce(name, text)
 
 
 def version_of(text: str) -> tuple[int, ...]:

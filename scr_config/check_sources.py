@@ -8,7 +8,7 @@ import msgspec
 
 from .check_model import Setting, Situation, SystemPair
 from .findings import ENVIRONMENT
-from .job_script import Assignment, assignments, is_job_script
+from .job_script import Assignment, assignments, is_job_script, other_language
 from .parameters import Layer
 from .parse import ConfigFile, Entry, Pair, assumed, parse
 from .resolution import expand
@@ -19,13 +19,15 @@ _VARIABLE = re.compile(r"\\[\s\S]|\$(?P<name>[A-Za-z_]+)(?P<digit>[0-9]?)")
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """One thing to check: the text of a config file or a job script, or the variables of an environment.
 
-    A config file is the user's; SCR's system config file is a ``system file``.
+    A config file is the user's; SCR's system config file is a ``system file``. A script of another `language`
+    than a shell's is not read.
     """
 
     file: str
     kind: Literal["config file", "system file", "job script", "environment"]
     text: str = ""
     variables: Mapping[str, str] = {}
+    language: str = ""
 
     @property
     def layer(self) -> Layer:
@@ -36,7 +38,9 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 
 def source_of(file: str, text: str) -> Source:
     """A file as what it is: a job script or a config file, by its contents."""
-    return Source(file=file, kind="job script" if is_job_script(text) else "config file", text=text)
+    language = other_language(file, text)
+    is_script = bool(language) or is_job_script(text)
+    return Source(file=file, kind="job script" if is_script else "config file", text=text, language=language)
 
 
 def environment_source(variables: Mapping[str, str]) -> Source:
@@ -84,7 +88,12 @@ def variables(source: Source) -> Iterator[Setting]:
             text = expand(value, source.variables)
             yield Setting(name=name, text=text, file=source.file, line=0, column=0, value_column=0)
     else:
-        yield from (assigned(entry, source) for entry in assignments(source.text) if entry.exported)
+        yield from (assigned(entry, source) for entry in of_script(source) if entry.exported)
+
+
+def of_script(source: Source) -> tuple[Assignment, ...]:
+    """The variables that a job script sets; none of one that is not read."""
+    return () if source.language else assignments(source.text)
 
 
 def assigned(entry: Assignment, source: Source) -> Setting:

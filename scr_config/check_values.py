@@ -4,11 +4,10 @@ import difflib
 import functools
 from collections.abc import Iterator
 
-from .check_model import Setting, Situation, version_of
-from .check_sources import Source, assigned, read, setting_of, variables, variables_of
+from .check_model import Setting, Situation, value_in, version_of
+from .check_sources import Source, assigned, of_script, read, setting_of, variables, variables_of
 from .findings import Finding, Place, finding
-from .job_script import assignments
-from .parameters import CATALOGUE, Parameter, ParameterError, coerce
+from .parameters import CATALOGUE, Parameter, ParameterError
 from .parse import DESCRIPTORS, SCRIPT_KEYS, Pair
 from .problems import Problem
 from .resolution import consequence, problems_of
@@ -76,6 +75,10 @@ def of_environment(source: Source, situation: Situation) -> Iterator[Finding]:
 
 
 def _of_script(source: Source) -> Iterator[Finding]:
+    if source.language:
+        what = f"not read: {source.language}. Nothing of what this script sets was checked"
+        remedy = "run `scrtune check --env` where it has set its variables"
+        yield finding(Place(source.file, 1, 1), "warning", "not-read", what, remedy)
     if "\0" in source.text:
         line = source.text.count("\n", 0, source.text.index("\0")) + 1
         what = "there is a NUL byte: this is no script that a shell could read"
@@ -84,7 +87,7 @@ def _of_script(source: Source) -> Iterator[Finding]:
         line = source.text.count("\n", 0, source.text.index("\r\n")) + 1
         what = "a DOS line end: shells take the carriage return for part of the last word"
         yield finding(Place(source.file, line, 1), "error", "carriage-return", what, _UNIX_LINE_ENDS)
-    for entry in assignments(source.text):
+    for entry in of_script(source):
         if not entry.exported and entry.name in CATALOGUE:
             what = f"{entry.name}: it is set for the script only; the application never sees it"
             place = assigned(entry, source).place
@@ -99,7 +102,7 @@ def _of_setting(setting: Setting, parameter: Parameter, situation: Situation) ->
     if text is None:
         return
     try:
-        coerce(name, text)
+        value_in(situation.version, name, text)
     except ParameterError as error:
         what = f"{name}: {text[:80]!r} is no value for it: {consequence(parameter, text)}"
         remedy = f"{_nearest_value(parameter, text)}choose {error.allowed}"
@@ -107,7 +110,12 @@ def _of_setting(setting: Setting, parameter: Parameter, situation: Situation) ->
 
 
 def _nearest_value(parameter: Parameter, text: str) -> str:
-    near = difflib.get_close_matches(text[:_LONGEST_NAME].upper(), parameter.choices, n=1)
+    word = text[:_LONGEST_NAME].upper()
+    if word in parameter.choices and not parameter.case_sensitive:
+        return ""  # it came with a later release
+    if parameter.name == "SCR_COPY_TYPE" and word == "LOCAL":
+        return "LOCAL is called SINGLE since SCR 1.1.8. "
+    near = difflib.get_close_matches(word, parameter.choices, n=1)
     return f"did you mean {near[0]}? " if near else ""
 
 

@@ -157,12 +157,32 @@ def _factor(config: Configuration, line: Checkpoint, nodes: int) -> float:
     return storage_factor(config.scheme(line), set_size, line.failures)
 
 
+def _scr_is_off(config: Configuration) -> Iterator[Fault]:
+    """Source: scr.c:639."""
+    if not config.settings.flag("SCR_ENABLE"):
+        what = "SCR_Init and every call after it do nothing: all other settings are moot"
+        yield Fault(("SCR_ENABLE",), "warning", "scr-off", what, "set SCR_ENABLE=1, or take it out")
+
+
+def _never_flushed(config: Configuration) -> Iterator[Fault]:
+    """Source: scr.c:225 and scr.c:426; output that is no checkpoint is flushed all the same."""
+    if config.settings.integer("SCR_FLUSH") > 0 or config.has_unknown_descriptors or config.all_bypass:
+        return
+    what = (
+        "checkpoints stay in the cache and are never copied to the prefix directory, the last one neither:"
+        " when the allocation ends they are gone, unless SCR's scripts scavenge them"
+    )
+    yield Fault(("SCR_FLUSH",), "warning", "never-flushed", what, "set SCR_FLUSH to 1 or more")
+
+
 CONSTRAINTS: tuple[Rule, ...] = (
     Rule(_failures_exceed_the_set, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
     Rule(_datasets_are_deleted, ()),
     Rule(_poststage_with_async, ("SCR_COPY_TYPE", "SCR_FLUSH_TYPE")),
     Rule(_bypass_makes_moot, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS")),
     Rule(_async_does_not_overlap, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_FLUSH_TYPE")),
+    Rule(_scr_is_off, ()),
+    Rule(_never_flushed, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_FLUSH")),
     Rule(_file_without_lines, ("SCR_COPY_TYPE",)),
     Rule(_redundancy_on_one_node, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS")),
     Rule(_cache_is_too_small, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_CACHE_SIZE", "SCR_CACHE_BASE")),

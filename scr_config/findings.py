@@ -100,6 +100,11 @@ CODES: dict[str, Code] = {
         "error", "a variable `STORE`, `CKPT` or `GROUPS` is taken for a descriptor", "unset it"
     ),
     "not-exported": Code("warning", "the application never sees it", "`export` it in the job script"),
+    "not-read": Code(
+        "warning",
+        "nothing is known: scripts of fish, Python and other languages are not read",
+        "`scrtune check --env` where the script has set its variables",
+    ),
     # what goes together
     "failures-exceed-set": Code(
         "error", "the descriptor is disabled, and `SCR_Init` aborts", "`SCR_SET_FAILURES` <= `SCR_SET_SIZE`"
@@ -118,6 +123,14 @@ CODES: dict[str, Code] = {
     "async-bypass": Code("warning", "there is nothing to flush from the cache", "`SCR_CACHE_BYPASS=0`"),
     "async-sync": Code(
         "warning", "a flush of type `SYNC` still blocks the application", "`SCR_FLUSH_TYPE=PTHREAD`"
+    ),
+    "never-flushed": Code(
+        "warning",
+        "`SCR_FLUSH` of 0 or less: checkpoints stay in the cache and go with it",
+        "`SCR_FLUSH` of 1 or more",
+    ),
+    "scr-off": Code(
+        "warning", "`SCR_ENABLE=0`: SCR does nothing, all other settings are moot", "`SCR_ENABLE=1`"
     ),
     "deletes-datasets": Code("warning", "each `SCR_Init` deletes datasets", "as the message says"),
     "single-node": Code(

@@ -1,7 +1,8 @@
 """The environment that a job script gives its application, as far as it can be read without running it.
 
-Scripts of sh, bash, zsh, csh and tcsh: ``export NAME=VALUE``, ``setenv NAME VALUE``, ``env NAME=VALUE
-command`` and ``NAME=VALUE command``. A later one wins. Here-documents and comments are passed over.
+Scripts of sh, bash, zsh, csh and tcsh: ``export NAME=VALUE``, ``declare -x NAME=VALUE``, ``setenv NAME
+VALUE``, ``env NAME=VALUE command`` and ``NAME=VALUE command``. A later one wins. Here-documents and comments
+are passed over. Scripts of other languages are not read.
 """
 
 import re
@@ -19,10 +20,19 @@ _TOKEN = re.compile(
 )
 _PART = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\[\s\S])*)\"|\\([\s\S])|([^'\"\\]+)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=([\s\S]*)")
-_SCRIPT = re.compile(r"^[ \t]*(?:export|setenv)[ \t]+[A-Za-z_]|^#(?:SBATCH|BSUB|PBS|flux:)", re.MULTILINE)
-_NODES = re.compile(
-    r"^#(?:SBATCH|BSUB|flux:)[^\n]*?[ \t](?:-N|--nodes|-nnodes)[= \t]*(\d{1,7})(?![-\d])", re.MULTILINE
+_SCRIPT = re.compile(
+    r"^[ \t]*(?:export|setenv)[ \t]+[A-Za-z_]|^#(?:SBATCH|BSUB|PBS)|^#[ \t]*(?:flux|FLUX):", re.MULTILINE
 )
+_OTHER_LANGUAGE = re.compile(
+    r"#!.*?\b(fish|python|perl|ruby|tclsh|lua|pwsh|nu|xonsh|elvish)[0-9.]*(?:[ \t\n]|$)"
+)
+_NODES = re.compile(
+    r"^#(?:SBATCH|BSUB|[ \t]*(?:flux|FLUX):)[^\n]*?[ \t](?:-N|--nodes|-nnodes)[= \t]*(\d{1,7})(?![-\d])",
+    re.MULTILINE,
+)
+_PBS = re.compile(r"^#PBS[ \t]([^\n]*)", re.MULTILINE)
+_PBS_CHUNKS = re.compile(r"(?:-l)?(?:nodes|select)=(.*)")
+_CHUNK_COUNT = re.compile(r"\d{1,7}(?=$|:)")
 _EXPORTS = ("export", "declare", "typeset")
 _PREFIXES = ("then", "do", "else", "!", "time", "exec", "if", "elif", "while", "until")
 
@@ -51,10 +61,32 @@ def is_job_script(text: str) -> bool:
     return text.startswith("#!") or _SCRIPT.search(text) is not None
 
 
+def other_language(file: str, text: str) -> str:
+    """The language of a script that is none of the shells that are read; empty for those."""
+    if file.endswith(".fish"):
+        return "fish"
+    match = _OTHER_LANGUAGE.match(text)
+    return match[1] if match else ""
+
+
 def nodes_asked_for(text: str) -> int | None:
-    """How many nodes its ``#SBATCH``, ``#BSUB`` or ``#flux:`` lines ask for; None when they do not say."""
-    match = _NODES.search(text)
-    return int(match[1]) if match else None
+    """How many nodes its ``#SBATCH``, ``#BSUB``, ``#PBS`` or ``#flux:`` lines ask for; the last one counts.
+
+    None when they do not say. A chunk of PBS's is taken for a node.
+    """
+    if counts := _NODES.findall(text):
+        return int(counts[-1])
+    found = [
+        _PBS_CHUNKS.fullmatch(part) for line in _PBS.findall(text) for part in re.split(r"[ \t,]+", line)
+    ]
+    chunks = [match[1] for match in found if match and match[1]]
+    return sum(map(_nodes_of_chunk, chunks[-1].split("+"))) if chunks else None
+
+
+def _nodes_of_chunk(chunk: str) -> int:
+    """Of ``4:ppn=8``; a host's name or ``ncpus=8`` is one."""
+    match = _CHUNK_COUNT.match(chunk)
+    return int(match[0]) if match else 1
 
 
 def assignments(text: str) -> tuple[Assignment, ...]:
@@ -67,7 +99,7 @@ def assignments(text: str) -> tuple[Assignment, ...]:
         command = words[0].raw
         if command in ("unset", "unsetenv"):
             unset.update((word.raw, len(found)) for word in words[1:])
-        elif command in _EXPORTS:
+        elif _exports(words):
             exported.update(word.raw.partition("=")[0] for word in words[1:])
         for name, raw, offset, value_offset, reaches in _assigned(words):
             line = bisect_right(starts, offset)
@@ -142,10 +174,18 @@ def _assigned(words: list[_Word]) -> Iterator[tuple[str, str, int, int, bool]]:
         return
     by_command = first in (*_EXPORTS, "env")
     leading = [] if by_command else _leading(words)
-    reaches = by_command or len(leading) < len(words)
+    reaches = first == "env" or _exports(words) if by_command else len(leading) < len(words)
     for word in rest if by_command else leading:
         if match := _ASSIGNMENT.fullmatch(word.raw):
             yield match[1], match[2], word.offset, word.offset + match.start(2), reaches
+
+
+def _exports(words: list[_Word]) -> bool:
+    """Whether its variables reach the application: ``export`` but with -n, the others with -x."""
+    options = "".join(word.raw for word in words[1:] if word.raw.startswith("-"))
+    if words[0].raw == "export":
+        return "n" not in options
+    return words[0].raw in _EXPORTS and "x" in options
 
 
 def _leading(words: list[_Word]) -> list[_Word]:

@@ -25,6 +25,7 @@ SCRIPT_KEYS = ("CNTLDIR", "CACHEDIR")
 _PAIR = re.compile(r"(?P<key>[^ \t=]+)[ \t]*(?P<equals>=?)[ \t]*(?P<value>[^ \t=]*)")
 _BLANKS = re.compile(r"[ \t]*")
 _EXPANSION = re.compile(r"\\(?P<escaped>.?)|\$(?P<variable>[A-Za-z_]*)", re.DOTALL)
+_BRACED = re.compile(r"\{([A-Za-z_]+)\}")
 _VARIABLE = re.compile(r"\$([A-Za-z_]+)")
 _ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 _UPPER = {ord(low): low.upper() for low in "abcdefghijklmnopqrstuvwxyz"}
@@ -188,6 +189,9 @@ def _expand(raw: str, environment: Mapping[str, str], column: int, key: str) -> 
             return environment[name]
         what = f"${name} is not set (SCR takes letters and _ only): SCR drops the value"
         remedy = f"export {name}" if name else "write the value itself; ${NAME} and $1 do not work here"
+        if not name and (braced := _BRACED.match(raw, match.end())):
+            what = f"SCR does not know ${braced[0]}: it drops the value"
+            remedy = f"write ${braced[1]}"
         raise _FaultError("unset-variable", column + match.start(), key[:40], what, remedy)
 
     value = _EXPANSION.sub(replace, raw)

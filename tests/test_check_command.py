@@ -207,6 +207,32 @@ def test_the_nodes_come_from_the_option_the_script_or_the_allocation(
     assert "single-node" in check("--env", "scr.conf").stdout
 
 
+@pytest.mark.parametrize("name", ["job.fish", "job.sh"])
+def test_a_script_that_is_not_read_is_told(here: Path, name: str) -> None:
+    (here / name).write_text("#!/usr/bin/fish\nexport SCR_FLUSH=ten\n")
+    result = check(name, "--format", "gcc")
+    assert re.fullmatch(rf"{name}:1:1: warning: not read: fish\. .+ \[not-read\]\n", result.stdout)
+
+
+@pytest.mark.parametrize("where", ["jobs", "."])
+def test_the_config_file_that_a_script_names_is_checked_with_it(here: Path, where: str) -> None:
+    (here / "jobs").mkdir()
+    (here / "jobs" / "job.sh").write_text("export SCR_CONF_FILE=my.conf\nexport SCR_CACHE_BYPASS=0\n")
+    assert check("jobs/job.sh").stdout == "scrtune: nothing found\n", "it is not there"
+    (here / where / "my.conf").write_text("SCR_FLUSH=ten\n")
+    result = check("jobs/job.sh", "--format", "gcc")
+    assert result.exit_code == 2
+    assert result.stdout.startswith(f"{Path(where) / 'my.conf'}:1:11: error: SCR_FLUSH: ")
+    assert result.stderr == (
+        f"scrtune: jobs/job.sh names {Path(where) / 'my.conf'}, which is checked with it\n"
+    )
+    given = check("jobs/job.sh", f"{where}/my.conf", "--format", "gcc")
+    assert (len(given.stdout.splitlines()), given.stderr) == (1, "")
+    (here / where / "my.conf").unlink()
+    (here / where / "my.conf").mkdir()
+    assert "is left out: " in check("jobs/job.sh").stderr
+
+
 def test_the_cache_of_this_node_is_measured(here: Path) -> None:
     free_bytes = os.statvfs(here).f_bavail * os.statvfs(here).f_frsize
     (here / "scr.conf").write_text(f"SCR_CACHE_BYPASS=0\nSCR_CACHE_BASE={here}\nSCR_COPY_TYPE=SINGLE\n")

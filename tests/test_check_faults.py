@@ -65,6 +65,7 @@ OTHER_FAULTS = {
     "carriage-return": ("SCR_CACHE_BYPASS=0\r\n", Situation()),
     "nul": ("SCR_CURRENT=a\0b\n", Situation()),
     "too-long": (f"SCR_CURRENT={'x' * 1024}\n", Situation()),
+    "not-read": ("#!/usr/bin/env fish\nset -gx SCR_FLUSH ten\n", Situation()),
     "cache-too-small": (
         "SCR_CACHE_BYPASS=0\n",
         Situation(nodes=2, checkpoint_bytes=100, capacities={"/dev/shm": Capacity(50, 50)}),  # noqa: S108
@@ -129,6 +130,35 @@ def test_no_word_of_a_password_is_told(line: str) -> None:
     assert findings
     assert all(one.message.startswith("SCR_LOG_DB_PASS: ") for one in findings)
     assert not [one for one in findings if "hush" in (one.message + one.remedy).lower()]
+
+
+@pytest.mark.parametrize("flush", ["0", "-1"])
+def test_what_never_leaves_the_cache_is_told_where_there_is_one(flush: str) -> None:
+    assert codes(found(f"SCR_CACHE_BYPASS=0\nSCR_FLUSH={flush}\n")) == ["never-flushed"]
+    assert codes(found(f"SCR_FLUSH={flush}\n")) == ["bypass-moot"]
+    assert codes(found(f"SCR_FLUSH={flush}\n", Situation(version=(2, 0)))) == ["never-flushed"]
+    assert codes(found("SCR_CACHE_BYPASS=0\nSCR_FLUSH=1\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("scheme", "version", "told"),
+    [
+        ("local", (1, 1), []),
+        ("LOCAL", (1, 1, 7), []),
+        ("LOCAL", (1, 1, 8), ["bad-value", "needs-ckpt"]),
+        ("LOCAL", (2, 0), ["bad-value", "needs-ckpt"]),
+        ("RS", (2, 0), ["bad-value", "needs-ckpt"]),
+        ("RS", (3,), []),
+        ("SINGLE", (2, 0), []),
+    ],
+)
+def test_a_scheme_is_called_as_in_that_release(
+    scheme: str, version: tuple[int, ...], told: list[str]
+) -> None:
+    findings = found(f"SCR_COPY_TYPE={scheme}\nSCR_FLUSH=1\n", Situation(version=version))
+    assert [code for code in codes(findings) if code != "bypass-moot"] == told
+    if scheme == "LOCAL" and told:
+        assert "LOCAL is called SINGLE since" in findings[0].remedy
 
 
 def test_descriptor_lines_that_begin_alike_are_one_as_in_scr() -> None:

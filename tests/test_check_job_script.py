@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.scr_config.job_script import assignments, is_job_script, nodes_asked_for
+from scrtune.scr_config.job_script import assignments, is_job_script, nodes_asked_for, other_language
 
 
 def values(text: str) -> dict[str, str | None]:
@@ -22,6 +22,10 @@ def values(text: str) -> dict[str, str | None]:
         ("export A=1 B=2", {"A": "1", "B": "2"}),
         ("setenv A 1; setenv B '2 3'", {"A": "1", "B": "2 3"}),
         ("declare -x A=1", {"A": "1"}),
+        ("declare A=1; typeset B=2", {}),
+        ("declare -i A=1\ndeclare -x A", {"A": "1"}),
+        ("typeset -ix A=1", {"A": "1"}),
+        ("A=1\nexport -n A", {}),
         ("A=1 B=2 srun ./app", {"A": "1", "B": "2"}),
         ("env A=1 ./app", {"A": "1"}),
         ("if x; then export A=1; else export A=2; fi", {"A": "2"}),
@@ -68,6 +72,7 @@ def test_every_one_has_its_place() -> None:
         ("#SBATCH -N 4\n", True),
         ("# comment\n  export SCR_FLUSH=1\n", True),
         ("setenv SCR_FLUSH 1\n", True),
+        ("#FLUX: -N 1\n", True),
         ("SCR_FLUSH=1\n# export this\n", False),
         ("", False),
     ],
@@ -85,6 +90,16 @@ def test_a_script_is_told_from_a_config_file_by_what_it_says(text: str, expected
         ("#SBATCH --nodes 2\n#SBATCH -n 64", 2),
         ("#BSUB -nnodes 8", 8),
         ("#flux: -N 2", 2),
+        ("#FLUX: -N 2", 2),
+        ("# flux: --nodes=3", 3),
+        ("#PBS -l nodes=4:ppn=8", 4),
+        ("#PBS -l walltime=1:00:00,nodes=1:ppn=8", 1),
+        ("#PBS -lnodes=n1:ppn=2+n2", 2),
+        ("#PBS -l select=2:ncpus=4+1:ncpus=1 -N name", 3),
+        ("#PBS -l select=ncpus=4", 1),
+        ("#PBS -N 4", None),
+        ("#PBS -l walltime=1:00:00", None),
+        ("#SBATCH -N 4\n#SBATCH -N 1", 1),
         ("#SBATCH -N 2-4", None),
         ("#SBATCH -n 4", None),
         ("# SBATCH -N 4", None),
@@ -93,6 +108,22 @@ def test_a_script_is_told_from_a_config_file_by_what_it_says(text: str, expected
 )
 def test_how_many_nodes_it_asks_for(text: str, nodes: int | None) -> None:
     assert nodes_asked_for(text) == nodes
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "language"),
+    [
+        ("job", "#!/usr/bin/env fish\n", "fish"),
+        ("job.fish", "set -gx SCR_FLUSH 1\n", "fish"),
+        ("job", "#!/usr/bin/python3.11 -u\n", "python"),
+        ("job", "#!/bin/bash -l\n# python3\n", ""),
+        ("job", "#!/opt/python/bin/bash\n", ""),
+        ("job", "#!/usr/bin/env -S zsh -f\n", ""),
+        ("scr.conf", "# fish\nSCR_FLUSH=1\n", ""),
+    ],
+)
+def test_scripts_that_are_not_read_are_known(file: str, text: str, language: str) -> None:
+    assert other_language(file, text) == language
 
 
 WORDS = st.text(alphabet="ab \"'\\#;&|()<>=~*?[]{}!\n", max_size=12)

@@ -182,3 +182,11 @@ def test_a_file_without_errors_says_the_same_when_it_is_written_out_plainly(text
         " ".join(f"{p.key}={p.raw}" for p in (entry.parent, *entry.children)) for entry in file.entries
     )
     assert tree(parse(plain, {})) == tree(file)
+
+
+def test_the_remedy_of_a_variable_in_braces_is_to_leave_them_out() -> None:
+    (problem,) = parse("SCR_PREFIX=${HOME}/x\n", {"HOME": "/h"}).problems
+    assert (problem.code, problem.column) == ("unset-variable", 12)
+    assert (problem.what, problem.remedy) == ("SCR does not know ${HOME}: it drops the value", "write $HOME")
+    (other,) = parse("SCR_PREFIX=$1\n", {}).problems
+    assert other.remedy == "write the value itself; ${NAME} and $1 do not work here"
