@@ -6,6 +6,7 @@ of events is their order of arrival, as it is there; the writer of an event does
 """
 
 from collections.abc import Iterable, Sequence
+from math import modf
 
 import msgspec
 import numpy as np
@@ -71,14 +72,18 @@ def compat_account(events: Iterable[GoodputEvent], now: float, *, elastic: bool 
     re-initialisations of an elastic job are badput of their own. Raises :class:`CompatError` where the peer
     raises ``ValueError``: no start of the job, no time at all, or more productive time than time.
     """
-    walk = Walk(events)
+    return account_of(_walked(events), now, elastic=elastic)
+
+
+def account_of(walk: Walk, now: float, *, elastic: bool = False) -> CompatAccount:
+    """The same for events that were walked already: the next ones need not begin anew."""
     if walk.first_job_start_s is None:
         raise CompatError(
             "no start of the job among the events: record_job_start_time was not called, or the log or the "
             "job name is another one"
         )
     end_s = now if walk.job_end_s is None else walk.job_end_s
-    return _account(walk, end_s - walk.first_job_start_s, elastic=elastic)
+    return _account(walk, _whole_us(end_s) - _whole_us(walk.first_job_start_s), elastic=elastic)
 
 
 def compat_window(
@@ -95,7 +100,14 @@ def compat_window(
     first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
     if first_s >= last_s:
         raise CompatError("the window's first event is not before its last one: no time to account for")
-    return _account(Walk(inside), last_s - first_s, elastic=elastic)
+    return _account(_walked(inside), _whole_us(last_s) - _whole_us(first_s), elastic=elastic)
+
+
+def _walked(events: Iterable[GoodputEvent]) -> Walk:
+    walk = Walk()
+    for event in events:
+        walk.handle(event)
+    return walk
 
 
 def _account(walk: Walk, total_s: float, *, elastic: bool) -> CompatAccount:
@@ -210,21 +222,21 @@ def _close(segment: Segment, customs: _Customs, badput_s: BadputTimes) -> tuple[
     spans_s = np.diff(times_s)
     kept = steps[1:] <= segment.resumed_at
     counted = kept & (np.diff(steps) == 1)
-    _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, float(spans_s[~kept].sum()))
+    _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, _sum(spans_s[~kept]))
     if not counted.any():
         return 0.0, 0
     in_customs_s, by_name_s = customs.within(times_s, counted)
     took_s = np.maximum(0.0, spans_s - in_customs_s)[counted]
+    all_s = _sum(took_s)
     first = steps[:-1][counted] == steps.min()
-    first_s, others_s = float(took_s[first].sum()), took_s[~first]
-    startup_s = max(0.0, first_s - float(others_s.mean())) if len(others_s) else 0.0
+    first_s, others = float(took_s[first].sum()), int((~first).sum())
+    startup_s = max(0.0, first_s - (all_s - first_s) / others) if others else 0.0
     _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     custom_s = badput_s.setdefault(BadputType.CUSTOM_BADPUT_EVENTS, {})
     if isinstance(custom_s, dict):
         for name, spent_s in by_name_s.items():
             custom_s[name] = custom_s.get(name, 0.0) + spent_s
-    productive_s = float(took_s.sum()) - startup_s if len(others_s) else first_s
-    return productive_s, int(steps[:-1][counted][-1])
+    return all_s - startup_s if others else first_s, int(steps[:-1][counted][-1])
 
 
 def _add_elastic(badput_s: BadputTimes, walk: Walk) -> None:
@@ -269,3 +281,17 @@ def _add(badput_s: BadputTimes, badput: BadputType, seconds: float) -> None:
 def _mean_by_name(durations_s: dict[str, list[float]]) -> float:
     """Sum over checkpoints; what several writers say of the same one is averaged."""
     return sum((sum(told_s) / len(told_s) for told_s in durations_s.values()), 0.0)
+
+
+def _sum(seconds: npt.NDArray[np.float64]) -> float:
+    """The sum from first to last, so that the last bit, too, is what the peer has.
+
+    It decides whether a job that did nothing but train has more productive time than time.
+    """
+    return float(np.cumsum(seconds)[-1]) if len(seconds) else 0.0
+
+
+def _whole_us(time_s: float) -> float:
+    """The time as a datetime would have it."""
+    fraction_s, whole_s = modf(time_s)
+    return (int(whole_s) * 1_000_000 + round(fraction_s * 1e6)) / 1_000_000

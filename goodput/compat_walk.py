@@ -1,6 +1,5 @@
 """One pass over a job's events in their order of arrival, as the peer's rules see them."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .events import (
@@ -32,14 +31,13 @@ class Segment:
 
 @dataclass
 class Walk:
-    """What one pass over `events` finds.
+    """What the events that were handled so far come to.
 
     A step number that is seen again is a disruption: it closes a segment. `starts` is the segment that is
     open at the end. Only the first load after a start or a disruption is synchronous, and the last one before
     the step that tells of a disruption.
     """
 
-    events: Iterable[GoodputEvent]
     first_job_start_s: float | None = None
     job_end_s: float | None = None
     segments: list[Segment] = field(default_factory=list)
@@ -58,11 +56,8 @@ class Walk:
     _load_is_sync: bool = True
     _last_load_s: float | None = None
 
-    def __post_init__(self) -> None:
-        for event in self.events:
-            self._handle(event)
-
-    def _handle(self, event: GoodputEvent) -> None:
+    def handle(self, event: GoodputEvent) -> None:
+        """Take in the next event."""
         match event:
             case StepStarted() | StepCompleted():
                 self._step(event.step, span(event)[0])

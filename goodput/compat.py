@@ -1,0 +1,54 @@
+"""ml-goodput-measurement's public API over a local log: code that was written for it changes an import.
+
+    from ml_goodput_measurement import goodput, monitoring      # before
+    from scrtune.goodput.compat import goodput, monitoring      # after
+
+Same classes, signatures, return shapes and numbers as version 0.2.3, without a cloud, an account or a
+network; `docs/goodput-compat.md` has the rules, the faults that are kept and the few things that differ. The
+numbers are those of the policy ``compat``; the same log under ``conserving`` (``scrtune goodput``) has
+buckets that add up.
+"""
+
+import sys
+
+from .compat_calculator import ElasticGoodputCalculator, GoodputCalculator
+from .compat_monitor import ElasticGoodputMonitor, GoodputMonitor
+from .compat_recorder import ElasticGoodputRecorder, GoodputRecorder
+from .compat_rules import CompatAccount, CompatError, compat_account, compat_window
+from .compat_types import (
+    BadputType,
+    GCPOptions,
+    GoodputType,
+    IntervalMetricType,
+    IntervalWorkloadMetricDetails,
+    MetricType,
+    WorkloadMetricDetails,
+)
+
+# the peer spreads these over five modules, and its users import those
+goodput = goodput_elastic = goodput_utils = monitoring = monitoring_elastic = sys.modules[__name__]
+
+__all__ = [
+    "BadputType",
+    "CompatAccount",
+    "CompatError",
+    "ElasticGoodputCalculator",
+    "ElasticGoodputMonitor",
+    "ElasticGoodputRecorder",
+    "GCPOptions",
+    "GoodputCalculator",
+    "GoodputMonitor",
+    "GoodputRecorder",
+    "GoodputType",
+    "IntervalMetricType",
+    "IntervalWorkloadMetricDetails",
+    "MetricType",
+    "WorkloadMetricDetails",
+    "compat_account",
+    "compat_window",
+    "goodput",
+    "goodput_elastic",
+    "goodput_utils",
+    "monitoring",
+    "monitoring_elastic",
+]

@@ -1,0 +1,104 @@
+"""Log entries of ml-goodput-measurement 0.2.3: what our recorder writes, and how its calculator reads them.
+
+An entry is a flat JSON object that carries ``job_name`` and one happening: its keys are in
+`docs/goodput-compat.md`. Times are epoch seconds. :mod:`.formats` understands the same entries for every
+other purpose; here are only those rules that matter to who wants the peer's numbers.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted
+from .formats import NotUnderstoodError, recorder_events
+
+Entry: TypeAlias = dict[str, Any]
+
+PREFIXES = {
+    "device_init": "tpu_init",
+    "training_prep": "training_prep",
+    "data_loading": "data_loading",
+    "custom": "custom_badput_event",
+    "elastic_wait": "elastic_wait",
+    "elastic_reinit": "elastic_reinit",
+}
+"""Our kinds of interval, and what the keys of their entries begin with."""
+
+NAME_KEYS = {"custom": "custom_badput_event_type", "elastic_wait": "elastic_wait_event_type"}
+"""The key of an entry that holds the interval's name."""
+
+_WAITS: dict[str, type[IntervalStarted] | type[IntervalEnded]] = {
+    "elastic_wait_start_time": IntervalStarted,
+    "elastic_wait_end_time": IntervalEnded,
+}
+_CANNOT_BE_READ = (NotUnderstoodError, TypeError, ValueError, msgspec.ValidationError)
+
+
+def interval_entry(kind: str, edge: str, time_s: float, name: str = "") -> Entry:
+    """The entry that tells the ``start`` or the ``end`` of an interval; who writes it adds the job's name."""
+    entry: Entry = {NAME_KEYS[kind]: name} if kind in NAME_KEYS else {}
+    entry[f"{PREFIXES[kind]}_{edge}_time"] = time_s
+    return entry
+
+
+def checkpoint_entry(event_type: str, step: int, start_s: float, end_s: float, directory: str) -> Entry:
+    """A ``save`` or ``restore`` as Orbax, the checkpointer of the peer's users, logs it."""
+    manager = "checkpoint_manager_blocking" if event_type == "save" else "checkpoint_manager"
+    checkpointer = "checkpointer_blocking" if event_type == "save" else "checkpointer"
+    entry: Entry = {"step": step, "event_type": event_type, "directory": directory}
+    for what in (checkpointer, manager):
+        entry |= {f"{what}_start_time": start_s, f"{what}_duration_secs": end_s - start_s}
+    if event_type == "save":
+        for what in ("wait_for_prev", "get_old_steps"):
+            entry |= {f"{what}_start_time": start_s, f"{what}_duration_secs": 0.0}
+    return entry
+
+
+class EntryReader:
+    """Turns entries into events, in order. `job_name` leaves out other jobs' entries; "" takes all.
+
+    Events of our own logs (with a `type`) are taken as they are. What cannot be understood is left out and
+    counted in `unread`.
+    """
+
+    def __init__(self, job_name: str = "") -> None:
+        self.unread = 0
+        self._job_name = job_name
+
+    def read(self, entries: Iterable[Mapping[str, Any]]) -> list[GoodputEvent]:
+        """The events of these entries."""
+        events: list[GoodputEvent] = []
+        for entry in entries:
+            if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
+                continue
+            try:
+                found = list(_events_of(entry))
+            except _CANNOT_BE_READ:
+                found = []
+            self.unread += not found
+            events += found
+        return events
+
+
+def _events_of(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
+    if "type" in entry:
+        event: GoodputEvent = msgspec.convert(entry, GoodputEvent)
+        yield event
+        return
+    for key, edge in _WAITS.items():
+        if key in entry:
+            name = str(entry.get("elastic_wait_event_type", "unknown"))
+            # whatever is no scale-up counts as a slice that is down
+            kind = "elastic_scale_up" if "scale_up" in name.lower() else "elastic_slice_down"
+            yield edge(kind=kind, time_s=float(entry[key]), name=name)
+            return
+    for event in recorder_events(entry):
+        if isinstance(event, Interval):
+            # a save to the caches and one to the cloud are two, of the same step in one place it is one
+            place = "persistent" if str(entry.get("directory") or "").startswith("gs://") else "local"
+            yield Interval(
+                kind=event.kind, start_s=event.start_s, end_s=event.end_s, name=f"{event.name} {place}"
+            )
+        else:
+            yield event

@@ -1,0 +1,98 @@
+"""Step times, their deviation and the slices in use, by the rules of ml-goodput-measurement 0.2.3."""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from .compat_rules import CompatError
+from .events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
+from .sanity import span
+
+_SHORTEST_STEP_S = 1.0
+_DEVIATIONS = 3
+
+
+class CompatStepTimes:
+    """How long each step took: from its begin to that of the next number, if that is what came next."""
+
+    def __init__(self) -> None:
+        self.times_s: dict[int, float] = {}
+        self.seen = 0
+        self._last: tuple[int, float] | None = None
+
+    def handle(self, event: GoodputEvent) -> None:
+        """Take in the next event."""
+        if not isinstance(event, StepStarted | StepCompleted):
+            return
+        self.seen += 1
+        time_s = span(event)[0]
+        if self._last is not None and event.step == self._last[0] + 1:
+            self.times_s[self._last[0]] = time_s - self._last[1]
+        self._last = (event.step, time_s)
+
+
+def compat_step_times(events: Iterable[GoodputEvent]) -> dict[int, float]:
+    """Seconds of each step of `events`; a step that was taken again has its last time."""
+    steps = CompatStepTimes()
+    for event in events:
+        steps.handle(event)
+    return steps.times_s
+
+
+def compat_ideal_step_time(times_s: Iterable[float]) -> float | None:
+    """The mean of the steps up to median + 3 MAD, in seconds; None if no step lasts a second.
+
+    Steps below a second are left out before anything else: that is the peer's rule.
+    """
+    steps_s = np.array([time_s for time_s in times_s if time_s >= _SHORTEST_STEP_S])
+    if not len(steps_s):
+        return None
+    middle_s = np.median(steps_s)
+    spread_s = np.median(np.abs(steps_s - middle_s))
+    return float(steps_s[steps_s <= middle_s + _DEVIATIONS * spread_s].mean())
+
+
+def compat_step_deviation(
+    times_s: dict[int, float], ideal_step_time_s: float | None = None
+) -> tuple[float, dict[int, float]]:
+    """The ideal step time, and how far each step is from it; both in seconds.
+
+    Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
+    """
+    if not times_s:
+        raise CompatError("no step times: no step was followed by the one with the next number")
+    ideal_s = compat_ideal_step_time(times_s.values()) if ideal_step_time_s is None else ideal_step_time_s
+    if not ideal_s:
+        raise CompatError(
+            "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
+        )
+    return ideal_s, {step: abs(time_s - ideal_s) for step, time_s in times_s.items()}
+
+
+def slice_efficiency(
+    events: Iterable[GoodputEvent], start_s: float, end_s: float
+) -> tuple[float, float] | None:
+    """Active and available slices as shares of all, 0 to 1: means over the time from `start_s` to `end_s`.
+
+    Before the first observation nothing is active. None if `events` tell of no slices.
+    """
+    seen = sorted(
+        (event for event in events if isinstance(event, SlicesObserved)), key=lambda event: event.time_s
+    )
+    if not seen:
+        return None
+    if end_s <= start_s:
+        return 0.0, 0.0
+    before = [slices for slices in seen if slices.time_s <= start_s][-1:]
+    during = before + [slices for slices in seen if start_s < slices.time_s < end_s]
+    times_s = [max(slices.time_s, start_s) for slices in during] + [end_s]
+    shares = [(max(slices.total, 1), slices) for slices in during]
+    active = _mean([slices.active / total for total, slices in shares], times_s, end_s - start_s)
+    available = _mean([slices.available / total for total, slices in shares], times_s, end_s - start_s)
+    return active, available
+
+
+def _mean(shares: Sequence[float], times_s: Sequence[float], total_s: float) -> float:
+    spans_s = (until_s - from_s for from_s, until_s in pairwise(times_s))
+    return sum(share * span_s for share, span_s in zip(shares, spans_s, strict=True)) / total_s
