@@ -73,7 +73,6 @@ _INTERVALS = {
     "elastic_wait": "elastic_scale_up",
     "elastic_reinit": "elastic_reinit",
 }
-_ELASTIC_WAITS = {"scale_up": "elastic_scale_up", "slice_down": "elastic_slice_down"}
 _CHECKPOINTER = {
     "save": ("checkpoint_save", "checkpoint_manager_blocking"),
     "restore": ("checkpoint_restore", "checkpoint_manager"),
@@ -99,7 +98,9 @@ class JobLog(msgspec.Struct, kw_only=True):
     launcher: list[LauncherEvent] = []
 
     def timeline(self) -> list[GoodputEvent]:
-        """All of it as events for a ledger."""
+        """All of it as events for a ledger; where the job speaks of its runs, the launcher need not."""
+        if any(isinstance(event, JobStarted) for event in self.events):
+            return self.events
         return self.events + resiliency.as_goodput_events(self.launcher)
 
 
@@ -283,10 +284,9 @@ def _interval(entry: Mapping[str, Any], key: str, kind: str) -> Iterator[Goodput
     if kind == "custom":
         name = str(entry.get("custom_badput_event_type", "")).upper()
     elif key == "elastic_wait":
-        said = entry.get("elastic_wait_event_type")
-        if said not in _ELASTIC_WAITS:
-            raise NotUnderstoodError(f"elastic_wait_event_type is {said!r}, neither scale_up nor slice_down")
-        kind = _ELASTIC_WAITS[said]
+        name = str(entry.get("elastic_wait_event_type", "unknown"))
+        # the peer counts any other type as a slice that is down
+        kind = "elastic_scale_up" if "scale_up" in name.lower() else "elastic_slice_down"
     if start in entry:
         yield IntervalStarted(kind=kind, time_s=_time(entry, start), name=name)
     if end in entry:
@@ -302,8 +302,9 @@ def _checkpoint(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
     start_s, duration_s = _time(entry, start), _time(entry, seconds)
     if duration_s < 0:
         raise NotUnderstoodError(f"{seconds} is negative")
-    step = entry.get("step")  # what several hosts say of one checkpoint has one name
-    name = "" if step is None else str(_whole(entry, "step"))
+    # what several hosts say of one checkpoint has one name; of a step in the cloud and one here there are two
+    place = "persistent" if str(entry.get("directory") or "").startswith("gs://") else "local"
+    name = "" if entry.get("step") is None else f"{_whole(entry, 'step')} {place}"
     yield Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
 
 

@@ -13,7 +13,8 @@ from itertools import groupby
 
 import msgspec
 
-from .events import GoodputEvent, JobEnded, JobQueued, JobStarted, StepStarted
+from .events import GoodputEvent, Interval, JobEnded, JobQueued, JobStarted, OutputCompleted, StepStarted
+from .sanity import span
 
 USER_SCHEDULED = "user_scheduled"
 JOB_STARTED = "job_started"
@@ -31,6 +32,10 @@ KINDS = (
     JOB_TERMINATED,
 )
 """The kinds of events, in the order that those of the same time have."""
+
+AFTER_LAST_SAVE = "AFTER_LAST_SAVE"
+"""The name of the time between a job's last checkpoint and its end."""
+_BEGINNING = (JOB_STARTED, CHECKPOINT_LOADED)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -145,6 +150,7 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     Launchers of several nodes that start one behind the other are one run, from the first of them on; one
     that starts again has begun another. A run that a launcher ended, and that another one follows, did not
     end by itself: the log has no exit code, and the library's primer calls that pause the job's restart.
+    What follows the last checkpoint of all led to nothing that the log knows of: it has a name of its own.
     """
     made: list[GoodputEvent] = []
     listed = sorted(events, key=_order)
@@ -161,6 +167,52 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
                 made.append(JobEnded(time_s=group[-1].time_s, exit_code=code))
             case "checkpoint_loaded" | "checkpoint_saved":
                 made += [StepStarted(step=event.step, time_s=event.time_s) for event in group]
+    end_s = listed[-1].time_s if listed else 0.0
+    saved_s = max((event.time_s for event in listed if event.kind == CHECKPOINT_SAVED), default=end_s)
+    if saved_s < end_s and not any(event.time_s > saved_s for event in listed if event.kind in _BEGINNING):
+        made.append(Interval(kind="custom", name=AFTER_LAST_SAVE, start_s=saved_s, end_s=end_s))
+    return made
+
+
+def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
+    """What the library's log would have said of a job that tells of its steps as they start.
+
+    A run has loaded the step that it begins with. A checkpoint that is saved has the steps before the next
+    one that starts in that run, or else the newest that had started.
+    """
+    made: list[LauncherEvent] = []
+    saved_us: list[int] = []
+    newest: int | None = None
+    begins = True
+
+    def settle(step: int | None) -> None:
+        if step is not None:
+            made.extend(LauncherEvent(kind=CHECKPOINT_SAVED, time_us=at, step=step) for at in saved_us)
+        saved_us.clear()
+
+    for event in sorted(events, key=lambda event: span(event)[1]):
+        at_us = round(span(event)[1] * _US)
+        match event:
+            case JobStarted():
+                settle(newest)
+                begins, newest = True, None
+                made.append(LauncherEvent(kind=JOB_STARTED, time_us=at_us))
+            case StepStarted(step=step):
+                settle(step)
+                newest = step
+                if begins:
+                    made.append(LauncherEvent(kind=CHECKPOINT_LOADED, time_us=at_us, step=step))
+                    begins = False
+            case OutputCompleted(checkpoint=True, valid=True) | Interval(kind="checkpoint_save"):
+                saved_us.append(at_us)
+            case JobQueued():
+                made.append(LauncherEvent(kind=USER_SCHEDULED, time_us=at_us))
+            case JobEnded():
+                settle(newest)
+                made.append(LauncherEvent(kind=JOB_TERMINATED, time_us=at_us))
+            case _:
+                pass
+    settle(newest)
     return made
 
 
