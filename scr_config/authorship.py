@@ -11,7 +11,8 @@ from .render import comment_lines
 from .write import back_up
 
 _AUTHOR = "Written by scrtune"
-_INVITATION = "Edit what you like: what you write here wins, and `scrtune explain` says so."
+_INVITATION = "Edit what you like: what you write here wins, and `scrtune explain` says so"
+_OMISSION = "What is only on trial is not in here."
 _TUNED = "# scrtune-tuned: "
 _MARK = "# scrtune-sha256: "
 _HEADER = (f"# {_AUTHOR}", f"# {_INVITATION}", _TUNED.rstrip(), _MARK.rstrip())
@@ -33,7 +34,9 @@ def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] |
     """
     said = " ".join(f"{_AUTHOR} {reason}".split())
     before = [_tuned_line(name, each) for name, each in sorted((tuned or {}).items())]
-    return above + "\n".join([*comment_lines(f"{said}\n{_INVITATION}"), *before, _MARK + _digest(body), body])
+    return above + "\n".join(
+        [*comment_lines(f"{said}\n{_INVITATION}. {_OMISSION}"), *before, _MARK + _digest(body), body]
+    )
 
 
 def tuned(text: str) -> dict[str, Tuned]:
