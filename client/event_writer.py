@@ -112,8 +112,9 @@ class EventWriter:
         elif self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
         if lost := self.lost + self._log.waiting + self._queue.qsize():
-            reason = self._log.error or "no place was left for them, or they made no event"
-            _say(f"{lost} events are not in {self._log.path}: {reason}")
+            hangs = self._thread is not None and self._thread.is_alive()
+            reason = "it does not take them" if hangs else "no place was left for them, or they made no event"
+            _say(f"{lost} events are not in {self._log.path}: {self._log.error or reason}")
 
     def _start(self) -> None:
         with self._lock:

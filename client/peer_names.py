@@ -13,7 +13,8 @@ Moment = datetime | float | None
 
 def elastic_wait_kind(event_type: str) -> str:
     """The kind of interval that a wait is: for more slices (``scale_up`` in its type), or for fewer."""
-    return "elastic_scale_up" if "scale_up" in str(event_type).lower() else "elastic_slice_down"
+    is_scale_up = isinstance(event_type, str) and "scale_up" in event_type.lower()
+    return "elastic_scale_up" if is_scale_up else "elastic_slice_down"
 
 
 class PeerNames(ABC):
