@@ -40,7 +40,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     """One output as its calls showed it on rank 0: epoch seconds.
 
     SCR_Start_output was entered at `entered_s`, spent `apply_s` on new settings, and returned at `opened_s`;
-    SCR_Complete_output was entered at `closing_s` and returned at `closed_s`.
+    SCR_Complete_output was entered at `closing_s` and returned at `closed_s`. `shared` is
+    :attr:`.OutputCompleted.shared_files`.
     """
 
     dataset: int
@@ -53,6 +54,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     opened_s: float
     closing_s: float
     closed_s: float
+    shared: bool | None = None
 
     def started(self) -> OutputStarted:
         """The event of its beginning."""
@@ -173,6 +175,7 @@ class Joiner:
             wait_s=wait_s,
             flush_due=seen.flush_due,
             apply_s=output.apply_s,
+            shared_files=output.shared,
         )
 
     def restart(self, restart: Restart) -> RestartCompleted:

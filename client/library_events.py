@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ..goodput.events import JobEnded, JobStarted, RestartCompleted, StepCompleted
-from ..intents.events import ApplyRefused, Event, SettingsObserved
+from ..intents.events import ApplyRefused, Event, SettingsObserved, Values
 from ..scr_config.parameters import SECRETS
 from ..scr_config.resolution import resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
@@ -56,11 +56,12 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
-    """A decision was refused on all ranks."""
+    """A decision was refused on all ranks, or, where `in_force` has values, partly taken back."""
 
     time_s: float
     generation: int
     why: str = ""
+    in_force: Values = {}
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
@@ -170,7 +171,7 @@ class LibraryEvents:
             case Applied():
                 pass
             case Refused():
-                yield ApplyRefused(generation=line.generation, why=line.why)
+                yield ApplyRefused(generation=line.generation, why=line.why, in_force=line.in_force)
             case Ended():
                 yield from self._joiner.ended(line.time_s)
                 yield JobEnded(time_s=line.time_s)

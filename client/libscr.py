@@ -231,10 +231,14 @@ class Library:
         """MPI_Comm: an int in MPICH and its kin, a pointer in Open MPI."""
         return ctypes.c_int if self.size("scr_comm_world") == ctypes.sizeof(ctypes.c_int) else ctypes.c_void_p
 
+    def handle(self, symbol: str) -> Any:
+        """The communicator in the exported variable `symbol`, of the moment."""
+        return self.variable(symbol, self._handle_type)
+
     @property
     def _world(self) -> Any:
         """SCR's communicator of the moment: another one after each SCR_Init."""
-        return self.variable("scr_comm_world", self._handle_type)
+        return self.handle("scr_comm_world")
 
     def _call(self, name: str, *arguments: Any) -> None:
         if self.function(name)(*arguments) != SUCCESS:

@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..intents.events import Value, Values
@@ -26,7 +26,8 @@ from ..scr_config.validate import FILE_GRAMMAR, validate
 from .decision import DECISION_LIMIT_BYTES, parse_decision
 from .libscr import Library, ScrError
 from .libscr_levers import Capability, FlushCpus, Lever, capability, live_levers, why_not_live
-from .libscr_reinit import Reinit
+from .libscr_reinit import Reinit, ReinitError
+from .libscr_sharing import Sharing
 
 _NEEDED = ("scr_str_bcast", "scr_alltrue", "scr_free", "scr_comm_world", "scr_my_rank_world", "scr_in_output")
 _LONGER_THAN_ANY = DECISION_LIMIT_BYTES + 1
@@ -64,6 +65,7 @@ class Applier:
         self.capabilities: dict[str, Capability] = self._agree_on_capabilities()
         self._own = self.in_force()
         self._fixed = self._what_only_a_launch_changes()
+        self.sharing = None if self._cannot else Sharing(library)
         self._told: set[str] = set()
         self.refused = 0
 
@@ -98,6 +100,24 @@ class Applier:
         except Exception as error:  # noqa: BLE001 - as in apply
             return self._carry_out(0, None, start_s, str(error) or repr(error))
         return self._carry_out(0, plan, start_s)
+
+    def leave_cache(self, kind: int) -> Applied | None:
+        """Bring the bypass back before an output of `kind` whose files might meet in the cache.
+
+        Collective; only between outputs. None when it may begin as it is.
+        """
+        if self.sharing is None or not self.sharing.must_leave(kind):
+            return None
+        start_s, why = time.monotonic(), "this kind of output was not seen before, or its files have met"
+        try:
+            plan = self._plan({**self.in_force(), "SCR_CACHE_BYPASS": 1})
+        except Exception as error:  # noqa: BLE001 - as in apply
+            return self._carry_out(0, None, start_s, str(error) or repr(error))
+        done = self._carry_out(0, plan, start_s)
+        if done.how == "re-init":
+            self._tell(f"SCR_CACHE_BYPASS=0: {why}")
+            return replace(done, why=f"{why}; files could meet in the cache: SCR_CACHE_BYPASS is 1 again")
+        return done
 
     @contextmanager
     def around_flush(self) -> Iterator[None]:
@@ -134,7 +154,13 @@ class Applier:
         others = {name for name in wanted.keys() - live.keys() if wanted[name] != in_force[name]}
         if others:
             self._reinit.check({**in_force, **wanted}, others)
+            self._check_cache(wanted)
         return _Plan(live, {**in_force, **wanted} if others else None)
+
+    def _check_cache(self, wanted: Mapping[str, Value]) -> None:
+        why = self.sharing.why_no_cache() if self.sharing and wanted.get("SCR_CACHE_BYPASS") == 0 else ""
+        if why:
+            raise ReinitError(f"SCR_CACHE_BYPASS=0: {why}")
 
     def _carry_out(self, generation: int, plan: _Plan | None, start_s: float, why: str = "") -> Applied:
         """Step 3 and 4: on every rank, whatever this rank found."""
@@ -147,6 +173,8 @@ class Applier:
             try:
                 with self.around_flush():
                     self._reinit.perform(plan.init)
+                if self.sharing is not None:
+                    self.sharing.initialized()
             except ScrError as error:
                 self._tell(str(error))
                 return Applied(generation, "refused", time.monotonic() - start_s, str(error))

@@ -37,7 +37,7 @@ class _Opened:
 
     dataset: int
     name: str
-    checkpoint: bool
+    flags: OutputFlags
     generation: int
     entered_s: float
     apply_s: float
@@ -104,14 +104,17 @@ class LibscrEngine:
         """``SCR_Start_output``; what :meth:`apply` took just before is part of the output."""
         entered_s, self._entered_s = self._entered_s or time.time(), None
         applied, self._applied = self._applied, None
+        left = self._applier.leave_cache(int(flags))
+        if left is not None:
+            self._left_cache(left)
         self._library.start_output(name, int(flags))
         self._opened = _Opened(
             dataset=self._library.dataset,
             name=name,
-            checkpoint=OutputFlags.CHECKPOINT in flags,
+            flags=flags,
             generation=self._generation,
             entered_s=entered_s,
-            apply_s=applied.seconds if applied else 0.0,
+            apply_s=sum(each.seconds for each in (applied, left) if each),
             opened_s=time.time(),
         )
         self._searched_s = None
@@ -132,7 +135,10 @@ class LibscrEngine:
         A dataset of which two files took each other's place in the cache is not valid.
         """
         closing_s = time.time()
-        is_whole = self._has_own_places()
+        is_whole, sharing = self._has_own_places(), self._applier.sharing
+        meets = sharing.look(list(self._opened.routed.values())) if sharing and self._opened else None
+        if sharing:
+            sharing.mind()
         with self._applier.around_flush():
             all_valid = self._library.complete_output(valid and is_whole)
         closed_s = time.time()
@@ -144,8 +150,9 @@ class LibscrEngine:
             Output(
                 dataset=opened.dataset,
                 name=opened.name,
-                checkpoint=opened.checkpoint,
+                checkpoint=OutputFlags.CHECKPOINT in opened.flags,
                 valid=all_valid,
+                shared=sharing.completed(int(opened.flags), meets, all_valid) if sharing else None,
                 generation=opened.generation,
                 entered_s=opened.entered_s,
                 apply_s=opened.apply_s,
@@ -215,6 +222,14 @@ class LibscrEngine:
         return events
 
     # ---- the rest ----
+
+    def _left_cache(self, left: Applied) -> None:
+        """The bypass is back, or could not be brought back."""
+        back: Values = {"SCR_CACHE_BYPASS": 1} if left.how == "re-init" else {}
+        self._events.append(ApplyRefused(generation=self._generation, why=left.why, in_force=back))
+        if back:
+            self._listen()
+            self._joiner.reinitialized(time.time(), left.seconds)
 
     def _has_own_places(self) -> bool:
         """Whether each file that the ranks of this node wrote has a place of its own.

@@ -29,6 +29,7 @@ RE_INIT = frozenset(
 )
 """What SCR_Init makes structures of that nobody outside SCR can change."""
 
+_SET_FLUSH_CPUS = "scrtune_set_flush_cpus"
 _SET_FLUSH_THREADS = "scrtune_set_flush_threads"
 
 
@@ -141,7 +142,11 @@ class Component(Lever):
 
 
 class FlushCpus(Lever):
-    """SCRTUNE_FLUSH_CPUS: where threads may run that are started while a flush may start."""
+    """SCRTUNE_FLUSH_CPUS: where threads may run that are started while a flush may start.
+
+    The preloaded library knows the very moment when AXL starts them. Without it :attr:`cpus` are for the
+    whole of SCR's call.
+    """
 
     def __init__(self) -> None:
         self._text = ""
@@ -156,8 +161,12 @@ class FlushCpus(Lever):
         return self._text
 
     def write(self, value: Value) -> None:
-        """Remember it for the next flush."""
-        self._text, self.cpus = str(value), cpus_of(str(value))
+        """Tell the preloaded library, or remember it for the next flush."""
+        self._text, process = str(value), ctypes.CDLL(None)
+        if hasattr(process, _SET_FLUSH_CPUS):
+            process[_SET_FLUSH_CPUS](ctypes.c_char_p(os.fsencode(self._text)))
+        else:
+            self.cpus = cpus_of(self._text)
 
 
 class FlushThreads(Lever):

@@ -57,7 +57,9 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     redundancy encoding, the part of the flush that blocked, and waiting for an earlier flush. `apply_s` is
     what putting new settings in force took before the output began: it is part of the blocking time, and a
     cost of tuning, not of the settings. `flush_due` says that a :class:`FlushCompleted` for this dataset
-    follows (it has its own, true, duration).
+    follows (it has its own, true, duration). `shared_files` says whether the files of this output would meet
+    in SCR's cache: ranks of several nodes registered the same one, or files of one node have the same base
+    name. None: not known, or the application caches by itself.
     """
 
     dataset: int
@@ -75,6 +77,7 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     wait_s: float = 0.0
     flush_due: bool = False
     apply_s: float = 0.0
+    shared_files: bool | None = None
 
     @property
     def blocking_s(self) -> float:

@@ -149,11 +149,13 @@ class TuningSwitched(msgspec.Struct, frozen=True, tag="tuning_switched", kw_only
 class ApplyRefused(msgspec.Struct, frozen=True, tag="apply_refused", kw_only=True):
     """The ranks refused the decision of `generation`, all of them, for the reason `why`.
 
-    Nothing of it was applied: what was in force before still is.
+    Nothing of it was applied: what was in force before still is. But `in_force` has values that they went
+    back to although they had applied it before: it turned out to be unsafe.
     """
 
     generation: int
     why: str
+    in_force: Values = {}
 
 
 Event = (

@@ -6,9 +6,7 @@
  */
 #include "scrtune.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -375,4 +373,15 @@ files_seen session_completed(int kind, bool is_valid)
     job.is_kind_apart[kind] |= are_apart;
     job.do_files_meet |= do_meet;
     return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
+}
+
+/* For Python, which applies decisions itself: the SCR_Complete_output that comes next fails, on all ranks, where SCR
+ * would end the job because files meet in the cache. Collective in effect: all ranks call this, or none. */
+SCRTUNE_API void scrtune_fail_if_files_meet(int nodes)
+{
+    if (has_mpi()) {
+        job.nodes = nodes;
+        job.is_willing = job.is_engaged = job.is_bypass_own = job.is_cached_by_us = true;
+        sharing_expect();
+    }
 }

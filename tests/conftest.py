@@ -150,6 +150,13 @@ exec unshare --uts --mount sh -c 'hostname n$0; mount --bind "$1/node$0" "$1/cac
 """One rank in a UTS namespace with its node's name, and with its node's cache mounted."""
 
 
+def simulated_nodes(base: Path, ranks: int, nodes: int) -> tuple[str, ...]:
+    """What to put before the command of a rank, for `nodes` nodes with caches below `base`."""
+    if subprocess.run(["unshare", "--uts", "--mount", "true"], check=False).returncode:
+        pytest.skip("to simulate nodes needs unshare --uts --mount, which needs root")
+    return ("sh", "-c", NODE, "node", str(nodes), str(ranks), str(base))
+
+
 @dataclass(frozen=True)
 class RealScr:
     """The libscr at `path`; it can be loaded by a process with :meth:`environment`."""
@@ -182,9 +189,7 @@ class RealScr:
     ) -> "subprocess.CompletedProcess[str]":
         """Run `command` on `ranks` ranks, as if on `nodes` nodes if given: the cache of each is ``nodeN``."""
         if nodes:
-            if subprocess.run(["unshare", "--uts", "--mount", "true"], check=False).returncode:
-                pytest.skip("to simulate nodes needs unshare --uts --mount, which needs root")
-            command = ("sh", "-c", NODE, "node", str(nodes), str(ranks), str(base), *command)
+            command = (*simulated_nodes(base, ranks, nodes), *command)
         return subprocess.run(
             [Path(sys.executable).parent / "mpiexec", "-n", str(ranks), *command],
             env=self.environment(base, **variables),

@@ -75,6 +75,12 @@ class Application:
             Path(scr.route_file(f"{self.rank}/{base}")).write_text(str(self.rank))
         return scr.complete_output(True)
 
+    def share(self, name: str, *words: str) -> bool:
+        """An output, or a checkpoint, of which all ranks write the same file."""
+        scr.start_output(name, scr.FLAG_OUTPUT if "output" in words else scr.FLAG_CHECKPOINT)
+        Path(scr.route_file(f"{name}.shared")).write_text(name)
+        return scr.complete_output(True)
+
     def loop(self, steps: str, every: str, compute_ms: str) -> int:
         """A main loop that asks in each step; returns how often it was told to save."""
         asked = 0

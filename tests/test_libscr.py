@@ -340,7 +340,7 @@ def test_the_number_of_axls_threads_follows_the_decision(libscr: RealScr, tmp_pa
     preload = libscrtune_path()
     if preload is None:
         pytest.skip(WHY_NOT)
-    slow = {"SCR_FILE_BUF_SIZE": 256, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH": 1}
+    slow = {"SCR_FILE_BUF_SIZE": 64, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH": 1}
     outputs = [
         {**output("one", 1 * MIB, 1, **slow, SCRTUNE_FLUSH_THREADS=1), "files": 8},
         {**output("five", 1 * MIB, 2, **slow, SCRTUNE_FLUSH_THREADS=5), "files": 8},
@@ -366,18 +366,24 @@ def test_flush_threads_are_started_where_the_decision_says(libscr: RealScr, tmp_
         assert around == [[own, own[-1:], own], [own, own, own], [own, own, own]]
 
 
-def test_axls_threads_run_where_the_decision_says(libscr: RealScr, tmp_path: Path) -> None:
+@pytest.mark.parametrize("preload", [None, libscrtune_path()], ids=["alone", "preloaded"])
+def test_axls_threads_run_where_the_decision_says(
+    libscr: RealScr, tmp_path: Path, preload: Path | None
+) -> None:
     own = sorted(os.sched_getaffinity(0))
     if len(own) == 1:
         pytest.skip("on one CPU there is no choice")
+    below = {"LD_PRELOAD": str(preload)} if preload else {}
     slow = {"SCR_FILE_BUF_SIZE": 4096, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH": 1}
     outputs = [output(f"o{n}", 8 * MIB, n, **slow, SCRTUNE_FLUSH_CPUS=str(own[n % 2])) for n in range(1, 4)]
-    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH_TYPE="PTHREAD")
+    seen, _ = run(libscr, tmp_path, {"outputs": outputs}, SCR_FLUSH_TYPE="PTHREAD", **below)
     started = [[each["thread_cpus"] for each in rank["outputs"]] for rank in seen]
     assert any(cpus for rank in started for cpus in rank), "or none was seen"
     for rank in started:
         for n, threads in enumerate(rank, start=1):
             assert all(cpus == [own[n % 2]] for cpus in threads)
+    if preload:  # nothing but AXL's threads runs there
+        assert {tuple(each["cpus"][1]) for rank in seen for each in rank["outputs"]} == {tuple(own)}
     assert_whole(tmp_path, outputs, 2)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from scrtune.client.decision import Decision, parse_decision
 from scrtune.client.libscr_engine import _Decisions
+from scrtune.client.native import WHY_NOT, libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.client.wire import Answer
 from scrtune.daemon.views import ExplainView
@@ -29,7 +30,7 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import ApplyRefused, Event, SettingsObserved, Value
 
-from .conftest import RealScr
+from .conftest import RealScr, simulated_nodes
 from .test_session import daemon
 
 MPIEXEC = Path(sys.executable).parent / "mpiexec"
@@ -48,10 +49,14 @@ class Job:
         self.paths = JobPaths.of("engine", base=base / "r").create()
         self.stderr = ""
 
-    def run(self, commands: list[str], *advice: dict[str, Value], **variables: str) -> list[Event]:
+    def run(
+        self, commands: list[str], *advice: dict[str, Value], nodes: int = 0, **variables: str
+    ) -> list[Event]:
         """Run the application; before each output but the first the next of `advice` is a new decision."""
         (self.base / "results").mkdir(exist_ok=True)
         (self.base / "prefix").mkdir(exist_ok=True)
+        host = "n0" if nodes else None
+        paths = JobPaths.of("engine", host=host, base=self.paths.base).create()
 
         def answer(asked: int) -> bytes:
             generation = min(asked - 1, len(advice))
@@ -66,8 +71,10 @@ class Job:
             SCRTUNE_ENGINE="libscr",
             **{**IN_CACHE, **variables},
         )
-        command = [MPIEXEC, "-n", "2", sys.executable, APPLICATION, self.base / "results", *commands]
-        with daemon(self.paths, answer) as events:
+        on_nodes = simulated_nodes(self.base, 2, nodes) if nodes else ()
+        application = (sys.executable, APPLICATION, self.base / "results")
+        command = [MPIEXEC, "-n", "2", *on_nodes, *application, *commands]
+        with daemon(paths, answer) as events:
             ran = subprocess.run(
                 command,
                 env=environment,
@@ -241,6 +248,49 @@ def test_nodes_have_caches_of_their_own(libscr: RealScr, tmp_path: Path) -> None
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert json.loads((tmp_path / "results" / "1").read_text()) == [None, True, None]
     assert [(tmp_path / "prefix" / str(rank) / "x").read_text() for rank in range(2)] == ["0", "1"]
+
+
+CACHED: dict[str, Value] = {"SCR_CACHE_BYPASS": 0, "SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 1}
+
+
+@pytest.mark.mpi
+def test_an_output_of_another_kind_brings_the_bypass_back(job: Job) -> None:
+    """SCR would end the job: two nodes write one file through the cache."""
+    commands = ["init", "save a", "save b", "share c output", "save d", "finalize"]
+    advice = [CACHED, CACHED, {**CACHED, "SCR_FLUSH": 2}]
+    events = job.run(commands, *advice, nodes=2, SCR_CACHE_BYPASS="1", SCR_FLUSH="1")
+    results = json.loads((job.base / "results" / "0").read_text())
+    assert results == [None, [None, True], [None, True], True, [None, True], None]
+    outputs = of(OutputCompleted, events)
+    assert [each.shared_files for each in outputs] == [False, False, True, False]
+    assert [(each.generation, each.in_force) for each in of(ApplyRefused, events)] == [
+        (2, {"SCR_CACHE_BYPASS": 1}),
+        (3, {}),
+    ]
+    assert (job.base / "prefix" / "c.shared").read_text() == "c"
+
+
+@pytest.mark.mpi
+@pytest.mark.parametrize("first", ["clash x", "share x"])
+def test_the_cache_is_refused_to_who_has_files_that_would_meet_there(job: Job, first: str) -> None:
+    nodes = 2 if "share" in first else 0
+    events = job.run(["init", first, "save b", "finalize"], CACHED, nodes=nodes, SCR_CACHE_BYPASS="1")
+    (refused,) = of(ApplyRefused, events)
+    assert "SCR_CACHE_BYPASS=0: files of several ranks would meet" in refused.why
+    assert [each.shared_files for each in of(OutputCompleted, events)] == [True, False]
+
+
+@pytest.mark.mpi
+def test_an_output_that_is_suddenly_shared_fails_and_the_job_goes_on(job: Job) -> None:
+    preload = libscrtune_path()
+    if preload is None:
+        pytest.skip(WHY_NOT)
+    commands = ["init", "save a", "save b", "share c", "save d", "finalize"]
+    job.run(
+        commands, CACHED, nodes=2, SCR_CACHE_BYPASS="1", SCRTUNE_DECISION_FILE="", LD_PRELOAD=str(preload)
+    )
+    results = json.loads((job.base / "results" / "1").read_text())
+    assert results == [None, [None, True], [None, True], False, [None, True], None]
 
 
 @pytest.mark.mpi
