@@ -270,7 +270,8 @@ def recorder_events(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
         )
     for key, kind in _INTERVALS.items():
         yield from _interval(entry, key, kind)
-    if entry.get("event_type") in _CHECKPOINTER:
+    said = entry.get("event_type")
+    if isinstance(said, str) and said in _CHECKPOINTER:
         yield from _checkpoint(entry)
     if "job_end_time" in entry:
         yield JobEnded(time_s=_time(entry, "job_end_time"))

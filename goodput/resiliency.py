@@ -171,7 +171,7 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     saved_s = max((event.time_s for event in listed if event.kind == CHECKPOINT_SAVED), default=end_s)
     if saved_s < end_s and not any(event.time_s > saved_s for event in listed if event.kind in _BEGINNING):
         made.append(Interval(kind="custom", name=AFTER_LAST_SAVE, start_s=saved_s, end_s=end_s))
-    return made
+    return sorted(made, key=lambda event: span(event)[0])
 
 
 def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
