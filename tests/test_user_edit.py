@@ -431,7 +431,8 @@ def test_a_new_line_that_is_no_value_becomes_a_comment_that_says_why(tmp_path: P
     assert told is not None
     assert [why.partition(":")[0] for why in told.refused] == ["SCR_DEBUG"]
     assert file.write(Advice(generation=4), NOW)
-    why = "# scrtune took this out ('ja' is not a whole number from -2147483648 to 2147483647): SCR_DEBUG=ja # bitte\n"
+    because = "'ja' is not a whole number from -2147483648 to 2147483647"
+    why = f"# scrtune took this out ({because}): SCR_DEBUG=ja # bitte\n"
     assert below(file) == COMMENTED.replace("# the end\n", "# the end\n" + why)
 
 
