@@ -141,15 +141,11 @@ class Recorder(PeerNames):
 
     def started(self, kind: str, name: str = "", at: Moment = None) -> None:
         """An interval begins; a `kind` that :data:`INTERVAL_KINDS` does not have is a custom one's name."""
-        self._make(
-            lambda: IntervalStarted(time_s=_seconds(at), writer=self.writer, **_kind_and_name(kind, name))
-        )
+        self._make(lambda: _edge(IntervalStarted, kind, name, at, self.writer))
 
     def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
         """The latest interval of that kind and name ends."""
-        self._make(
-            lambda: IntervalEnded(time_s=_seconds(at), writer=self.writer, **_kind_and_name(kind, name))
-        )
+        self._make(lambda: _edge(IntervalEnded, kind, name, at, self.writer))
 
     @contextmanager
     def interval(self, kind: str, name: str = "") -> Iterator[None]:
@@ -239,9 +235,12 @@ def _seconds(moment: Moment) -> float:
     return seconds
 
 
-def _kind_and_name(kind: str, name: str) -> dict[str, str]:
-    is_known = kind in _KINDS
-    return {"kind": kind if is_known else "custom", "name": str(name if is_known else kind)}
+def _edge(
+    event: type[IntervalStarted] | type[IntervalEnded], kind: str, name: str, at: Moment, writer: str
+) -> IntervalStarted | IntervalEnded:
+    if kind not in _KINDS:
+        kind, name = "custom", kind
+    return event(kind=kind, time_s=_seconds(at), name=str(name), writer=writer)
 
 
 def _text(name: str) -> str:
