@@ -22,7 +22,7 @@ from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
 from ..scr_config.render import Form, RenderError
-from . import check_command, config_commands, jobs, run, show, views
+from . import check_command, config_commands, goodput_command, jobs, run, show, views
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
@@ -47,6 +47,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 _EXIT_CODES: dict[type[Exception], int] = {
     jobs.UnknownJobError: EXIT_NO_JOB,
+    goodput_command.UnknownJobError: EXIT_NO_JOB,
+    goodput_command.LogError: EXIT_FAILURE,
     DaemonUnavailable: EXIT_NO_JOB,
     jobs.NotPublishedError: EXIT_FAILURE,
     AlreadyRunningError: EXIT_ALREADY_RUNNING,
@@ -246,7 +248,7 @@ def forward(log_prefix: Path | None, endpoint: str | None, *, until_eof: bool) -
     type=click.Choice(get_args(Form)),
     default="sh",
     show_default=True,
-    help="For which shell; as one JSON object; for a Slurm task prolog; or as options of flux run.",
+    help="For which shell; JSON; for a Slurm task prolog; options of flux run; or as SCR's config file.",
 )
 @click.option(
     "--resolved",
@@ -303,13 +305,55 @@ def explain(job_id: str | None, form: str) -> None:
     _show(jobs.explain(jobs.find(job_id)), form, show.explain)
 
 
-@main.command()
+@main.command(short_help="Show where a job's time went, from its daemon or from its logs.")
+@click.argument("logs", nargs=-1, type=click.Path(path_type=Path), metavar="[LOG]...")
 @_job_option
-@_format_option
+@click.option("--job-name", metavar="NAME", help="The job in the logs; default: all of them.")
+@click.option(
+    "--reference-step-time",
+    "reference_step_time_s",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="What a step of the job in the logs should take.",
+)
+@click.option(
+    "--window",
+    callback=goodput_command.window_of,
+    metavar="START..END|LAST",
+    help="That part of the logs' time: two times, of which one may be left out; or as 900, 15m, 2h, 1d.",
+)
+@click.option(
+    "--policy",
+    type=click.Choice(goodput_command.POLICIES),
+    default="conserving",
+    show_default=True,
+    help="Buckets that sum to the wall time, ml-goodput-measurement's rules, or both and where they differ.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(goodput_command.FORMATS),
+    default="table",
+    show_default=True,
+    help="Output form.",
+)
 @_told
-def goodput(job_id: str | None, form: str) -> None:
-    """Show where the job's time went; the buckets sum to its wall time."""
-    _show(jobs.goodput(jobs.find(job_id)), form, show.goodput)
+def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, **wanted: Any) -> None:
+    """Show where the job's time went; the buckets sum to its wall time.
+
+    Without LOG it is about a job of scrtune's. LOG is a file that tells of a job's time: a log of the
+    resiliency library, of ml-goodput-measurement, SCR's, scrtune's own or a daemon's journal, a DFTracer
+    trace or a directory of them; what it is shows in its content.
+    """
+    if logs:
+        goodput_command.show_logs(logs, job_id, form, **wanted)
+        return
+    goodput_command.refuse_without_logs(**wanted)
+    view = jobs.goodput(jobs.find(job_id))
+    if form == "csv":
+        click.echo(goodput_command.csv_of_account(view.account), nl=False)
+    else:
+        _show(view, form, show.goodput)
 
 
 @main.command(short_help="Stop tuning a running job: your own settings come back.")

@@ -15,7 +15,7 @@ from .parse import Entry
 from .problems import Problem
 from .validate import FILE_GRAMMAR, validate
 
-Form = Literal["sh", "csh", "fish", "json", "slurm", "flux"]
+Form = Literal["sh", "csh", "fish", "json", "slurm", "flux", "conf"]
 _CSH_SPECIAL = re.compile(r"[!\\'\n]")
 # each closes the quotes, says itself and opens them again; a newline counts within quotes only
 _CSH_QUOTED = {"!": "'\\!'", "\\": "'\\\\'", "'": "'\\''", "\n": "''\\\n''"}
@@ -56,10 +56,13 @@ def environment_text(settings: Values, form: Form, others: Mapping[str, str] | N
     - ``json``: one object, every value the text that the environment would hold.
     - ``slurm``: what a task prolog prints, see :func:`prolog_lines`.
     - ``flux``: options of ``flux run``, see :func:`flux_options`. Written from Flux's documentation.
+    - ``conf``: no environment but a config file, see :func:`config_text`; without `others`.
 
     Raises RenderError for settings that :func:`validate` calls an error, but for values that only a config
     file could not carry; and for values that the form cannot carry.
     """
+    if form == "conf":
+        return config_text(settings, "What scrtune recommends, for SCR's config file")
     problems = validate(settings)
     _refuse([entry for entry in problems if entry.severity == "error" and entry.code != FILE_GRAMMAR])
     texts = {name: text_of(settings[name]) for name in sorted(settings)}

@@ -124,6 +124,17 @@ def test_settings_that_go_together_are_always_rendered_and_check_has_nothing_aga
     assert [each.gcc for each in findings if each.severity == "error"] == []
 
 
+def test_a_config_file_is_one_of_the_forms() -> None:
+    settings: Values = {"SCR_FLUSH": 4, "SCR_COPY_TYPE": "SINGLE", "SCRTUNE_FLUSH_THREADS": 2}
+    text = environment_text(settings, "conf", {"LD_PRELOAD": "/lib/libscrtune.so"})
+    assert {name: pair.value for name, pair in parse(text, {}).values.items()} == {
+        "SCR_COPY_TYPE": "SINGLE",
+        "SCR_FLUSH": "4",
+    }
+    with pytest.raises(RenderError, match="cannot carry"):
+        environment_text({"SCR_PREFIX": "/my dir"}, "conf")
+
+
 def test_a_file_is_sorted_and_says_first_what_the_caller_says() -> None:
     text = config_text(
         {"SCR_FLUSH": 5, "SCR_CACHE_BASE": "/ssd", "SCR_CHECKPOINT_OVERHEAD": 2.5, "SCR_FLUSH_ASYNC": True},
