@@ -23,6 +23,7 @@ from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from . import views
 from .drive import drive
+from .gains import gains
 from .journal import JournalReader
 
 T = TypeVar("T")
@@ -204,8 +205,9 @@ def _unpublished(paths: JobPaths, pipeline: Pipeline) -> str:
 
 
 def goodput(paths: JobPaths) -> views.GoodputView:
-    """Where a job's time went, running or not."""
+    """Where a job's time went, running or not, and what each decision gained."""
     try:
-        return ask(paths, "goodput", views.GoodputView)
+        view = ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        return views.goodput(*replayed(paths))
+        view = views.goodput(*replayed(paths))
+    return msgspec.structs.replace(view, gains=gains(view.decisions, view.costs))

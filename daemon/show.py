@@ -137,10 +137,15 @@ def decisions(log: Sequence[Decision], start_s: float | None = None) -> Renderab
         table.add_row(
             f"{change.time_s - begin_s:.1f} s",
             str(change.generation),
-            Text(_WORDS[last.verdict], style=_STYLES[last.verdict]),
+            verdict_text(last.verdict),
             _decision(change, verdict),
         )
     return table
+
+
+def verdict_text(verdict: Verdict) -> Text:
+    """What became of a change, in a word."""
+    return Text(_WORDS[verdict], style=_STYLES[verdict])
 
 
 def _joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]]:

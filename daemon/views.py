@@ -12,6 +12,7 @@ from ..intents.events import Values
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.situation import Proposal
 from ..replay.run import Replayed
+from .gains import GainView
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,11 +104,16 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time went, and what each checkpoint cost."""
+    """Where the time went, what each checkpoint cost, and what each decision gained.
+
+    The daemon leaves `gains` to who asks (:func:`scrtune.daemon.gains.gains`).
+    """
 
     goodput: float
     account: Account
     costs: tuple[CheckpointCost, ...]
+    decisions: tuple[Decision, ...] = ()
+    gains: tuple[GainView, ...] = ()
 
 
 def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
@@ -145,7 +151,12 @@ def explain(pipeline: Pipeline) -> ExplainView:
 def goodput(pipeline: Pipeline, now: float) -> GoodputView:
     """The account until `now` and the costs that are remembered."""
     account = pipeline.account(now)
-    return GoodputView(goodput=account.goodput, account=account, costs=tuple(pipeline.costs))
+    return GoodputView(
+        goodput=account.goodput,
+        account=account,
+        costs=tuple(pipeline.costs),
+        decisions=tuple(pipeline.decisions),
+    )
 
 
 def replay(replayed: Replayed) -> ReplayView:

@@ -70,14 +70,6 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     goodput: Estimate
     lost: Estimate
 
-    @property
-    def settings(self) -> dict[str, int]:
-        """What it means for SCR, which counts whole seconds from the end of a checkpoint."""
-        made = {"SCR_CHECKPOINT_SECONDS": max(1, round(self.interval_s.value))}
-        if self.flush_every.value:
-            made["SCR_FLUSH"] = round(self.flush_every.value)
-        return made
-
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules side by side; `best` names the one that the others are measured against."""
@@ -89,6 +81,8 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     cache_share: Estimate
     choices: tuple[Choice, ...]
     best: str
+    settings: dict[str, int]
+    """What the best schedule means for SCR."""
 
     def choice(self, name: str) -> Choice:
         """The choice of that name. Raises KeyError."""
@@ -150,8 +144,8 @@ def recommend(found: Measured, failures: Failures, prior: Prior) -> Outlook:
     methods = {"Young 1974": one_level(young), "Daly 2006": one_level(daly), "exact": one_level(exact)}
     best = "exact"
     if found.flush_every:
-        best = "two levels, exact"
-        methods |= {"two levels, first order": first_order, best: optimal}
+        best = "exact, two levels"
+        methods |= {"first order, two levels": first_order, best: optimal}
     return _outlook(found, failures, prior, {**_now(found), **methods}, best)
 
 
@@ -215,7 +209,14 @@ def _outlook(
         cache_share=_between(known.cache_share, known.cache_shares([_TAIL, 1 - _TAIL])),
         choices=tuple(choices),
         best=best,
+        settings=_settings(found, chosen[best]),
     )
+
+
+def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
+    """SCR counts whole seconds from the end of a checkpoint; SCR_FLUSH is left alone with one level."""
+    made = {"SCR_CHECKPOINT_SECONDS": max(1, round(schedule.interval_s))}
+    return {**made, "SCR_FLUSH": schedule.flush_every} if found.flush_every else made
 
 
 def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: float) -> Levels:

@@ -156,7 +156,7 @@ def _piece(
     """Probability to get through without the prefix directory, and the mean time spent until either."""
     fails = -expm1(-piece_s / mtbf_s)
     leaves = 1 - fails * cached * back
-    return (1 - fails) / leaves, fails * (mtbf_s + cached * restart_s) / leaves
+    return exp(-piece_s / mtbf_s) / leaves, fails * (mtbf_s + cached * restart_s) / leaves
 
 
 def first_order(levels: Levels) -> Schedule:

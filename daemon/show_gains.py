@@ -1,0 +1,56 @@
+"""What each decision gained, as people read it."""
+
+from collections.abc import Sequence
+from math import sqrt
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from . import show
+from .gains import GainView
+from .views import GoodputView
+
+_MANY = 100.0
+_NOTE = (
+    "Against the settings before, as measured in the trial; each with its 90 % interval. A checkpoint costs\n"
+    "what it blocks and what its flush slows down; losses are negative. `scrtune explain` has the reasons."
+)
+
+
+def goodput(view: GoodputView) -> RenderableType:
+    """`scrtune goodput`: where the time went, and what tuning did to it."""
+    return Group(show.goodput(view), table(view.gains)) if view.gains else show.goodput(view)
+
+
+def table(views: Sequence[GainView]) -> RenderableType:
+    """A row for each change, and their sum."""
+    columns = ["gen", "change", "", "before", "saves", "90 %", "checkpoints", "so far", "90 %"]
+    right = [*columns[:1], *columns[3:]]
+    shown = show.plain_table(*columns, title="What each decision gained (seconds a checkpoint)", right=right)
+    for view in views:
+        found = view.gain
+        shown.add_row(
+            str(view.generation),
+            view.rule,
+            show.verdict_text(view.verdict),
+            _number(found.before_s),
+            _number(found.saved_s),
+            _between(found.low_s, found.high_s),
+            str(found.checkpoints),
+            _number(found.total_s),
+            _between(found.total_low_s, found.total_high_s),
+        )
+    total_s = sum(view.gain.total_s for view in views)
+    less_s = sqrt(sum((view.gain.total_s - view.gain.total_low_s) ** 2 for view in views))
+    more_s = sqrt(sum((view.gain.total_high_s - view.gain.total_s) ** 2 for view in views))
+    row = ["", "together", *[""] * 5, _number(total_s), _between(total_s - less_s, total_s + more_s)]
+    shown.add_row(*row, style="bold")
+    return Group("", shown, Text(_NOTE, style="dim"))
+
+
+def _number(value_s: float) -> str:
+    return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
+
+
+def _between(low_s: float, high_s: float) -> str:
+    return f"{_number(low_s)} to {_number(high_s)}"
