@@ -241,6 +241,7 @@ class Run:
             wait_s=parts.blocked_s * factor if is_async else 0.0,
             flush_due=parts.flush_s > 0,
             apply_s=apply_s,
+            shared_files=False,
         )
         self._now = end_s
         self.pipeline.handle(output, self._now)

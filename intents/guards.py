@@ -17,7 +17,7 @@ NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SC
 
 def veto(proposal: Proposal, now: Situation) -> str | None:
     """Why `proposal` must not be tried, or None. Every guard rail is here."""
-    for guard in (_forbidden, _pinned, _out_of_reach, _below_floor, _does_not_fit):
+    for guard in (_forbidden, _pinned, _out_of_reach, _files_would_meet, _below_floor, _does_not_fit):
         if reason := guard(proposal, now):
             return reason
     return None
@@ -49,6 +49,13 @@ def _out_of_reach(proposal: Proposal, now: Situation) -> str | None:
     if not levers:
         return None
     return f"{', '.join(levers)}: nothing in this job obeys it (scrtune run preloads what does)"
+
+
+def _files_would_meet(proposal: Proposal, now: Situation) -> str | None:
+    """What may go past the cache is not always what may go through it."""
+    if now.cached or number({**now.settings, **proposal.changes}, "SCR_CACHE_BYPASS"):
+        return None
+    return now.why_no_cache or None
 
 
 def _below_floor(proposal: Proposal, now: Situation) -> str | None:

@@ -36,6 +36,7 @@ from .reach import Reach
 from .redundancy import FLOORS
 from .redundancy import observe as observe_redundancy
 from .runs import KnownRun
+from .sharing import SharedFiles
 from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
 from .switching import Switches, only_at_launch, too_dear
 from .tuner import Tuner
@@ -84,6 +85,7 @@ class Pipeline:
         self._cycles_of = 0
         self._seen: dict[GoodputEvent, None] = {}
         self._switches = Switches()
+        self._sharing = SharedFiles()
         self._in_force: Values = {}
         self._on = True
         self._checkpoints = 0
@@ -145,6 +147,7 @@ class Pipeline:
             checkpoints=self._checkpoints,
             reinit_s=self._switches.reinit_s,
             credit_s=self.tuner.credit_s,
+            why_no_cache=self._sharing.why_no_cache(is_real=bool(self.tuner.reach.mutability)),
         )
 
     @property
@@ -220,6 +223,7 @@ class Pipeline:
         else:
             self.tuner.begin_run(reach, now)
         self._cycles.clear()
+        self._sharing.begin_run()
         if job.floor and job.floor.upper() not in FLOORS:
             known_floors = ", ".join(sorted(FLOORS))
             text = (
@@ -254,6 +258,9 @@ class Pipeline:
         if self.tuner is None or self._run is None:
             return
         before = self.tuner.generation
+        if event.in_force:
+            self._in_force = {**self._in_force, **event.in_force}
+            self._sharing.went_back()
         self.tuner.refused(event.generation, event.why, self._in_force, now)
         if self.tuner.generation != before:
             self._cycles.clear()
@@ -308,6 +315,7 @@ class Pipeline:
             return
         before = (self.tuner.generation, self.tuner.kept)
         if isinstance(event, OutputCompleted):
+            self._sharing.add(event)
             self._applied(self.tuner, event)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"

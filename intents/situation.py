@@ -66,6 +66,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """What a re-init of SCR took when it was made; 0 before one was."""
     credit_s: float = inf
     """What trying may cost."""
+    why_no_cache: str = ""
+    """Why the job must not be moved to the cache (:mod:`scrtune.intents.sharing`); empty when it may."""
 
     def integer(self, name: str) -> int:
         """A parameter's value in force as a number; SCR's default when it is none."""

@@ -55,6 +55,7 @@ class Job:
         self.journal: list[tuple[float, Event]] = []
         self.effects: list[Effect] = []
         self.flush_fails_async = False
+        self.shares_files: bool | None = False
         self.now = T0
         self._user = user
         self._described = described
@@ -157,6 +158,7 @@ class Job:
                 flush_s=blocked_s,
                 flush_due=due,
                 apply_s=apply_s,
+                shared_files=self.shares_files,
             )
         )
         self.compute(2, beside_s=slowed_s if due and is_async else 0.0)

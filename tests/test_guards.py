@@ -48,6 +48,16 @@ def change(**changes: int | str) -> Proposal:
     return Proposal(rule="a rule", intent="test", changes=changes, because="why", source="here")
 
 
+def test_files_that_would_meet_in_the_cache_stay_out_of_it() -> None:
+    meet = msgspec.structs.replace(situation(), why_no_cache="they would meet")
+    to_the_cache = change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE="XOR")
+    assert veto(to_the_cache, meet) == "they would meet"
+    assert veto(to_the_cache, situation()) is None
+    assert veto(change(SCR_FLUSH=1), meet) is None
+    cached = msgspec.structs.replace(situation(CACHED), why_no_cache="they would meet")
+    assert veto(change(SCR_CACHE_BYPASS=0, SCR_FLUSH=1), cached) is None, "the user's own choice"
+
+
 @pytest.mark.parametrize("name", sorted(NEVER))
 def test_deleting_and_moving_data_is_the_users_decision(name: str) -> None:
     reason = veto(change(**{name: 1, "SCR_FLUSH": 1}), situation())
