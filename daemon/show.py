@@ -195,7 +195,7 @@ def goodput(view: GoodputView) -> RenderableType:
     account = view.account
     table = plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
     for bucket, bucket_s in sorted(account.buckets.items(), key=lambda item: -item[1]):
-        if bucket_s >= _SHOWN_SHARE * account.wall_s:
+        if bucket_s > 0 and bucket_s >= _SHOWN_SHARE * account.wall_s:
             table.add_row(bucket, f"{bucket_s:.3f}", f"{bucket_s / account.wall_s:.1%}")
     table.add_row("wall time", f"{account.wall_s:.3f}", "100.0%" if account.wall_s else "-", style="bold")
     return Group(
