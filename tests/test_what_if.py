@@ -1,0 +1,161 @@
+"""`scrtune goodput --interval` and `--what-if`: from a job's journal or its logs to a setting of SCR's."""
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scrtune.client.paths import JobPaths
+from scrtune.daemon import what_if
+from scrtune.daemon.jobs import UnknownJobError
+from scrtune.daemon.journal import Journal
+from scrtune.daemon.what_if import Inputs, Question
+from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured
+from scrtune.goodput.events import GoodputEvent
+from scrtune.goodput.failures import NODE_MTBF_S, Failures
+from scrtune.goodput.interval import IntervalError
+
+from .simulated_job import CACHED, Job
+
+TWO_LEVELS = Inputs(
+    measured=Measured(
+        checkpoint_s=10, flush_cost_s=80, flush_s=100, interval_s=600, flush_every=1, checkpoints=9
+    ),
+    failures=Failures(nodes=128, observed_s=864_000, cache=4, prefix=1, unknown=1),
+)
+ONE_LEVEL = Inputs(measured=Measured(checkpoint_s=0.03, checkpoints=3), failures=Failures(observed_s=40))
+
+
+def text(inputs: Inputs, mtbf_prior: str = "", asked: Question | None = None) -> str:
+    console = Console(file=io.StringIO(), width=120, markup=False, highlight=False)
+    console.print(what_if.table(what_if.outlook(inputs, mtbf_prior, asked)))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("600", 600), ("600s", 600), ("10m", 600), ("2.5h", 9000), ("1d", 86_400)]
+)
+def test_times_have_units(given: str, seconds: float) -> None:
+    assert what_if.duration(given) == seconds
+    assert what_if.question(f"interval={given}") == Question(interval_s=seconds)
+    assert what_if.question(f"flush=4, interval={given}") == Question(interval_s=seconds, flush_every=4)
+
+
+@pytest.mark.parametrize("given", ["", "0", "-5", "ten", "5 y", "1e3", "nan", "inf"])
+def test_what_is_no_time_is_told(given: str) -> None:
+    with pytest.raises(IntervalError, match="is no time: say 600"):
+        what_if.duration(given)
+
+
+@pytest.mark.parametrize("given", ["", "600", "flush=4", "interval=600,flush=x", "interval=600,often=1"])
+def test_what_is_no_question_is_told(given: str) -> None:
+    with pytest.raises(IntervalError, match="say interval=600"):
+        what_if.question(given)
+
+
+def test_a_prior_is_an_mtbf_of_the_job_and_its_weight() -> None:
+    default = what_if.prior("", TWO_LEVELS)
+    assert default.mtbf_s == NODE_MTBF_S / 128
+    own = what_if.prior("12h:2.5", TWO_LEVELS)
+    assert (own.mtbf_s, own.weight, own.source) == (43_200, 2.5, "--mtbf-prior")
+    assert what_if.prior("12h", TWO_LEVELS).weight == 1
+    for bad in ("12h:x", "12h:0", "12h:-1", "x:1"):
+        with pytest.raises(IntervalError):
+            what_if.prior(bad, TWO_LEVELS)
+
+
+def test_a_cache_without_redundancy_is_not_thought_to_survive_nodes() -> None:
+    single = Inputs(measured=TWO_LEVELS.measured, failures=Failures(nodes=128), survives_node=False)
+    assert what_if.prior("", single).cache_share == 0.16
+    assert what_if.outlook(single).cache_share.value < what_if.outlook(TWO_LEVELS).cache_share.value
+
+
+def test_the_table_says_what_to_set_and_what_it_rests_on() -> None:
+    shown = text(TWO_LEVELS)
+    for name in ("in use", "Young 1974", "Daly 2006", "exact, two levels"):
+        assert name in shown
+    best = what_if.outlook(TWO_LEVELS)
+    setting = f"SCR_CHECKPOINT_SECONDS={best.settings['SCR_CHECKPOINT_SECONDS']} SCR_FLUSH=6"
+    assert setting in shown
+    assert "6 failures seen in 10.0 d on 128 nodes" in shown
+    assert "A checkpoint takes 10.00 s, a flush 80.00 s more (mean of 9)" in shown
+    assert "Llama 3" in shown
+    assert "h a day more" in " ".join(shown.split())
+    assert max(map(len, shown.splitlines())) <= 120
+
+
+def test_with_one_level_no_flush_is_spoken_of() -> None:
+    shown = text(ONE_LEVEL)
+    assert "SCR_FLUSH" not in shown
+    assert "0 failures seen in 40.00 s on 1 node" in shown
+    assert "SCR_CHECKPOINT_SECONDS=1170" in shown
+
+
+def test_a_what_if_has_a_row_of_its_own() -> None:
+    asked = what_if.question("interval=30m,flush=4")
+    assert what_if.outlook(TWO_LEVELS, asked=asked).choice(ASKED).interval_s.value == 1800
+    row = next(line for line in text(TWO_LEVELS, "12h", asked).splitlines() if line.startswith("what if"))
+    assert row.split()[2:5] == ["30.0", "min", "4"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(0.03, "30.0 ms"), (119, "119.00 s"), (120, "2.0 min"), (7200, "2.0 h"), (1e6, "11.6 d")],
+)
+def test_times_read_in_the_unit_that_suits(seconds: float, shown: str) -> None:
+    assert what_if.time(seconds) == shown
+    assert what_if.time(1e12) == "over 10 years"
+
+
+def journal_of(job: Job, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    journal = Journal(path)
+    for now, event in job.journal:
+        journal.append(now, event)
+    journal.flush(job.now)
+    journal.close()
+
+
+def crashed_twice(flush_every: int) -> Job:
+    """Three runs, of which the first two broke off."""
+    job = Job({**CACHED, "SCR_FLUSH": flush_every}, tuning=False)
+    for run in range(3):
+        if run:
+            job.now += 100.0
+            job.relaunch()
+        for _ in range(6):
+            job.checkpoint(flush_every=flush_every)
+    return job
+
+
+def test_a_job_s_journal_has_all_that_is_needed(tmp_path: Path) -> None:
+    job = crashed_twice(flush_every=3)
+    paths = JobPaths.of("j", base=tmp_path)
+    journal_of(job, paths.journal)
+    found = what_if.of_job(paths)
+    assert found.measured.checkpoint_s == pytest.approx(1, rel=0.1)
+    assert found.measured.flush_cost_s == pytest.approx(4, rel=0.15)
+    assert found.measured.flush_every == 3
+    assert found.measured.interval_s == pytest.approx(20, rel=0.01)
+    assert found.failures.total == found.failures.unknown == 2
+    assert not found.survives_node
+    view = what_if.outlook(found)
+    assert view.choice(IN_USE).flush_every == Estimate(value=3, low=3, high=3)
+
+
+def test_logs_are_enough_where_settings_are_unknown() -> None:
+    job = crashed_twice(flush_every=3)
+    events = [event for _, event in reversed(job.journal) if isinstance(event, GoodputEvent)]
+    found = what_if.of_events(events)
+    assert found.measured.flush_every == 3
+    assert found.measured.checkpoint_s == pytest.approx(1, rel=0.1)
+    assert found.failures.total == 2
+
+
+def test_a_job_that_left_nothing_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UnknownJobError, match="no journal"):
+        what_if.of_job(JobPaths.of("j", base=tmp_path))
+    with pytest.raises(IntervalError, match="no checkpoint was measured yet"):
+        what_if.of_events([])
