@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from mpi4py import MPI
@@ -95,8 +96,11 @@ class Output:
             times.encoded_s - times.agreed_s,
             times.flushed_s - times.encoded_s - times.flush_wait_s,
             times.start_wait_s + times.flush_wait_s,
+            tuple(self.files),
         )
-        starts, ends, sizes, counts, writes, encodes, flushes, waits = zip(*comm.allgather(mine), strict=True)
+        parts = comm.allgather(mine)
+        starts, ends, sizes, counts, writes, encodes, flushes, waits, names = zip(*parts, strict=True)
+        every = list(chain.from_iterable(names))
         return OutputCompleted(
             dataset=self.dataset,
             name=self.name,
@@ -113,4 +117,6 @@ class Output:
             flush_s=max(flushes) if flush_due or self.bypass else 0.0,
             wait_s=max(waits),
             flush_due=flush_due,
+            # the parts that ranks write of one file are in several caches, and no flush joins them
+            shared_files=len(set(every)) < len(every) if every else None,
         )

@@ -56,6 +56,12 @@ class Application:
                 Path(path).write_bytes(content(name, self.comm.rank, number))
         return self.engine.complete_output("invalid" not in words or self.comm.rank != 1)
 
+    def share(self, name: str) -> Any:
+        """A checkpoint of which all ranks write the same file."""
+        self.engine.start_output(name, OutputFlags.CHECKPOINT)
+        Path(self.engine.route_file(f"{name}/all")).write_bytes(content(name, 0, 0))
+        return self.engine.complete_output(True)
+
     def restart(self, *words: str) -> Any:
         """Read the newest checkpoint; ``as N``: N ranks wrote it, ``refuse``: the last rank cannot."""
         if self.engine.have_restart() is None:

@@ -186,6 +186,11 @@ def test_bypass_writes_straight_to_the_prefix_directory(job: Job) -> None:
     assert (restarted["source"], restarted["intact"]) == ("prefix", True)
 
 
+def test_files_that_several_ranks_write_are_told(job: Job) -> None:
+    shared, own = job("share a", "save b", SCR_CACHE_BYPASS=1)
+    assert (shared["shared_files"], own["shared_files"]) == (True, False)
+
+
 def test_a_bypassed_file_that_was_written_since_is_not_taken_for_whole(job: Job) -> None:
     job("save a", "save b", SCR_CACHE_BYPASS=1)
     path = job.prefix / "b/rank_1/layer_0.bin"

@@ -403,6 +403,13 @@ class TestLibraryLines:
             {"type": "restart", "name": "c4", "valid": True, "entered_s": T0 + 1, "closed_s": T0 + 2.5},
             {"type": "applied", "time_s": T0 + 3, "generation": 1, "how": "live", "seconds": 0.001},
             {"type": "refused", "time_s": T0 + 4, "generation": 2, "why": "SCR_FLUSH=-1"},
+            {
+                "type": "refused",
+                "time_s": T0 + 5,
+                "generation": 2,
+                "why": "another kind of output",
+                "in_force": {"SCR_CACHE_BYPASS": 1},
+            },
         ]
         (path.parent / "p" / ".scr").mkdir(parents=True)
         (path.parent / "p" / ".scr" / "log").write_text(
@@ -410,11 +417,14 @@ class TestLibraryLines:
             "2026-11-21T14:06:39: host=n, jobid=j, event=RESTART_SUCCESS, dset=4, secs=0.500000\n"
         )
         path.write_text("".join(json.dumps(each) + "\n" for each in lines))
-        started, _, rebuilt, restart, refused = LibraryEvents(path, {}).take()
+        started, _, rebuilt, restart, refused, back = LibraryEvents(path, {}).take()
         assert isinstance(started, JobStarted)
         assert isinstance(rebuilt, Recovered)
         assert restart == RestartCompleted(dataset=4, name="c4", start_s=T0 + 1, end_s=T0 + 2.5)
         assert refused == ApplyRefused(generation=2, why="SCR_FLUSH=-1")
+        assert back == ApplyRefused(
+            generation=2, why="another kind of output", in_force={"SCR_CACHE_BYPASS": 1}
+        )
 
     def test_settings_come_from_scrs_own_layers(self, tmp_path: Path) -> None:
         prefix = tmp_path / "p"
