@@ -21,7 +21,6 @@ import msgspec
 
 from . import resiliency
 from .events import (
-    INTERVAL_KINDS,
     GoodputEvent,
     Interval,
     IntervalEnded,
@@ -54,7 +53,6 @@ _event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(Goodpu
 _TAGS = frozenset(kind.__struct_config__.tag for kind in GoodputEvent.__args__)
 _LOST = "events_lost"
 _NUMBERS = (int, float)
-_INTERVAL_EVENTS = (Interval, IntervalStarted, IntervalEnded)
 
 
 class _Named(msgspec.Struct):
@@ -322,8 +320,6 @@ def _check(event: GoodputEvent) -> None:
         largest = LARGEST_S if type(value) is float else LARGEST_INTEGER
         if isinstance(value, _NUMBERS) and abs(value) > largest:
             raise NotUnderstoodError(f"{value!r} cannot be")
-    if isinstance(event, _INTERVAL_EVENTS) and event.kind not in INTERVAL_KINDS:
-        raise NotUnderstoodError(f"an interval of an unknown kind, {event.kind!r:.100}")
 
 
 def _name(entry: Mapping[str, Any]) -> str:

@@ -376,7 +376,6 @@ def test_entries_of_another_use_or_a_later_version_are_passed_over_and_losses_ar
         ({"type": "step_started", "step": 1}, "no whole step_started event: .*time_s"),
         ({"type": "step_completed", "step": 1, "start_s": 2.0, "end_s": 1.0}, "an end before its start"),
         ({"type": "step_started", "step": 1, "time_s": 1e12}, "no epoch seconds"),
-        ({"type": "interval_started", "kind": "coffee", "time_s": 1.0}, "an unknown kind, 'coffee'"),
         (peer(step_count="three", step_start_time=1.0), "step_count is 'three', no whole number"),
         (peer(step_count=1.5, step_start_time=1.0), "step_count is 1.5, no whole number"),
         (peer(job_start_time="soon"), "job_start_time is 'soon', no epoch seconds"),

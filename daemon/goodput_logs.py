@@ -1,0 +1,219 @@
+"""Logs that `scrtune goodput LOG...` is given: what each of them is, by its content, and what it says.
+
+Every form ends up as goodput events by job (:mod:`scrtune.goodput.formats`). What cannot be read of a file is
+told with file and line, and costs nothing else.
+"""
+
+import gzip
+import itertools
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, cast
+
+import msgspec
+
+from ..client.scr_log import Record, parse_line
+from ..client.work import Work
+from ..goodput.events import (
+    GoodputEvent,
+    JobEnded,
+    JobStarted,
+    StepCompleted,
+    StepStarted,
+)
+from ..goodput.formats import HEAD_BYTES, Form, JobLog, Log, detect
+from ..intents.dftracer import TraceDecoder
+from ..intents.events import TraceDigest
+from ..replay.run import checkpoints
+from ..replay.traces import Summary, read
+from . import scr_log_alone
+from .journal import JournalReader
+
+_TOLD = 10
+"""Problems of one file that are told one by one."""
+_BATCHES_A_DIGEST = 64
+_FRAME = (JobStarted, JobEnded, StepCompleted)
+"""What is only inferred from a log that knows of checkpoints and not of steps."""
+_STEPS = (StepStarted, StepCompleted)
+_NO_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
+
+
+class LogError(Exception):
+    """A file that is no log; the text names it and says what to do."""
+
+
+class Logs(msgspec.Struct, kw_only=True):
+    """What all files said, by job, and what of them could not be read.
+
+    `forms` counts entries by kind, `ignored` those that are not about time; `lost` are events that their
+    writers had to drop. `problems` has one line each: file, line, and what is wrong there.
+    """
+
+    jobs: dict[str, JobLog] = {}
+    forms: Counter[str] = msgspec.field(default_factory=Counter)
+    ignored: Counter[str] = msgspec.field(default_factory=Counter)
+    garbage: int = 0
+    lost: int = 0
+    problems: list[str] = []
+
+    def job(self, name: str) -> JobLog:
+        """The job of that name, new if nothing was said of it."""
+        return self.jobs.setdefault(name, JobLog())
+
+
+def read_logs(paths: Iterable[Path]) -> Logs:
+    """Everything that `paths` say; a directory is one of traces. Raises :class:`LogError` and OSError."""
+    logs = Logs()
+    inferred: dict[str, list[GoodputEvent]] = {}
+    traces: list[Path] = []
+    paths = list(paths)
+    for path in paths:
+        match "dftracer" if path.is_dir() else _form(path):
+            case "dftracer":
+                traces.append(path)
+            case "journal":
+                _take_journal(path, logs)
+            case "scr log":
+                for job, events in scr_log_alone.by_job(_scr_records(path, logs)).items():
+                    inferred.setdefault(job, []).extend(events)
+            case _:
+                _take_json(path, logs)
+    if traces:
+        inferred.setdefault("", []).extend(_trace_events(traces, logs))
+    _name_the_nameless(logs, inferred)
+    for name, events in inferred.items():
+        log = logs.job(name)
+        knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
+        log.events += [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+    if len(paths) > 1:
+        for log in logs.jobs.values():  # the journal has what the recorder's log has
+            log.events = list(dict.fromkeys(log.events))
+            log.launcher = list(dict.fromkeys(log.launcher))
+    return logs
+
+
+def _form(path: Path) -> Form:
+    try:
+        with _opened(path) as file:
+            form = detect(file.read(HEAD_BYTES))
+    except _NO_GZIP as error:
+        raise LogError(f"{path}: cannot be inflated: {error}") from error
+    if form is None:
+        raise LogError(
+            f"{path}: line 1: no goodput log, log of SCR's, journal or trace;"
+            " docs/goodput-logs.md shows what can be read"
+        )
+    return form
+
+
+def _opened(path: Path) -> IO[bytes]:
+    """The file's content, inflated if need be. Raises OSError, which names the file."""
+    with path.open("rb") as file:
+        is_gzip = detect(file.read(2)) == "gzip"
+    return cast("IO[bytes]", gzip.open(path, "rb")) if is_gzip else path.open("rb")
+
+
+def _lines(path: Path, logs: Logs) -> Iterator[bytes]:
+    try:
+        with _opened(path) as file:
+            yield from file
+    except _NO_GZIP as error:
+        logs.problems.append(f"{path}: the rest cannot be inflated: {error}")
+
+
+def _take_json(path: Path, logs: Logs) -> None:
+    log, lines = Log(), _lines(path, logs)
+    first = next(lines, b"")
+    if first.lstrip().startswith(b"["):
+        log.array(first + b"".join(lines))
+    else:
+        log.lines(itertools.chain([first], lines))
+    for name, job in log.jobs.items():
+        logs.job(name).events += job.events
+        logs.job(name).launcher += job.launcher
+    logs.forms += log.forms
+    logs.ignored += log.ignored
+    logs.garbage += log.garbage
+    logs.lost += log.lost
+    logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in log.problems[:_TOLD]]
+    if log.garbage > _TOLD:
+        logs.problems.append(f"{path}: {log.garbage - _TOLD} more lines like these")
+
+
+def _take_journal(path: Path, logs: Logs) -> None:
+    """A daemon's journal; its run directory has the job's name. Raises :class:`.journal.JournalError`."""
+    reader = JournalReader(path)
+    events = logs.job(path.absolute().parent.parent.name).events
+    for _, event in reader:
+        if isinstance(event, GoodputEvent):
+            events.append(event)
+            logs.forms["journal"] += 1
+        else:
+            logs.ignored[str(type(event).__struct_config__.tag)] += 1
+    if reader.recovered.torn:
+        logs.problems.append(f"{path}: byte {reader.recovered.end}: ends with {reader.recovered.torn}")
+    if reader.recovered.unknown:
+        logs.garbage += reader.recovered.unknown
+        logs.problems.append(f"{path}: {reader.recovered.unknown} records that this version does not know")
+
+
+def _scr_records(path: Path, logs: Logs) -> Iterator[Record]:
+    garbage = 0
+    for number, line in enumerate(_lines(path, logs), start=1):
+        record = parse_line(line)
+        if record is None:
+            garbage += 1
+            if garbage <= _TOLD:
+                logs.problems.append(f"{path}: line {number}: no line of SCR's")
+            continue
+        logs.forms["scr log"] += 1
+        yield record
+    logs.garbage += garbage
+
+
+def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
+    """The checkpoints of the traces of one job, and as its work what lies between them."""
+    summary = Summary()
+    digests = list(_digests(paths, summary))
+    logs.problems += [f"{each.source}: byte {each.offset}: {each.reason}" for each in summary.damage]
+    logs.forms["dftracer"] += summary.lines
+    ends = [digest.end_s for digest in digests if digest.end_s > 0]
+    if not ends:
+        return []
+    start_s = min(digest.start_s for digest in digests if digest.end_s > 0)
+    processes = {process for digest in digests for process in digest.processes}
+    events: list[GoodputEvent] = [
+        JobStarted(
+            time_s=start_s, ranks=max(1, len(processes)), nodes=max(1, len({host for host, _ in processes}))
+        )
+    ]
+    work = Work(start_s)
+    for checkpoint in checkpoints(digests, max(1, len(processes))):
+        events += [*work.output_started(checkpoint.start_s), checkpoint]
+        work.resumed(checkpoint.dataset, checkpoint.end_s)
+    return [*events, *work.output_started(max(ends)), JobEnded(time_s=max(ends))]
+
+
+def _digests(paths: list[Path], summary: Summary) -> Iterator[TraceDigest]:
+    decoder = TraceDecoder()
+    for number, batch in enumerate(read(paths, summary), start=1):
+        decoder.feed(batch.data, batch.source)
+        if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
+            yield digest
+    if (digest := decoder.take(final=True)) is not None:
+        yield digest
+
+
+def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> None:
+    """What names no job is of the one that is named, when there is just one."""
+    names = {name for name in (*logs.jobs, *inferred) if name}
+    if len(names) != 1:
+        return
+    (name,) = names
+    if (nameless := logs.jobs.pop("", None)) is not None:
+        logs.job(name).events += nameless.events
+        logs.job(name).launcher += nameless.launcher
+    if (events := inferred.pop("", None)) is not None:
+        inferred.setdefault(name, []).extend(events)
