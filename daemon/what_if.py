@@ -11,7 +11,17 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ..client.paths import JobPaths
-from ..goodput.best_interval import IN_USE, Choice, Estimate, Measured, Outlook, measured, recommend, what_if
+from ..goodput.best_interval import (
+    ASKED,
+    IN_USE,
+    Choice,
+    Estimate,
+    Measured,
+    Outlook,
+    measured,
+    recommend,
+    what_if,
+)
 from ..goodput.checkpoint_cost import CheckpointCosts
 from ..goodput.events import GoodputEvent
 from ..goodput.failures import Failures, FailureWatch, Prior, typical
@@ -182,15 +192,19 @@ def _grounds(view: Outlook) -> Iterable[str]:
 
 def _advice(view: Outlook) -> str:
     setting = " ".join(f"{name}={value}" for name, value in view.settings.items())
-    text = f"The best schedule is {setting}"
-    used = {each.name: each for each in view.choices}.get(IN_USE)
-    if used is None:
-        return f"{text} (in applications that ask SCR_Need_checkpoint)."
-    lost = used.lost
-    return (
-        f"{text} (in applications that ask SCR_Need_checkpoint): {_DAY_H * lost.value:.2f} h a day more of"
-        f" lasting work than now ({_DAY_H * lost.low:.2f} to {_DAY_H * lost.high:.2f})."
+    text = f"The best schedule is {setting}, in applications that ask SCR_Need_checkpoint"
+    choices = {each.name: each for each in view.choices}
+    if IN_USE not in choices:
+        return f"{text}."
+    lost = choices[IN_USE].lost
+    text += (
+        f": {_DAY_H * lost.value:.2f} h a day more of lasting work than now"
+        f" ({_DAY_H * lost.low:.2f} to {_DAY_H * lost.high:.2f})."
     )
+    if ASKED in choices:
+        more = choices[ASKED].goodput.value - choices[IN_USE].goodput.value
+        text += f" What you ask about: {_DAY_H * abs(more):.2f} h {'more' if more >= 0 else 'less'} than now."
+    return text
 
 
 def time(value_s: float) -> str:

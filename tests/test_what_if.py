@@ -98,6 +98,7 @@ def test_a_what_if_has_a_row_of_its_own() -> None:
     assert what_if.outlook(TWO_LEVELS, asked=asked).choice(ASKED).interval_s.value == 1800
     row = next(line for line in text(TWO_LEVELS, "12h", asked).splitlines() if line.startswith("what if"))
     assert row.split()[2:5] == ["30.0", "min", "4"]
+    assert "What you ask about: 2.52 h more than now." in " ".join(text(TWO_LEVELS, "12h", asked).split())
 
 
 @pytest.mark.parametrize(
