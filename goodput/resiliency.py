@@ -13,7 +13,16 @@ from itertools import groupby
 
 import msgspec
 
-from .events import GoodputEvent, Interval, JobEnded, JobQueued, JobStarted, OutputCompleted, StepStarted
+from .events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    JobEnded,
+    JobQueued,
+    JobStarted,
+    OutputCompleted,
+    StepStarted,
+)
 from .sanity import span
 
 USER_SCHEDULED = "user_scheduled"
@@ -190,20 +199,24 @@ def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
             made.extend(LauncherEvent(kind=CHECKPOINT_SAVED, time_us=at, step=step) for at in saved_us)
         saved_us.clear()
 
-    for event in sorted(events, key=lambda event: span(event)[1]):
-        at_us = round(span(event)[1] * _US)
+    for event in sorted(events, key=_end_s):
+        at_us = round(_end_s(event) * _US)
         match event:
-            case JobStarted():
-                settle(newest)
-                begins, newest = True, None
-                made.append(LauncherEvent(kind=JOB_STARTED, time_us=at_us))
             case StepStarted(step=step):
                 settle(step)
                 newest = step
                 if begins:
                     made.append(LauncherEvent(kind=CHECKPOINT_LOADED, time_us=at_us, step=step))
                     begins = False
-            case OutputCompleted(checkpoint=True, valid=True) | Interval(kind="checkpoint_save"):
+            case JobStarted():
+                settle(newest)
+                begins, newest = True, None
+                made.append(LauncherEvent(kind=JOB_STARTED, time_us=at_us))
+            case (
+                OutputCompleted(checkpoint=True, valid=True)
+                | Interval(kind="checkpoint_save")
+                | IntervalEnded(kind="checkpoint_save")
+            ):
                 saved_us.append(at_us)
             case JobQueued():
                 made.append(LauncherEvent(kind=USER_SCHEDULED, time_us=at_us))
@@ -214,6 +227,12 @@ def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
                 pass
     settle(newest)
     return made
+
+
+def _end_s(event: GoodputEvent) -> float:
+    """The later one of :func:`.sanity.span`, quickly: a log may have millions of steps."""
+    time_s: float | None = getattr(event, "time_s", None)
+    return span(event)[1] if time_s is None else time_s
 
 
 def _starts(group: Sequence[LauncherEvent]) -> Iterator[tuple[float, int]]:
