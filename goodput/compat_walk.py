@@ -34,7 +34,8 @@ class Walk:
     """What the events that were handled so far come to.
 
     A step number that is seen again is a disruption: it closes a segment. `starts` is the segment that is
-    open at the end. Only the first load after a start or a disruption is synchronous, and the last one before
+    open at the end. `saves` and `restores` are told as durations there: two epoch times give one back to the
+    microsecond. Only the first load after a start or a disruption is synchronous, and the last one before
     the step that tells of a disruption.
     """
 
@@ -107,9 +108,9 @@ class Walk:
             case "data_loading_async":
                 self.async_loading_s += spent_s
             case "checkpoint_save":
-                self.saves.setdefault(name or f"#{len(self.saves)}", []).append(spent_s)
+                self.saves.setdefault(name or f"#{len(self.saves)}", []).append(round(spent_s, 6))
             case "checkpoint_restore":
-                self.restores.setdefault(name or f"#{len(self.restores)}", []).append(spent_s)
+                self.restores.setdefault(name or f"#{len(self.restores)}", []).append(round(spent_s, 6))
             case "custom":
                 if spent_s > 0:
                     self.customs.append((start_s, end_s, name.upper()))
