@@ -101,7 +101,7 @@ class LocalLog:
         except FileNotFoundError:
             return [], position
         whole = text[: text.rfind(b"\n") + 1]
-        return [entry for line in whole.splitlines() if (entry := self._entry(line))], position + len(whole)
+        return [entry for line in whole.split(b"\n") if (entry := self._entry(line))], position + len(whole)
 
     def flush(self) -> None:
         """Have the file system write it all down."""
