@@ -18,11 +18,23 @@ from ..client.advice import DaemonUnavailable
 from ..client.dftracer_environment import CaptureUnavailableError
 from ..client.forward import forward as forward_traces
 from ..client.paths import JobPaths, RunDirectoryError
+from ..goodput.interval import IntervalError
 from ..intents.redundancy import FLOORS
 from ..replay.run import JobShape
 from ..replay.run import replay as replay_traces
 from ..scr_config.render import Form, RenderError
-from . import check_command, config_commands, goodput_command, jobs, run, show, views
+from . import (
+    check_command,
+    config_commands,
+    goodput_command,
+    interval_command,
+    jobs,
+    run,
+    show,
+    show_gains,
+    views,
+    what_if,
+)
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
@@ -49,6 +61,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     jobs.UnknownJobError: EXIT_NO_JOB,
     goodput_command.UnknownJobError: EXIT_NO_JOB,
     goodput_command.LogError: EXIT_FAILURE,
+    IntervalError: EXIT_FAILURE,
     DaemonUnavailable: EXIT_NO_JOB,
     jobs.NotPublishedError: EXIT_FAILURE,
     AlreadyRunningError: EXIT_ALREADY_RUNNING,
@@ -337,14 +350,21 @@ def explain(job_id: str | None, form: str) -> None:
     show_default=True,
     help="Output form.",
 )
+@interval_command.options
 @_told
-def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, **wanted: Any) -> None:
+def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: bool, **wanted: Any) -> None:
     """Show where the job's time went; the buckets sum to its wall time.
 
     Without LOG it is about a job of scrtune's. LOG is a file that tells of a job's time: a log of the
     resiliency library, of ml-goodput-measurement, SCR's, scrtune's own or a daemon's journal, a DFTracer
     trace or a directory of them; what it is shows in its content.
     """
+    if interval or wanted["asked"] is not None:
+        _show(interval_command.outlook(logs, job_id, form, **wanted), form, what_if.table)
+        return
+    if wanted["mtbf_prior"] is not None:
+        raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
+    del wanted["asked"], wanted["mtbf_prior"]
     if logs:
         goodput_command.show_logs(logs, job_id, form, **wanted)
         return
@@ -353,7 +373,7 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, **wanted: Any
     if form == "csv":
         click.echo(goodput_command.csv_of_account(view.account), nl=False)
     else:
-        _show(view, form, show.goodput)
+        _show(view, form, show_gains.goodput)
 
 
 @main.command(short_help="Stop tuning a running job: your own settings come back.")

@@ -24,7 +24,7 @@ from ..goodput.best_interval import (
 )
 from ..goodput.checkpoint_cost import CheckpointCosts
 from ..goodput.events import GoodputEvent
-from ..goodput.failures import Failures, FailureWatch, Prior, typical
+from ..goodput.failures import RATE_WEIGHT, Failures, FailureWatch, Prior, typical
 from ..goodput.interval import IntervalError
 from ..goodput.sanity import defect
 from ..intents.intent import counted
@@ -48,6 +48,13 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     flush_every: int = 0
 
 
+class MtbfPrior(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--mtbf-prior` says: an MTBF of the whole job, and the failures that it weighs."""
+
+    mtbf_s: float
+    weight: float
+
+
 class Inputs(msgspec.Struct, frozen=True, kw_only=True):
     """What a job tells: its checkpoints, its failures, and whether its cache survives the loss of a node."""
 
@@ -65,20 +72,15 @@ def question(text: str) -> Question:
     return Question(interval_s=duration(given["interval"]), flush_every=int(flush))
 
 
-def prior(text: str, inputs: Inputs) -> Prior:
-    """``24h`` or ``24h:3``: an MTBF of the whole job and the failures that it weighs; empty: the default.
-
-    Raises IntervalError.
-    """
-    default = typical(inputs.failures.nodes, survives_node=inputs.survives_node)
-    if not text:
-        return default
+def mtbf_prior(text: str) -> MtbfPrior:
+    """``24h``, or ``24h:3``. Raises IntervalError, which says what is meant."""
     mtbf, _, weight = text.partition(":")
     try:
-        counts = float(weight) if weight else default.weight
+        counts = float(weight) if weight else RATE_WEIGHT
+        Prior(mtbf_s=duration(mtbf), weight=counts)
     except ValueError as error:
-        raise IntervalError(f"{text!r}: say an MTBF and the failures it counts as: 24h:3") from error
-    return Prior(mtbf_s=duration(mtbf), weight=counts, cache_share=default.cache_share, source="--mtbf-prior")
+        raise IntervalError(f"{text!r}: say an MTBF of the job, and the failures it weighs: 24h:3") from error
+    return MtbfPrior(mtbf_s=duration(mtbf), weight=counts)
 
 
 def duration(text: str) -> float:
@@ -128,12 +130,16 @@ def _time_s(event: GoodputEvent) -> float:
     return event.end_s if hasattr(event, "end_s") else event.time_s
 
 
-def outlook(inputs: Inputs, mtbf_prior: str = "", asked: Question | None = None) -> Outlook:
+def outlook(inputs: Inputs, known: MtbfPrior | None = None, asked: Question | None = None) -> Outlook:
     """The best schedule, or what was `asked` beside it. Raises IntervalError."""
-    believed = prior(mtbf_prior, inputs)
+    prior = typical(inputs.failures.nodes, survives_node=inputs.survives_node)
+    if known is not None:
+        prior = msgspec.structs.replace(
+            prior, mtbf_s=known.mtbf_s, weight=known.weight, source="--mtbf-prior"
+        )
     if asked is None:
-        return recommend(inputs.measured, inputs.failures, believed)
-    return what_if(inputs.measured, inputs.failures, believed, asked.interval_s, asked.flush_every)
+        return recommend(inputs.measured, inputs.failures, prior)
+    return what_if(inputs.measured, inputs.failures, prior, asked.interval_s, asked.flush_every)
 
 
 def table(view: Outlook) -> RenderableType:

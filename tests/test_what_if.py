@@ -3,15 +3,18 @@
 import io
 from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import CliRunner, Result
 from rich.console import Console
 
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import what_if
+from scrtune.daemon.cli import main
 from scrtune.daemon.jobs import UnknownJobError
 from scrtune.daemon.journal import Journal
-from scrtune.daemon.what_if import Inputs, Question
-from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured
+from scrtune.daemon.what_if import Inputs, MtbfPrior, Question
+from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured, Outlook
 from scrtune.goodput.events import GoodputEvent
 from scrtune.goodput.failures import NODE_MTBF_S, Failures
 from scrtune.goodput.interval import IntervalError
@@ -27,7 +30,7 @@ TWO_LEVELS = Inputs(
 ONE_LEVEL = Inputs(measured=Measured(checkpoint_s=0.03, checkpoints=3), failures=Failures(observed_s=40))
 
 
-def text(inputs: Inputs, mtbf_prior: str = "", asked: Question | None = None) -> str:
+def text(inputs: Inputs, mtbf_prior: MtbfPrior | None = None, asked: Question | None = None) -> str:
     console = Console(file=io.StringIO(), width=120, markup=False, highlight=False)
     console.print(what_if.table(what_if.outlook(inputs, mtbf_prior, asked)))
     assert isinstance(console.file, io.StringIO)
@@ -56,19 +59,21 @@ def test_what_is_no_question_is_told(given: str) -> None:
 
 
 def test_a_prior_is_an_mtbf_of_the_job_and_its_weight() -> None:
-    default = what_if.prior("", TWO_LEVELS)
-    assert default.mtbf_s == NODE_MTBF_S / 128
-    own = what_if.prior("12h:2.5", TWO_LEVELS)
+    assert what_if.outlook(TWO_LEVELS).prior.mtbf_s == NODE_MTBF_S / 128
+    own = what_if.outlook(TWO_LEVELS, what_if.mtbf_prior("12h:2.5")).prior
     assert (own.mtbf_s, own.weight, own.source) == (43_200, 2.5, "--mtbf-prior")
-    assert what_if.prior("12h", TWO_LEVELS).weight == 1
-    for bad in ("12h:x", "12h:0", "12h:-1", "x:1"):
-        with pytest.raises(IntervalError):
-            what_if.prior(bad, TWO_LEVELS)
+    assert what_if.mtbf_prior("12h").weight == 1
+
+
+@pytest.mark.parametrize("given", ["", "12h:x", "12h:0", "12h:-1", "12h:nan", "x:1", "12h:1:2"])
+def test_what_is_no_prior_is_told(given: str) -> None:
+    with pytest.raises(IntervalError, match="24h:3"):
+        what_if.mtbf_prior(given)
 
 
 def test_a_cache_without_redundancy_is_not_thought_to_survive_nodes() -> None:
     single = Inputs(measured=TWO_LEVELS.measured, failures=Failures(nodes=128), survives_node=False)
-    assert what_if.prior("", single).cache_share == 0.16
+    assert what_if.outlook(single).prior.cache_share == 0.16
     assert what_if.outlook(single).cache_share.value < what_if.outlook(TWO_LEVELS).cache_share.value
 
 
@@ -94,14 +99,14 @@ def test_with_one_level_no_flush_is_spoken_of() -> None:
 
 
 def test_a_what_if_has_a_row_of_its_own() -> None:
-    asked = what_if.question("interval=30m,flush=4")
-    view = what_if.outlook(TWO_LEVELS, "12h", asked)
+    asked, known = what_if.question("interval=30m,flush=4"), what_if.mtbf_prior("12h")
+    view = what_if.outlook(TWO_LEVELS, known, asked)
     assert view.choice(ASKED).interval_s.value == 1800
     more = 24 * (view.choice(ASKED).goodput.value - view.choice(IN_USE).goodput.value)
-    row = next(line for line in text(TWO_LEVELS, "12h", asked).splitlines() if line.startswith("what if"))
+    row = next(line for line in text(TWO_LEVELS, known, asked).splitlines() if line.startswith("what if"))
     assert row.split()[2:5] == ["30.0", "min", "4"]
     assert f"What you ask about: {more:.2f} h more than now." in " ".join(
-        text(TWO_LEVELS, "12h", asked).split()
+        text(TWO_LEVELS, known, asked).split()
     )
 
 
@@ -164,3 +169,62 @@ def test_a_job_that_left_nothing_is_told(tmp_path: Path) -> None:
         what_if.of_job(JobPaths.of("j", base=tmp_path))
     with pytest.raises(IntervalError, match="no checkpoint was measured yet"):
         what_if.of_events([])
+
+
+def scrtune_goodput(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(main, ["goodput", *map(str, arguments)])
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    path = JobPaths.of("j", base=tmp_path).journal
+    journal_of(crashed_twice(flush_every=3), path)
+    return path
+
+
+def test_the_command_shows_the_best_interval_of_a_log(journal: Path) -> None:
+    done = scrtune_goodput(journal, "--interval")
+    assert done.exit_code == 0, done.output
+    assert "exact, two levels" in done.stdout
+    assert "2 failures seen" in done.stdout
+
+
+def test_and_what_another_would_bring_as_json_too(journal: Path) -> None:
+    done = scrtune_goodput(
+        journal, "--what-if", "interval=10m,flush=2", "--mtbf-prior", "12h:2", "--format", "json"
+    )
+    assert done.exit_code == 0, done.output
+    view = msgspec.json.decode(done.stdout, type=Outlook)
+    assert view.choice(ASKED).interval_s.value == 600
+    assert view.choice(ASKED).flush_every.value == 2
+    assert (view.prior.mtbf_s, view.prior.weight) == (43_200, 2)
+    assert view.settings.keys() == {"SCR_CHECKPOINT_SECONDS", "SCR_FLUSH"}
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (("--mtbf-prior", "1h"), 2, "--mtbf-prior goes with --interval or --what-if"),
+        (("--interval", "--mtbf-prior", "x"), 2, "'x': say an MTBF of the job"),
+        (("--what-if", "often"), 2, "say interval=600"),
+        (("--interval", "--format", "csv"), 2, "--format table or json only"),
+        (("--interval", "--window", "1h"), 2, "--format table or json only"),
+        (("--interval", "--policy", "both"), 2, "--format table or json only"),
+        (("--interval", "--job-id", "j"), 2, "of LOG, name one with --job-name"),
+        (("--interval", "--job-name", "other"), 3, "name one with --job-name"),
+    ],
+)
+def test_what_the_command_cannot_do_is_told(
+    journal: Path, options: tuple[str, ...], code: int, told: str
+) -> None:
+    done = scrtune_goodput(journal, *options)
+    assert done.exit_code == code
+    assert told in " ".join(done.output.split())
+
+
+def test_without_a_checkpoint_there_is_no_interval(tmp_path: Path) -> None:
+    path = JobPaths.of("j", base=tmp_path).journal
+    journal_of(Job(CACHED), path)
+    done = scrtune_goodput(path, "--interval")
+    assert done.exit_code == 1
+    assert "no checkpoint was measured yet" in done.output
