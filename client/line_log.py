@@ -84,13 +84,13 @@ class LineLog:
         if written < 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         for line in taken:
-            if written < len(line):
+            if written < len(line) - 1:  # but for its newline it would be there: the next write adds that
                 break
             written -= len(line)
             self._lines.popleft()
-        else:
-            written = 0
-        self._torn = written > 0
+            if written <= 0:
+                break
+        self._torn = written != 0
 
     def _open(self) -> None:
         self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

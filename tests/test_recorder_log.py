@@ -317,6 +317,29 @@ def test_a_line_that_a_killed_process_left_spoils_no_other(tmp_path: Path) -> No
     assert path.read_bytes() == line(1) + b'{"number":2\n' + line(3) + line(4)
 
 
+@pytest.mark.parametrize("cut", range(1, 2 * len(line(1)) + 1))
+def test_wherever_a_write_is_cut_off_every_line_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
+) -> None:
+    log = LineLog(tmp_path / "log")
+    for number in (1, 2):
+        log.add(line(number))
+    whole_write = os.write
+    room = iter([cut, None])
+
+    def write(file: int, data: bytes) -> int:
+        return whole_write(file, data[: next(room, None)])
+
+    monkeypatch.setattr(os, "write", write)
+    log.write()
+    log.add(line(3))
+    log.write()
+    log.close()
+    assert not log.waiting
+    lines = (tmp_path / "log").read_bytes().splitlines(keepends=True)
+    assert [each for each in lines if each in (line(1), line(2), line(3))] == [line(1), line(2), line(3)]
+
+
 def test_lines_of_bytes_are_written_as_they_are(tmp_path: Path) -> None:
     writer = EventWriter(LineLog(tmp_path / "log"))
     assert all(writer.put(line(number)) for number in range(1000))
