@@ -9,8 +9,7 @@ numbers are those of the policy ``compat``; the same log under ``conserving`` (`
 buckets that add up.
 """
 
-import sys
-
+from . import compat as goodput  # noqa: PLW0406  see below
 from .compat_calculator import ElasticGoodputCalculator, GoodputCalculator
 from .compat_monitor import ElasticGoodputMonitor, GoodputMonitor
 from .compat_recorder import ElasticGoodputRecorder, GoodputRecorder
@@ -25,8 +24,11 @@ from .compat_types import (
     WorkloadMetricDetails,
 )
 
-# the peer spreads these over five modules, and its users import those
-goodput = goodput_elastic = goodput_utils = monitoring = monitoring_elastic = sys.modules[__name__]
+# the peer spreads all this over five modules, and its users import those
+goodput_elastic = goodput
+goodput_utils = goodput
+monitoring = goodput
+monitoring_elastic = goodput
 
 __all__ = [
     "BadputType",
