@@ -5,6 +5,7 @@ told with file and line, and costs nothing else.
 """
 
 import gzip
+import heapq
 import itertools
 import zlib
 from collections import Counter
@@ -24,6 +25,7 @@ from ..goodput.events import (
     StepStarted,
 )
 from ..goodput.formats import HEAD_BYTES, Form, JobLog, Log, detect
+from ..goodput.sanity import span
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import TraceDigest
 from ..replay.run import checkpoints
@@ -86,7 +88,8 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     for name, events in inferred.items():
         log = logs.job(name)
         knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
-        log.events += [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+        told = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+        log.events = _merged(log.events, told)
     if len(paths) > 1:
         for log in logs.jobs.values():  # the journal has what the recorder's log has
             log.events = list(dict.fromkeys(log.events))
@@ -131,8 +134,7 @@ def _take_json(path: Path, logs: Logs) -> None:
     else:
         log.lines(itertools.chain([first], lines))
     for name, job in log.jobs.items():
-        logs.job(name).events += job.events
-        logs.job(name).launcher += job.launcher
+        _add(logs.job(name), job)
     logs.forms += log.forms
     logs.ignored += log.ignored
     logs.garbage += log.garbage
@@ -145,13 +147,14 @@ def _take_json(path: Path, logs: Logs) -> None:
 def _take_journal(path: Path, logs: Logs) -> None:
     """A daemon's journal; its run directory has the job's name. Raises :class:`.journal.JournalError`."""
     reader = JournalReader(path)
-    events = logs.job(path.absolute().parent.parent.name).events
+    job = JobLog()
     for _, event in reader:
         if isinstance(event, GoodputEvent):
-            events.append(event)
+            job.events.append(event)
             logs.forms["journal"] += 1
         else:
             logs.ignored[str(type(event).__struct_config__.tag)] += 1
+    _add(logs.job(path.absolute().parent.parent.name), job)
     if reader.recovered.torn:
         logs.problems.append(f"{path}: byte {reader.recovered.end}: ends with {reader.recovered.torn}")
     if reader.recovered.unknown:
@@ -213,7 +216,18 @@ def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> N
         return
     (name,) = names
     if (nameless := logs.jobs.pop("", None)) is not None:
-        logs.job(name).events += nameless.events
-        logs.job(name).launcher += nameless.launcher
+        _add(logs.job(name), nameless)
     if (events := inferred.pop("", None)) is not None:
         inferred.setdefault(name, []).extend(events)
+
+
+def _add(log: JobLog, more: JobLog) -> None:
+    log.events = _merged(log.events, more.events)
+    log.launcher += more.launcher
+
+
+def _merged(told: list[GoodputEvent], more: list[GoodputEvent]) -> list[GoodputEvent]:
+    """Both by their times, each in its own order: that is all that is known of their order of arrival."""
+    if not told or not more:
+        return told or more
+    return list(heapq.merge(told, more, key=lambda event: span(event)[1]))

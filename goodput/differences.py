@@ -5,7 +5,7 @@ define a kind of time.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -79,19 +79,17 @@ class _Facts(msgspec.Struct):
     overlapping: int = 0
     crossing: int = 0
     """Custom events that a step begins in."""
-    ends: int = 0
-    runs: int = 0
     resumed_after_end: int = 0
 
 
 def differences(
-    buckets: Mapping[str, float], wall_s: float, compat: CompatAccount, events: Iterable[GoodputEvent]
+    buckets: Mapping[str, float], wall_s: float, compat: CompatAccount, events: Sequence[GoodputEvent]
 ) -> list[Difference]:
     """Every kind of time of which the two accounts of these `events` differ, the largest difference first.
 
     `buckets` and `wall_s` are those of the conserving ledger, in seconds.
     """
-    facts = _facts(list(events))
+    facts = _facts(events)
     ours = _by_kind(buckets)
     theirs = {name: _seconds(compat, badput) for name, badput in _NAMES.items()}
     theirs |= {PRODUCTIVE: compat.productive_s, TOTAL: compat.total_s}
@@ -145,16 +143,12 @@ def _why(what: str, facts: _Facts, ours: Mapping[str, float]) -> str:
 def _sparse(facts: _Facts, _: Mapping[str, float]) -> str:
     if not facts.sparse:
         return ""
-    return f"where numbers of steps are missing ({facts.sparse} times) their time is other there"
+    return f"where numbers of steps are missing ({facts.sparse} times) the time is other there"
 
 
 def _slow(_: _Facts, ours: Mapping[str, float]) -> str:
     is_slow = ours.get("step_slowdown", 0.0) > _LEAST_S
     return "what steps took beyond the reference step time is productive there" if is_slow else ""
-
-
-def _endless(facts: _Facts, _: Mapping[str, float]) -> str:
-    return "" if facts.ends else "without an end of the job its last step does not count there"
 
 
 def _many_writers(facts: _Facts, _: Mapping[str, float]) -> str:
@@ -165,17 +159,17 @@ def _many_writers(facts: _Facts, _: Mapping[str, float]) -> str:
 def _late(facts: _Facts, _: Mapping[str, float]) -> str:
     if not facts.disordered:
         return ""
-    return f"{facts.disordered} of the events came late, and there it is the order of arrival that counts"
+    return f"{_events(facts.disordered)} came late, and there the order of arrival counts"
 
 
 def _crossed(facts: _Facts, _: Mapping[str, float]) -> str:
-    return f"{facts.crossing} of them have a step begin inside: not counted there" if facts.crossing else ""
+    return (
+        f"{_events(facts.crossing)} with a step's begin inside: not counted there" if facts.crossing else ""
+    )
 
 
 def _overlapped(facts: _Facts, _: Mapping[str, float]) -> str:
-    return (
-        f"{facts.overlapping} of them overlap with others: counted twice there" if facts.overlapping else ""
-    )
+    return f"{_events(facts.overlapping)} within others: counted twice there" if facts.overlapping else ""
 
 
 def _resumed(facts: _Facts, _: Mapping[str, float]) -> str:
@@ -184,12 +178,15 @@ def _resumed(facts: _Facts, _: Mapping[str, float]) -> str:
     )
 
 
+def _events(count: int) -> str:
+    return "1 event" if count == 1 else f"{count} events"
+
+
 _STEPS = frozenset({PRODUCTIVE, "wasted_progress", "recovery"})
 _PAIRS = frozenset(_NAMES) - _STEPS - {"startup", "custom", "other"}
 _REASONS: tuple[tuple[frozenset[str], Callable[[_Facts, Mapping[str, float]], str]], ...] = (
     (frozenset({PRODUCTIVE, "other"}), _sparse),
     (frozenset({PRODUCTIVE}), _slow),
-    (frozenset({PRODUCTIVE}), _endless),
     (_STEPS, _many_writers),
     (_STEPS, _late),
     (frozenset({"custom"}), _crossed),
@@ -198,13 +195,13 @@ _REASONS: tuple[tuple[frozenset[str], Callable[[_Facts, Mapping[str, float]], st
 )
 
 
-def _facts(events: list[GoodputEvent]) -> _Facts:
+def _facts(events: Sequence[GoodputEvent]) -> _Facts:
     facts = _Facts()
     newest_s = float("-inf")
     for event in events:
-        start_s = span(event)[0]
-        facts.disordered += start_s < newest_s
-        newest_s = max(newest_s, start_s)
+        end_s = span(event)[1]
+        facts.disordered += end_s < newest_s
+        newest_s = max(newest_s, end_s)
     intervals: list[tuple[float, float]] = []
     customs: list[tuple[float, float]] = []
     starts: list[float] = []
@@ -226,11 +223,9 @@ def _facts(events: list[GoodputEvent]) -> _Facts:
             case Interval():
                 (customs if event.kind == "custom" else intervals).append((event.start_s, event.end_s))
             case JobStarted():
-                facts.runs += 1
                 facts.resumed_after_end += ended
                 ended = False
             case JobEnded(exit_code=code):
-                facts.ends += 1
                 ended = code in (None, 0)
             case _:
                 pass

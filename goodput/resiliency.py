@@ -44,7 +44,6 @@ KINDS = (
 
 AFTER_LAST_SAVE = "AFTER_LAST_SAVE"
 """The name of the time between a job's last checkpoint and its end."""
-_BEGINNING = (JOB_STARTED, CHECKPOINT_LOADED)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
@@ -176,22 +175,39 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
                 made.append(JobEnded(time_s=group[-1].time_s, exit_code=code))
             case "checkpoint_loaded" | "checkpoint_saved":
                 made += [StepStarted(step=event.step, time_s=event.time_s) for event in group]
-    end_s = listed[-1].time_s if listed else 0.0
-    saved_s = max((event.time_s for event in listed if event.kind == CHECKPOINT_SAVED), default=end_s)
-    if saved_s < end_s and not any(event.time_s > saved_s for event in listed if event.kind in _BEGINNING):
-        made.append(Interval(kind="custom", name=AFTER_LAST_SAVE, start_s=saved_s, end_s=end_s))
+    checkpoints = [event for event in listed if event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED)]
+    if checkpoints and checkpoints[-1].kind == CHECKPOINT_SAVED:
+        made += _after(checkpoints[-1], listed)
+        if len(checkpoints) > 1 and checkpoints[-1].step > checkpoints[-2].step:
+            made.remove(StepStarted(step=checkpoints[-1].step, time_s=checkpoints[-1].time_s))
+            made.append(_last_step(*checkpoints[-2:]))
     return sorted(made, key=lambda event: span(event)[0])
+
+
+def _last_step(before: LauncherEvent, saved: LauncherEvent) -> StepStarted:
+    """The step that a last checkpoint ended, when it began: in proportion to all since the one before."""
+    step_s = (saved.time_s - before.time_s) / (saved.step - before.step)
+    return StepStarted(step=saved.step - 1, time_s=saved.time_s - step_s)
+
+
+def _after(saved: LauncherEvent, listed: Sequence[LauncherEvent]) -> Iterator[Interval]:
+    """What came after the last checkpoint, until its run's end."""
+    later = [event for event in listed if event.time_us > saved.time_us]
+    ending = (event for event in later if event.kind in (JOB_STARTED, JOB_TERMINATED))
+    end = next(ending, later[-1] if later else saved)
+    if end.time_us > saved.time_us:
+        yield Interval(kind="custom", name=AFTER_LAST_SAVE, start_s=saved.time_s, end_s=end.time_s)
 
 
 def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
     """What the library's log would have said of a job that tells of its steps as they start.
 
     A run has loaded the step that it begins with. A checkpoint that is saved has the steps before the next
-    one that starts in that run, or else the newest that had started.
+    one that starts in that run; without a next one, all that had started.
     """
     made: list[LauncherEvent] = []
     saved_us: list[int] = []
-    newest: int | None = None
+    done: int | None = None
     begins = True
 
     def settle(step: int | None) -> None:
@@ -204,13 +220,13 @@ def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
         match event:
             case StepStarted(step=step):
                 settle(step)
-                newest = step
+                done = step + 1
                 if begins:
                     made.append(LauncherEvent(kind=CHECKPOINT_LOADED, time_us=at_us, step=step))
                     begins = False
             case JobStarted():
-                settle(newest)
-                begins, newest = True, None
+                settle(done)
+                begins, done = True, None
                 made.append(LauncherEvent(kind=JOB_STARTED, time_us=at_us))
             case (
                 OutputCompleted(checkpoint=True, valid=True)
@@ -221,11 +237,11 @@ def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
             case JobQueued():
                 made.append(LauncherEvent(kind=USER_SCHEDULED, time_us=at_us))
             case JobEnded():
-                settle(newest)
+                settle(done)
                 made.append(LauncherEvent(kind=JOB_TERMINATED, time_us=at_us))
             case _:
                 pass
-    settle(newest)
+    settle(done)
     return made
 
 
