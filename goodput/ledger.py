@@ -1,63 +1,111 @@
-"""Where every second of a job went: each second since its start lies in exactly one bucket.
+"""Where every second of a job went: each second since its first event lies in exactly one bucket.
 
-The ledger keeps a cursor, the time up to which everything is accounted for. An event that reaches past it
-claims the time it covers; what nobody claimed between two events is background (start-up before the first
-step, recovery between two runs, other). An event that arrives late may still claim background, but never
-what another event has claimed: the order of precedence is the order of arrival, and the buckets always sum to
-the wall time. Inside, time is whole nanoseconds: sums are exact, in any order.
+Events claim stretches of time; where several claim the same moment the strongest claim has it, whichever came
+first (`goodput/buckets.py`). What nobody claims follows from the runs: start-up, recovery, a queue, other. So
+the account depends on *what* was told, and not on the order. Inside, time is whole nanoseconds: sums are exact.
+`docs/goodput.md` has the definitions, and the reasons.
 """
+
+from array import array
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from . import buckets
+from .buckets import (
+    BUCKETS,
+    FLUSH_SLOWDOWN,
+    OTHER,
+    PRODUCTIVE,
+    RECOVERY,
+    STARTUP,
+    STEP_SLOWDOWN,
+    WASTED_PROGRESS,
+    Codes,
+)
+from .columns import ENDS, STARTS, Stream, Told
 from .events import (
+    AllocationEnded,
     GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
     JobEnded,
     JobHalted,
+    JobQueued,
     JobStarted,
     NodeFailed,
     OutputCompleted,
+    OutputStarted,
     Recovered,
     RestartCompleted,
     StepCompleted,
+    StepStarted,
 )
 
-PRODUCTIVE = "productive"
-STARTUP = "startup"
-CHECKPOINT_WRITE = "checkpoint_write"
-CHECKPOINT_ENCODE = "checkpoint_encode"
-CHECKPOINT_FLUSH = "checkpoint_flush"
-CHECKPOINT_WAIT = "checkpoint_wait"
-CHECKPOINT_OTHER = "checkpoint_other"
-FLUSH_SLOWDOWN = "flush_slowdown"
-RESTORE = "restore"
-WASTED_PROGRESS = "wasted_progress"
-RECOVERY = "recovery"
-OTHER = "other"
+if TYPE_CHECKING:
+    from .reckoning import Reckoning
 
-BUCKETS = (
-    PRODUCTIVE,
-    STARTUP,
-    CHECKPOINT_WRITE,
-    CHECKPOINT_ENCODE,
-    CHECKPOINT_FLUSH,
-    CHECKPOINT_WAIT,
-    CHECKPOINT_OTHER,
-    FLUSH_SLOWDOWN,
-    RESTORE,
-    WASTED_PROGRESS,
-    RECOVERY,
-    OTHER,
-)
+__all__ = [
+    "BUCKETS",
+    "FLUSH_SLOWDOWN",
+    "OTHER",
+    "PRODUCTIVE",
+    "RECOVERY",
+    "STARTUP",
+    "STEP_SLOWDOWN",
+    "WASTED_PROGRESS",
+    "Account",
+    "Ledger",
+    "Window",
+]
 
-_REMEMBERED_GAPS = 256
-_REMEMBERED_STEPS = 65_536
+REMEMBERED = 262_144
+"""How many claims a ledger keeps unless it is told otherwise: about 12 MB."""
+
 _NS = 1_000_000_000
+_NO_STEP = -(1 << 62)
+_LOOK_EVERY = 65_536
+_CHUNK = 65_536
+_STREAMS = 16_384
+_LIMIT = 1 << 61
+"""Numbers of steps lie within it; any other one is none."""
+
+_PARTS = (
+    ("apply_s", buckets.TUNING),
+    ("wait_s", buckets.CHECKPOINT_WAIT),
+    ("write_s", buckets.CHECKPOINT_WRITE),
+    ("encode_s", buckets.CHECKPOINT_ENCODE),
+    ("flush_s", buckets.CHECKPOINT_FLUSH),
+)
+"""The parts of an output, in the order in which SCR does them."""
+
+_OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """What the time from `start_s` to `end_s` (epoch seconds) was spent on; `buckets` sums to `wall_s`."""
+
+    start_s: float
+    end_s: float
+    wall_s: float
+    buckets: dict[str, float]
+
+    @property
+    def goodput(self) -> float:
+        """Productive time as a share of the window, 0 to 1."""
+        return self.buckets[PRODUCTIVE] / self.wall_s if self.wall_s > 0 else 0.0
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative.
 
-    `recoveries` counts the datasets that SCR brought back, `node_failures` what its scripts said of nodes.
+    The account begins at `start_s` (epoch seconds). `steps` counts the steps made, each once, however
+    often it was computed. `recoveries` counts the datasets that SCR brought back, `node_failures` what its
+    scripts said of nodes. `data_loading_async_s` is no bucket: it ran beside the steps. `skew_s` is how far
+    the clocks of those who tell of steps are apart: every border between two buckets may be off by so much.
     """
 
     wall_s: float
@@ -67,6 +115,9 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     runs: int = 0
     recoveries: int = 0
     node_failures: int = 0
+    start_s: float = 0.0
+    data_loading_async_s: float = 0.0
+    skew_s: float = 0.0
 
     @property
     def goodput(self) -> float:
@@ -74,188 +125,251 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         return self.buckets[PRODUCTIVE] / self.wall_s if self.wall_s > 0 else 0.0
 
 
-class _Gap(msgspec.Struct, frozen=True):
-    """Time that no event has claimed yet, and the background it counts as until one does."""
-
-    start_ns: int
-    end_ns: int
-    background: str
-
-
 class Ledger:
     """Accounts for one job over all its runs. Times come with the events; there is no clock here.
 
-    Bounded memory: the last 256 gaps can still be claimed, and the last 65,536 steps be found wasted.
+    `remembered` bounds the memory: about so many claims are kept, and what older ones came to is settled
+    (None: nothing is ever forgotten). Telling is cheap; the work is done when somebody asks.
     """
 
-    def __init__(self) -> None:
-        self._buckets = dict.fromkeys(BUCKETS, 0)
-        self._start_ns: int | None = None
-        self._cursor_ns = 0
-        self._background = STARTUP
-        self._gaps: list[_Gap] = []
-        self._step_claims: dict[int, int] = {}
-        self._run_ended_well = True
-        self._begins_anew = True
-        self._ended = False
-        self._halted = False
-        self._steps = self._checkpoints = self._runs = 0
-        self._recoveries = self._node_failures = 0
+    def __init__(self, remembered: int | None = REMEMBERED) -> None:
+        self._codes = Codes()
+        self._told = Told()
+        self._streams: dict[tuple[str, int], Stream] = {}
+        self._reckoned: Reckoning | None = None
+        self._remembered = remembered
+        self._unread = 0
+        self._slowdown_ns = 0
+        self._outputs: dict[tuple[int, int, int], None] = {}
+        self._brought_back: set[tuple[str, int, int, int]] = set()
+        self._failures: set[tuple[str, int]] = set()
+        self._step = self._codes[buckets.STEP]
+        self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
+        self._take: dict[type, Callable[[Any], None]] = {
+            JobStarted: lambda event: self._told.starts.append(_ns(event.time_s)),
+            JobEnded: self._job_ended,
+            JobHalted: lambda event: self._told.halts.append(_ns(event.time_s)),
+            JobQueued: lambda event: self._mark(event.time_s, buckets.QUEUE_WAIT),
+            AllocationEnded: lambda event: self._mark(event.time_s, buckets.ALLOCATION_END),
+            NodeFailed: self._node_failed,
+            StepStarted: self._step_started,
+            StepCompleted: self._step_completed,
+            OutputStarted: lambda event: self._told.points.append(_ns(event.time_s)),
+            OutputCompleted: self._output,
+            RestartCompleted: self._restart,
+            Recovered: self._recovered,
+            Interval: self._interval,
+            IntervalStarted: self._interval_started,
+            IntervalEnded: self._interval_ended,
+        }
 
     def handle(self, event: GoodputEvent) -> None:
         """Take one event in. Its times must be finite (:func:`scrtune.goodput.sanity.defect`)."""
-        match event:
-            case JobStarted():
-                self._job_started(_ns(event.time_s))
-            case JobEnded():
-                self._reach(_ns(event.time_s))
-                self._ended = True
-                self._run_ended_well = event.exit_code in (None, 0)
-            case StepCompleted():
-                self._step(event)
-            case OutputCompleted():
-                self._output(event)
-            case RestartCompleted():
-                self._claim(_ns(event.start_s), _ns(event.end_s), RESTORE)
-                self._begins_anew |= event.valid  # also within a run: back to a better checkpoint
-            case JobHalted():
-                self._reach(_ns(event.time_s))
-                self._halted = True
-            case NodeFailed():
-                self._node_failures += 1
-                self._halted = self._run_ended_well = False
-                self._between_runs()
-                self._reach(_ns(event.time_s))
-            case Recovered():
-                self._recovered(event)
-            case _:
-                pass
+        take = self._take.get(type(event))
+        if take is None:
+            return
+        take(event)
+        self._unread += 1
+        self._look_now_and_then()
+
+    def extend(self, events: Iterable[GoodputEvent]) -> None:
+        """Take many events in: the same as :meth:`handle` for each, and faster."""
+        remaining = iter(events)
+        while chunk := list(islice(remaining, _CHUNK)):
+            steps = [event for event in chunk if type(event) is StepStarted and abs(event.step) < _LIMIT]
+            for writer in {event.writer for event in steps}:
+                stream = self._stream(writer, self._step)
+                mine = [event for event in steps if event.writer == writer]
+                stream.times.extend(array("d", [event.time_s for event in mine]))
+                stream.values.extend(array("q", [event.step for event in mine]))
+            if len(steps) < len(chunk):
+                for event in chunk:
+                    if type(event) is not StepStarted and type(event) in self._take:
+                        self._take[type(event)](event)
+            self._unread += len(chunk)
+            self._look_now_and_then()
 
     def charge_slowdown(self, seconds: float) -> None:
-        """Move `seconds` of the steps' time to the flush that slowed them down; back, if negative."""
-        moved_ns = _ns(seconds)
-        if moved_ns >= 0:
-            self._move(PRODUCTIVE, FLUSH_SLOWDOWN, moved_ns)
-        else:
-            self._move(FLUSH_SLOWDOWN, PRODUCTIVE, -moved_ns)
+        """Move `seconds` of the steps' time to the flush that slowed them down; back, if negative.
 
-    def account(self, now: float) -> Account:
-        """Where the time went until `now` (until its end, when the job has ended)."""
-        buckets = dict(self._buckets)
-        wall_ns = 0
-        if self._start_ns is not None:
-            tail_ns = 0 if self._ended else max(0, _ns(now) - self._cursor_ns)
-            buckets[self._background] += tail_ns
-            wall_ns = self._cursor_ns - self._start_ns + tail_ns
+        The charges are estimates that noise takes below 0 now and then: only their sum counts.
+        """
+        self._slowdown_ns += _ns(seconds)
+
+    def account(self, now: float, *, reference_step_s: float | None = None) -> Account:
+        """Where the time went until `now` (until its end, when the job has ended).
+
+        With `reference_step_s`, what the steps took longer than that is `step_slowdown`, and not productive.
+        """
+        reckoned = self._reckoning()
+        codes = self._codes
+        if reckoned.first is None:
+            return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
+        end_ns = self._end_ns(now)
+        row = reckoned.spent(end_ns)
         return Account(
-            wall_s=wall_ns / _NS,
-            buckets={bucket: spent_ns / _NS for bucket, spent_ns in buckets.items()},
-            steps=self._steps,
-            checkpoints=self._checkpoints,
-            runs=self._runs,
-            recoveries=self._recoveries,
-            node_failures=self._node_failures,
+            wall_s=(end_ns - reckoned.first) / _NS,
+            buckets=self._named(self._moved(row, row, reference_step_s)),
+            steps=reckoned.made.count,
+            checkpoints=len(self._outputs),
+            runs=len(reckoned.runs.starts),
+            recoveries=len(self._brought_back),
+            node_failures=len(self._failures),
+            start_s=reckoned.first / _NS,
+            data_loading_async_s=row[codes[buckets.ASYNC_LOADING]] / _NS,
+            skew_s=reckoned.skew() / _NS,
         )
 
-    def _job_started(self, time_ns: int) -> None:
-        self._between_runs()
-        self._runs += 1
-        self._reach(time_ns)
-        self._background = STARTUP
-        self._ended = self._halted = False
-        self._run_ended_well = False
-        self._begins_anew = True
+    def window(
+        self, start_s: float, end_s: float, now: float, *, reference_step_s: float | None = None
+    ) -> Window:
+        """Where the time from `start_s` to `end_s` went, as far as it lies within the job's.
 
-    def _between_runs(self) -> None:
-        """What nobody claims from the last event on lies between two runs, after a good end or a bad one."""
-        if self._runs:
-            ended_well = self._halted or (self._ended and self._run_ended_well)
-            self._background = OTHER if ended_well else RECOVERY
+        Windows that follow each other add up to the account, to the nanosecond. What is estimated for the
+        whole job (the two slowdowns) is shared out by productive time. Of a job longer than what is remembered, a
+        window begins where that does.
+        """
+        reckoned = self._reckoning()
+        if reckoned.first is None:
+            return Window(start_s=start_s, end_s=start_s, wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
+        last_ns = self._end_ns(now)
+        first_ns = reckoned.first if reckoned.floor is None else reckoned.floor
+        begin_ns = min(max(_ns(start_s), first_ns), last_ns)
+        end_ns = min(max(_ns(end_s), begin_ns), last_ns)
+        whole = reckoned.spent(last_ns)
+        before, until = (
+            self._moved(reckoned.spent(time_ns), whole, reference_step_s) for time_ns in (begin_ns, end_ns)
+        )
+        return Window(
+            start_s=begin_ns / _NS,
+            end_s=end_ns / _NS,
+            wall_s=(end_ns - begin_ns) / _NS,
+            buckets=self._named([late - early for early, late in zip(before, until, strict=True)]),
+        )
 
-    def _recovered(self, recovered: Recovered) -> None:
-        self._recoveries += recovered.valid
-        if recovered.kind == "scavenge":  # SCR's scripts do it when no run is under way
-            self._between_runs()
-            self._claim(_ns(recovered.start_s), _ns(recovered.end_s), RECOVERY)
-        else:
-            self._claim(_ns(recovered.start_s), _ns(recovered.end_s), RESTORE)
+    def _reckoning(self) -> "Reckoning":
+        """What follows from all that was told."""
+        from .reckoning import Reckoning  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
-    def _step(self, step: StepCompleted) -> None:
-        if self._begins_anew:
-            self._waste_from(step.step)
-            self._begins_anew = False
-        claimed_ns = self._claim(_ns(step.start_s), _ns(step.end_s), PRODUCTIVE)
-        self._steps += step.step not in self._step_claims  # several ranks may tell of the same step
-        self._step_claims[step.step] = self._step_claims.get(step.step, 0) + claimed_ns
-        if len(self._step_claims) > _REMEMBERED_STEPS:
-            del self._step_claims[next(iter(self._step_claims))]
-        self._background = OTHER
+        if self._reckoned is None:
+            self._reckoned = Reckoning(self._codes, self._streams, self._remembered)
+        told, self._told, self._unread = self._told, Told(), 0
+        self._reckoned.take(told)
+        return self._reckoned
 
-    def _waste_from(self, first: int) -> None:
-        """The work goes on at step `first`: what was computed from there on before was for nothing."""
-        for step in [step for step in self._step_claims if step >= first]:
-            self._move(PRODUCTIVE, WASTED_PROGRESS, self._step_claims.pop(step))
+    def _look_now_and_then(self) -> None:
+        """What is told must not pile up while nobody asks."""
+        if self._unread >= _LOOK_EVERY and self._remembered is not None:
+            self._reckoning()
 
-    def _output(self, output: OutputCompleted) -> None:
-        self._checkpoints += output.checkpoint and output.valid
-        claimed_ns = self._claim(_ns(output.start_s), _ns(output.end_s), CHECKPOINT_OTHER)
-        parts = {
-            CHECKPOINT_WRITE: max(0, _ns(output.write_s)),
-            CHECKPOINT_ENCODE: max(0, _ns(output.encode_s)),
-            CHECKPOINT_FLUSH: max(0, _ns(output.flush_s)),
-            CHECKPOINT_WAIT: max(0, _ns(output.wait_s)),
-        }
-        # each part is the slowest rank's, so that together they may exceed what was felt
-        total_ns = max(sum(parts.values()), claimed_ns)
-        for bucket, part_ns in parts.items():
-            self._move(CHECKPOINT_OTHER, bucket, part_ns * claimed_ns // total_ns if total_ns else 0)
+    def _end_ns(self, now: float) -> int:
+        reckoned = self._reckoning()
+        return reckoned.last if reckoned.runs.is_over else max(reckoned.last, _ns(now))
 
-    def _claim(self, start_ns: int, end_ns: int, bucket: str) -> int:
-        """Give [start, end) to `bucket` as far as no event has it yet; returns the nanoseconds given."""
-        if end_ns <= start_ns:
-            return 0
-        self._reach(start_ns)
-        claimed_ns = self._claim_gaps(start_ns, min(end_ns, self._cursor_ns), bucket)
-        fresh_ns = max(0, end_ns - self._cursor_ns)
-        self._buckets[bucket] += fresh_ns
-        self._cursor_ns += fresh_ns
-        return claimed_ns + fresh_ns
+    def _moved(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
+        """Take the slowdowns of the whole job out of the productive time of `row`, by its share of it."""
+        code = self._codes[PRODUCTIVE]
+        productive_ns = whole[code]
+        flush_ns = min(max(0, self._slowdown_ns), productive_ns)
+        step_ns = 0
+        if reference_step_s is not None:
+            step_ns = max(0, productive_ns - flush_ns - _ns(reference_step_s) * self._reckoning().made.count)
+        made = list(row)
+        for bucket, moved_ns in ((FLUSH_SLOWDOWN, flush_ns), (STEP_SLOWDOWN, step_ns)):
+            share_ns = moved_ns * row[code] // productive_ns if productive_ns else 0
+            made[self._codes[bucket]] += share_ns
+            made[code] -= share_ns
+        return made
 
-    def _claim_gaps(self, start_ns: int, end_ns: int, bucket: str) -> int:
-        if end_ns <= start_ns:
-            return 0
-        claimed_ns = 0
-        kept: list[_Gap] = []
-        for gap in self._gaps:
-            low_ns, high_ns = max(start_ns, gap.start_ns), min(end_ns, gap.end_ns)
-            if high_ns <= low_ns:
-                kept.append(gap)
-                continue
-            self._move(gap.background, bucket, high_ns - low_ns)
-            claimed_ns += high_ns - low_ns
-            rests = ((gap.start_ns, low_ns), (high_ns, gap.end_ns))
-            kept += [_Gap(start, end, gap.background) for start, end in rests if end > start]
-        self._gaps = kept[-_REMEMBERED_GAPS:]
-        return claimed_ns
+    def _named(self, row: list[int]) -> dict[str, float]:
+        """Seconds by bucket: all of ours, and those of the user's that have any."""
+        named = {name: row[self._codes[name]] / _NS for name in BUCKETS}
+        own = sorted((self._codes.names[code], code) for code in self._codes.custom if row[code])
+        return named | {name: row[code] / _NS for name, code in own}
 
-    def _reach(self, time_ns: int) -> None:
-        """Account for the time up to `time_ns`, or back to it, as background that an event may claim."""
-        if self._start_ns is None:
-            self._start_ns = self._cursor_ns = time_ns
-        elif time_ns < self._start_ns:
-            self._buckets[STARTUP] += self._start_ns - time_ns
-            self._gaps.insert(0, _Gap(time_ns, self._start_ns, STARTUP))
-            self._start_ns = time_ns
-        elif time_ns > self._cursor_ns:
-            self._buckets[self._background] += time_ns - self._cursor_ns
-            self._gaps.append(_Gap(self._cursor_ns, time_ns, self._background))
-            self._cursor_ns = time_ns
-        del self._gaps[:-_REMEMBERED_GAPS]
+    def _stream(self, writer: str, kind: int) -> Stream:
+        stream = self._streams.get((writer, kind))
+        if stream is None:
+            if len(self._streams) >= _STREAMS:  # then writers are told apart no more
+                writer = ""
+            stream = self._streams.setdefault((writer, kind), Stream(writer, kind))
+        return stream
 
-    def _move(self, source: str, target: str, ns: int) -> None:
-        moved_ns = min(ns, self._buckets[source])
-        self._buckets[source] -= moved_ns
-        self._buckets[target] += moved_ns
+    def _claim(self, start_ns: int, end_ns: int, kind: int, step: int = _NO_STEP) -> None:
+        told = self._told
+        told.start.append(start_ns)
+        told.end.append(max(start_ns, end_ns))
+        told.kind.append(kind)
+        told.step.append(step)
+
+    def _mark(self, time_s: float, bucket: str) -> None:
+        self._told.marks.append((_ns(time_s), self._codes[bucket]))
+
+    def _job_ended(self, event: JobEnded) -> None:
+        self._told.ends.append((_ns(event.time_s), event.exit_code not in (None, 0)))
+
+    def _node_failed(self, event: NodeFailed) -> None:
+        self._failures.add((event.node, _ns(event.time_s)))
+        self._mark(event.time_s, RECOVERY)
+
+    def _step_started(self, event: StepStarted) -> None:
+        if abs(event.step) < _LIMIT:
+            stream = self._stream(event.writer, self._step)
+            stream.times.append(event.time_s)
+            stream.values.append(event.step)
+
+    def _step_completed(self, event: StepCompleted) -> None:
+        if abs(event.step) < _LIMIT:
+            self._claim(_ns(event.start_s), _ns(event.end_s), self._step, event.step)
+
+    def _restart(self, event: RestartCompleted) -> None:
+        start_ns = _ns(event.start_s)
+        self._claim(start_ns, _ns(event.end_s), self._codes[buckets.RESTORE])
+        if event.valid:  # also within a run: back to a better checkpoint
+            self._told.restarts.append(start_ns)
+
+    def _recovered(self, event: Recovered) -> None:
+        start_ns, end_ns = _ns(event.start_s), _ns(event.end_s)
+        if event.valid:
+            self._brought_back.add((event.kind, event.dataset, start_ns, end_ns))
+        bucket = _OF_RECOVERED.get(event.kind, buckets.REBUILD)
+        self._claim(start_ns, end_ns, self._codes[bucket])
+
+    def _output(self, event: OutputCompleted) -> None:
+        """The parts of an output lie one behind the other: each is its slowest rank's, scaled down to fit."""
+        start_ns, end_ns = _ns(event.start_s), _ns(event.end_s)
+        if event.checkpoint and event.valid:
+            self._outputs[event.dataset, start_ns, end_ns] = None
+        felt_ns = max(0, end_ns - start_ns)
+        parts = [max(0, _ns(getattr(event, name))) for name, _ in _PARTS]
+        total_ns = max(sum(parts), felt_ns)
+        at_ns = start_ns
+        for (_, bucket), part_ns in zip(_PARTS, parts, strict=True):
+            if part_ns and total_ns:
+                until_ns = at_ns + part_ns * felt_ns // total_ns
+                self._claim(at_ns, until_ns, self._codes[bucket])
+                at_ns = until_ns
+        self._claim(at_ns, max(start_ns, end_ns), self._codes[buckets.CHECKPOINT_OTHER])
+
+    def _interval(self, event: Interval) -> None:
+        code = self._codes.of_interval(event.kind, event.name)
+        start_ns = _ns(event.start_s)
+        self._claim(start_ns, _ns(event.end_s), code)
+        if code in self._begins_life:
+            self._told.restarts.append(start_ns)
+
+    def _interval_started(self, event: IntervalStarted) -> None:
+        code = self._codes.of_interval(event.kind, event.name)
+        stream = self._stream(event.writer, code)
+        stream.times.append(event.time_s)
+        stream.values.append(STARTS)
+        if code in self._begins_life:
+            self._told.restarts.append(_ns(event.time_s))
+
+    def _interval_ended(self, event: IntervalEnded) -> None:
+        stream = self._stream(event.writer, self._codes.of_interval(event.kind, event.name))
+        stream.times.append(event.time_s)
+        stream.values.append(ENDS)
 
 
 def _ns(seconds: float) -> int:

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput import ledger as buckets
+from scrtune.goodput import buckets
+from scrtune.goodput.buckets import BUCKETS
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
@@ -20,8 +21,9 @@ from scrtune.goodput.events import (
     Recovered,
     RestartCompleted,
     StepCompleted,
+    StepStarted,
 )
-from scrtune.goodput.ledger import BUCKETS, Account, Ledger
+from scrtune.goodput.ledger import Account, Ledger
 from scrtune.goodput.sanity import defect
 
 T0 = 1_700_000_000.0
@@ -222,7 +224,7 @@ def test_a_node_that_failed_makes_the_time_to_the_next_run_recovery_even_behind_
     assert failed.node_failures == 1
 
 
-def test_what_scr_brings_back_for_a_run_is_restore_and_what_it_scavenges_behind_one_is_recovery() -> None:
+def test_what_scr_brings_back_lies_each_in_its_own_bucket() -> None:
     came_back = account(
         started(0),
         step(1, 1, 9),
@@ -235,8 +237,10 @@ def test_what_scr_brings_back_for_a_run_is_restore_and_what_it_scavenges_behind_
     assert spent(came_back) == {
         buckets.STARTUP: 2,
         buckets.PRODUCTIVE: 8,
-        buckets.RECOVERY: 38,
-        buckets.RESTORE: 7,
+        buckets.RECOVERY: 35,
+        buckets.SCAVENGE: 3,
+        buckets.REBUILD: 3,
+        buckets.FETCH: 4,
     }
     assert came_back.recoveries == 2
 
@@ -284,13 +288,29 @@ def test_slowdown_is_taken_from_the_steps_and_given_back_when_noise_overcharged(
     assert spent(ledger.account(T0 + 10)) == {"productive": 10.0}
 
 
-def test_memory_is_bounded() -> None:
-    ledger = Ledger()
+def test_memory_is_bounded_and_what_is_forgotten_still_counts() -> None:
+    ledger = Ledger(remembered=10_000)
     for number in range(70_000):
+        ledger.handle(StepStarted(step=number, time_s=T0 + 2 * number))
         ledger.handle(step(number, 2 * number, 2 * number + 1))
-    assert len(ledger._gaps) <= 256
-    assert len(ledger._step_claims) <= 65_536
-    assert ledger.account(T0).wall_s == 139_999
+        if number % 5000 == 0:
+            ledger.account(T0)
+    made = ledger.account(T0)
+    assert len(ledger._reckoned._timeline) <= 2 * 10_000
+    assert all(len(stream.times) <= 2 * 10_000 for stream in ledger._streams.values())
+    assert (made.wall_s, made.steps) == (139_999, 70_000)
+    assert spent(made) == {buckets.PRODUCTIVE: 139_999}
+
+
+def test_a_window_of_a_job_longer_than_what_is_remembered_begins_where_that_does() -> None:
+    ledger = Ledger(remembered=2000)
+    for number in range(10_000):
+        ledger.handle(step(number, number, number + 0.5))
+        if number % 1000 == 0:
+            ledger.account(T0)
+    window = ledger.window(T0, T0 + 10_000, T0 + 10_000)
+    assert 1000 < window.wall_s < 4000
+    assert window.goodput == pytest.approx(0.5, abs=0.01)
 
 
 @pytest.mark.parametrize(

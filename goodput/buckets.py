@@ -1,0 +1,146 @@
+"""What a second of a job can be spent on, and which of two claims to it wins (`docs/goodput.md`)."""
+
+PRODUCTIVE = "productive"
+STEP_SLOWDOWN = "step_slowdown"
+FLUSH_SLOWDOWN = "flush_slowdown"
+WASTED_PROGRESS = "wasted_progress"
+DEVICE_INIT = "device_init"
+TRAINING_PREP = "training_prep"
+STARTUP = "startup"
+DATA_LOADING = "data_loading"
+CHECKPOINT_WRITE = "checkpoint_write"
+CHECKPOINT_ENCODE = "checkpoint_encode"
+CHECKPOINT_FLUSH = "checkpoint_flush"
+CHECKPOINT_WAIT = "checkpoint_wait"
+CHECKPOINT_OTHER = "checkpoint_other"
+TUNING = "tuning"
+RESTORE = "restore"
+FETCH = "fetch"
+REBUILD = "rebuild"
+SCAVENGE = "scavenge"
+RECOVERY = "recovery"
+ELASTIC_SCALE_UP = "elastic_scale_up"
+ELASTIC_SLICE_DOWN = "elastic_slice_down"
+ELASTIC_REINIT = "elastic_reinit"
+QUEUE_WAIT = "queue_wait"
+ALLOCATION_END = "allocation_end"
+OTHER = "other"
+CUSTOM = "custom:"
+"""Before the user's own name of an interval."""
+
+BUCKETS = (
+    PRODUCTIVE,
+    STEP_SLOWDOWN,
+    FLUSH_SLOWDOWN,
+    WASTED_PROGRESS,
+    DEVICE_INIT,
+    TRAINING_PREP,
+    STARTUP,
+    DATA_LOADING,
+    CHECKPOINT_WRITE,
+    CHECKPOINT_ENCODE,
+    CHECKPOINT_FLUSH,
+    CHECKPOINT_WAIT,
+    CHECKPOINT_OTHER,
+    TUNING,
+    RESTORE,
+    FETCH,
+    REBUILD,
+    SCAVENGE,
+    RECOVERY,
+    ELASTIC_SCALE_UP,
+    ELASTIC_SLICE_DOWN,
+    ELASTIC_REINIT,
+    QUEUE_WAIT,
+    ALLOCATION_END,
+    OTHER,
+)
+"""The buckets every account has; those of the user's own intervals come on top, as they are met."""
+
+STEP = "step"
+"""A claim of a step: productive or wasted, which later runs decide."""
+ASYNC_LOADING = "data_loading_async"
+"""Counted beside the buckets: it runs while steps do, and costs nothing by itself."""
+
+STRONGER_THAN_CUSTOM = (
+    TUNING,
+    CHECKPOINT_WRITE,
+    CHECKPOINT_ENCODE,
+    CHECKPOINT_FLUSH,
+    CHECKPOINT_WAIT,
+    CHECKPOINT_OTHER,
+    REBUILD,
+    FETCH,
+    RESTORE,
+    SCAVENGE,
+    ELASTIC_REINIT,
+    ELASTIC_SCALE_UP,
+    ELASTIC_SLICE_DOWN,
+    DEVICE_INIT,
+    TRAINING_PREP,
+    DATA_LOADING,
+)
+"""Strongest first. Then the user's own intervals in the order of their names, and then:"""
+WEAKER_THAN_CUSTOM = (STARTUP, PRODUCTIVE, WASTED_PROGRESS, QUEUE_WAIT, RECOVERY)
+
+OF_INTERVAL = {
+    "device_init": DEVICE_INIT,
+    "training_prep": TRAINING_PREP,
+    "startup": STARTUP,
+    "data_loading": DATA_LOADING,
+    "data_loading_async": ASYNC_LOADING,
+    "checkpoint_save": CHECKPOINT_OTHER,
+    "checkpoint_restore": RESTORE,
+    "elastic_scale_up": ELASTIC_SCALE_UP,
+    "elastic_slice_down": ELASTIC_SLICE_DOWN,
+    "elastic_reinit": ELASTIC_REINIT,
+    "queue_wait": QUEUE_WAIT,
+    "recovery": RECOVERY,
+}
+"""The bucket of each kind of interval; any other kind is the user's own."""
+
+NOT_THE_RUNS_OWN = frozenset({REBUILD, FETCH, SCAVENGE, QUEUE_WAIT, RECOVERY})
+"""What is told of the time between two runs as well: it says nothing of how long a run was alive."""
+
+OTHER_CUSTOM = CUSTOM + "(more names)"
+_NAMES = 256
+
+
+class Codes:
+    """Buckets as small numbers, in columns. At most 256 names of the user's own; what has more shares one."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = [*BUCKETS, STEP, ASYNC_LOADING]
+        self._of = {name: code for code, name in enumerate(self.names)}
+        self._fixed = len(self.names)
+
+    def __getitem__(self, bucket: str) -> int:
+        return self._of[bucket]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @property
+    def custom(self) -> range:
+        """The codes of the user's own intervals."""
+        return range(self._fixed, len(self.names))
+
+    def of_interval(self, kind: str, name: str) -> int:
+        """The code for an interval of `kind`, which is the user's own when it is none of ours."""
+        known = OF_INTERVAL.get(kind)
+        if known is not None:
+            return self._of[known]
+        bucket = CUSTOM + (name or ("unnamed" if kind == "custom" else kind))
+        if bucket not in self._of and len(self.custom) >= _NAMES:
+            bucket = OTHER_CUSTOM
+        if bucket not in self._of:
+            self._of[bucket] = len(self.names)
+            self.names.append(bucket)
+        return self._of[bucket]
+
+    def weakest_first(self) -> list[int]:
+        """Every code that can be claimed, in the order in which one is painted over the other."""
+        custom = sorted(self.custom, key=lambda code: self.names[code])
+        strong = [self._of[name] for name in STRONGER_THAN_CUSTOM]
+        weak = [self._of[name] for name in WEAKER_THAN_CUSTOM]
+        return [*strong, *custom, *weak][::-1]

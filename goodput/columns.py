@@ -1,0 +1,45 @@
+"""What a ledger was told and has not looked at yet, in columns: telling costs next to nothing."""
+
+from array import array
+
+STARTS, ENDS = 1, 2
+
+
+class Stream:
+    """What one writer tells of its steps, or of one kind of interval, start by start.
+
+    A token is a time (epoch seconds) and a step's number, or STARTS or ENDS. `kind` is the code of the
+    interval, or that of a step. The first `settled` tokens stand for something for good; what comes before
+    `settled_until` (nanoseconds) changes that.
+    """
+
+    __slots__ = ("kind", "settled", "settled_until", "sorted_to", "times", "values", "writer")
+
+    def __init__(self, writer: str, kind: int) -> None:
+        self.writer, self.kind = writer, kind
+        self.times, self.values = array("d"), array("q")
+        self.sorted_to = self.settled = 0
+        self.settled_until = -(1 << 62)
+
+
+class Told:
+    """Claims with both ends (`step` is far below 0 for what is no step), and single moments, in nanoseconds.
+
+    `points` say that the job was alive. `starts` are those of runs; `restarts` say where a run went back to a
+    checkpoint. `ends` say whether they were bad ones; `marks` are what unclaimed time is from then on.
+    """
+
+    __slots__ = ("end", "ends", "halts", "kind", "marks", "points", "restarts", "start", "starts", "step")
+
+    def __init__(self) -> None:
+        self.start, self.end, self.step, self.kind = array("q"), array("q"), array("q"), array("i")
+        self.points = array("q")
+        self.starts: list[int] = []
+        self.restarts: list[int] = []
+        self.ends: list[tuple[int, bool]] = []
+        self.halts: list[int] = []
+        self.marks: list[tuple[int, int]] = []
+
+    def __len__(self) -> int:
+        moments = (self.starts, self.restarts, self.ends, self.halts, self.marks)
+        return len(self.start) + len(self.points) + sum(len(each) for each in moments)

@@ -1,0 +1,145 @@
+"""The runs of a job, and what the time is that no claim covers: start-up, a pause, recovery, a queue."""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+LONG_AGO = -(1 << 62)
+
+
+class Background(NamedTuple):
+    """The codes of what nobody claims."""
+
+    startup: int
+    other: int
+    recovery: int
+    queue_wait: int
+    allocation_end: int
+
+
+class Runs:
+    """When each run began, made its first step and was last heard of; run 0 lies before the first start.
+
+    Everything here follows from the set of what was told, not from its order.
+    """
+
+    def __init__(self, background: Background) -> None:
+        self.starts: list[int] = []
+        self.first_step: list[int | None] = [None]
+        self.last_word: list[int | None] = [None]
+        self.changed = True
+        self._ends: list[tuple[int, bool]] = []
+        self._halts: list[int] = []
+        self._marks: list[tuple[int, int]] = []
+        self._code = background
+
+    def started(self, times: list[int]) -> None:
+        """Runs began at `times`, behind everything heard so far."""
+        self.starts = sorted({*self.starts, *times})
+        missing = len(self.starts) + 1 - len(self.last_word)
+        self.first_step += [None] * missing
+        self.last_word += [None] * missing
+        self.changed = True
+
+    def anew(self) -> None:
+        """Forget the words and steps of every run; starts, ends and marks remain."""
+        self.first_step = [None] * (len(self.starts) + 1)
+        self.last_word = [None] * (len(self.starts) + 1)
+        self.changed = True
+
+    def of(self, time: int) -> int:
+        """The run that was under way at `time`."""
+        return bisect_right(self.starts, time)
+
+    def word(self, run: int, time: int) -> None:
+        """`run` was alive at `time`."""
+        known = self.last_word[run]
+        if known is None or time > known:
+            self.last_word[run] = time
+            self.changed |= run < len(self.starts) or bool(self._marks or self._ends)
+
+    def step(self, run: int, time: int) -> None:
+        """`run` made a step at `time`."""
+        known = self.first_step[run]
+        if known is None or time < known:
+            self.first_step[run] = time
+            self.changed = True
+
+    def ended(self, time: int, *, badly: bool) -> None:
+        """The application ended."""
+        insort(self._ends, (time, badly))
+        self.changed = True
+
+    def halted(self, time: int) -> None:
+        """SCR ended the application."""
+        insort(self._halts, time)
+        self.changed = True
+
+    def mark(self, time: int, code: int) -> None:
+        """A node failed, an allocation ended or the job was queued: what no run claims is `code` from then."""
+        insort(self._marks, (time, code))
+        self.changed = True
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last run said that it ended, and the job does not wait for another one."""
+        ends = self._ends_in(len(self.starts))
+        queued = (time for time, code in self._marks if code == self._code.queue_wait)
+        return bool(ends) and not any(time >= ends[-1][0] for time in queued)
+
+    def end_of(self, run: int) -> int:
+        """When `run` said last that it ended; long ago when it never did."""
+        ends = self._ends_in(run)
+        return ends[-1][0] if ends else LONG_AGO
+
+    def background(self) -> tuple[list[int], list[int]]:
+        """From when on the unclaimed time is what code, oldest first."""
+        times, codes = [LONG_AGO], [self._code.startup]
+        for run in range(len(self.starts) + 1):
+            for time, code in self._of_run(run):
+                if time > times[-1]:
+                    times.append(time)
+                    codes.append(code)
+                else:
+                    codes[-1] = code
+        return times, codes
+
+    def _of_run(self, run: int) -> list[tuple[int, int]]:
+        begin, end = self._span(run)
+        made = [(begin, self._code.startup)]
+        first, silent = self.first_step[run], self.last_word[run]
+        if first is not None:
+            made.append((first, self._code.other))
+        if silent is None:
+            silent = begin
+        marks = [self._marks[index] for index in _within(self._marks, (begin,), (end,))]
+        is_over = bool(self._ends_in(run)) or (run < len(self.starts) and (run > 0 or first is not None))
+        if is_over:
+            made.append((silent, self._verdict(run, silent, marks)))
+        for time, code in marks:
+            if code != self._code.recovery:
+                made.append((max(time, silent), code))
+            elif time > silent and not is_over:
+                made.append((time, code))
+        return made
+
+    def _verdict(self, run: int, silent: int, marks: list[tuple[int, int]]) -> int:
+        """What follows the end of a run: nothing special when it ended well, else recovery."""
+        ends = self._ends_in(run)
+        ended_well = bool(ends) and not any(badly for _, badly in ends)
+        ended_well |= len(_within(self._halts, *self._span(run))) > 0
+        ended_well |= any(code == self._code.allocation_end for _, code in marks)
+        failed = any(time > silent and code == self._code.recovery for time, code in marks)
+        return self._code.other if ended_well and not failed else self._code.recovery
+
+    def _ends_in(self, run: int) -> list[tuple[int, bool]]:
+        begin, end = self._span(run)
+        return [self._ends[index] for index in _within(self._ends, (begin,), (end,))]
+
+    def _span(self, run: int) -> tuple[int, int]:
+        begin = self.starts[run - 1] if run else LONG_AGO
+        return begin, self.starts[run] if run < len(self.starts) else -LONG_AGO
+
+
+def _within(ordered: Sequence[Any], begin: Any, end: Any) -> range:
+    return range(bisect_left(ordered, begin), bisect_left(ordered, end))

@@ -1,0 +1,134 @@
+"""Starts and ends that come one by one, and the stretches of time they stand for.
+
+A stream is what one writer tells of its steps, or of one kind of interval. What a start stands for follows
+from its neighbours in time, so that it does not matter in which order they were heard.
+"""
+
+import numpy as np
+
+from .columns import ENDS, STARTS, Stream
+from .timeline import HUNG, Claims, Doubt, Longs
+
+_UNSETTLED = 32
+_UNSETTLED_OF_MANY = 8
+_MANY = 16
+"""The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
+
+_NS = 1_000_000_000
+
+
+def tokens_of(stream: Stream, begin: int = 0) -> tuple[Longs, Longs]:
+    """Times in nanoseconds and values of the tokens from `begin` on."""
+    return nanoseconds(np.array(stream.times[begin:], np.float64)), np.array(stream.values[begin:], np.int64)
+
+
+def sort(stream: Stream, begin: int) -> None:
+    """Put the tokens from `begin` on in order; what was said twice counts once."""
+    times, values = np.array(stream.times[begin:], np.float64), np.array(stream.values[begin:], np.int64)
+    if len(times) > 1 and not (np.diff(times) > 0).all():
+        order = np.lexsort((values, times))
+        times, values = times[order], values[order]
+        new = np.ones(len(times), np.bool_)
+        new[1:] = (np.diff(times) != 0) | (np.diff(values) != 0)
+        del stream.times[begin:], stream.values[begin:]
+        stream.times.frombytes(times[new].tobytes())
+        stream.values.frombytes(values[new].tobytes())
+    stream.sorted_to = len(stream.times)
+
+
+def settle(stream: Stream, streams: int) -> None:
+    """All but the last tokens are settled from now on: only one that comes very late changes them.
+
+    There are so many `streams`: of many, fewer tokens are left unsettled.
+    """
+    unsettled = _UNSETTLED if streams <= _MANY else _UNSETTLED_OF_MANY
+    settled = len(stream.times) - unsettled
+    while settled > 0 and stream.times[settled] == stream.times[settled - 1]:
+        settled -= 1
+    if settled > stream.settled:
+        stream.settled = settled
+        stream.settled_until = round(stream.times[settled + unsettled // 2] * _NS)
+
+
+def forget(stream: Stream, floor: int) -> None:
+    """Let settled tokens from before `floor` go, but for the one that the next needs."""
+    gone = int(np.searchsorted(tokens_of(stream)[0][: stream.settled], floor)) - 1
+    if gone > 0:
+        del stream.times[:gone], stream.values[:gone]
+        stream.settled -= gone
+        stream.sorted_to -= gone
+
+
+def steps(
+    tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begin: int, kind: int
+) -> tuple[Claims, list[Doubt], tuple[Longs, Longs]]:
+    """What the starts of steps from index `begin` on stand for: claims, doubts, and [first, behind) step numbers.
+
+    A step lasts until the next one of its writer starts; the last one of a run until `closing`. Steps may be
+    sparse: one that is followed by number n + 10 stands for ten. `run` says in which run each token is.
+    """
+    time, step = tokens
+    count = len(time)
+    same = np.zeros(count, np.bool_)
+    same[:-1] = run[1:] == run[:-1]
+    end = np.where(same, np.append(time[1:], 0), np.maximum(time, closing))
+    jump = np.append(step[1:], 0) - step
+    covers = np.where(same & (jump > 0), jump, 1)
+    rate = np.where(same, (end - time) / covers, 0.0)
+    is_first = np.ones(count, np.bool_)
+    is_first[1:] = ~same[:-1]
+    before = np.where(is_first, 0.0, np.append(0.0, rate[:-1]))
+    after = np.where(same, np.append(rate[1:], 0.0), 0.0)
+    usual = np.maximum(before, after)
+    long = np.where(is_first, rate > after, rate > HUNG * usual)
+    doubtful = same & long & (usual > 0)
+    limit = np.rint(usual * covers).astype(np.int64)
+    chosen = np.arange(count) >= begin
+    sure = chosen & ~doubtful
+    claims = Claims(time[sure], end[sure], np.full(int(sure.sum()), kind, np.int64), step[sure])
+    columns = (
+        each[chosen & doubtful].tolist() for each in (time, end, step, limit, is_first.astype(np.int64))
+    )
+    doubts = [Doubt(*row) for row in zip(*columns, strict=True)]
+    return claims, doubts, (step[chosen], (step + covers)[chosen])
+
+
+def intervals(
+    tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begins: tuple[Longs, Longs], kind: int
+) -> Claims:
+    """What the starts and ends of one kind of interval stand for.
+
+    A start without an end lasts until the next start of its kind or of a step (`begins`: times and runs of the
+    writer's steps), and at the end of a run until the writer's last word (`closing`). A start and an end at
+    the same time change nothing.
+    """
+    times, inverse = np.unique(tokens[0], return_inverse=True)
+    mask = np.zeros(len(times), np.int64)
+    np.bitwise_or.at(mask, inverse, tokens[1])
+    first = np.searchsorted(tokens[0], times)
+    run, closing = run[first], closing[first]
+    told = mask != STARTS + ENDS
+    times, mask, run, closing = times[told], mask[told], run[told], closing[told]
+    end = np.maximum(times, closing)
+    if len(times):
+        same = run[1:] == run[:-1]
+        end[:-1] = np.where(same, times[1:], end[:-1])
+    ended = np.append(mask[1:] == ENDS, False)
+    ended[:-1] &= run[1:] == run[:-1]
+    step_at, step_run = begins
+    if len(step_at):
+        following = np.searchsorted(step_at, times, side="right")
+        known = np.minimum(following, len(step_at) - 1)
+        cut = ~ended & (following < len(step_at)) & (step_run[known] == run)
+        end = np.where(cut, np.minimum(end, step_at[known]), end)
+    started = mask == STARTS
+    number = int(started.sum())
+    return Claims(
+        times[started], end[started], np.full(number, kind, np.int64), np.full(number, -(1 << 62), np.int64)
+    )
+
+
+def nanoseconds(seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Longs:
+    """Whole nanoseconds."""
+    made: Longs = np.rint(seconds * _NS).astype(np.int64)
+    return made

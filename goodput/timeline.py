@@ -1,0 +1,483 @@
+"""The time line of a job in blocks: who claims which stretch, and what each block adds up to.
+
+A claim is a stretch of time, what it is for, and a step's number. At each moment the strongest claim wins, so
+that claims may come in any order. Each block keeps its claims and the sum of its buckets; a claim that is
+added makes only the blocks it touches dirty, and dirty blocks are summed again when somebody asks. All times
+are whole nanoseconds: sums are exact.
+
+A *doubt* is a stretch of a step whose end was not told: if what is left of it, once all else has its due, is
+out of all proportion, the rest is a hang or a first step's start-up. A doubt lies within one block.
+"""
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Longs = npt.NDArray[np.int64]
+
+BLOCK = 1024
+NEVER = 1 << 62
+HUNG = 10
+"""A step that lasts more than ten times as long as its neighbours hangs."""
+
+_DERIVED = 1 << 16
+"""Marks the kind of a claim that was worked out from starts and ends, and can be worked out again."""
+
+
+class Claim(NamedTuple):
+    """`kind` is a code of :class:`scrtune.goodput.buckets.Codes`."""
+
+    start: int
+    end: int
+    kind: int
+    step: int = 0
+
+
+class Doubt(NamedTuple):
+    """A step whose end is inferred: `limit` is what its neighbours took; `first` of its run or not."""
+
+    start: int
+    end: int
+    step: int
+    limit: int
+    first: int
+
+
+class Claims(NamedTuple):
+    """Claims in columns."""
+
+    start: Longs
+    end: Longs
+    kind: Longs
+    step: Longs
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, int, int]]) -> "Claims":
+        """The same claims from a row for each."""
+        made = np.array(rows, np.int64).reshape(-1, 4)
+        return cls(made[:, 0], made[:, 1], made[:, 2], made[:, 3])
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> "Claims":
+        """Those that `mask` says."""
+        return Claims(self.start[mask], self.end[mask], self.kind[mask], self.step[mask])
+
+    def derived(self) -> "Claims":
+        """The same, marked as worked out from other events."""
+        return self._replace(kind=self.kind | _DERIVED)
+
+
+def joined(parts: Sequence[Claims]) -> Claims:
+    """All of `parts`, one behind the other."""
+    return Claims(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+class Rules(NamedTuple):
+    """What is not told by claims: precedence, the background, and from which step on work was wasted."""
+
+    weakest_first: list[int]
+    size: int
+    background_at: Longs
+    background: Longs
+    lives: Longs
+    wasted_from: Longs
+    step: int
+    productive: int
+    wasted: int
+    startup: int
+    other: int
+    aside: int
+    first: int
+    last: int
+
+
+class Block:
+    """The claims that start in [`lo`, `hi`), and `carried` ones that began before and reach into it."""
+
+    __slots__ = ("carried", "doubts", "end", "hi", "kind", "lo", "most", "row", "start", "step", "too_many")
+
+    def __init__(self, lo: int, hi: int, claims: Claims | None = None) -> None:
+        self.lo, self.hi = lo, hi
+        self.start, self.end, self.step, self.kind = array("q"), array("q"), array("q"), array("i")
+        self.carried: list[tuple[int, int, int, int]] = []
+        self.doubts: list[Doubt] = []
+        self.row: Longs | None = None
+        self.most = -NEVER
+        self.too_many = 2 * BLOCK
+        if claims is not None and len(claims.start):
+            self.start.frombytes(claims.start.tobytes())
+            self.end.frombytes(claims.end.tobytes())
+            self.step.frombytes(claims.step.tobytes())
+            self.kind.frombytes(claims.kind.astype(np.int32).tobytes())
+            self.most = int(claims.step.max())
+
+    def claims(self) -> Claims:
+        """Those that start here."""
+        return Claims(
+            np.array(self.start, np.int64),
+            np.array(self.end, np.int64),
+            np.array(self.kind, np.int64),
+            np.array(self.step, np.int64),
+        )
+
+
+class Timeline:
+    """Blocks that follow each other without a gap, from long ago to far ahead."""
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = [Block(-NEVER, NEVER)]
+        self._los: list[int] = [-NEVER]
+        self._dirty: set[Block] = set(self.blocks)
+        self._total: Longs = np.zeros(0, np.int64)
+        self._prefix: Longs | None = None
+        self._overlay: set[Claim | Doubt] = set()
+        self._over: Claims = Claims.of([])
+        self._over_doubts: list[Doubt] = []
+
+    def __len__(self) -> int:
+        return sum(len(block.start) for block in self.blocks)
+
+    def load(self, claims: Claims, doubts: list[Doubt], floor: int = -NEVER) -> None:
+        """Start anew with `claims`."""
+        order = np.argsort(claims.start, kind="stable")
+        claims = Claims(*(column[order] for column in claims))
+        cuts = _cuts(claims.start, doubts, floor)
+        bounds = [floor, *cuts.tolist(), NEVER]
+        edges = np.concatenate([[0], np.searchsorted(claims.start, cuts), [len(order)]]).tolist()
+        self.blocks = [
+            Block(lo, hi, Claims(*(column[a:b] for column in claims)))
+            for lo, hi, a, b in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
+        ]
+        self._los = bounds[:-1]
+        self._dirty = set(self.blocks)
+        self._total = np.zeros(0, np.int64)
+        self._prefix = None
+        self._overlay, self._over, self._over_doubts = set(), Claims.of([]), []
+        ends_of_blocks = np.array(bounds[1:], np.int64)[np.searchsorted(cuts, claims.start, side="right")]
+        for each in np.flatnonzero(claims.end > ends_of_blocks).tolist():
+            row = tuple(int(column[each]) for column in claims)
+            self._carry(row, int(bisect_right(self._los, row[0])))
+        for doubt in doubts:
+            self.doubt(doubt)
+
+    def add(self, claim: tuple[int, int, int, int]) -> None:
+        """Take a claim in."""
+        index = max(0, bisect_right(self._los, claim[0]) - 1)
+        block = self.blocks[index]
+        block.start.append(claim[0])
+        block.end.append(claim[1])
+        block.kind.append(claim[2])
+        block.step.append(claim[3])
+        block.most = max(block.most, claim[3])
+        self._soil(block)
+        self._carry(claim, index + 1)
+        if len(block.start) > block.too_many:
+            self._split(index)
+
+    def doubt(self, doubt: Doubt) -> None:
+        """Take a step of unknown end in."""
+        block = self._one_block(doubt.start, doubt.end)
+        block.doubts.append(doubt)
+        self._soil(block)
+
+    def overlay(self, claims: Claims, doubts: list[Doubt]) -> None:
+        """What may still change lies over the rest; it takes the place of the last overlay."""
+        made: set[Claim | Doubt] = {
+            Claim(*row) for row in zip(*(column.tolist() for column in claims), strict=True)
+        }
+        made.update(doubts)
+        if made == self._overlay:
+            return
+        for doubt in doubts:
+            self._one_block(doubt.start, doubt.end)
+        for each in made ^ self._overlay:
+            self.touch(each.start, each.end)
+        self._overlay, self._over, self._over_doubts = made, claims, doubts
+
+    def touch(self, start: int, end: int) -> None:
+        """What lies in [start, end] has to be summed again."""
+        for index in range(max(0, bisect_right(self._los, start) - 1), bisect_right(self._los, end)):
+            self._soil(self.blocks[index])
+
+    def wasted_from(self, start: int, end: int, step: int) -> None:
+        """Steps from `step` on that began in [start, end) may now be wasted, or not any more."""
+        for block in self.blocks:
+            own = block.most >= step and block.lo < end and block.hi > start
+            carried = any(number >= step and start <= begun < end for begun, _, _, number in block.carried)
+            if (
+                own
+                or carried
+                or any(each.step >= step and start <= each.start < end for each in block.doubts)
+            ):
+                self._soil(block)
+        for each in self._overlay:
+            if each.step >= step:
+                self.touch(each.start, each.end)
+
+    def told(self) -> Claims:
+        """The claims that were told as such."""
+        claims = joined([Claims.of([]), *(block.claims() for block in self.blocks)])
+        return claims.where(claims.kind & _DERIVED == 0)
+
+    def total(self, rules: Rules) -> Longs:
+        """Nanoseconds by code between the rules' first and last moment."""
+        self._refresh(rules)
+        return _widened(self._total, rules.size)
+
+    def until(self, time: int, rules: Rules) -> Longs:
+        """Nanoseconds by code from the rules' first moment to `time`."""
+        self._refresh(rules)
+        if self._prefix is None:
+            rows = np.zeros((len(self.blocks) + 1, rules.size), np.int64)
+            for index, block in enumerate(self.blocks):
+                if block.row is not None:
+                    rows[index + 1, : len(block.row)] = block.row
+            self._prefix = np.cumsum(rows, axis=0)
+        index = max(0, bisect_right(self._los, time) - 1)
+        before = _widened(self._prefix[index], rules.size)
+        return before + self._swept(self.blocks[index], rules, time)
+
+    def forget(self, keep: int) -> tuple[int, Longs] | None:
+        """Let the oldest blocks go until at most `keep` claims are left: up to when, and what they held."""
+        left, gone = len(self), 0
+        while left > keep and gone < len(self.blocks) - 1:
+            left -= len(self.blocks[gone].start)
+            gone += 1
+        if not gone:
+            return None
+        rows = [block.row for block in self.blocks[:gone] if block.row is not None]
+        size = max(len(row) for row in rows)
+        held: Longs = np.sum([_widened(row, size) for row in rows], axis=0, dtype=np.int64)
+        self._total = self._total - _widened(held, len(self._total))
+        self.blocks, self._los, self._prefix = self.blocks[gone:], self._los[gone:], None
+        oldest = self.blocks[0]
+        for start, end, kind, step in oldest.carried:  # whose block is gone
+            oldest.start.append(start)
+            oldest.end.append(end)
+            oldest.kind.append(kind)
+            oldest.step.append(step)
+            oldest.most = max(oldest.most, step)
+        oldest.carried = []
+        return self._los[0], held
+
+    def _refresh(self, rules: Rules) -> None:
+        if not self._dirty:
+            return
+        total = _widened(self._total, rules.size).copy()
+        for block in self._dirty:
+            block.row = self._swept(block, rules, NEVER)
+            total += block.row
+        self._total = total
+        self._dirty.clear()
+        self._prefix = None
+
+    def _swept(self, block: Block, rules: Rules, until: int) -> Longs:
+        lo, hi = max(block.lo, rules.first), min(block.hi, rules.last)
+        if hi <= lo or until <= lo:
+            return np.zeros(rules.size, np.int64)
+        parts = [block.claims()]
+        if block.carried:
+            parts.append(Claims.of(block.carried))
+        doubts = block.doubts
+        if self._overlay:
+            over = self._over
+            near = (over.start < hi) & (over.end > lo)
+            if near.any():
+                parts.append(over.where(near))
+            doubts = doubts + [each for each in self._over_doubts if each.start < hi and each.end > lo]
+        claims = joined(parts) if len(parts) > 1 else parts[0]
+        return sweep(claims, doubts, (lo, hi, min(until, hi)), rules)
+
+    def _soil(self, block: Block) -> None:
+        if block.row is not None:
+            self._total = self._total - _widened(block.row, len(self._total))
+            block.row = None
+        self._dirty.add(block)
+
+    def _carry(self, claim: tuple[int, ...], index: int) -> None:
+        start, end, kind, step = claim
+        while index < len(self.blocks) and self._los[index] < end:
+            self.blocks[index].carried.append((start, end, kind, step))
+            self._soil(self.blocks[index])
+            index += 1
+
+    def _doubts(self, block: Block) -> Iterator[Doubt]:
+        yield from block.doubts
+        yield from (each for each in self._over_doubts if each.start < block.hi and each.end > block.lo)
+
+    def _split(self, index: int) -> None:
+        block = self.blocks[index]
+        claims = block.claims()
+        cut = _good_cut(claims.start, block.lo, list(self._doubts(block)))
+        if cut is None:
+            block.too_many *= 2
+            return
+        left = Block(block.lo, cut, claims.where(claims.start < cut))
+        right = Block(cut, block.hi, claims.where(claims.start >= cut))
+        left.carried = block.carried
+        right.carried = [each for each in block.carried if each[1] > cut]
+        reaching = claims.where((claims.start < cut) & (claims.end > cut))
+        right.carried += zip(*(column.tolist() for column in reaching), strict=True)
+        left.doubts = [each for each in block.doubts if each.start < cut]
+        right.doubts = [each for each in block.doubts if each.start >= cut]
+        self._replace(index, index + 1, [left, right])
+
+    def _one_block(self, start: int, end: int) -> Block:
+        """The block that holds all of [start, end): blocks are joined where they must."""
+        first = max(0, bisect_right(self._los, start) - 1)
+        behind = max(first + 1, bisect_left(self._los, end))
+        if behind == first + 1:
+            return self.blocks[first]
+        parts = self.blocks[first:behind]
+        made = Block(parts[0].lo, parts[-1].hi, joined([each.claims() for each in parts]))
+        made.carried = list(parts[0].carried)
+        made.doubts = [doubt for each in parts for doubt in each.doubts]
+        made.too_many = max(2 * len(made.start), 2 * BLOCK)
+        self._replace(first, behind, [made])
+        return made
+
+    def _replace(self, first: int, behind: int, made: list[Block]) -> None:
+        for block in self.blocks[first:behind]:
+            self._soil(block)
+            self._dirty.discard(block)
+        self.blocks[first:behind] = made
+        self._los[first:behind] = [block.lo for block in made]
+        self._dirty.update(made)
+        self._prefix = None
+
+
+def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules: Rules) -> Longs:
+    """Nanoseconds by code that `claims` make of [lo, hi), counted until the third of `span`."""
+    lo, hi, until = span
+    at = rules.background_at
+    inside = at[np.searchsorted(at, lo, side="right") : np.searchsorted(at, hi)]
+    start, end = np.clip(claims.start, lo, hi), np.clip(claims.end, lo, hi)
+    groups = _groups(doubts, lo, hi, rules) if doubts else None
+    edges = [start, end, inside, np.array([lo, hi, until], np.int64)]
+    if groups is not None:
+        edges += [groups.start, groups.end]
+    points = np.unique(np.concatenate(edges))
+    count = len(points) - 1
+    if count < 1:
+        return np.zeros(rules.size, np.int64)
+    winner = rules.background[np.searchsorted(at, points[:-1], side="right") - 1]
+    kind = _kinds(claims, rules)
+    opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
+    row = np.zeros(rules.size, np.int64)
+    doubtful = rules.size
+    if groups is not None:
+        depth = np.bincount(np.searchsorted(points, groups.start), minlength=count + 1)
+        depth -= np.bincount(np.searchsorted(points, groups.end), minlength=count + 1)
+        winner[np.cumsum(depth)[:count] > 0] = doubtful
+    present = set(np.unique(kind).tolist())
+    for code in rules.weakest_first:
+        if code in present:
+            winner[_covered(kind == code, opening, closing, count)] = code
+    length = np.diff(points)
+    counted = points[1:] <= until
+    for code in np.unique(winner).tolist():
+        if code != doubtful:
+            row[code] = length[(winner == code) & counted].sum()
+    if rules.aside in present:
+        aside = _covered(kind == rules.aside, opening, closing, count)
+        row[rules.aside] = length[aside & counted].sum()
+    if groups is not None:
+        _resolve(groups, row, np.where(winner == doubtful, length, 0), (points, until), rules)
+    return row
+
+
+class _Groups(NamedTuple):
+    """Doubts that overlap, taken together."""
+
+    start: Longs
+    end: Longs
+    limit: Longs
+    first: Longs
+    wasted: Longs
+
+
+def _groups(doubts: list[Doubt], lo: int, hi: int, rules: Rules) -> _Groups:
+    made: list[list[int]] = []
+    for doubt in sorted(doubts):
+        start, end = max(lo, doubt.start), min(hi, doubt.end)
+        if end <= start:
+            continue
+        life = int(np.searchsorted(rules.lives, doubt.start, side="right"))
+        wasted = int(doubt.step >= rules.wasted_from[life])
+        if made and start < made[-1][1]:
+            last = made[-1]
+            last[1:] = [
+                max(last[1], end),
+                max(last[2], doubt.limit),
+                max(last[3], doubt.first),
+                min(last[4], wasted),
+            ]
+        else:
+            made.append([start, end, doubt.limit, doubt.first, wasted])
+    columns = np.array(made, np.int64).reshape(-1, 5)
+    return _Groups(*columns.T)
+
+
+def _resolve(groups: _Groups, row: Longs, length: Longs, where: tuple[Longs, int], rules: Rules) -> None:
+    """Enter what is left of each doubt: as a step as far as it can be one, and else as what it must be."""
+    points, until = where
+    summed = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
+    begin, finish = np.searchsorted(points, groups.start), np.searchsorted(points, groups.end)
+    stop = np.clip(np.searchsorted(points, until), begin, finish)
+    whole, before = summed[finish] - summed[begin], summed[stop] - summed[begin]
+    first = groups.first == 1
+    is_step = np.where(first, whole <= groups.limit, whole <= HUNG * groups.limit)
+    kept = np.where(is_step, whole, groups.limit)
+    stepped = np.where(first, np.maximum(0, before - (whole - kept)), np.minimum(before, kept))
+    row[rules.wasted] += stepped[groups.wasted == 1].sum()
+    row[rules.productive] += stepped[groups.wasted == 0].sum()
+    row[rules.startup] += (before - stepped)[first].sum()
+    row[rules.other] += (before - stepped)[~first].sum()
+
+
+def _kinds(claims: Claims, rules: Rules) -> Longs:
+    kind = claims.kind & (_DERIVED - 1)
+    life = np.searchsorted(rules.lives, claims.start, side="right")
+    step = np.where(claims.step >= rules.wasted_from[life], rules.wasted, rules.productive)
+    made: Longs = np.where(kind == rules.step, step, kind)
+    return made
+
+
+def _covered(which: npt.NDArray[np.bool_], opening: Longs, closing: Longs, count: int) -> Any:
+    depth = np.bincount(opening[which], minlength=count + 1) - np.bincount(
+        closing[which], minlength=count + 1
+    )
+    return np.cumsum(depth)[:count] > 0
+
+
+def _cuts(start: Longs, doubts: Iterable[Doubt], floor: int) -> Longs:
+    """Where blocks may begin: every so many claims, and never within a doubt."""
+    cuts = np.unique(start[BLOCK::BLOCK])
+    cuts = cuts[cuts > floor]
+    spans = sorted((each.start, each.end) for each in doubts)
+    if spans and len(cuts):
+        starts = np.array([start for start, _ in spans], np.int64)
+        reach = np.maximum.accumulate(np.array([end for _, end in spans], np.int64))
+        behind = np.searchsorted(starts, cuts) - 1
+        cuts = cuts[(behind < 0) | (reach[behind] <= cuts)]
+    return cuts
+
+
+def _good_cut(start: Longs, lo: int, doubts: list[Doubt]) -> int | None:
+    ordered = np.sort(start)
+    for share in (0.5, 0.4, 0.6, 0.3, 0.7, 0.2, 0.8):
+        cut = int(ordered[int(share * len(ordered))])
+        if cut > lo and not any(each.start < cut < each.end for each in doubts):
+            return cut
+    return None
+
+
+def _widened(row: Longs, size: int) -> Longs:
+    if len(row) >= size:
+        return row
+    made = np.zeros(size, np.int64)
+    made[: len(row)] = row
+    return made

@@ -1,0 +1,233 @@
+"""The ledger does not care in which order, how often or in what portions it is told."""
+
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scrtune.goodput import reckoning, streams, timeline
+from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
+from scrtune.goodput.events import (
+    INTERVAL_KINDS,
+    AllocationEnded,
+    FlushCompleted,
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobHalted,
+    JobQueued,
+    JobStarted,
+    NodeFailed,
+    OutputCompleted,
+    OutputStarted,
+    Recovered,
+    RestartCompleted,
+    SlicesObserved,
+    StepCompleted,
+    StepStarted,
+)
+from scrtune.goodput.ledger import Account, Ledger
+
+T0 = 1_700_000_000.0
+NS = 1_000_000_000
+
+# whole and half seconds of a short time: so that borders meet, nest and straddle
+times = st.integers(0, 80).map(lambda half: T0 + half / 2)
+lengths = st.integers(-2, 40).map(lambda half: half / 2)
+writers = st.sampled_from(["", "a", "b"])
+kinds = st.sampled_from([*INTERVAL_KINDS, "of another time"])
+names = st.sampled_from(["", "eval", "profile"])
+parts = st.integers(-1, 8).map(float)
+
+
+@st.composite
+def spans(draw: st.DrawFn) -> dict[str, float]:
+    start = draw(times)
+    return {"start_s": start, "end_s": start + draw(lengths)}
+
+
+def moments(made: type, /, **fields: st.SearchStrategy[object]) -> st.SearchStrategy[GoodputEvent]:
+    return st.builds(made, time_s=times, **fields)
+
+
+def stretches(made: type, /, **fields: st.SearchStrategy[object]) -> st.SearchStrategy[GoodputEvent]:
+    return st.tuples(spans(), st.fixed_dictionaries(fields)).map(lambda drawn: made(**drawn[0], **drawn[1]))
+
+
+steps = st.integers(0, 12)
+events: st.SearchStrategy[GoodputEvent] = st.one_of(
+    moments(JobStarted),
+    moments(JobEnded, exit_code=st.sampled_from([None, 0, 1])),
+    moments(StepStarted, step=steps, writer=writers),
+    moments(StepStarted, step=steps, writer=writers),
+    moments(IntervalStarted, kind=kinds, name=names, writer=writers),
+    moments(IntervalEnded, kind=kinds, name=names, writer=writers),
+    stretches(Interval, kind=kinds, name=names, writer=writers),
+    stretches(StepCompleted, step=steps, writer=writers),
+    stretches(
+        OutputCompleted,
+        dataset=st.integers(1, 3),
+        name=st.just("d"),
+        write_s=parts,
+        encode_s=parts,
+        flush_s=parts,
+        wait_s=parts,
+        apply_s=parts,
+    ),
+    stretches(RestartCompleted, dataset=st.just(1), name=st.just("d"), valid=st.booleans()),
+    stretches(Recovered, dataset=st.just(1), kind=st.sampled_from(["fetch", "rebuild", "scavenge", "?"])),
+    stretches(FlushCompleted, dataset=st.just(1)),
+    moments(OutputStarted, dataset=st.just(1), name=st.just("d")),
+    moments(JobHalted),
+    moments(NodeFailed),
+    moments(JobQueued),
+    moments(AllocationEnded),
+    moments(SlicesObserved, active=st.just(1), total=st.just(2)),
+)
+logs = st.lists(events, max_size=40)
+nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tiny_blocks() -> Iterator[None]:
+    """Blocks of a few claims: so that a short log has many of them, splits them, joins them, and settles."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(timeline, "BLOCK", 2)
+        patch.setattr(streams, "_UNSETTLED", 3)
+        patch.setattr(streams, "_UNSETTLED_OF_MANY", 3)
+        patch.setattr(reckoning, "_LARGE", 3)
+        yield
+
+
+def told(log: list[GoodputEvent]) -> Ledger:
+    ledger = Ledger(remembered=None)
+    for event in log:
+        ledger.handle(event)
+    return ledger
+
+
+def spent_ns(account: Account) -> dict[str, int]:
+    """Whole nanoseconds, without the buckets that are empty."""
+    return {name: round(value * NS) for name, value in account.buckets.items() if value}
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows)
+def test_the_buckets_sum_to_the_wall_time_to_the_nanosecond(log: list[GoodputEvent], now: float) -> None:
+    account = told(log).account(now)
+    assert sum(spent_ns(account).values()) == round(account.wall_s * NS)
+    assert min(account.buckets.values()) >= 0
+    assert 0 <= account.goodput <= 1
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows, st.randoms(use_true_random=False))
+def test_any_order_gives_the_same_account(
+    log: list[GoodputEvent], now: float, shuffler: random.Random
+) -> None:
+    shuffled = list(log)
+    shuffler.shuffle(shuffled)
+    assert told(shuffled).account(now) == told(log).account(now)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows, st.randoms(use_true_random=False))
+def test_looking_after_every_event_gives_the_same_account_as_looking_once(
+    log: list[GoodputEvent], now: float, chance: random.Random
+) -> None:
+    ledger = Ledger(remembered=None)
+    for event in log:
+        ledger.handle(event)
+        if chance.random() < 0.7:
+            ledger.account(now)
+    assert ledger.account(now) == told(log).account(now)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows)
+def test_looking_after_every_event_of_a_log_in_order(log: list[GoodputEvent], now: float) -> None:
+    log = sorted(log, key=lambda event: getattr(event, "end_s", 0.0) or event.time_s)
+    ledger = Ledger(remembered=None)
+    for event in log:
+        ledger.handle(event)
+        ledger.account(now)
+    assert ledger.account(now) == told(log).account(now)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows, st.data())
+def test_what_is_told_again_changes_nothing(log: list[GoodputEvent], now: float, data: st.DataObject) -> None:
+    again = data.draw(st.lists(st.sampled_from(log), max_size=20)) if log else []
+    assert told([*log, *again]).account(now) == told(log).account(now)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows)
+def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: float) -> None:
+    ledger = Ledger(remembered=None)
+    ledger.extend(log)
+    assert ledger.account(now) == told(log).account(now)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows, st.lists(times, max_size=5), st.floats(-20, 20), st.sampled_from([None, 0.5, 2.0]))
+def test_windows_that_follow_each_other_add_up_to_the_account(
+    log: list[GoodputEvent], now: float, borders: list[float], slowdown: float, reference: float | None
+) -> None:
+    ledger = told(log)
+    ledger.charge_slowdown(slowdown)
+    whole = ledger.account(now, reference_step_s=reference)
+    edges = sorted({T0 - 5, *borders, T0 + 200})
+    windows = [ledger.window(start, end, now, reference_step_s=reference) for start, end in pairwise(edges)]
+    added: dict[str, int] = {}
+    for window in windows:
+        nanoseconds = {name: round(value * NS) for name, value in window.buckets.items() if value}
+        assert sum(nanoseconds.values()) == round(window.wall_s * NS)
+        assert min(window.buckets.values()) >= 0
+        for name, value in nanoseconds.items():
+            added[name] = added.get(name, 0) + value
+    assert added == spent_ns(whole)
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(st.lists(stretches(Interval, kind=kinds, name=names), min_size=1, max_size=25), nows)
+def test_the_strongest_claim_has_each_moment(log: list[Interval], now: float) -> None:
+    """An oracle: half a second by half a second, by the order of precedence as it is written."""
+    strong = [*STRONGER_THAN_CUSTOM, *sorted({_bucket(each) for each in log if _is_own(each)})]
+    order = [*strong, *WEAKER_THAN_CUSTOM]
+    claims = [(each, _bucket(each)) for each in log if each.kind != "data_loading_async"]
+    first = min(each.start_s for each in log)
+    last = max(now, *(max(each.start_s, each.end_s) for each in log))
+    expected: dict[str, int] = {}
+    at = first
+    while at < last:
+        here = [bucket for each, bucket in claims if each.start_s <= at < each.end_s]
+        bucket = min(here, key=order.index) if here else "startup"
+        expected[bucket] = expected.get(bucket, 0) + NS // 2
+        at += 0.5
+    assert spent_ns(told(list(log)).account(now)) == expected
+
+
+def _is_own(each: Interval) -> bool:
+    return each.kind not in OF_INTERVAL
+
+
+def _bucket(each: Interval) -> str:
+    unnamed = "unnamed" if each.kind == "custom" else each.kind
+    return "custom:" + (each.name or unnamed) if _is_own(each) else OF_INTERVAL[each.kind]
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows)
+def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float) -> None:
+    ledger = Ledger(remembered=4)
+    for event in log:
+        ledger.handle(event)
+        account = ledger.account(now)
+        assert sum(spent_ns(account).values()) == round(account.wall_s * NS)
+        assert min(account.buckets.values()) >= 0
