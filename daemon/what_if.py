@@ -27,6 +27,7 @@ from ..goodput.events import GoodputEvent
 from ..goodput.failures import RATE_WEIGHT, Failures, FailureWatch, Prior, typical
 from ..goodput.interval import IntervalError
 from ..goodput.sanity import defect
+from ..goodput.saves import costs_of_saves
 from ..intents.intent import counted
 from ..intents.pipeline import Pipeline
 from ..intents.situation import number
@@ -113,14 +114,16 @@ def of_job(paths: JobPaths) -> Inputs:
 def of_events(events: Iterable[GoodputEvent]) -> Inputs:
     """What logs tell of a job, which do not say its settings: how often it flushed is counted.
 
-    Raises IntervalError.
+    Of writers that know nothing of SCR the saves count as checkpoints. Raises IntervalError.
     """
     meter, watch = CheckpointCosts(), FailureWatch()
     costs = []
-    for event in sorted(events, key=_time_s):
+    in_order = sorted(events, key=_time_s)
+    for event in in_order:
         watch.handle(event)
         if (cost := meter.handle(event)) is not None:
             costs.append(cost)
+    costs = costs or costs_of_saves(in_order)
     flushed = sum(cost.flushed for cost in costs)
     every = max(1, round(len(costs) / flushed)) if flushed else 0
     return Inputs(measured=measured(costs, every), failures=watch.failures)

@@ -224,9 +224,7 @@ def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: flo
     prefix_restart_s = failures.prefix_restart_s or max(found.flush_s, found.checkpoint_s)
     cache_restart_s = failures.cache_restart_s or found.checkpoint_s
     if not found.flush_every:
-        seen = failures.cache + failures.prefix
-        total_s = failures.cache * failures.cache_restart_s + failures.prefix * failures.prefix_restart_s
-        cache_restart_s = prefix_restart_s = total_s / seen if seen else found.checkpoint_s
+        cache_restart_s = prefix_restart_s = failures.restart_s or found.checkpoint_s
     return Levels(
         checkpoint_s=found.checkpoint_s,
         flush_cost_s=found.flush_cost_s,

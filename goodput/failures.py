@@ -16,6 +16,7 @@ from .events import (
     AllocationEnded,
     GoodputEvent,
     Interval,
+    IntervalEnded,
     JobEnded,
     JobHalted,
     JobQueued,
@@ -25,6 +26,7 @@ from .events import (
     Recovered,
     RestartCompleted,
     StepCompleted,
+    StepStarted,
 )
 from .interval import IntervalError
 
@@ -48,7 +50,8 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     """The failures of a job in `observed_s` seconds of running on `nodes` nodes.
 
     The work went on from the `cache` (or what was rebuilt there) or the `prefix` directory; of `unknown` ones
-    nobody said. The restarts are mean seconds from a run's last sign of life to what was read, 0 if none was.
+    nobody said. The restarts are mean seconds from a run's last sign of life to what was read, 0 if none was;
+    `restart_s` is that of all kinds.
     """
 
     observed_s: float = 0.0
@@ -58,6 +61,7 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 1
     cache_restart_s: float = 0.0
     prefix_restart_s: float = 0.0
+    restart_s: float = 0.0
 
     @property
     def total(self) -> int:
@@ -160,7 +164,7 @@ class FailureWatch:
         self._observed_s = 0.0
         self._nodes = 1
         self._unknown = 0
-        self._restarts: dict[str, list[float]] = {"cache": [], "prefix": []}
+        self._restarts: dict[str, list[float]] = {"cache": [], "prefix": [], "unknown": []}
         self._start_s: float | None = None
         self._last_s = 0.0
         self._ended: bool | None = None
@@ -183,17 +187,20 @@ class FailureWatch:
                 self._restarted(event)
             case JobQueued() | Recovered() | Interval(kind="queue_wait" | "recovery"):
                 pass  # between two runs
-            case StepCompleted() | OutputCompleted():
-                self._alive(event.end_s)
+            case Interval(kind="checkpoint_restore") | IntervalEnded(kind="checkpoint_restore"):
+                self._read("unknown", _end_s(event))
+            case StepStarted() | StepCompleted() | OutputCompleted():
+                self._alive(_end_s(event))
                 self._failed_s = None  # it goes on: what is read later is no restart after a failure
             case _:
-                self._alive(event.end_s if hasattr(event, "end_s") else event.time_s)
+                self._alive(_end_s(event))
 
     @property
     def failures(self) -> Failures:
         """What was seen so far."""
         over = self._ended is False or self._node_failed
         cache, prefix = self._restarts["cache"], self._restarts["prefix"]
+        every = [*cache, *prefix, *self._restarts["unknown"]]
         return Failures(
             observed_s=self._observed_s + self._run_s,
             cache=len(cache),
@@ -202,6 +209,7 @@ class FailureWatch:
             nodes=self._nodes,
             cache_restart_s=fmean(cache) if cache else 0.0,
             prefix_restart_s=fmean(prefix) if prefix else 0.0,
+            restart_s=fmean(every) if every else 0.0,
         )
 
     @property
@@ -231,10 +239,19 @@ class FailureWatch:
         self._last_s = max(self._last_s, time_s)
 
     def _restarted(self, restart: RestartCompleted) -> None:
-        self._alive(restart.end_s)
-        if self._failed_s is None or not restart.valid:
-            return
-        self._unknown -= 1
-        level = "prefix" if restart.source == "prefix" else "cache"
-        self._restarts[level].append(max(0.0, restart.end_s - self._failed_s))
-        self._failed_s = None
+        if restart.valid:
+            self._read("prefix" if restart.source == "prefix" else "cache", restart.end_s)
+        else:
+            self._alive(restart.end_s)
+
+    def _read(self, level: str, time_s: float) -> None:
+        """A checkpoint was read at `level`: the first one after a failure is a restart."""
+        self._alive(time_s)
+        if self._failed_s is not None:
+            self._unknown -= level != "unknown"
+            self._restarts[level].append(max(0.0, time_s - self._failed_s))
+            self._failed_s = None
+
+
+def _end_s(event: GoodputEvent) -> float:
+    return event.end_s if hasattr(event, "end_s") else event.time_s

@@ -23,12 +23,16 @@ from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import (
     AllocationEnded,
     GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
     JobEnded,
     JobHalted,
     JobStarted,
     NodeFailed,
     RestartCompleted,
     StepCompleted,
+    StepStarted,
 )
 from scrtune.goodput.failures import (
     NODE_MTBF_S,
@@ -52,6 +56,7 @@ from scrtune.goodput.interval import (
     two_level_goodput,
     young,
 )
+from scrtune.goodput.saves import costs_of_saves
 
 MTBF_S = 10_000.0
 
@@ -292,6 +297,7 @@ def test_a_run_that_another_one_follows_has_failed_and_where_from_it_went_on_is_
     assert found.observed_s == 100 + 90 + 70 + 140
     assert found.cache_restart_s == fmean([15, 40])
     assert found.prefix_restart_s == 100
+    assert found.restart_s == fmean([15, 40, 100])
     assert found.nodes == 4
 
 
@@ -322,6 +328,32 @@ def test_each_rank_may_say_that_the_run_began_and_nobody_that_it_did() -> None:
 def test_what_is_read_in_the_middle_of_a_run_or_could_not_be_read_is_no_restart() -> None:
     found = seen(start(0), step(100), start(110), restart(120, valid=False), step(150), restart(160))
     assert (found.cache, found.prefix, found.unknown) == (0, 0, 1)
+
+
+def test_writers_that_know_nothing_of_scr_say_when_they_were_reading() -> None:
+    told = Interval(kind="checkpoint_restore", start_s=115, end_s=120)
+    found = seen(start(0), step(100), start(110), told, StepStarted(step=1, time_s=121), restart(150))
+    assert (found.cache, found.unknown, found.restart_s) == (0, 1, 20)
+    ended = IntervalEnded(kind="checkpoint_restore", time_s=130)
+    assert seen(start(0), step(100), start(110), ended).restart_s == 30
+
+
+def test_saves_are_checkpoints_and_those_that_overlap_are_one() -> None:
+    def save(start_s: float, end_s: float, writer: str = "") -> Interval:
+        return Interval(kind="checkpoint_save", start_s=start_s, end_s=end_s, writer=writer)
+
+    pair = (
+        IntervalStarted(kind="checkpoint_save", time_s=200, writer="1"),
+        IntervalEnded(kind="checkpoint_save", time_s=205, writer="1"),
+    )
+    open_end = IntervalStarted(kind="checkpoint_save", time_s=400, writer="1")
+    other = Interval(kind="custom", start_s=0, end_s=50)
+    events = (start(0), save(100, 103, "0"), save(101, 104, "1"), *pair, start(250), save(300, 306), other)
+    found = costs_of_saves([*events, open_end])
+    assert [cost.blocking_s for cost in found] == [4, 5, 6]
+    assert [cost.interval_s for cost in found] == [0, 100, 0]
+    assert [cost.dataset for cost in found] == [1, 2, 3]
+    assert costs_of_saves([]) == []
 
 
 def test_the_prior_is_outweighed_from_the_second_failure_on() -> None:

@@ -15,7 +15,7 @@ from scrtune.daemon.jobs import UnknownJobError
 from scrtune.daemon.journal import Journal
 from scrtune.daemon.what_if import Inputs, MtbfPrior, Question
 from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured, Outlook
-from scrtune.goodput.events import GoodputEvent
+from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
 from scrtune.goodput.failures import NODE_MTBF_S, Failures
 from scrtune.goodput.interval import IntervalError
 
@@ -162,6 +162,12 @@ def test_logs_are_enough_where_settings_are_unknown() -> None:
     assert found.measured.flush_every == 3
     assert found.measured.checkpoint_s == pytest.approx(1, rel=0.1)
     assert found.failures.total == 2
+
+
+def test_of_writers_that_know_nothing_of_scr_the_saves_count() -> None:
+    saves = [Interval(kind="checkpoint_save", start_s=at_s, end_s=at_s + 3) for at_s in range(100, 600, 100)]
+    found = what_if.of_events([JobStarted(time_s=0), *saves])
+    assert found.measured == Measured(checkpoint_s=3, interval_s=97, checkpoints=5)
 
 
 def test_a_job_that_left_nothing_is_told(tmp_path: Path) -> None:

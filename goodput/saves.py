@@ -1,0 +1,58 @@
+"""Checkpoints of writers that know nothing of SCR: they only say when they were saving."""
+
+from collections.abc import Iterable, Iterator
+
+from .checkpoint_cost import CheckpointCost
+from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, JobStarted
+
+_SAVE = "checkpoint_save"
+
+
+def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
+    """What each save blocked. Saves that overlap, of several ranks or one inside the other, are one.
+
+    A save that has no end says nothing and is left out; so is what passed between two runs.
+    """
+    costs: list[CheckpointCost] = []
+    events = list(events)
+    runs = sorted(event.time_s for event in events if isinstance(event, JobStarted))
+    previous_s: float | None = None
+    for start_s, end_s in _united(_saves(events)):
+        new_run = previous_s is None or any(previous_s < run_s <= start_s for run_s in runs)
+        costs.append(
+            CheckpointCost(
+                dataset=len(costs) + 1,
+                generation=0,
+                time_s=end_s,
+                blocking_s=end_s - start_s,
+                interval_s=0.0 if new_run or previous_s is None else start_s - previous_s,
+            )
+        )
+        previous_s = start_s
+    return costs
+
+
+def _saves(events: Iterable[GoodputEvent]) -> Iterator[tuple[float, float]]:
+    begun: dict[tuple[str, str], float] = {}
+    for event in events:
+        match event:
+            case Interval(kind=kind) if kind == _SAVE:
+                yield event.start_s, event.end_s
+            case IntervalStarted(kind=kind) if kind == _SAVE:
+                begun[event.name, event.writer] = event.time_s
+            case IntervalEnded(kind=kind) if kind == _SAVE:
+                start_s = begun.pop((event.name, event.writer), None)
+                if start_s is not None:
+                    yield start_s, event.time_s
+            case _:
+                pass
+
+
+def _united(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    united: list[tuple[float, float]] = []
+    for start_s, end_s in sorted(intervals):
+        if united and start_s <= united[-1][1]:
+            united[-1] = (united[-1][0], max(united[-1][1], end_s))
+        elif end_s > start_s:
+            united.append((start_s, end_s))
+    return united
