@@ -2,7 +2,7 @@
 
 Events claim stretches of time; where several claim the same moment the strongest claim has it, whichever came
 first (`goodput/buckets.py`). What nobody claims follows from the runs: start-up, recovery, a queue, other. So
-the account depends on *what* was told, and not on the order. Inside, time is whole nanoseconds: sums are exact.
+the account depends on *what* was told, not on the order. Inside, time is whole nanoseconds: sums are exact.
 `docs/goodput.md` has the definitions, and the reasons.
 """
 
@@ -226,8 +226,8 @@ class Ledger:
         """Where the time from `start_s` to `end_s` went, as far as it lies within the job's.
 
         Windows that follow each other add up to the account, to the nanosecond. What is estimated for the
-        whole job (the two slowdowns) is shared out by productive time. Of a job longer than what is remembered, a
-        window begins where that does.
+        whole job (the two slowdowns) is shared out by productive time. Of a job longer than what is
+        remembered, a window begins where that does.
         """
         reckoned = self._reckoning()
         if reckoned.first is None:

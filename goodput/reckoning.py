@@ -224,7 +224,7 @@ class Reckoning:
         self._lay_over()
 
     def _advance(self, claims: Claims, news: News, points: Longs, *, anyhow: bool) -> None:
-        """Add to what is known. Of the streams, those of writers that said something; all of them `anyhow`."""
+        """Add to what is known; of the streams those whose writers said something, all of them `anyhow`."""
         for row in zip(*(column.tolist() for column in claims), strict=True):
             self._timeline.add(row)
         self._absorb(claims, news, points)
@@ -292,9 +292,7 @@ class Reckoning:
         if len(changed):
             bounds = [-NEVER, *self._lives.tolist(), NEVER]
             step = int(np.minimum(made, before)[changed].min())
-            self._timeline.wasted_from(
-                bounds[int(changed[0])], bounds[int(changed[-1]) + 1], step, self._step
-            )
+            self._timeline.wasted_from(bounds[int(changed[0])], bounds[int(changed[-1]) + 1], step)
 
     def _derive(self, stream: Stream, begin: int) -> tuple[Claims, list[Doubt]]:
         """What the tokens from `begin` on stand for."""

@@ -76,7 +76,7 @@ class Runs:
         self.changed = True
 
     def mark(self, time: int, code: int) -> None:
-        """A node failed, an allocation ended or the job was queued: what no run claims is `code` from then."""
+        """A node failed, an allocation ended or the job was queued: unclaimed time is `code` from then."""
         insort(self._marks, (time, code))
         self.changed = True
 

@@ -62,7 +62,7 @@ def forget(stream: Stream, floor: int) -> None:
 def steps(
     tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begin: int, kind: int
 ) -> tuple[Claims, list[Doubt], tuple[Longs, Longs]]:
-    """What the starts of steps from index `begin` on stand for: claims, doubts, and [first, behind) step numbers.
+    """What the starts of steps from index `begin` on stand for: claims, doubts, and ranges of numbers.
 
     A step lasts until the next one of its writer starts; the last one of a run until `closing`. Steps may be
     sparse: one that is followed by number n + 10 stands for ten. `run` says in which run each token is.
@@ -98,8 +98,8 @@ def intervals(
 ) -> Claims:
     """What the starts and ends of one kind of interval stand for.
 
-    A start without an end lasts until the next start of its kind or of a step (`begins`: times and runs of the
-    writer's steps), and at the end of a run until the writer's last word (`closing`). A start and an end at
+    A start without an end lasts until the next start of its kind or of a step (`begins`: times and runs of
+    the writer's steps), and at the end of a run until the writer's last word (`closing`). A start and an end at
     the same time change nothing.
     """
     times, inverse = np.unique(tokens[0], return_inverse=True)

@@ -4,7 +4,7 @@ import math
 import random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.goodput import buckets
@@ -88,6 +88,7 @@ events = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(events, max_size=60), st.lists(st.floats(-50, 50), max_size=5), st.floats(0, 3000))
 def test_the_buckets_sum_to_the_wall_time_and_none_is_negative(
     seen: list[GoodputEvent], slowdowns: list[float], now: float
