@@ -136,8 +136,9 @@ class LibscrEngine:
         """
         closing_s = time.time()
         is_whole, sharing = self._has_own_places(), self._applier.sharing
-        meets = sharing.look(list(self._opened.routed.values())) if sharing and self._opened else None
-        if sharing:
+        meets = None
+        if sharing and self._opened:
+            meets = sharing.look(int(self._opened.flags), list(self._opened.routed.values()))
             sharing.mind()
         with self._applier.around_flush():
             all_valid = self._library.complete_output(valid and is_whole)

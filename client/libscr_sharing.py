@@ -33,6 +33,8 @@ class Sharing:
         self._nodes = library.nodes() if self.is_watching else 0
         self._can_mind = self.is_watching and library.all_true(hasattr(ctypes.CDLL(None), _MIND))
         self._apart: set[int] = set()
+        self._outputs = 0
+        self._is_due = True
         self._meet = self._is_barred = self._is_cached = False
 
     def why_no_cache(self) -> str:
@@ -59,12 +61,18 @@ class Sharing:
         self._is_barred = True
         return True
 
-    def look(self, names: Sequence[str]) -> bool | None:
+    def look(self, kind: int, names: Sequence[str]) -> bool | None:
         """Whether the files `names` of this rank would meet others in the cache. Collective.
 
-        `names` are absolute; an empty one stands for two that have met already. None: not known.
+        `names` are absolute; an empty one stands for two that have met already. None: not known. In the cache
+        each output is looked at; past it each of a new kind, and ever fewer of the others.
         """
         if not self.is_watching:
+            return None
+        self._outputs += 1
+        is_power_of_two = self._outputs & (self._outputs - 1) == 0
+        self._is_due = self._is_cached or is_power_of_two or not self._library.all_true(kind in self._apart)
+        if not self._is_due:
             return None
         names = [os.path.normpath(name) if name else "" for name in names]
         counts, places = self._tally(names, "scr_comm_world")
@@ -83,7 +91,7 @@ class Sharing:
 
     def completed(self, kind: int, meets: bool | None, valid: bool) -> bool | None:
         """An output has ended, of which :meth:`look` said `meets` here. Collective; what all ranks see."""
-        if not self.is_watching:
+        if not self.is_watching or not self._is_due:
             return None
         if self._library.all_true(meets is False and valid):
             self._apart.add(kind)

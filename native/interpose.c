@@ -143,7 +143,7 @@ static int complete(const char *function, int valid)
     const int result = real(valid);
     if (--depth == 0) {
         const int error = errno;
-        const files_seen files = session_completed(current.kind, result == SCR_SUCCESS);
+        const files_seen files = session_completed(result == SCR_SUCCESS);
         current.closing_s = closing_s;
         if (job.is_root) {
             event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);

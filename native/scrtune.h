@@ -193,7 +193,7 @@ void reinit_saw_halt(void);
 /* ---- sharing.c */
 
 /* Of one output. */
-typedef enum { FILES_UNKNOWN, FILES_APART, FILES_MEET } files_seen;
+typedef enum { FILES_UNKNOWN, FILES_APART, FILES_MEET, FILES_NOT_LOOKED_AT } files_seen;
 
 /* DTCMP_Rankv_strings. */
 typedef int (*rank_strings)(int, const char *[], uint64_t *, uint64_t[], uint64_t[], uint64_t[], unsigned int,
@@ -219,6 +219,8 @@ typedef struct {
     bool is_engaged;  /* every rank takes part in it */
     bool may_reinit;  /* every rank can initialize SCR again */
     int nodes;        /* 0: unknown */
+    int kind;             /* of the output that is open */
+    unsigned long looks;  /* outputs that were, or could have been, looked at by sharing.c */
     bool is_bypass_own;   /* the application's own SCR_CACHE_BYPASS is 1 */
     bool is_cached_by_us; /* and a decision has made it 0 */
     bool is_cache_barred; /* and no decision may, any more */
@@ -244,7 +246,7 @@ void session_counted(unsigned long here);
 apply_how session_apply(int kind);
 
 /* After an output. Collective. Whether its files could lie in the cache, as all ranks see it. */
-files_seen session_completed(int kind, bool is_valid);
+files_seen session_completed(bool is_valid);
 
 /* Collective, of engaged ranks. */
 bool session_all_true(bool is_true);

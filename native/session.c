@@ -342,6 +342,7 @@ static apply_how apply_new(void)
 
 apply_how session_apply(int kind)
 {
+    job.kind = kind;
     if (!job.is_engaged) {
         return HOW_NOT;
     }
@@ -356,7 +357,7 @@ apply_how session_apply(int kind)
     return how;
 }
 
-files_seen session_completed(int kind, bool is_valid)
+files_seen session_completed(bool is_valid)
 {
     const files_seen here = sharing_seen();
     if (job.is_willing && !job.is_engaged) { /* it was not asked for the names of files */
@@ -365,12 +366,12 @@ files_seen session_completed(int kind, bool is_valid)
             tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
         }
     }
-    if (!job.is_engaged || !job.is_bypass_own) {
+    if (!job.is_engaged || !job.is_bypass_own || here == FILES_NOT_LOOKED_AT) {
         return FILES_UNKNOWN;
     }
     const bool are_apart = all_true(here == FILES_APART && is_valid);
     const bool do_meet = !are_apart && !all_true(here != FILES_MEET);
-    job.is_kind_apart[kind] |= are_apart;
+    job.is_kind_apart[job.kind] |= are_apart;
     job.do_files_meet |= do_meet;
     return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
 }

@@ -110,6 +110,13 @@ static files_seen base_names(rank_strings real, int count, const char *names[], 
     return result;
 }
 
+/* Collective. In the cache each output is looked at; past it each of a new kind, and ever fewer of the others. */
+static bool is_look_due(void)
+{
+    const unsigned long number = ++job.looks;
+    return job.is_cached_by_us || (number & (number - 1)) == 0 || !session_all_true(job.is_kind_apart[job.kind]);
+}
+
 int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *groups, uint64_t id[],
                  uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
 {
@@ -121,6 +128,10 @@ int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *gr
                            ? real(count, names, groups, id, ranks, rank, flags, comm)
                            : rank_with_census(real, count, names, groups, id, ranks, rank, flags, comm);
     if (!job.is_engaged || !job.is_bypass_own) {
+        return result;
+    }
+    if (!is_look_due()) {
+        seen = FILES_NOT_LOOKED_AT;
         return result;
     }
     seen = base_names(real, count, names, rank);

@@ -427,6 +427,13 @@ def test_on_one_node_ranks_may_share_a_file_in_the_cache(job: Job) -> None:
     assert [event["shared"] for event in told.of_type("output")] == [False] * 3
 
 
+def test_what_was_seen_is_looked_at_ever_less_often(job: Job) -> None:
+    told = job.run(9, nodes=2, **BYPASSED, SHARED_FROM="6", PURE_FROM="9")
+    told.assert_sound(9)
+    looked_at = {event["dataset"]: event["shared"] for event in told.of_type("output") if "shared" in event}
+    assert looked_at == {1: False, 2: False, 4: False, 8: True, 9: True}
+
+
 def test_who_caches_by_themselves_is_not_looked_at(job: Job) -> None:
     told = job.run(2, decisions={2: {"SCR_FLUSH": 1}}, nodes=2)
     told.assert_sound(2)
