@@ -20,6 +20,7 @@ from ..goodput.differences import Difference, differences
 from ..goodput.events import GoodputEvent
 from ..goodput.formats import JobLog
 from ..goodput.ledger import Account, Ledger
+from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.sanity import span
 from ..intents.intent import counted
 from . import show
@@ -83,7 +84,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     metrics: resiliency.Metrics
     window: tuple[float, float] | None = None
-    conserving: Account | None = None
+    conserving: Account | LedgerWindow | None = None
     compat: dict[str, Any] | None = None
     no_compat: str = ""
     differences: tuple[Difference, ...] = ()
@@ -202,6 +203,9 @@ def _job_view(
 ) -> JobView:
     events = log.timeline()
     launcher = log.launcher or resiliency.from_goodput_events(events)
+    if not events:  # a launcher's log of which no run is left
+        metrics = resiliency.metrics(launcher, reference_step_time_s)
+        return JobView(job_name=name, events=0, metrics=metrics)
     bounds = window.of(events) if window else None
     conserving = _conserving(events, reference_step_time_s, bounds) if policy != "compat" else None
     compat, no_compat = _compat(events, bounds) if policy != "conserving" else (None, "")
@@ -222,11 +226,13 @@ def _job_view(
 
 def _conserving(
     events: Sequence[GoodputEvent], reference_step_time_s: float | None, bounds: tuple[float, float] | None
-) -> Account:
-    ledger = Ledger()
-    for event in events:
-        ledger.handle(event)
-    return ledger.account(max(span(event)[1] for event in events))
+) -> Account | LedgerWindow:
+    ledger = Ledger(remembered=None)  # a window may lie anywhere
+    ledger.extend(events)
+    now_s = max(span(event)[1] for event in events)
+    if bounds is None:
+        return ledger.account(now_s, reference_step_s=reference_step_time_s)
+    return ledger.window(*bounds, now_s, reference_step_s=reference_step_time_s)
 
 
 def _compat(
@@ -285,7 +291,7 @@ def _csv_rows(job: JobView) -> Iterator[tuple[str, str, float, float | str]]:
         yield "compat", "total", total_s, 100.0
 
 
-def _account_rows(account: Account) -> Iterator[tuple[str, str, float, float]]:
+def _account_rows(account: Account | LedgerWindow) -> Iterator[tuple[str, str, float, float]]:
     for bucket, spent_s in account.buckets.items():
         yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
     yield "conserving", "wall_time", account.wall_s, 100.0
@@ -308,9 +314,11 @@ def shown(view: LogsView) -> RenderableType:
         parts.append(_metrics_table(resiliency.rows(job.metrics)))
         if job.window is not None:
             parts.append(f"\nFrom {job.window[0]:.3f} to {job.window[1]:.3f} (epoch seconds):")
-        if job.conserving is not None:
+        if isinstance(job.conserving, Account):
             account = job.conserving
             parts += ["", show.goodput(GoodputView(goodput=account.goodput, account=account, costs=()))]
+        elif job.conserving is not None:
+            parts += ["", _window_table(job.conserving)]
         if job.compat is not None:
             parts += ["", _compat_table(job.compat)]
         if job.no_compat:
@@ -327,6 +335,15 @@ def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _window_table(window: LedgerWindow) -> RenderableType:
+    table = show.plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
+    for bucket, spent_s in sorted(window.buckets.items(), key=lambda item: -item[1]):
+        if spent_s > 0:
+            table.add_row(printable(bucket), f"{spent_s:.3f}", f"{spent_s / window.wall_s:.1%}")
+    table.add_row("window", f"{window.wall_s:.3f}", "100.0%" if window.wall_s else "-", style="bold")
+    return Group(table, f"goodput {window.goodput:.1%}")
 
 
 def _compat_table(compat: dict[str, Any]) -> RenderableType:

@@ -1,0 +1,504 @@
+"""`scrtune goodput LOG...` at the command line: what it reads, prints, and exits with; and its page."""
+
+import csv
+import gzip
+import io
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from scrtune.client.library_events import Output, parse_library_line
+from scrtune.client.scr_log import parse_line
+from scrtune.daemon.cli import main
+from scrtune.daemon.goodput_command import Window, window_of
+from scrtune.daemon.goodput_logs import read_logs
+from scrtune.daemon.journal import Journal
+from scrtune.daemon.scr_log_alone import by_job
+from scrtune.goodput.compat_rules import compat_account
+from scrtune.goodput.differences import differences
+from scrtune.goodput.events import (
+    GoodputEvent,
+    Interval,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    StepCompleted,
+    StepStarted,
+)
+from scrtune.goodput.ledger import Ledger
+from scrtune.intents.events import TuningSwitched
+from scrtune.replay.run import JobShape, replay
+
+ROOT = Path(__file__).parent.parent
+DATA = ROOT / "tests" / "data"
+SAMPLE = DATA / "goodput" / "resiliency.jsonl"
+PRIMER = DATA / "goodput" / "primer.jsonl"
+SCR_LOG = DATA / "scr_log" / "job.log"
+PAGE = (ROOT / "docs" / "goodput-logs.md").read_text(encoding="utf-8")
+
+SAMPLE_TABLE = """\
+=== Goodput Analysis for Job: yejingxin-dev2-goodput-n1--a3h-unittest-09261818 ===
+
++------------------------------------+---------+
+| Metric                             | Value   |
++====================================+=========+
+| Total Events                       | 27      |
++------------------------------------+---------+
+| Job Started Count                  | 2       |
++------------------------------------+---------+
+| Checkpoints Loaded                 | 1       |
++------------------------------------+---------+
+| Checkpoints Saved                  | 20      |
++------------------------------------+---------+
+| Total Runtime (hours)              | 0.03    |
++------------------------------------+---------+
+| Min Loaded Step                    | 0       |
++------------------------------------+---------+
+| Max Saved Step                     | 10000   |
++------------------------------------+---------+
+| Step Difference                    | 10000   |
++------------------------------------+---------+
+| Effective Computation Time (hours) | 0.01    |
++------------------------------------+---------+
+| Goodput Percentage                 | 21.72%  |
++------------------------------------+---------+
+"""
+"""As the library's guide prints it."""
+
+
+def run(*arguments: str | Path) -> Result:
+    result = CliRunner().invoke(main, ["goodput", *map(str, arguments)])
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    return result
+
+
+def view(*arguments: str | Path) -> Any:
+    result = run(*arguments, "--format", "json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def only_job(*arguments: str | Path) -> Any:
+    (job,) = view(*arguments)["jobs"]
+    return job
+
+
+def rows(*arguments: str | Path) -> list[dict[str, str]]:
+    result = run(*arguments, "--format", "csv")
+    assert result.exit_code == 0, result.stderr
+    return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def log_of(path: Path, *entries: dict[str, Any]) -> Path:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+    return path
+
+
+# ---- the seed's numbers ----
+
+
+def test_the_sample_log_prints_the_table_of_the_guide() -> None:
+    result = run(SAMPLE, "--reference-step-time", "0.002569")
+    assert SAMPLE_TABLE in result.stdout
+    assert (result.exit_code, result.stderr) == (0, "")
+
+
+def test_the_sample_logs_goodput_is_exact() -> None:
+    job = only_job(SAMPLE, "--reference-step-time", "0.002569")
+    assert job["metrics"]["goodput_percentage"] == 21.724463746960755
+
+
+def test_the_sample_logs_buckets_sum_to_its_runtime_and_have_the_same_goodput() -> None:
+    account = only_job(SAMPLE, "--reference-step-time", "0.002569")["conserving"]
+    assert sum(account["buckets"].values()) == pytest.approx(118.253782, abs=1e-6)
+    assert account["buckets"]["productive"] == pytest.approx(25.69, abs=1e-6)
+    assert account["steps"] == 10_000
+    assert account["buckets"]["wasted_progress"] == pytest.approx(2.334065, abs=1e-6)  # since the last save
+    assert account["buckets"]["recovery"] == pytest.approx(19.47951, abs=1e-6)  # ended to started
+
+
+def test_the_primers_summary_has_exactly_its_six_rows() -> None:
+    job = only_job(PRIMER, "--reference-step-time", "120")
+    buckets = {name: spent_s / 60 for name, spent_s in job["conserving"]["buckets"].items() if spent_s}
+    assert buckets == {
+        "productive": 100.0,
+        "restore": 10.0,
+        "wasted_progress": 40.0,
+        "recovery": 15.0,
+        "checkpoint_other": 10.0,
+        "step_slowdown": 25.0,
+    }
+    assert job["conserving"]["wall_s"] == 200 * 60
+    assert job["metrics"]["goodput_percentage"] == 50.0
+
+
+# ---- policies ----
+
+
+@pytest.mark.parametrize("path", [SAMPLE, PRIMER, SCR_LOG])
+def test_conserving_rows_sum_to_the_wall_time(path: Path) -> None:
+    spent = {row["what"]: float(row["seconds"]) for row in rows(path) if row["policy"] == "conserving"}
+    wall_s = spent.pop("wall_time")
+    assert sum(spent.values()) == pytest.approx(wall_s, abs=1e-6)
+
+
+def test_each_policy_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        {"job_name": "a", "job_start_time": 0},
+        {"job_name": "a", "step_count": 0, "step_start_time": 10},
+        {"job_name": "a", "step_count": 1, "step_start_time": 20},
+        {"job_name": "a", "step_count": 2, "step_start_time": 30},
+        {"job_name": "a", "job_end_time": 40},
+    )
+    shown = {policy: only_job(log, "--policy", policy) for policy in ("conserving", "compat", "both")}
+    assert [job["conserving"] is not None for job in shown.values()] == [True, False, True]
+    assert [job["compat"] is not None for job in shown.values()] == [False, True, True]
+    assert shown["both"]["compat"]["goodput_percent"] == 75.0
+    assert {row["policy"] for row in rows(log, "--policy", "both")} == {"resiliency", "conserving", "compat"}
+    for policy, text in (("compat", "by the peer's rules"), ("conserving", "where the time went")):
+        assert text in run(log, "--policy", policy).stdout
+
+
+def test_both_says_where_the_policies_differ_and_why() -> None:
+    job = only_job(SAMPLE, "--policy", "both")
+    found = {each["what"]: each for each in job["differences"]}
+    assert "numbers of steps are missing" in found["productive"]["why"]
+    assert all(each["why"] for each in found.values())
+    differences_s = [abs(each["conserving_s"] - each["compat_s"]) for each in job["differences"]]
+    assert differences_s == sorted(differences_s, reverse=True)
+    assert "where they differ" in run(SAMPLE, "--policy", "both").stdout
+
+
+def whys(*events: GoodputEvent) -> dict[str, str]:
+    """Why the policies differ over `events`, by the kind of time."""
+    ledger = Ledger()
+    for event in events:
+        ledger.handle(event)
+    account = ledger.account(100.0)
+    found = differences(account.buckets, account.wall_s, compat_account(events, 100.0), events)
+    return {each.what: each.why for each in found}
+
+
+START, END = JobStarted(time_s=0.0), JobEnded(time_s=100.0)
+
+
+def steps(*times_s: float, first: int = 0, writer: str = "") -> list[GoodputEvent]:
+    return [StepStarted(step=first + n, time_s=time_s, writer=writer) for n, time_s in enumerate(times_s)]
+
+
+def test_a_reason_is_given_where_the_log_has_what_it_speaks_of() -> None:
+    plain = whys(START, *steps(10, 20, 30, 40), END)
+    evaluation = Interval(kind="custom", name="EVAL", start_s=25, end_s=35)
+    crossing = whys(START, *steps(10, 20, 30), evaluation, *steps(40, first=3), END)
+    assert "1 event with a step's begin inside" in crossing["custom"]
+    assert "custom" not in plain
+    nested = [
+        Interval(kind="training_prep", start_s=0, end_s=9),
+        Interval(kind="device_init", start_s=1, end_s=5),
+    ]
+    assert (
+        "1 event within others: counted twice" in whys(START, *nested, *steps(10, 20), END)["training_prep"]
+    )
+    late = whys(START, *steps(10, 20), *reversed(steps(30, 40, first=2)), END)
+    assert "1 event came late" in late["productive"]
+    assert "came late" not in crossing["productive"]
+
+
+def test_ranks_that_tell_of_the_same_steps_are_told_to_disrupt_each_other_there() -> None:
+    ranks = (steps(10, 20, 30, 40, writer="rank0"), steps(11, 21, 31, 41, writer="rank1"))
+    told = [event for both in zip(*ranks, strict=True) for event in both]
+    assert "there each of 2 writers of steps disrupts the others" in whys(START, *told, END)["productive"]
+
+
+def test_a_log_that_the_peers_rules_cannot_take_says_so(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", {"job_name": "a", "step_count": 0, "step_start_time": 10})
+    job = only_job(log, "--policy", "both")
+    assert job["compat"] is None
+    assert "no start of the job" in job["no_compat"]
+    assert "no start of the job" in run(log, "--policy", "both").stdout
+
+
+# ---- windows ----
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("900", Window(last_s=900.0)),
+        ("1.5m", Window(last_s=90.0)),
+        ("2h", Window(last_s=7200.0)),
+        ("1d", Window(last_s=86_400.0)),
+        ("100..200.5", Window(start_s=100.0, end_s=200.5)),
+        ("..1970-01-01T00:01:00", Window(end_s=60.0)),
+        ("1970-01-01T01:00:00+01:00..", Window(start_s=0.0)),
+    ],
+)
+def test_windows(text: str, expected: Window) -> None:
+    assert window_of(None, None, text) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("text", ["", "0", "-5", "5 minutes", "later", "9..soon", "200..100", "1..2..3"])
+def test_what_is_no_window_is_a_wrong_command_line(text: str) -> None:
+    result = run(SAMPLE, "--window", text)
+    assert result.exit_code == 2
+    assert "window" in result.stderr
+
+
+def test_a_windows_buckets_sum_to_its_length() -> None:
+    whole = only_job(PRIMER)["conserving"]
+    for text, minutes in (
+        ("50m", 50),
+        ("2025-01-01T00:30:00..2025-01-01T01:50:00", 80),
+        ("..1735693200", 60),
+    ):
+        part = only_job(PRIMER, "--window", text)
+        assert part["conserving"]["wall_s"] == minutes * 60
+        assert sum(part["conserving"]["buckets"].values()) == pytest.approx(minutes * 60)
+        assert all(
+            spent_s <= whole["buckets"][name] for name, spent_s in part["conserving"]["buckets"].items()
+        )
+    last = only_job(PRIMER, "--window", "5m")["conserving"]["buckets"]
+    assert {name: spent_s for name, spent_s in last.items() if spent_s} == {"checkpoint_other": 300.0}
+
+
+# ---- jobs ----
+
+
+def test_all_jobs_of_a_log_are_shown_or_the_one_that_is_named(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        *(
+            {"job_name": name, key: time_s}
+            for name in ("b", "a")
+            for key, time_s in (("job_start_time", 1), ("job_end_time", 9))
+        ),
+    )
+    assert [job["job_name"] for job in view(log)["jobs"]] == ["a", "b"]
+    assert [job["job_name"] for job in view(log, "--job-name", "b")["jobs"]] == ["b"]
+    assert run(log).stdout.count("=== Goodput Analysis for Job: ") == 2
+    missing = run(log, "--job-name", "c")
+    assert (missing.exit_code, missing.stdout) == (3, "")
+    assert missing.stderr == "scrtune: no job 'c' in these logs; there are 'a', 'b'\n"
+
+
+def test_what_names_no_job_belongs_to_the_one_that_is_named(tmp_path: Path) -> None:
+    save = {
+        "step": 1,
+        "event_type": "save",
+        "checkpoint_manager_blocking_start_time": 5.0,
+        "checkpoint_manager_blocking_duration_secs": 2.0,
+    }
+    named = [{"job_name": "a", "job_start_time": 1}, {"job_name": "a", "job_end_time": 9}]
+    together = only_job(log_of(tmp_path / "one", *named), log_of(tmp_path / "two", save))
+    assert together["conserving"]["buckets"]["checkpoint_other"] == 2.0
+    assert only_job(log_of(tmp_path / "two", save))["job_name"] == ""
+
+
+def test_what_two_files_tell_alike_counts_once(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jsonl"
+    copy.write_bytes(PRIMER.read_bytes())
+    assert only_job(PRIMER, copy) == only_job(PRIMER)
+
+
+# ---- forms of files ----
+
+
+def test_logs_may_be_compressed_and_one_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+    whole, half = tmp_path / "log.gz", tmp_path / "half.gz"
+    whole.write_bytes(gzip.compress(PRIMER.read_bytes()))
+    assert only_job(whole) == only_job(PRIMER)
+    many = b"".join(
+        b'{"job_name":"a","step_count":%d,"step_start_time":%d}\n' % (n, 7 * n) for n in range(20_000)
+    )
+    half.write_bytes(gzip.compress(many)[:-5000])
+    result = run(half, "--format", "json")
+    assert result.exit_code == 0
+    assert re.fullmatch(
+        rf"scrtune: {re.escape(str(half))}: .*cannot be inflated.*\n",
+        result.stderr.splitlines(keepends=True)[0],
+    )
+    assert json.loads(result.stdout)["jobs"][0]["events"] > 1000
+
+
+def test_a_daemons_journal_is_a_log_with_the_jobs_name(tmp_path: Path) -> None:
+    path = tmp_path / "4711" / "node1" / "journal"
+    path.parent.mkdir(parents=True)
+    journal = Journal(path)
+    said: list[Any] = [
+        JobStarted(time_s=1.0),
+        TuningSwitched(on=False),
+        StepCompleted(step=1, start_s=2.0, end_s=9.0),
+    ]
+    for event in said:
+        journal.append(9.0, event)
+    journal.flush(9.0)
+    journal.close()
+    with path.open("ab") as file:
+        file.write(b"\x07torn")
+    result = run(path, "--format", "json")
+    shown = json.loads(result.stdout)
+    assert shown["jobs"][0]["job_name"] == "4711"
+    assert shown["jobs"][0]["conserving"]["buckets"]["productive"] == 7.0
+    assert (shown["entries"], shown["ignored"]) == ({"journal": 2}, {"tuning_switched": 1})
+    assert "half a header" in result.stderr
+
+
+def test_scrs_log_alone_is_right_to_a_second() -> None:
+    with SCR_LOG.open("rb") as lines:
+        records = [record for line in lines if (record := parse_line(line)) is not None]
+    (said,) = by_job(records).values()
+    outputs = {event.dataset: event for event in said if isinstance(event, OutputCompleted)}
+    told = (SCR_LOG.with_suffix(".events")).read_bytes().splitlines()
+    known = [line for text in told if isinstance(line := parse_library_line(text), Output)]
+    assert len(outputs) == len(known) > 10
+    zone_s = round((outputs[1].start_s - known[0].entered_s) / 900) * 900  # the log was written elsewhere
+    for true in known:
+        guess = outputs[true.dataset]
+        assert abs(guess.start_s - zone_s - true.entered_s) <= 1.5
+        assert abs(guess.end_s - zone_s - true.closed_s) <= 1.5
+    assert sum(isinstance(event, JobStarted) for event in said) == 4
+    assert [event.start_s for event in said if isinstance(event, StepCompleted)] == sorted(
+        event.start_s for event in said if isinstance(event, StepCompleted)
+    )
+
+
+@pytest.mark.parametrize("name", ["gen4-python-fork-plain", "gen4-python-spawn-gz", "gen2-dftracer-2.0.0"])
+def test_traces_are_logs_with_the_checkpoints_that_a_replay_finds(name: str) -> None:
+    directory = DATA / "traces" / name
+    replayed = replay([directory], JobShape())
+    job = only_job(directory)
+    assert job["conserving"]["checkpoints"] == replayed.pipeline.account(replayed.end_s).checkpoints
+    assert job["conserving"]["wall_s"] == pytest.approx(replayed.end_s - replayed.start_s, abs=1e-3)
+
+
+def test_beside_a_log_with_steps_a_trace_tells_of_checkpoints_only(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", {"job_name": "a", "step_count": 1, "step_start_time": 1.0})
+    logs = read_logs([DATA / "traces" / "gen4-python-fork-plain", log])
+    kinds = {type(event) for event in logs.jobs["a"].events}
+    assert kinds <= {StepStarted, OutputCompleted}
+
+
+# ---- errors ----
+
+
+def test_files_that_cannot_be_used_are_named_with_the_line(tmp_path: Path) -> None:
+    diary = tmp_path / "diary"
+    diary.write_text("Dear diary,\n")
+    empty = tmp_path / "empty"
+    empty.touch()
+    for path, text in (
+        (tmp_path / "missing", "No such file"),
+        (diary, "line 1: no goodput log"),
+        (empty, "line 1: no goodput log"),
+        (tmp_path, "no .pfw"),
+    ):
+        result = run(SAMPLE, path)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert str(path) in result.stderr
+        assert text in result.stderr
+        assert result.stderr.startswith("scrtune: ")
+        assert result.stderr.count("\n") == 1
+
+
+def test_lines_that_cannot_be_read_are_told_and_harm_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(
+        b'{"job_name":"a","job_start_time":1}\n'
+        + b"\x1b[31mgarbage\n" * 15
+        + b'{"job_name":"a","job_end_time":9}\n'
+    )
+    result = run(log)
+    told = result.stderr.splitlines()
+    assert told[0] == f"scrtune: {log}: line 2: no JSON object"
+    assert told[-1] == f"scrtune: {log}: 5 more lines like these"
+    assert len(told) == 11
+    assert result.exit_code == 0
+    assert "\x1b" not in result.stdout + result.stderr
+
+
+def test_a_log_that_says_nothing_of_time_is_no_job(tmp_path: Path) -> None:
+    result = run(log_of(tmp_path / "log", {"type": "settings_observed"}, {"no": "entry"}))
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "say nothing of a job's time" in result.stderr
+
+
+def test_what_a_writer_lost_is_told(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        {"type": "job_started", "time_s": 1.0},
+        {"type": "events_lost", "source": "r", "count": 3},
+    )
+    assert "3 events were lost" in run(log).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (str(SAMPLE), "--job-id", "4711"),
+        ("--policy", "both"),
+        ("--window", "5m"),
+        ("--job-name", "a"),
+        ("--reference-step-time", "2"),
+        (str(SAMPLE), "--reference-step-time", "0"),
+        (str(SAMPLE), "--policy", "kind"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_wrong_command_line(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_names_in_a_log_do_not_reach_the_terminal_as_commands(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", {"job_name": "\x1b]0;title\x07[bold]", "job_start_time": 1})
+    result = run(log)
+    assert "\x1b" not in result.stdout
+    assert "[bold]" in result.stdout
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(
+    st.lists(
+        st.one_of(
+            st.binary(max_size=60),
+            st.sampled_from([*SAMPLE.read_bytes().splitlines(), *PRIMER.read_bytes().splitlines()]),
+            st.sampled_from(SCR_LOG.read_bytes().splitlines()),
+        ),
+        max_size=15,
+    ),
+    st.booleans(),
+)
+def test_whatever_a_file_holds_the_command_says_what_it_is(
+    tmp_path: Path, lines: list[bytes], packed: bool
+) -> None:
+    log = tmp_path / "log"
+    content = b"\n".join(lines)
+    log.write_bytes(gzip.compress(content) if packed else content)
+    assert run(log, "--policy", "both", "--reference-step-time", "1").exit_code in (0, 1, 3)
+
+
+# ---- the page ----
+
+FILE = re.compile(r"`(\w+\.\w+)`:\n\n((?:    .*\n)+)")
+SESSION = re.compile(r"^    \$ (scrtune goodput .*)\n\n?((?:(?:    .*)?\n)*?)(?=^\S|\Z)", re.MULTILINE)
+
+
+def test_the_examples_of_the_page_print_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name, block in FILE.findall(PAGE):
+        (tmp_path / name).write_text(re.sub(r"^    ", "", block, flags=re.MULTILINE))
+    sessions = SESSION.findall(PAGE)
+    assert len(sessions) >= 5
+    for command, expected in sessions:
+        result = run(*shlex.split(command)[2:])
+        assert result.exit_code == 0, command
+        printed = [line.rstrip() for line in (result.stderr + result.stdout).splitlines() if line.strip()]
+        assert printed == [line[4:] for line in expected.splitlines() if line.strip()], command
