@@ -14,8 +14,8 @@ what a log says: what cannot be read is counted, and told with its line. `docs/g
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -49,6 +49,8 @@ _TRACE_LINE = re.compile(rb'\s*\{.*"cat"\s*:.*"ph"\s*:')
 _PUNCTUATION = frozenset({b"", b"[", b"]", b","})
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
+_Reader: TypeAlias = Callable[[Mapping[str, Any]], GoodputEvent]
+
 _event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(GoodputEvent)
 _TAGS = frozenset(kind.__struct_config__.tag for kind in GoodputEvent.__args__)
 _LOST = "events_lost"
@@ -63,14 +65,6 @@ class _Named(msgspec.Struct):
 
 _name_decoder: msgspec.json.Decoder[_Named] = msgspec.json.Decoder(_Named)
 
-_INTERVALS = {
-    "tpu_init": "device_init",
-    "training_prep": "training_prep",
-    "data_loading": "data_loading",
-    "custom_badput_event": "custom",
-    "elastic_wait": "elastic_scale_up",
-    "elastic_reinit": "elastic_reinit",
-}
 _CHECKPOINTER = {
     "save": ("checkpoint_save", "checkpoint_manager_blocking"),
     "restore": ("checkpoint_restore", "checkpoint_manager"),
@@ -255,44 +249,50 @@ def launcher_event(entry: Mapping[str, Any]) -> LauncherEvent:
 
 def recorder_events(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
     """The events in an entry of ml-goodput-measurement's recorder, or of Orbax. Raises NotUnderstoodError."""
-    if "job_start_time" in entry:
-        yield JobStarted(time_s=_time(entry, "job_start_time"))
-    if "step_start_time" in entry:
-        yield StepStarted(step=_whole(entry, "step_count"), time_s=_time(entry, "step_start_time"))
-    if "elastic_slice_counts_timestamp" in entry:
-        yield SlicesObserved(
-            time_s=_time(entry, "elastic_slice_counts_timestamp"),
-            active=_whole(entry, "active_slices"),
-            total=_whole(entry, "total_slices"),
-            available=_whole(entry, "available_slices"),
-        )
-    for key, kind in _INTERVALS.items():
-        yield from _interval(entry, key, kind)
+    for key in entry:
+        read = _READERS.get(key)
+        if read is not None:
+            yield read(entry)
     said = entry.get("event_type")
     if isinstance(said, str) and said in _CHECKPOINTER:
-        yield from _checkpoint(entry)
-    if "job_end_time" in entry:
-        yield JobEnded(time_s=_time(entry, "job_end_time"))
+        yield _checkpoint(entry)
 
 
-def _interval(entry: Mapping[str, Any], key: str, kind: str) -> Iterator[GoodputEvent]:
-    start, end = f"{key}_start_time", f"{key}_end_time"
-    if start not in entry and end not in entry:
-        return
-    name = ""
-    if kind == "custom":
-        name = str(entry.get("custom_badput_event_type", "")).upper()
-    elif key == "elastic_wait":
+def _slices(entry: Mapping[str, Any]) -> SlicesObserved:
+    return SlicesObserved(
+        time_s=_time(entry, "elastic_slice_counts_timestamp"),
+        active=_whole(entry, "active_slices"),
+        total=_whole(entry, "total_slices"),
+        available=_whole(entry, "available_slices"),
+    )
+
+
+def _edge(event: type[IntervalStarted] | type[IntervalEnded], kind: str, key: str) -> _Reader:
+    def read(entry: Mapping[str, Any]) -> GoodputEvent:
+        return event(kind=kind, time_s=_time(entry, key))
+
+    return read
+
+
+def _custom(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Reader:
+    def read(entry: Mapping[str, Any]) -> GoodputEvent:
+        name = str(entry.get("custom_badput_event_type", "unknown")).upper()
+        return event(kind="custom", time_s=_time(entry, key), name=name)
+
+    return read
+
+
+def _wait(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Reader:
+    def read(entry: Mapping[str, Any]) -> GoodputEvent:
         name = str(entry.get("elastic_wait_event_type", "unknown"))
         # the peer counts any other type as a slice that is down
         kind = "elastic_scale_up" if "scale_up" in name.lower() else "elastic_slice_down"
-    if start in entry:
-        yield IntervalStarted(kind=kind, time_s=_time(entry, start), name=name)
-    if end in entry:
-        yield IntervalEnded(kind=kind, time_s=_time(entry, end), name=name)
+        return event(kind=kind, time_s=_time(entry, key), name=name)
+
+    return read
 
 
-def _checkpoint(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
+def _checkpoint(entry: Mapping[str, Any]) -> Interval:
     """What blocked in Orbax's checkpoint manager; nothing where it has not said for how long."""
     kind, key = _CHECKPOINTER[entry["event_type"]]
     start, seconds = f"{key}_start_time", f"{key}_duration_secs"
@@ -304,7 +304,7 @@ def _checkpoint(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
     # what several hosts say of one checkpoint has one name; of a step in the cloud and one here there are two
     place = "persistent" if str(entry.get("directory") or "").startswith("gs://") else "local"
     name = "" if entry.get("step") is None else f"{_whole(entry, 'step')} {place}"
-    yield Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
+    return Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
 
 
 def _check(event: GoodputEvent) -> None:
@@ -343,3 +343,28 @@ def _whole(entry: Mapping[str, Any], key: str) -> int:
     if not is_whole or value != int(value):
         raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
     return int(value)
+
+
+_PLAIN = {
+    "tpu_init": "device_init",
+    "training_prep": "training_prep",
+    "data_loading": "data_loading",
+    "elastic_reinit": "elastic_reinit",
+}
+_EDGES: tuple[tuple[str, type[IntervalStarted] | type[IntervalEnded]], ...] = (
+    ("start_time", IntervalStarted),
+    ("end_time", IntervalEnded),
+)
+_READERS: dict[str, _Reader] = {
+    "step_start_time": lambda entry: StepStarted(
+        step=_whole(entry, "step_count"), time_s=_time(entry, "step_start_time")
+    ),
+    "job_start_time": lambda entry: JobStarted(time_s=_time(entry, "job_start_time")),
+    "job_end_time": lambda entry: JobEnded(time_s=_time(entry, "job_end_time")),
+    "elastic_slice_counts_timestamp": _slices,
+}
+"""What the recorder's entries say, by the key that holds the time of it."""
+for _end, _event in _EDGES:
+    _READERS |= {f"{_key}_{_end}": _edge(_event, _kind, f"{_key}_{_end}") for _key, _kind in _PLAIN.items()}
+    _READERS[f"custom_badput_event_{_end}"] = _custom(_event, f"custom_badput_event_{_end}")
+    _READERS[f"elastic_wait_{_end}"] = _wait(_event, f"elastic_wait_{_end}")
