@@ -50,9 +50,8 @@ class GoodputCalculator:
         self._store = cloud_logger or LocalLog(logger_name)
         self._reader = EntryReader(job_name)
         self._position = 0
-        self._since_s = float("-inf")
-        if max_logs_retention_period is not None:
-            self._since_s = (utc_now() - max_logs_retention_period).timestamp()
+        period = max_logs_retention_period
+        self._since_s = None if period is None else (utc_now() - period).timestamp()
         self._gcs_path = gcs_path
         self._events: list[GoodputEvent] = []
         self._walk = Walk()
@@ -157,11 +156,13 @@ class GoodputCalculator:
             entries, self._position = self._store.read(before)
             if self._position == before:
                 return
-            for event in self._reader.read(entries):
-                if span(event)[0] >= self._since_s:
-                    self._events.append(event)
-                    self._walk.handle(event)
-                    self._steps.handle(event)
+            events = self._reader.read(entries)
+            if self._since_s is not None:
+                events = [event for event in events if span(event)[0] >= self._since_s]
+            self._events += events
+            for event in events:
+                self._walk.handle(event)
+                self._steps.handle(event)
 
     def _update_deviations(self, configured_ideal_step_time_s: float | None) -> None:
         if self._deviations and self._steps.seen == self._steps_seen:

@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted
-from .formats import NotUnderstoodError, recorder_events
+from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, StepStarted
+from .formats import LARGEST_S, NotUnderstoodError, recorder_events
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -72,6 +72,9 @@ class EntryReader:
         for entry in entries:
             if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
                 continue
+            if (step := _step(entry)) is not None:
+                events.append(step)
+                continue
             try:
                 found = list(_events_of(entry))
             except _CANNOT_BE_READ:
@@ -79,6 +82,14 @@ class EntryReader:
             self.unread += not found
             events += found
         return events
+
+
+def _step(entry: Mapping[str, Any]) -> StepStarted | None:
+    """A step as recorders write it, which most of a log is; None for any other entry."""
+    time_s, step = entry.get("step_start_time"), entry.get("step_count")
+    if type(time_s) is float and type(step) is int and abs(time_s) <= LARGEST_S:
+        return StepStarted(step=step, time_s=time_s)
+    return None
 
 
 def _events_of(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:

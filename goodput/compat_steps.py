@@ -7,7 +7,6 @@ import numpy as np
 
 from .compat_rules import CompatError
 from .events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
-from .sanity import span
 
 _SHORTEST_STEP_S = 1.0
 _DEVIATIONS = 3
@@ -23,10 +22,13 @@ class CompatStepTimes:
 
     def handle(self, event: GoodputEvent) -> None:
         """Take in the next event."""
-        if not isinstance(event, StepStarted | StepCompleted):
+        if isinstance(event, StepStarted):
+            time_s = event.time_s
+        elif isinstance(event, StepCompleted):
+            time_s = event.start_s
+        else:
             return
         self.seen += 1
-        time_s = span(event)[0]
         if self._last is not None and event.step == self._last[0] + 1:
             self.times_s[self._last[0]] = time_s - self._last[1]
         self._last = (event.step, time_s)

@@ -14,7 +14,6 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
-from .sanity import span
 
 
 @dataclass(frozen=True)
@@ -60,8 +59,10 @@ class Walk:
     def handle(self, event: GoodputEvent) -> None:
         """Take in the next event."""
         match event:
-            case StepStarted() | StepCompleted():
-                self._step(event.step, span(event)[0])
+            case StepStarted():
+                self._step(event.step, event.time_s)
+            case StepCompleted():
+                self._step(event.step, event.start_s)
             case IntervalStarted():
                 self._open[_key(event)] = event.time_s
             case IntervalEnded():
