@@ -4,14 +4,11 @@ Every form ends up as goodput events by job (:mod:`scrtune.goodput.formats`). Wh
 told with file and line, and costs nothing else.
 """
 
-import gzip
 import heapq
 import itertools
-import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, cast
 
 import msgspec
 
@@ -29,6 +26,7 @@ from ..goodput.sanity import span
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import TraceDigest
 from ..replay.run import checkpoints
+from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
 from ..replay.traces import Summary, read
 from . import scr_log_alone
 from .journal import JournalReader
@@ -39,7 +37,6 @@ _BATCHES_A_DIGEST = 64
 _FRAME = (JobStarted, JobEnded, StepCompleted)
 """What is only inferred from a log that knows of checkpoints and not of steps."""
 _STEPS = (StepStarted, StepCompleted)
-_NO_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 
 
 class LogError(Exception):
@@ -72,16 +69,18 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     traces: list[Path] = []
     paths = list(paths)
     for path in paths:
-        match "dftracer" if path.is_dir() else _form(path):
+        form, content = ("dftracer", iter(())) if path.is_dir() else _look(path)
+        match form:
             case "dftracer":
                 traces.append(path)
             case "journal":
                 _take_journal(path, logs)
             case "scr log":
-                for job, events in scr_log_alone.by_job(_scr_records(path, logs)).items():
+                records = _scr_records(path, _lines(path, content, logs), logs)
+                for job, events in scr_log_alone.by_job(records).items():
                     inferred.setdefault(job, []).extend(events)
             case _:
-                _take_json(path, logs)
+                _take_json(path, _lines(path, content, logs), logs)
     if traces:
         inferred.setdefault("", []).extend(_trace_events(traces, logs))
     _name_the_nameless(logs, inferred)
@@ -97,40 +96,67 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     return logs
 
 
-def _form(path: Path) -> Form:
-    try:
-        with _opened(path) as file:
-            form = detect(file.read(HEAD_BYTES))
-    except _NO_GZIP as error:
-        raise LogError(f"{path}: cannot be inflated: {error}") from error
+def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
+    """What the file is, and all of its content, which is read once: it may be a pipe."""
+    content = _content(path)
+    begin: list[bytes | Damage] = []
+    head = b""
+    for piece in content:
+        begin.append(piece)
+        if isinstance(piece, bytes):
+            head += piece
+        if len(head) >= HEAD_BYTES:
+            break
+    form = detect(head)
     if form is None:
         raise LogError(
             f"{path}: line 1: no goodput log, log of SCR's, journal or trace;"
             " docs/goodput-logs.md shows what can be read"
         )
-    return form
+    if form == "gzip" or (form in ("journal", "dftracer") and path.is_fifo()):
+        raise LogError(f"{path}: a {form} file cannot be read from a pipe; name the file itself")
+    if form == "journal" and _is_packed(path):
+        raise LogError(f"{path}: a compressed journal; inflate it first (gunzip)")
+    return form, itertools.chain(begin, content)
 
 
-def _opened(path: Path) -> IO[bytes]:
-    """The file's content, inflated if need be. Raises OSError, which names the file."""
+def _content(path: Path) -> Iterator[bytes | Damage]:
+    """The file's bytes, inflated if need be. Raises OSError, which names the file."""
+    if not path.is_fifo() and _is_packed(path):
+        yield from inflate(path, str(path))
+        return
     with path.open("rb") as file:
-        is_gzip = detect(file.read(2)) == "gzip"
-    return cast("IO[bytes]", gzip.open(path, "rb")) if is_gzip else path.open("rb")
+        while piece := file.read(PIECE_BYTES):
+            yield piece
 
 
-def _lines(path: Path, logs: Logs) -> Iterator[bytes]:
-    try:
-        with _opened(path) as file:
-            yield from file
-    except _NO_GZIP as error:
-        logs.problems.append(f"{path}: the rest cannot be inflated: {error}")
+def _is_packed(path: Path) -> bool:
+    return read_at(path, 0, len(MAGIC)) == MAGIC
 
 
-def _take_json(path: Path, logs: Logs) -> None:
-    log, lines = Log(), _lines(path, logs)
+def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
+    """Whole lines; one that damage tore apart ends there."""
+    parts: list[bytes] = []
+    for piece in content:
+        if isinstance(piece, Damage):
+            logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
+            lines = [b"", b""]
+        else:
+            lines = piece.split(b"\n")
+        parts.append(lines[0])
+        if len(lines) > 1:
+            yield b"".join(parts)
+            yield from lines[1:-1]
+            parts = [lines[-1]]
+    if rest := b"".join(parts):
+        yield rest
+
+
+def _take_json(path: Path, lines: Iterator[bytes], logs: Logs) -> None:
+    log = Log()
     first = next(lines, b"")
     if first.lstrip().startswith(b"["):
-        log.array(first + b"".join(lines))
+        log.array(b"\n".join([first, *lines]))
     else:
         log.lines(itertools.chain([first], lines))
     for name, job in log.jobs.items():
@@ -162,9 +188,9 @@ def _take_journal(path: Path, logs: Logs) -> None:
         logs.problems.append(f"{path}: {reader.recovered.unknown} records that this version does not know")
 
 
-def _scr_records(path: Path, logs: Logs) -> Iterator[Record]:
+def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:
     garbage = 0
-    for number, line in enumerate(_lines(path, logs), start=1):
+    for number, line in enumerate(lines, start=1):
         record = parse_line(line)
         if record is None:
             garbage += 1

@@ -4,8 +4,11 @@ import csv
 import gzip
 import io
 import json
+import os
 import re
 import shlex
+import threading
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +18,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.library_events import Output, parse_library_line
+from scrtune.client.recorder import Recorder
 from scrtune.client.scr_log import parse_line
 from scrtune.daemon.cli import main
 from scrtune.daemon.goodput_command import Window, window_of
 from scrtune.daemon.goodput_logs import read_logs
 from scrtune.daemon.journal import Journal
 from scrtune.daemon.scr_log_alone import by_job
+from scrtune.goodput.compat import GoodputRecorder
 from scrtune.goodput.compat_rules import compat_account
 from scrtune.goodput.differences import differences
 from scrtune.goodput.events import (
@@ -33,6 +38,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.ledger import Ledger
+from scrtune.goodput.store import LocalLog
 from scrtune.intents.events import TuningSwitched
 from scrtune.replay.run import JobShape, replay
 
@@ -42,6 +48,9 @@ SAMPLE = DATA / "goodput" / "resiliency.jsonl"
 PRIMER = DATA / "goodput" / "primer.jsonl"
 SCR_LOG = DATA / "scr_log" / "job.log"
 PAGE = (ROOT / "docs" / "goodput-logs.md").read_text(encoding="utf-8")
+
+MOMENT = datetime(2025, 1, 1, tzinfo=timezone.utc)
+SECOND = timedelta(seconds=1)
 
 SAMPLE_TABLE = """\
 === Goodput Analysis for Job: yejingxin-dev2-goodput-n1--a3h-unittest-09261818 ===
@@ -94,6 +103,11 @@ def rows(*arguments: str | Path) -> list[dict[str, str]]:
     result = run(*arguments, "--format", "csv")
     assert result.exit_code == 0, result.stderr
     return list(csv.DictReader(io.StringIO(result.stdout)))
+
+
+def spent(job: Any) -> dict[str, float]:
+    """The buckets that have anything in them."""
+    return {name: seconds for name, seconds in job["conserving"]["buckets"].items() if seconds}
 
 
 def log_of(path: Path, *entries: dict[str, Any]) -> Path:
@@ -321,11 +335,45 @@ def test_logs_may_be_compressed_and_one_that_is_cut_off_is_read_as_far_as_it_goe
     half.write_bytes(gzip.compress(many)[:-5000])
     result = run(half, "--format", "json")
     assert result.exit_code == 0
-    assert re.fullmatch(
-        rf"scrtune: {re.escape(str(half))}: .*cannot be inflated.*\n",
-        result.stderr.splitlines(keepends=True)[0],
-    )
+    assert result.stderr.startswith(f"scrtune: {half}: byte 0: the gzip member that begins here is cut off\n")
     assert json.loads(result.stdout)["jobs"][0]["events"] > 1000
+
+
+def test_a_log_may_come_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for content, code, text in (
+        (PRIMER.read_bytes(), 0, "for Job: primer"),
+        (b"scrtune journal 1\n", 1, "a journal file cannot be read from a pipe"),
+        (gzip.compress(b"{}"), 1, "a gzip file cannot be read from a pipe"),
+    ):
+        writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+        writer.start()
+        result = run(pipe)
+        writer.join()
+        assert (result.exit_code, text in result.output) == (code, True)
+
+
+def test_what_our_recorder_and_the_one_with_the_peers_names_log_is_read(tmp_path: Path) -> None:
+    recorder = Recorder("r", writer="rank0", log=tmp_path / "r.jsonl")
+    recorder.job_started(at=0.0)
+    for step in range(3):
+        recorder.step_started(step, at=10.0 * step)
+    recorder.started("cooling", at=22.0)
+    recorder.ended("cooling", at=25.0)
+    recorder.job_ended(0, at=30.0)
+    recorder.close()
+    log = LocalLog("c", tmp_path)
+    peer = GoodputRecorder("c", "c", logging_enabled=True, cloud_logger=log)
+    peer.record_job_start_time(MOMENT)
+    peer.record_step_start_time(0, MOMENT + 10 * SECOND)
+    peer.record_step_start_time(1, MOMENT + 20 * SECOND)
+    peer.record_job_end_time(MOMENT + 30 * SECOND)
+    peer.flush()
+    ours, theirs = view(tmp_path / "r.jsonl", log.path)["jobs"][::-1]
+    assert (ours["job_name"], theirs["job_name"]) == ("r", "c")
+    assert spent(ours) == {"productive": 27.0, "custom:cooling": 3.0}
+    assert spent(theirs) == {"startup": 10.0, "productive": 20.0}
 
 
 def test_a_daemons_journal_is_a_log_with_the_jobs_name(tmp_path: Path) -> None:
