@@ -102,13 +102,12 @@ def intervals(
     the writer's steps), and at the end of a run until the writer's last word (`closing`). A start and an end at
     the same time change nothing.
     """
-    times, inverse = np.unique(tokens[0], return_inverse=True)
-    mask = np.zeros(len(times), np.int64)
-    np.bitwise_or.at(mask, inverse, tokens[1])
-    first = np.searchsorted(tokens[0], times)
-    run, closing = run[first], closing[first]
-    told = mask != STARTS + ENDS
-    times, mask, run, closing = times[told], mask[told], run[told], closing[told]
+    times, mask = tokens
+    same_time = np.flatnonzero(times[1:] == times[:-1])
+    if len(same_time):  # what was said twice counts once already: each is a start and an end
+        told = np.ones(len(times), np.bool_)
+        told[same_time] = told[same_time + 1] = False
+        times, mask, run, closing = times[told], mask[told], run[told], closing[told]
     end = np.maximum(times, closing)
     if len(times):
         same = run[1:] == run[:-1]

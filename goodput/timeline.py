@@ -63,6 +63,8 @@ class Claims(NamedTuple):
 
     def where(self, mask: npt.NDArray[np.bool_]) -> "Claims":
         """Those that `mask` says."""
+        if mask.all():
+            return self
         return Claims(self.start[mask], self.end[mask], self.kind[mask], self.step[mask])
 
     def derived(self) -> "Claims":
@@ -72,7 +74,8 @@ class Claims(NamedTuple):
 
 def joined(parts: Sequence[Claims]) -> Claims:
     """All of `parts`, one behind the other."""
-    return Claims(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    parts = [each for each in parts if len(each.start)] or parts[:1]
+    return parts[0] if len(parts) == 1 else Claims(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
 class Rules(NamedTuple):
@@ -142,11 +145,12 @@ class Timeline:
 
     def load(self, claims: Claims, doubts: list[Doubt], floor: int = -NEVER) -> None:
         """Start anew with `claims`."""
-        order = np.argsort(claims.start, kind="stable")
-        claims = Claims(*(column[order] for column in claims))
+        if (np.diff(claims.start) < 0).any():
+            order = np.argsort(claims.start, kind="stable")
+            claims = Claims(*(column[order] for column in claims))
         cuts = _cuts(claims.start, doubts, floor)
         bounds = [floor, *cuts.tolist(), NEVER]
-        edges = np.concatenate([[0], np.searchsorted(claims.start, cuts), [len(order)]]).tolist()
+        edges = np.concatenate([[0], np.searchsorted(claims.start, cuts), [len(claims.start)]]).tolist()
         self.blocks = [
             Block(lo, hi, Claims(*(column[a:b] for column in claims)))
             for lo, hi, a, b in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
@@ -356,36 +360,46 @@ def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules
     inside = at[np.searchsorted(at, lo, side="right") : np.searchsorted(at, hi)]
     start, end = np.clip(claims.start, lo, hi), np.clip(claims.end, lo, hi)
     groups = _groups(doubts, lo, hi, rules) if doubts else None
+    if groups is None and not len(inside) and rules.aside not in claims.kind:
+        if (start[1:] >= end[:-1]).all():
+            return _apart(claims, (np.minimum(start, until), np.minimum(end, until)), (lo, until), rules)
     edges = [start, end, inside, np.array([lo, hi, until], np.int64)]
     if groups is not None:
         edges += [groups.start, groups.end]
-    points = np.unique(np.concatenate(edges))
+    points = np.sort(np.concatenate(edges))  # the same point twice is a stretch of no length
     count = len(points) - 1
-    if count < 1:
-        return np.zeros(rules.size, np.int64)
     winner = rules.background[np.searchsorted(at, points[:-1], side="right") - 1]
     kind = _kinds(claims, rules)
     opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
-    row = np.zeros(rules.size, np.int64)
     doubtful = rules.size
     if groups is not None:
         depth = np.bincount(np.searchsorted(points, groups.start), minlength=count + 1)
         depth -= np.bincount(np.searchsorted(points, groups.end), minlength=count + 1)
         winner[np.cumsum(depth)[:count] > 0] = doubtful
-    present = set(np.unique(kind).tolist())
+    present = set(np.flatnonzero(np.bincount(kind)).tolist())
     for code in rules.weakest_first:
         if code in present:
             winner[_covered(kind == code, opening, closing, count)] = code
-    length = np.diff(points)
-    counted = points[1:] <= until
-    for code in np.unique(winner).tolist():
-        if code != doubtful:
-            row[code] = length[(winner == code) & counted].sum()
+    length = np.diff(np.minimum(points, until))
+    row = np.zeros(rules.size + 1, np.int64)
+    np.add.at(row, winner, length)
+    row = row[:-1]
     if rules.aside in present:
-        aside = _covered(kind == rules.aside, opening, closing, count)
-        row[rules.aside] = length[aside & counted].sum()
+        row[rules.aside] = length[_covered(kind == rules.aside, opening, closing, count)].sum()
     if groups is not None:
-        _resolve(groups, row, np.where(winner == doubtful, length, 0), (points, until), rules)
+        doubted = np.where(winner == doubtful, np.diff(points), 0)
+        _resolve(groups, row, doubted, (points, until), rules)
+    return row
+
+
+def _apart(claims: Claims, span: tuple[Longs, Longs], within: tuple[int, int], rules: Rules) -> Longs:
+    """The usual case: claims that follow each other, and one background."""
+    lo, until = within
+    length = span[1] - span[0]
+    row = np.zeros(rules.size, np.int64)
+    np.add.at(row, _kinds(claims, rules), length)
+    background = rules.background[np.searchsorted(rules.background_at, lo, side="right") - 1]
+    row[background] += until - lo - length.sum()
     return row
 
 
