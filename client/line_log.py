@@ -19,7 +19,8 @@ class LineLog:
     not mix. Lines that cannot be written (the disk is full, the directory may not be written to) wait,
     `limit` at most, and are tried again every second; those beyond are counted in :attr:`lost`. A line that
     was written in part, or that a killed process left, is ended, so that it spoils no other; ours is then
-    written anew.
+    written anew. Readers pass over empty lines: who opens the file while another process writes may see a
+    line of its that is not whole yet, and end that.
     """
 
     def __init__(self, path: Path, *, limit: int = WAITING_LIMIT) -> None:
