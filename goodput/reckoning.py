@@ -50,7 +50,7 @@ class Reckoning:
         self.made = StepRanges()
         self._codes, self._streams, self._remembered = codes, streams, remembered
         self._step = codes[buckets.STEP]
-        self._between = np.array([codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)], np.int64)
+        self._between = [codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
         self._timeline = Timeline()
         self._points: Longs = np.zeros(0, np.int64)
         self._steps_before: list[int] = []
@@ -74,13 +74,16 @@ class Reckoning:
 
     def take(self, told: Told) -> None:
         """Take in what was told since the last time, and what the streams have got since."""
-        news = {
-            key: tokens_of(each, each.sorted_to) for key, each in self._streams.items() if _has_news(each)
+        fresh = {
+            key: len(each.times) - each.sorted_to for key, each in self._streams.items() if _has_news(each)
         }
-        if not len(told) and not news:
+        if not len(told) and not fresh:
             return
-        many = len(told.start) + sum(len(time) for time, _ in news.values())
-        anew = many > max(_LARGE, len(self._timeline) // 4) or self._is_late(told, news)
+        anew = len(told.start) + sum(fresh.values()) > max(_LARGE, len(self._timeline) // 4)
+        news: News = {}
+        if not anew:
+            news = {key: tokens_of(self._streams[key], self._streams[key].sorted_to) for key in fresh}
+            anew = self._is_late(told, news)
         words = [*told.points, *self._moments(told)]
         points = np.array(words, np.int64)
         self._points = np.append(self._points, points)
@@ -211,7 +214,7 @@ class Reckoning:
             settle(stream, len(self._streams))
         sure, doubts = [claims], []
         for key, stream in self._streams.items():
-            derived, doubtful = self._derive(stream, 0)
+            derived, doubtful = self._derive(stream, 0, news.pop(key))
             if stream.settled:
                 border = int(tokens_of(stream, stream.settled)[0][0])
                 early = derived.start < border
@@ -257,26 +260,28 @@ class Reckoning:
 
     def _absorb(self, claims: Claims, news: News, points: Longs) -> None:
         """What claims and tokens say of runs and lives."""
-        own = ~np.isin(claims.kind, self._between)
+        own = np.ones(len(claims.kind), np.bool_)
+        for code in self._between:
+            own &= claims.kind != code
         times = [each for each, _ in news.values()]
         words = np.concatenate([claims.start[own], claims.end[own], points, *times])
         self._seen(words)
         self._seen(claims.start)
         self._seen(claims.end)
         starts = np.array(self.runs.starts, np.int64)
-        for run, latest in _extremes(np.searchsorted(starts, words, side="right"), words, np.maximum):
+        for run, latest in _extremes(starts, words, np.maximum):
             self.runs.word(run, latest)
             self._latest_word = max(self._latest_word, latest)
         for (writer, _), (time, _) in news.items():
             closing = self._closing.setdefault(writer, {})
-            for run, latest in _extremes(np.searchsorted(starts, time, side="right"), time, np.maximum):
+            for run, latest in _extremes(starts, time, np.maximum):
                 closing[run] = max(closing.get(run, -NEVER), latest)
         is_step = claims.kind == self._step
         told = [(time, step) for (_, kind), (time, step) in news.items() if kind == self._step]
         begun = np.concatenate([claims.start[is_step], *(time for time, _ in told)])
         number = np.concatenate([claims.step[is_step], *(step for _, step in told)])
         self.made.add(claims.step[is_step], claims.step[is_step] + 1)
-        for run, first in _extremes(np.searchsorted(starts, begun, side="right"), begun, np.minimum):
+        for run, first in _extremes(starts, begun, np.minimum):
             self.runs.step(run, first)
         if len(begun):
             self._latest_step = max(self._latest_step, int(begun.max()))
@@ -294,19 +299,20 @@ class Reckoning:
             step = int(np.minimum(made, before)[changed].min())
             self._timeline.wasted_from(bounds[int(changed[0])], bounds[int(changed[-1]) + 1], step)
 
-    def _derive(self, stream: Stream, begin: int) -> tuple[Claims, list[Doubt]]:
+    def _derive(
+        self, stream: Stream, begin: int, tokens: tuple[Longs, Longs] | None = None
+    ) -> tuple[Claims, list[Doubt]]:
         """What the tokens from `begin` on stand for."""
         context = max(0, begin - 1) if stream.kind == self._step else begin
-        tokens = tokens_of(stream, context)
+        tokens = tokens_of(stream, context) if tokens is None else tokens
         starts = np.array(self.runs.starts, np.int64)
-        run = np.searchsorted(starts, tokens[0], side="right")
+        run = _runs(starts, tokens[0])
         known = self._closing.get(stream.writer, {})
-        last_words = {
-            each: max(known.get(each, -NEVER), self.runs.end_of(each)) for each in np.unique(run).tolist()
-        }
-        which = np.array(sorted(last_words), np.int64)
-        closing = np.array([last_words[each] for each in sorted(last_words)], np.int64)
-        closing = closing[np.searchsorted(which, run)] if len(run) else closing
+        earliest = int(run[0]) if len(run) else 0
+        last_words = [
+            max(known.get(each, -NEVER), self.runs.end_of(each)) for each in range(earliest, len(starts) + 1)
+        ]
+        closing = np.array(last_words, np.int64)[run - earliest]
         if stream.kind == self._step:
             claims, doubts, made = steps(tokens, run, closing, begin - context, self._step)
             self.made.add(*made)
@@ -317,7 +323,7 @@ class Reckoning:
             earliest = stream.times[context]
             time = tokens_of(stepping, _index_of(stepping, earliest))[0]
             time = np.sort(time)
-            begins = (time, np.searchsorted(starts, time, side="right"))
+            begins = (time, _runs(starts, time))
         return intervals(tokens, run, closing, begins, stream.kind), []
 
     def _reach(self) -> None:
@@ -368,14 +374,22 @@ def _claims(told: Told) -> Claims:
     )
 
 
-def _extremes(group: Longs, value: Longs, which: Any) -> list[tuple[int, int]]:
-    """The largest (or smallest) value of each group."""
-    if not len(group):
-        return []
-    keys, index = np.unique(group, return_inverse=True)
-    made = np.full(len(keys), NEVER if which is np.minimum else -NEVER, np.int64)
-    which.at(made, index, value)
-    return list(zip(keys.tolist(), made.tolist(), strict=True))
+def _runs(starts: Longs, times: Longs) -> Longs:
+    """In which run each of `times` lies, which are in order."""
+    edges = np.searchsorted(times, starts)
+    made: Longs = np.repeat(np.arange(len(starts) + 1), np.diff(edges, prepend=0, append=len(times)))
+    return made
+
+
+def _extremes(starts: Longs, times: Longs, which: Any) -> list[tuple[int, int]]:
+    """The latest (or earliest) of `times` in each run that has any."""
+    nothing = NEVER if which is np.minimum else -NEVER
+    if not len(starts):
+        return [(0, int(which.reduce(times)))] if len(times) else []
+    made = np.full(len(starts) + 1, nothing, np.int64)
+    which.at(made, np.searchsorted(starts, times, side="right"), times)
+    told = np.flatnonzero(made != nothing)
+    return list(zip(told.tolist(), made[told].tolist(), strict=True))
 
 
 def _index_of(stream: Stream, earliest: float) -> int:

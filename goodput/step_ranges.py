@@ -21,8 +21,10 @@ class StepRanges:
         if not len(low):
             return
         low, behind = np.append(self._low, low), np.append(self._behind, behind)
-        order = np.argsort(low, kind="stable")
-        low, reach = low[order], np.maximum.accumulate(behind[order])
+        if (np.diff(low) < 0).any():
+            order = np.argsort(low, kind="stable")
+            low, behind = low[order], behind[order]
+        reach = np.maximum.accumulate(behind)
         first = np.ones(len(low), np.bool_)
         first[1:] = low[1:] > reach[:-1]
         self._low = low[first]

@@ -75,7 +75,9 @@ class Claims(NamedTuple):
 def joined(parts: Sequence[Claims]) -> Claims:
     """All of `parts`, one behind the other."""
     parts = [each for each in parts if len(each.start)] or parts[:1]
-    return parts[0] if len(parts) == 1 else Claims(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    return (
+        parts[0] if len(parts) == 1 else Claims(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    )
 
 
 class Rules(NamedTuple):
