@@ -17,6 +17,7 @@ from .compat_types import BadputTimes, GCPOptions
 from .store import Periodic, stop_all, tell, utc_now
 
 _FINAL_FLUSH_S = 1.0
+_SHORTEST_S = 0.1
 
 
 class ScalarWriter(Protocol):
@@ -46,9 +47,10 @@ def _open_tensorboard(directory: str) -> ScalarWriter | None:
 class GoodputMonitor:
     """Computes a job's goodput now and then, on threads of its own, and writes it to TensorBoard.
 
-    `upload_interval` and `step_deviation_interval_seconds` are in seconds. A stop writes once more, unless
-    `skip_final_flush`, and takes at most `final_flush_timeout_seconds` (None: as long as it takes), a second
-    by default where the peer waits for ten. What still runs when the process ends is stopped the same way.
+    `upload_interval` and `step_deviation_interval_seconds` are in seconds, a tenth at least. A stop writes
+    once more, unless `skip_final_flush`, and takes at most `final_flush_timeout_seconds` (None: as long as it
+    takes), a second by default where the peer waits for ten. What still runs when the process ends is stopped
+    the same way.
     `pathway_enabled`, `gcs_sync_interval_seconds` and `cache_dir` change nothing here.
     """
 
@@ -77,8 +79,8 @@ class GoodputMonitor:
         self._writer: ScalarWriter | None = None
         if not monitoring_enabled:
             return
-        self._upload_interval_s = upload_interval
-        self._deviation_interval_s = step_deviation_interval_seconds
+        self._upload_interval_s = max(upload_interval, _SHORTEST_S)
+        self._deviation_interval_s = max(step_deviation_interval_seconds, _SHORTEST_S)
         self._with_badput = include_badput_breakdown
         self._with_deviation = include_step_deviation
         self._ideal_step_time_s = configured_ideal_step_time

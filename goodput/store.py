@@ -69,6 +69,7 @@ class LocalLog:
 
     def __init__(self, logger_name: str, directory: str | os.PathLike[str] | None = None) -> None:
         self._descriptor: int | None = None
+        self._opening = threading.Lock()
         self.path = log_path(logger_name, directory)
         self.lost = 0
         self.unread = 0
@@ -78,11 +79,10 @@ class LocalLog:
         """Add an entry."""
         line = msgspec.json.encode(entry) + b"\n"
         try:
-            if self._descriptor is None:
-                self._descriptor = self._open()
+            descriptor = self._descriptor if self._descriptor is not None else self._open()
             # after a write that was cut short, a line of its own
             line = b"\n" + line if self._torn else line
-            self._torn = os.write(self._descriptor, line) < len(line)
+            self._torn = os.write(descriptor, line) < len(line)
         except OSError as error:
             self._lose(f"{error.strerror}; set {DIRECTORY_VARIABLE} to a directory that can be written")
         else:
@@ -121,9 +121,12 @@ class LocalLog:
         self.close()
 
     def _open(self) -> int:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-        return os.open(self.path, flags, 0o644)
+        with self._opening:  # threads of the application may record at the same time
+            if self._descriptor is None:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+                self._descriptor = os.open(self.path, flags, 0o644)
+            return self._descriptor
 
     def _lose(self, why: str) -> None:
         if not self.lost:

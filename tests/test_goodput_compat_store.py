@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,24 @@ def test_two_processes_write_whole_lines_into_one_log(tmp_path: Path) -> None:
     assert log.unread == 0
     for name in "ab":
         assert [entry["number"] for entry in entries if entry["writer"] == name] == list(range(500))
+
+
+def test_threads_share_a_log(tmp_path: Path) -> None:
+    log = LocalLog("run", tmp_path)
+    begin = threading.Barrier(4)
+
+    def write() -> None:
+        begin.wait()
+        for number in range(100):
+            log.append({"number": number})
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(read_all(log)) == 400
+    assert log.unread == log.lost == 0
 
 
 def test_a_log_that_cannot_be_written_is_told_once_and_counted(
