@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.goodput import resiliency
-from scrtune.goodput.compat_rules import compat_account
+from scrtune.goodput.compat_entries import EntryReader
+from scrtune.goodput.compat_rules import CompatAccount, CompatError, compat_account
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -316,6 +317,54 @@ def test_the_primer_as_dense_steps_is_what_the_facts_say_of_the_peer() -> None:
     entries += [peer(job_end_time=200 * minutes)]
     account = compat_account(events(*entries, job="run-1"), 0.0)
     assert account.goodput_percent == pytest.approx(67.5)
+
+
+times = st.floats(0, 1e4)
+KEYS_OF_TIME = (
+    "job_start_time",
+    "job_end_time",
+    "tpu_init_start_time",
+    "tpu_init_end_time",
+    "data_loading_start_time",
+)
+happenings = st.one_of(
+    st.builds(lambda key, time_s: {key: time_s}, st.sampled_from(KEYS_OF_TIME), times),
+    st.builds(lambda step, time_s: {"step_count": step, "step_start_time": time_s}, st.integers(0, 9), times),
+    st.builds(
+        lambda edge, name, time_s: {
+            "custom_badput_event_type": name,
+            f"custom_badput_event_{edge}_time": time_s,
+        },
+        st.sampled_from(("start", "end")),
+        st.sampled_from(("eval", "Sdc")),
+        times,
+    ),
+    st.builds(
+        lambda step, start_s, took_s, place: {
+            "event_type": "save",
+            "step": step,
+            "directory": place,
+            "checkpoint_manager_blocking_start_time": start_s,
+            "checkpoint_manager_blocking_duration_secs": took_s,
+        },
+        st.integers(0, 3),
+        times,
+        st.floats(0, 10),
+        st.sampled_from(("gs://bucket", "/local")),
+    ),
+)
+
+
+@given(st.lists(happenings, max_size=30))
+def test_the_peers_rules_get_from_a_log_what_its_calculator_reads(said: list[dict[str, Any]]) -> None:
+    entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
+    accounts: list[CompatAccount | str] = []
+    for told in (read(*entries).jobs["run-1"].timeline(), EntryReader("run-1").read(entries)):
+        try:
+            accounts.append(compat_account(told, 2e4))
+        except CompatError as error:
+            accounts.append(str(error))
+    assert accounts[0] == accounts[1]
 
 
 # ---- our own event log ----
