@@ -36,7 +36,7 @@ from .reach import Reach
 from .redundancy import FLOORS
 from .redundancy import observe as observe_redundancy
 from .runs import KnownRun
-from .sharing import SharedFiles
+from .sharing import SharedFiles, starts_past_the_cache
 from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
 from .switching import Switches, only_at_launch, too_dear
 from .tuner import Tuner
@@ -180,7 +180,8 @@ class Pipeline:
             kept={
                 name: value
                 for name, value in self.tuner.kept.items()
-                if own.get(name) != value or job.sources.get(name) == EDITED
+                if (own.get(name) != value or job.sources.get(name) == EDITED)
+                and not starts_past_the_cache({name: value}, job)
             },
             reason=last.short + turn if last else Advice().reason,
         )
@@ -383,7 +384,8 @@ class Pipeline:
                 tuner.veto(proposal, reason, now)
             elif reason := too_dear(proposal, situation):
                 tuner.veto(proposal, reason, now)
-                tuner.pend(proposal, "the next run of the job begins with it, on trial", now)
+                if situation.job is None or not starts_past_the_cache(proposal.changes, situation.job):
+                    tuner.pend(proposal, "the next run of the job begins with it, on trial", now)
             elif reason := only_at_launch(proposal, situation):
                 tuner.pend(proposal, reason, now)
             else:

@@ -6,6 +6,7 @@ there. Who bypasses the cache may do both.
 """
 
 from ..goodput.events import OutputCompleted
+from .events import SettingsObserved, Values
 
 _BYPASS = "SCR_CACHE_BYPASS"
 
@@ -56,3 +57,12 @@ class SharedFiles:
 
 def _word(is_checkpoint: bool) -> str:
     return "checkpoints" if is_checkpoint else "pure outputs"
+
+
+def starts_past_the_cache(changes: Values, job: SettingsObserved) -> bool:
+    """Whether `changes` choose the cache for a job on a real SCR whose own word is the prefix directory.
+
+    No launch may begin so: only a run that begins past the cache is watched, and shows with its first outputs
+    that its files do not meet there.
+    """
+    return bool(job.mutability) and changes.get(_BYPASS) == 0 and bool(job.settings.get(_BYPASS, 1))

@@ -65,6 +65,8 @@ class Job:
         self._in_force: Values = {}
         self._reinit_s = reinit_s
         self.applied_s = 0.0
+        self.past_the_cache_s = 0.0
+        """What an output takes that bypasses the cache; 0: as one that is cached and flushed."""
         self.start()
 
     def start(self, found: Values | None = None, sources: dict[str, str] | None = None) -> None:
@@ -128,13 +130,15 @@ class Job:
         settings = self._in_force
         factor = math.exp(self._rng.gauss(0, self._noise))
         is_async = settings["SCR_FLUSH_ASYNC"] == 1 and settings["SCR_FLUSH_TYPE"] != "SYNC"
-        due = self._dataset % flush_every == 0
+        past_s = self.past_the_cache_s if settings["SCR_CACHE_BYPASS"] else 0.0
+        due = self._dataset % flush_every == 0 and not past_s
+        write_s = (past_s or 1.0) * factor
         started_s = self.now
         self.tell(
             OutputStarted(dataset=self._dataset, name="d", time_s=self.now, generation=advice.generation)
         )
         blocked_s = 4.0 * factor if due and not is_async else 0.0
-        self.now += apply_s + 1.0 * factor + blocked_s
+        self.now += apply_s + write_s + blocked_s
         flush = FlushCompleted(
             dataset=self._dataset,
             start_s=self.now - blocked_s,
@@ -154,7 +158,7 @@ class Job:
                 generation=advice.generation,
                 bytes=4 * GIB,
                 files=16,
-                write_s=1.0 * factor,
+                write_s=write_s,
                 flush_s=blocked_s,
                 flush_due=due,
                 apply_s=apply_s,

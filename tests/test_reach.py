@@ -414,3 +414,28 @@ def test_what_waits_for_a_launch_says_so() -> None:
     reason = only_at_launch(change(SCR_SET_SIZE=4, SCR_FLUSH=1), fixed)
     assert reason is not None
     assert reason.startswith("SCR_SET_SIZE: only a launch")
+
+
+def test_every_run_shows_anew_that_its_files_do_not_meet_before_it_is_moved_to_the_cache() -> None:
+    """A run that began in the cache by our file would look like one whose user chose that."""
+    job = Job({"SCR_COPY_TYPE": "SINGLE"}, noise=0.0, mutability=REAL, nodes=2, floor="SINGLE")
+    job.past_the_cache_s = 6.0
+    job.checkpoints(14)
+    assert ("cache instead of bypass", "accepted") in job.verdicts
+    assert job.pipeline.advice.settings["SCR_CACHE_BYPASS"] == 0
+    kept = job.pipeline.advice.kept
+    assert kept is not None
+    assert "SCR_CACHE_BYPASS" not in kept
+    assert kept["SCR_FLUSH_ASYNC"] == 1
+    job.relaunch()
+    assert job.pipeline.settings["SCR_CACHE_BYPASS"] == 0, "it is asked for again, live"
+    assert "SCR_CACHE_BYPASS" not in job.pipeline.advice.at_launch
+
+
+def test_the_cache_is_no_thing_to_wait_for_until_the_next_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(switching, "REINIT_PRIOR_S", 100.0)
+    job = Job({"SCR_COPY_TYPE": "SINGLE"}, noise=0.0, mutability=REAL, nodes=2, floor="SINGLE")
+    job.past_the_cache_s = 6.0
+    job.checkpoints(6)
+    assert ("cache instead of bypass", "vetoed") in job.verdicts
+    assert job.pipeline.advice.at_launch == {}
