@@ -38,10 +38,11 @@ from . import (
 from .demo import DemoError
 from .demo import demo as run_demo
 from .demo_report import report
-from .environment import ConfigFiles, Job, JobOptions, Trace, to_follow, variables_by_hand
+from .environment import ConfigFiles, Job, JobOptions, to_follow, variables_by_hand
 from .journal import JournalError
 from .loop import Daemon
-from .options import DaemonOptions
+from .monitoring_options import missing, monitoring_options
+from .options import DaemonOptions, Monitoring
 from .preload import Preload, export_text
 from .process import AlreadyRunningError, Signals, end_at_eof
 from .record_command import record
@@ -152,6 +153,7 @@ _preload_option = click.option(
     help="The SCR config file to rewrite; default: a private one.",
 )
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@monitoring_options
 @_told
 def run_command(
     job_id: str | None, command: tuple[str, ...], no_tune: bool, floor: str | None, **options: Any
@@ -165,6 +167,8 @@ def run_command(
     logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
     paths = run.job_paths(job_id)
     job = JobOptions(tuning=not no_tune, floor=floor or "", **options)
+    for text in missing(job.monitoring):
+        click.echo(f"scrtune: {text}", err=True)
     sys.exit(run.run(command, paths, job, lambda: _summary(paths)))
 
 
@@ -191,12 +195,13 @@ def _summary(paths: JobPaths) -> None:
 @click.option("--user-conf", type=click.Path(path_type=Path))
 @click.option("--library", type=click.Path(path_type=Path))
 @_trace_option
+@monitoring_options
 @_told
-def node(prolog: Path, scr_conf: Path, user_conf: Path | None, library: Path | None, trace: Trace) -> None:
+def node(prolog: Path, scr_conf: Path, user_conf: Path | None, **options: Any) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     files = ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
-    serve_node(JobPaths.of(), Job(files=files, trace=trace, library=library), prolog)
+    serve_node(JobPaths.of(), Job(files=files, **options), prolog)
 
 
 _until_eof_option = click.option(
@@ -209,15 +214,25 @@ _until_eof_option = click.option(
 @click.option("--scr-conf", type=click.Path(path_type=Path), help="The SCR config file to rewrite.")
 @click.option("--user-conf", type=click.Path(path_type=Path), help="Your own SCR config file, to start from.")
 @_until_eof_option
+@monitoring_options
 @_told
-def daemon(job_id: str | None, scr_conf: Path | None, user_conf: Path | None, *, until_eof: bool) -> None:
+def daemon(
+    job_id: str | None,
+    scr_conf: Path | None,
+    user_conf: Path | None,
+    monitoring: Monitoring,
+    *,
+    until_eof: bool,
+) -> None:
     """Run the daemon of a job on this node, in the foreground; SIGTERM ends it.
 
     `scrtune run` starts it for you. Started again after a crash it goes on from its journal.
     """
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     paths = JobPaths.of(job_id)
-    options = DaemonOptions(paths=paths, scr_conf=scr_conf or paths.scr_conf, user_conf=user_conf)
+    options = DaemonOptions(
+        paths=paths, scr_conf=scr_conf or paths.scr_conf, user_conf=user_conf, monitoring=monitoring
+    )
     if until_eof:
         end_at_eof(sys.stdin.fileno())
     Daemon(options).run()

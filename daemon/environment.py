@@ -14,6 +14,7 @@ from ..scr_config.authorship import back_up_foreign
 from ..scr_config.resolution import DEFAULT, Resolved, resolve, user_conf_path
 from ..scr_config.system_conf import system_conf_path
 from ..scr_config.write import write_config
+from .options import Monitoring
 from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
@@ -41,6 +42,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     floor: str = ""
     override: bool = False
     scr_conf: Path | None = None
+    monitoring: Monitoring = Monitoring()
 
 
 class ConfigFiles(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,13 +65,24 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
+    monitoring: Monitoring = Monitoring()
+
+    def options(self) -> list[str]:
+        """What `scrtune daemon` and `scrtune node` are told of it."""
+        return [*self.files.options(), *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
     """Lay the config file out (see :func:`config_files`) and name it to the application. Raises OSError."""
     files = config_files(default, options, inherited)
     variables = {**job_variables(paths, files, options), **log_variables(files.user_conf, inherited)}
-    return Job(files=files, variables=variables, trace=options.trace, library=library(options.preload))
+    return Job(
+        files=files,
+        variables=variables,
+        trace=options.trace,
+        library=library(options.preload),
+        monitoring=options.monitoring,
+    )
 
 
 def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:

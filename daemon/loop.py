@@ -15,6 +15,7 @@ from .drive import drive
 from .execute import Executor
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader
+from .monitoring import Monitor
 from .node import NodeObserver
 from .options import DaemonOptions
 from .process import Lock, Signals
@@ -58,6 +59,8 @@ class Daemon:
             switch=lambda on: self._handle(TuningSwitched(on=on)),
         )
         self._control.flush_threads = self._flush_threads.counts
+        self._monitor = Monitor(options.monitoring, options.paths, self._pipeline)
+        self._monitor.rejected = self._ingest.rejected
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
         self._leave_s = float("inf")
@@ -87,6 +90,7 @@ class Daemon:
             for now, event in reader:
                 self._ingest.recall(event)
                 drive(self._pipeline, event, now)  # its effects were performed when it happened
+                self._monitor.observe(event, now)
                 if self._signals.ending:
                     return False
         except FileNotFoundError:
@@ -112,6 +116,7 @@ class Daemon:
     def _serve(self, sockets: Sockets) -> None:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
         log.info("listening on %s", self._options.paths.events_endpoint)
+        self._monitor.start()
         while not self._signals.ending:
             sockets.wait(self._next_tick_s - time.monotonic())
             self._turn(sockets)
@@ -156,6 +161,7 @@ class Daemon:
         if self._executor.unfinished and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
+        self._monitor.tick(time_s, self._clock())
 
     def _look(self) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
@@ -184,6 +190,7 @@ class Daemon:
             event = self._executor.told_apart(event)
         self._journal.append(now, event)
         effects = drive(self._pipeline, event, now)
+        self._monitor.observe(event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
             self._executor.perform(effects, now)
@@ -191,7 +198,7 @@ class Daemon:
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock())
-        self._control.journal_lost = self._journal.lost
+        self._control.journal_lost = self._monitor.journal_lost = self._journal.lost
         if self._journal.error and had_room:
             log.error(
                 "the journal cannot be written (%s); records are lost until it can", self._journal.error
@@ -209,4 +216,5 @@ class Daemon:
             self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
         self._flush()
         self._journal.close()
+        self._monitor.end(self._clock())
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)

@@ -1,14 +1,49 @@
 """What a daemon can be told."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from ..client.paths import JobPaths
 
 
+class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
+    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`). Nobody, by default."""
+
+    metrics: str = ""
+    """Where the OpenMetrics endpoint listens (:func:`scrtune.daemon.address.address_of`)."""
+
+    tensorboard: Path | None = None
+    """The directory for TensorBoard's scalars."""
+
+    csv: Path | None = None
+    """The file that rows are appended to."""
+
+    every_s: float = 30.0
+    """Seconds between two writes of scalars and rows."""
+
+    windows_s: tuple[int, ...] = (60, 300, 900)
+    """The rolling windows, in seconds."""
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether anybody watches."""
+        return bool(self.metrics) or self.tensorboard is not None or self.csv is not None
+
+    def options(self) -> list[str]:
+        """The same, as `scrtune run`, `scrtune daemon` and `scrtune node` take it."""
+        if not self.is_wanted:
+            return []
+        given = {"--metrics": self.metrics, "--tensorboard": self.tensorboard, "--csv": self.csv}
+        places = [part for name, value in given.items() if value for part in (name, str(value))]
+        windows = [part for window in self.windows_s for part in ("--monitor-window", str(window))]
+        return [*places, "--monitor-every", str(self.every_s), *windows]
+
+
 @dataclass(frozen=True)
 class DaemonOptions:
-    """Options of one daemon. The first three have a flag of `scrtune daemon`."""
+    """Options of one daemon. The first four have flags of `scrtune daemon`."""
 
     paths: JobPaths
     """The job's run directory on this node."""
@@ -18,6 +53,9 @@ class DaemonOptions:
 
     user_conf: Path | None = None
     """The user's own SCR config file: what it says and advice does not is carried over."""
+
+    monitoring: Monitoring = field(default_factory=Monitoring)
+    """Who may watch."""
 
     tick_s: float = 0.1
     """Seconds between two digests of the trace, in the first seconds; they become rarer."""

@@ -73,7 +73,7 @@ class NodeServices:
         said = {EVENTS_FILE: str(paths.library_events)} if job.library else {}
         self._environment = {**own, **job.variables, **said}
         self._commands = {
-            DAEMON: ["daemon", "--until-eof", "--job-id", paths.job_id, *job.files.options()],
+            DAEMON: ["daemon", "--until-eof", "--job-id", paths.job_id, *job.options()],
             FORWARDER: ["forward", "--until-eof", str(paths.trace_prefix), paths.events_endpoint],
         }
         self._spawn(DAEMON)

@@ -139,7 +139,7 @@ class SlurmServices:
         command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
         command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", "--job-name=scrtune"]
         command += [sys.executable, "-m", "scrtune.daemon", "node"]
-        command += ["--prolog", str(prolog), "--trace", job.trace, *job.files.options()]
+        command += ["--prolog", str(prolog), "--trace", job.trace, *job.options()]
         command += ["--library", str(job.library)] if job.library else []
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}
         with self._log.open("ab") as output:

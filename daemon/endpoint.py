@@ -1,0 +1,75 @@
+"""The metrics endpoint as the loop sees it: whether somebody asks, and a place to put the answer."""
+
+import logging
+import socket
+import threading
+
+from .address import Address
+from .snapshot import Snapshot
+
+log = logging.getLogger("scrtune.daemon")
+
+_RETRY_S = 10.0
+_FRESH_S = 3.0
+"""The loop looks every two seconds at the slowest; if it does not, the last numbers are better than none."""
+
+
+class Endpoint:
+    """Serves snapshots at `address` on threads of its own, as soon as that is free.
+
+    A scrape has the loop take a new snapshot and waits for it: one that nobody scrapes costs nothing.
+    """
+
+    name = "the metrics endpoint"
+
+    def __init__(self, address: Address) -> None:
+        self.is_asked = False
+        """Whether a scrape waits for a snapshot."""
+        self._address = address
+        self._latest: Snapshot | None = None
+        self._given = 0
+        self._changed = threading.Condition()
+        self._over = threading.Event()
+        self._wake, self._woken = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+        self._thread.start()
+
+    def give(self, snapshot: Snapshot) -> None:
+        """Answer those who wait with this one."""
+        with self._changed:
+            self._latest = snapshot
+            self._given += 1
+            self.is_asked = False
+            self._changed.notify_all()
+
+    def close(self, timeout_s: float) -> bool:
+        """Listen no more; scrapes that are under way are left."""
+        self._over.set()
+        self._wake.close()
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def _fresh(self) -> Snapshot | None:
+        """The next snapshot, if it comes in time; on a scrape's own thread."""
+        with self._changed:
+            given = self._given
+            self.is_asked = True
+            self._changed.wait_for(lambda: self._given > given, _FRESH_S)
+            return self._latest
+
+    def _run(self) -> None:
+        told = ""
+        with self._woken:
+            while not self._over.is_set():
+                try:
+                    from .metrics import serve  # noqa: PLC0415  it loads prometheus_client
+
+                    serve(self._address, self._fresh, self._woken)
+                except ImportError as error:
+                    log.error("no metrics at %s: %s; pip install 'scrtune[monitoring]'", self._address, error)
+                    return
+                except Exception as error:  # noqa: BLE001  monitoring never ends a job
+                    if str(error) != told:
+                        log.error("no metrics at %s: %s; it is tried again", self._address, error)
+                    told = str(error)
+                    self._over.wait(_RETRY_S)

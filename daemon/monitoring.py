@@ -1,0 +1,130 @@
+"""Goodput of a running job for others to watch: what the loop's thread takes, and who gets it.
+
+The loop takes a :class:`Snapshot` now and then. Everything else, the endpoint, TensorBoard and CSV, lives on
+threads of its own that see nothing but the last snapshot: a disk that is full or hangs, a port that is
+occupied or a scraper that never reads is theirs alone.
+"""
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+
+from ..client.paths import JobPaths
+from ..goodput.events import JobStarted, StepCompleted, StepStarted
+from ..goodput.ledger import Window
+from ..goodput.recent_steps import RecentSteps
+from ..goodput.sanity import defect
+from ..intents.decisions import Verdict
+from ..intents.events import Event
+from ..intents.pipeline import Pipeline
+from .address import address_of
+from .endpoint import Endpoint
+from .options import Monitoring
+from .scalars import Writer
+from .snapshot import Sink, Snapshot, bounded
+
+log = logging.getLogger("scrtune.daemon")
+
+FINAL_FLUSH_S = 0.5
+"""What the last write of everything may take together: a daemon ends well within a second."""
+FEWEST_SECONDS = 1.0
+"""Between two snapshots for the endpoint, however often it is asked."""
+
+
+class Monitor:
+    """Belongs to the loop's thread, which calls all of this. Without options it does nothing."""
+
+    def __init__(self, options: Monitoring, paths: JobPaths, pipeline: Pipeline) -> None:
+        self._options = options
+        self._paths = paths
+        self._pipeline = pipeline
+        self._steps = RecentSteps()
+        self._endpoint: Endpoint | None = None
+        self._writer: Writer | None = None
+        self._next_show_s = self._next_write_s = 0.0
+        self._failed = False
+        self.rejected: Mapping[str, int] = {}
+        self.journal_lost = 0
+
+    def start(self) -> None:
+        """Start the threads; what they need is loaded there."""
+        options = self._options
+        if options.metrics:
+            self._endpoint = Endpoint(address_of(options.metrics, self._paths.root))
+        if options.tensorboard is not None or options.csv is not None:
+            self._writer = Writer(options.tensorboard, options.csv)
+        self._steps.take_deviations()  # those of the journal were written by the daemon before us
+
+    def observe(self, event: Event, now: float) -> None:
+        """Take a step of the job in; all else is passed over."""
+        if not self._options.is_wanted or not isinstance(event, StepCompleted | StepStarted | JobStarted):
+            return
+        if defect(event, now) is None:
+            self._steps.handle(event)
+
+    def tick(self, time_s: float, now: float) -> None:
+        """Give a snapshot to who asks for one, and to the writer when it is time, by the monotonic clock."""
+        if self._endpoint and self._endpoint.is_asked and time_s >= self._next_show_s:
+            self._next_show_s = time_s + FEWEST_SECONDS
+            self._give([self._endpoint], now)
+        if self._writer and time_s >= self._next_write_s:
+            self._next_write_s = time_s + self._options.every_s
+            self._give([self._writer], now, self._steps.take_deviations())
+
+    def end(self, now: float) -> None:
+        """Give everyone the last snapshot, and wait for them, half a second at most; then they are left."""
+        sinks: list[Sink] = [sink for sink in (self._endpoint, self._writer) if sink is not None]
+        if not sinks:
+            return
+        self._give(sinks, now, self._steps.take_deviations())
+        until_s = time.monotonic() + FINAL_FLUSH_S
+        for sink in sinks:
+            if not sink.close(max(0.0, until_s - time.monotonic())):
+                log.warning("%s: the last update is not done in time and is given up", sink.name)
+
+    def _give(
+        self, sinks: Sequence[Sink], now: float, deviations: tuple[tuple[int, float], ...] = ()
+    ) -> None:
+        try:
+            snapshot = self._snapshot(now, deviations)
+        except Exception:
+            if not self._failed:
+                log.exception("the job's state cannot be shown to its monitors: a bug; all else goes on")
+            self._failed = True
+            return
+        for sink in sinks:
+            sink.give(snapshot)
+
+    def _windows(self, now: float) -> dict[int, Window]:
+        """The rolling windows that the job, or a part of it, lies in."""
+        ledger = self._pipeline.ledger
+        windows = {window_s: ledger.window(now - window_s, now, now) for window_s in self._options.windows_s}
+        return {window_s: window for window_s, window in windows.items() if window.wall_s > 0}
+
+    def _snapshot(self, now: float, deviations: tuple[tuple[int, float], ...]) -> Snapshot:
+        pipeline = self._pipeline
+        job, tuner, counters = pipeline.job, pipeline.tuner, pipeline.counters
+        verdicts = [decision.verdict for decision in pipeline.decisions]
+        return Snapshot(
+            time_s=now,
+            job_id=self._paths.job_id,
+            host=self._paths.host,
+            account=pipeline.account(now),
+            windows=self._windows(now),
+            engine=job.engine if job else "",
+            generation=pipeline.advice.generation,
+            tuning=pipeline.on,
+            decisions={verdict.name.lower(): verdicts.count(verdict) for verdict in Verdict},
+            checkpoint_cost_s=tuner.current_s if tuner else 0.0,
+            anchor_cost_s=tuner.anchor_s if tuner else 0.0,
+            last_checkpoint=pipeline.costs[-1] if pipeline.costs else None,
+            events=counters.events,
+            dropped=bounded(counters.dropped),
+            lost=bounded(counters.lost),
+            rejected=bounded(self.rejected),
+            journal_lost=self.journal_lost,
+            last_step=self._steps.last,
+            ideal_step_s=self._steps.ideal_s,
+            step_deviation_s=self._steps.deviation_s,
+            deviations=deviations,
+        )

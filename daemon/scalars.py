@@ -1,0 +1,185 @@
+"""Snapshots as TensorBoard's scalars and as rows of a CSV file, written on a thread of their own."""
+
+import csv
+import io
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from ..goodput.append import AppendedFile
+from ..goodput.buckets import CUSTOM, PRODUCTIVE
+from ..goodput.ledger import Account, Window
+from ..goodput.tensorboard import TensorBoard
+from .snapshot import Snapshot
+
+log = logging.getLogger("scrtune.daemon")
+
+_PERCENT = 100.0
+
+
+class Writer:
+    """Writes each snapshot that it is given to `tensorboard` (a directory) and `csv_file`, where there are.
+
+    What cannot be written is told, once while it stays the same, and tried again with the next snapshot. A
+    snapshot that comes while the last one is still being written waits; a newer one takes its place.
+    """
+
+    name = "the writer of scalars"
+
+    def __init__(self, tensorboard: Path | None, csv_file: Path | None) -> None:
+        self._tensorboard = tensorboard
+        self._csv_file = csv_file
+        self._changed = threading.Condition()
+        self._waiting: Snapshot | None = None
+        self._over = False
+        self._thread = threading.Thread(target=self._run, name="scalars", daemon=True)
+        self._thread.start()
+
+    def give(self, snapshot: Snapshot) -> None:
+        """Have this one written as soon as the last one is."""
+        with self._changed:
+            self._waiting = snapshot
+            self._changed.notify()
+
+    def close(self, timeout_s: float) -> bool:
+        """Write what waits; whether that was done in time."""
+        until_s = time.monotonic() + timeout_s
+        with self._changed:
+            self._over = True
+            self._changed.notify()
+        self._thread.join(max(0.0, until_s - time.monotonic()))
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        outputs = [*self._outputs()]
+        while (snapshot := self._next()) is not None:
+            if snapshot.is_begun:
+                for output in outputs:
+                    output.write(snapshot)
+
+    def _outputs(self) -> "Iterator[_Output]":
+        if self._tensorboard is not None:
+            where = f"scalars in {self._tensorboard}"
+            try:
+                yield _Output(where, TensorBoardScalars(TensorBoard(self._tensorboard)).write)
+            except ImportError as error:
+                log.error("no %s: %s; pip install 'scrtune[monitoring]'", where, error)
+        if self._csv_file is not None:
+            yield _Output(f"rows in {self._csv_file}", CsvRows(self._csv_file).write)
+
+    def _next(self) -> Snapshot | None:
+        with self._changed:
+            while self._waiting is None and not self._over:
+                self._changed.wait()
+            snapshot, self._waiting = self._waiting, None
+            return snapshot
+
+
+class _Output:
+    """One of the two, and what went wrong with it last."""
+
+    def __init__(self, what: str, write: Callable[[Snapshot], None]) -> None:
+        self._what = what
+        self._write = write
+        self._told = ""
+
+    def write(self, snapshot: Snapshot) -> None:
+        try:
+            self._write(snapshot)
+        except Exception as error:  # noqa: BLE001  monitoring never ends a job
+            if str(error) != self._told:
+                log.error("no %s: %s; it is tried again", self._what, error)
+            self._told = str(error)
+        else:
+            self._told = ""
+
+
+class TensorBoardScalars:
+    """The scalars of ml-goodput-measurement, with our buckets for its kinds of badput.
+
+    Shares are in percent of the wall time, or of the window; the rest is in seconds.
+    """
+
+    def __init__(self, writer: TensorBoard) -> None:
+        self._writer = writer
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Add what `snapshot` says. Raises OSError."""
+        for tag, value in _scalars(snapshot):
+            self._writer.add_scalar(tag, value, snapshot.progress, snapshot.time_s)
+        for step, deviation_s in snapshot.deviations:
+            self._writer.add_scalar("step_deviation", deviation_s, step, snapshot.time_s)
+        self._writer.flush()
+
+
+def _scalars(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
+    account = snapshot.account
+    yield "goodput/goodput", _PERCENT * account.goodput
+    yield "goodput/total_elapsed_time", account.wall_s
+    yield "goodput/disruptions", max(0, account.runs - 1)
+    yield "goodput/checkpoints", account.checkpoints
+    if snapshot.ideal_step_s is not None:
+        yield "goodput/max_productive_step", snapshot.last_step
+        yield "goodput/ideal_step_time", snapshot.ideal_step_s
+    if snapshot.checkpoint_cost_s:
+        yield "checkpoint/cost_seconds", snapshot.checkpoint_cost_s
+    yield "scrtune/settings_generation", snapshot.generation
+    yield from _badput("badput", account)
+    for window_s, window in snapshot.windows.items():
+        yield f"rolling_goodput/{window_s}s", _PERCENT * window.goodput
+        yield from _badput(f"rolling_badput/{window_s}s", window)
+
+
+def _badput(label: str, account: Account | Window) -> Iterator[tuple[str, float]]:
+    for bucket, spent_s in account.buckets.items():
+        if bucket != PRODUCTIVE and account.wall_s > 0:
+            yield f"{label}/{bucket.replace(CUSTOM, 'custom/').lower()}", _PERCENT * spent_s / account.wall_s
+
+
+class CsvRows:
+    """One row for all of the job and one for each window; times and buckets are in seconds.
+
+    A file that is there already keeps its columns. The user's own intervals are one column.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = AppendedFile(path)
+        self._columns: list[str] = []
+
+    def write(self, snapshot: Snapshot) -> None:
+        """Append what `snapshot` says. Raises OSError."""
+        rows = [_row(snapshot, snapshot.account)]
+        rows += [_row(snapshot, window, window_s) for window_s, window in snapshot.windows.items()]
+        columns = next(csv.reader([self._file.first_line()]), [])
+        text = io.StringIO()
+        writer = csv.DictWriter(text, columns or list(rows[0]), extrasaction="ignore", lineterminator="\n")
+        if not columns:
+            writer.writeheader()
+        writer.writerows(rows)
+        self._file.append(text.getvalue().encode())
+
+
+def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") -> dict[str, object]:
+    """Seconds and goodput are those of `spent`; counts are always those of the whole job."""
+    account = snapshot.account
+    named = {name: spent_s for name, spent_s in spent.buckets.items() if not name.startswith(CUSTOM)}
+    custom_s = sum(spent_s for name, spent_s in spent.buckets.items() if name.startswith(CUSTOM))
+    return {
+        "time_s": round(snapshot.time_s, 3),
+        "job_id": snapshot.job_id,
+        "window_s": window_s,
+        "wall_s": round(spent.wall_s, 6),
+        "goodput": round(spent.goodput, 6),
+        "runs": account.runs,
+        "steps": account.steps,
+        "checkpoints": account.checkpoints,
+        "last_step": snapshot.last_step,
+        "ideal_step_s": "" if snapshot.ideal_step_s is None else round(snapshot.ideal_step_s, 6),
+        "step_deviation_s": round(snapshot.step_deviation_s, 6),
+        "checkpoint_cost_s": round(snapshot.checkpoint_cost_s, 6),
+        "generation": snapshot.generation,
+        **{f"{name}_s": round(spent_s, 6) for name, spent_s in named.items()},
+        "custom_s": round(custom_s, 6),
+    }
