@@ -247,7 +247,7 @@ def settings_observed(started: Started, inherited: Mapping[str, str]) -> Setting
     return SettingsObserved(
         settings=told,
         sources={name: resolved.sources[name] for name in told},
-        engine=f"SCR {started.version}".rstrip(),
+        engine=f"libscr {started.version}".rstrip(),
         ranks=started.ranks,
         nodes=started.nodes,
         prefix=started.prefix,
