@@ -177,6 +177,8 @@ class _Customs:
         self.names = sorted({custom[2] for custom in customs})
         numbers = {name: number for number, name in enumerate(self.names)}
         self.name_numbers = np.array([numbers[custom[2]] for custom in customs], dtype=int)
+        self._by_start = np.argsort(self.start_s, kind="stable")
+        self._sorted_start_s = self.start_s[self._by_start]
 
     def within(
         self, times_s: npt.NDArray[np.float64], counted: npt.NDArray[np.bool_]
@@ -195,10 +197,12 @@ class _Customs:
     def _pairs(self, times_s: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """Which step (by position) holds which custom event."""
         if np.all(times_s[1:] >= times_s[:-1]):
-            steps = np.searchsorted(times_s, self.start_s, side="right") - 1
-            customs = np.flatnonzero((steps >= 0) & (steps < len(times_s) - 1))
-            customs = customs[self.end_s[customs] <= times_s[steps[customs] + 1]]
-            return steps[customs], customs
+            # only those that begin within these steps, or many disruptions would cost their product
+            first, last = np.searchsorted(self._sorted_start_s, (times_s[0], times_s[-1]))
+            customs = np.sort(self._by_start[first:last])
+            steps = np.searchsorted(times_s, self.start_s[customs], side="right") - 1
+            inside = self.end_s[customs] <= times_s[steps + 1]
+            return steps[inside], customs[inside]
         # steps that run backwards may hold an event more than once
         held = [
             np.flatnonzero((times_s[:-1] <= start_s) & (end_s <= times_s[1:]))
