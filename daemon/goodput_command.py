@@ -347,7 +347,7 @@ def _window_table(window: LedgerWindow) -> RenderableType:
 
 
 def _compat_table(compat: dict[str, Any]) -> RenderableType:
-    table = show.plain_table("by the peer's rules", "seconds", "share", right=("seconds", "share"))
+    table = show.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
     total_s = compat["total_s"]
     for what, spent_s in _compat_rows(compat):
         if spent_s:
@@ -360,7 +360,7 @@ def _compat_table(compat: dict[str, Any]) -> RenderableType:
 
 def _differences_table(found: Iterable[Difference]) -> Table:
     table = show.plain_table(
-        "where they differ", "conserving", "compat", "why", right=("conserving", "compat")
+        "where they differ", "conserving", "compat", "why (there: compat)", right=("conserving", "compat")
     )
     for each in found:
         table.add_row(printable(each.what), f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}", each.why)

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.library_events import Output, parse_library_line
+from scrtune.client.paths import JobPaths
 from scrtune.client.recorder import Recorder
 from scrtune.client.scr_log import parse_line
 from scrtune.daemon.cli import main
@@ -177,7 +178,7 @@ def test_each_policy_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
     assert [job["compat"] is not None for job in shown.values()] == [False, True, True]
     assert shown["both"]["compat"]["goodput_percent"] == 75.0
     assert {row["policy"] for row in rows(log, "--policy", "both")} == {"resiliency", "conserving", "compat"}
-    for policy, text in (("compat", "by the peer's rules"), ("conserving", "where the time went")):
+    for policy, text in (("compat", "by ml-goodput-measurement"), ("conserving", "where the time went")):
         assert text in run(log, "--policy", policy).stdout
 
 
@@ -397,6 +398,29 @@ def test_a_daemons_journal_is_a_log_with_the_jobs_name(tmp_path: Path) -> None:
     assert shown["jobs"][0]["conserving"]["buckets"]["productive"] == 7.0
     assert (shown["entries"], shown["ignored"]) == ({"journal": 2}, {"tuning_switched": 1})
     assert "half a header" in result.stderr
+
+
+def test_a_job_of_scrtunes_has_its_buckets_as_csv_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path))
+    path = JobPaths.of("4711", base=tmp_path).journal
+    for directory in (path.parent.parent, path.parent):
+        directory.mkdir(mode=0o700)
+    journal = Journal(path)
+    for event in (
+        JobStarted(time_s=1.0),
+        StepCompleted(step=1, start_s=2.0, end_s=9.0),
+        JobEnded(time_s=9.0),
+    ):
+        journal.append(9.0, event)
+    journal.flush(9.0)
+    journal.close()
+    seconds = {row["what"]: float(row["seconds"]) for row in rows("--job-id", "4711")}
+    assert (seconds["productive"], seconds["startup"], seconds["wall_time"]) == (7.0, 1.0, 8.0)
+    assert {
+        row["what"]: float(row["seconds"]) for row in rows(path) if row["policy"] == "conserving"
+    } == seconds
 
 
 def test_scrs_log_alone_is_right_to_a_second() -> None:

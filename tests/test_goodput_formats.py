@@ -355,6 +355,7 @@ happenings = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(happenings, max_size=30))
 def test_the_peers_rules_get_from_a_log_what_its_calculator_reads(said: list[dict[str, Any]]) -> None:
     entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
@@ -389,6 +390,7 @@ own_events = st.one_of(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(own_events, names), max_size=20))
 def test_every_event_of_ours_comes_back_from_its_line(said: list[tuple[GoodputEvent, str]]) -> None:
     lines = []
@@ -487,7 +489,7 @@ def torn(draw: st.DrawFn) -> bytes:
     return line[:at] + draw(st.binary(max_size=5)) + line[at + length :]
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     st.lists(
         st.one_of(st.binary(max_size=80), torn(), st.sampled_from(VALID), entries.map(json.dumps)),
