@@ -77,13 +77,14 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's logs say. Of the policies that were not asked for there is nothing.
 
     `metrics` are those of the resiliency library. `window` is the part that was asked for, as epoch seconds;
-    `no_compat` says why the peer's rules give nothing.
+    `goodput` is the conserving one, 0 to 1; `no_compat` says why the peer's rules give nothing.
     """
 
     job_name: str
     events: int
     metrics: resiliency.Metrics
     window: tuple[float, float] | None = None
+    goodput: float | None = None
     conserving: Account | LedgerWindow | None = None
     compat: dict[str, Any] | None = None
     no_compat: str = ""
@@ -217,6 +218,7 @@ def _job_view(
         events=len(events),
         metrics=resiliency.metrics(launcher, reference_step_time_s),
         window=bounds,
+        goodput=None if conserving is None else conserving.goodput,
         conserving=conserving,
         compat=_compat_view(compat) if compat is not None else None,
         no_compat=no_compat,

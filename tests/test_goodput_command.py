@@ -151,6 +151,7 @@ def test_the_primers_summary_has_exactly_its_six_rows() -> None:
         "step_slowdown": 25.0,
     }
     assert job["conserving"]["wall_s"] == 200 * 60
+    assert job["goodput"] == 0.5
     assert job["metrics"]["goodput_percentage"] == 50.0
 
 
