@@ -189,15 +189,16 @@ def _take_journal(path: Path, logs: Logs) -> None:
 
 
 def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:
-    garbage = 0
+    garbage, near_s = 0, None
     for number, line in enumerate(lines, start=1):
-        record = parse_line(line)
+        record = parse_line(line, near_s)
         if record is None:
             garbage += 1
             if garbage <= _TOLD:
                 logs.problems.append(f"{path}: line {number}: no line of SCR's")
             continue
         logs.forms["scr log"] += 1
+        near_s = record.time_s  # in the hour that comes twice, the line before tells which it is
         yield record
     logs.garbage += garbage
 
