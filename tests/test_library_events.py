@@ -322,7 +322,7 @@ class TestRecordedJob:
         first = only(SettingsObserved, library(tmp_path).take())[0]
         assert (first.settings["SCR_FLUSH"], first.sources["SCR_FLUSH"]) == (2, "environment")
         assert first.sources["SCR_FILE_BUF_SIZE"] == "default"
-        assert (first.ranks, first.nodes, first.engine, first.cache) == (4, 4, "SCR v3.1.0", "/cache")
+        assert (first.ranks, first.nodes, first.engine, first.cache) == (4, 4, "libscr v3.1.0", "/cache")
         assert first.mutability["SCR_CACHE_SIZE"] == "re-init"
         assert "SCR_CONF_FILE" not in first.settings
 
