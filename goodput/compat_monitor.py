@@ -1,47 +1,55 @@
 """``GoodputMonitor`` of ml-goodput-measurement: a job's goodput in TensorBoard while it runs.
 
-The scalars have the peer's names, and are written with tensorboardX if it is installed; if it is not, the
-monitor says so and starts nothing. There is no cloud: what the peer sends to Google Cloud Monitoring goes
-nowhere, and the monitor says that, too.
+The scalars have the peer's names; tensorboardX encodes them, and if it is not installed the monitor says so
+and starts nothing. There is no cloud: what the peer sends to Google Cloud Monitoring goes nowhere, and the
+monitor says that, too.
 """
 
 import datetime as dt
 import weakref
-from collections.abc import Callable
-from importlib import import_module
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeAlias
 
 from .compat_calculator import ElasticGoodputCalculator, GoodputCalculator
 from .compat_rules import CompatError
 from .compat_types import BadputTimes, GCPOptions
-from .store import Periodic, stop_all, tell, utc_now
+from .store import Periodic, new_lock, stop_all, tell, utc_now
+from .tensorboard import TensorBoard
 
 _FINAL_FLUSH_S = 1.0
 _SHORTEST_S = 0.1
 
-
-class ScalarWriter(Protocol):
-    """The part of tensorboardX's ``SummaryWriter`` that a monitor uses."""
-
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> Any:
-        """Write one number."""
-
-    def flush(self) -> Any:
-        """Write it all down."""
+Scalar: TypeAlias = tuple[str, float, int]
+"""Tag, value, step."""
 
 
-def _open_tensorboard(directory: str) -> ScalarWriter | None:
+class _Scalars:
+    """The event file of a monitor, which its uploaders share."""
+
+    def __init__(self, board: TensorBoard) -> None:
+        self._board = board
+        self._lock = new_lock()
+
+    def write(self, scalars: Iterable[Scalar]) -> None:
+        """Write them all down. Raises OSError, and whatever computing them raises."""
+        known = list(scalars)
+        with self._lock:
+            for tag, value, step in known:
+                self._board.add_scalar(tag, value, step)
+            self._board.flush()
+
+
+def _open_tensorboard(directory: str) -> _Scalars | None:
+    if "://" in directory:
+        tell(f"goodput is not written to {directory}: only to directories of this machine")
+        return None
     try:
-        writer: ScalarWriter = import_module("tensorboardX").SummaryWriter(directory)
-    except ImportError:
-        tell(
-            f"goodput is not written to {directory}: tensorboardX is not installed (pip install tensorboardX)"
-        )
+        return _Scalars(TensorBoard(f"{directory}/goodput"))
+    except ImportError as error:
+        tell(f"goodput is not written to {directory}: {error} (pip install 'scrtune[monitoring]')")
         return None
-    except Exception as error:  # noqa: BLE001  monitoring never ends a job
-        tell(f"goodput is not written to {directory}: {error}")
-        return None
-    return writer
 
 
 class GoodputMonitor:
@@ -55,6 +63,7 @@ class GoodputMonitor:
     """
 
     _calculator: ClassVar[type[GoodputCalculator]] = GoodputCalculator
+    _with_slices = False
 
     def __init__(  # noqa: PLR0913, PLR0917  the peer's signature
         self,
@@ -76,7 +85,7 @@ class GoodputMonitor:
         max_logs_retention_period: dt.timedelta | None = None,
     ) -> None:
         self._running: dict[str, Periodic] = {}
-        self._writer: ScalarWriter | None = None
+        self._scalars: _Scalars | None = None
         if not monitoring_enabled:
             return
         self._upload_interval_s = max(upload_interval, _SHORTEST_S)
@@ -95,41 +104,41 @@ class GoodputMonitor:
         options = gcp_options or GCPOptions()
         if options.enable_gcp_goodput_metrics or options.enable_gcp_step_deviation_metrics:
             tell("nothing is sent to Google Cloud Monitoring: scrtune works without a cloud")
-        self._writer = _open_tensorboard(f"{tensorboard_dir.rstrip('/')}/goodput")
+        self._scalars = _open_tensorboard(tensorboard_dir)
         weakref.finalize(self, _stop_rest, self._running, not skip_final_flush, final_flush_timeout_seconds)
 
     def start_goodput_uploader(self) -> None:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
-        if self._writer is not None:
-            update = _goodput_update(self._new_calculator(), self._writer, with_badput=self._with_badput)
-            self._start("goodput uploader", update, self._upload_interval_s)
+        if self._scalars is not None:
+            find = _Goodput(self._new_calculator(), self._with_badput, self._with_slices)
+            self._start("goodput uploader", find, self._upload_interval_s)
 
     def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Write them a last time and stop."""
-        self._stop(("goodput uploader",), skip_final_flush)
+        self._stop("goodput uploader", skip_final_flush)
 
     def start_step_deviation_uploader(self) -> None:
         """Write how far each step is from the ideal one, if `include_step_deviation`."""
-        if self._writer is not None and self._with_deviation:
-            update = _deviation_update(self._new_calculator(), self._writer, self._ideal_step_time_s)
-            self._start("step deviation uploader", update, self._deviation_interval_s)
+        if self._scalars is not None and self._with_deviation:
+            find = _Deviations(self._new_calculator(), self._ideal_step_time_s)
+            self._start("step deviation uploader", find, self._deviation_interval_s)
 
     def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Write the rest and stop."""
-        self._stop(("step deviation uploader",), skip_final_flush)
+        self._stop("step deviation uploader", skip_final_flush)
 
     def start_rolling_window_goodput_uploader(self, rolling_windows_seconds: list[int]) -> None:
         """Write goodput and badput of the last so many seconds, for each of these windows.
 
         To TensorBoard: the peer sends them to Google Cloud Monitoring only.
         """
-        if self._writer is not None:
-            update = _rolling_update(self._new_calculator(), self._writer, list(rolling_windows_seconds))
-            self._start("rolling window uploader", update, self._upload_interval_s)
+        if self._scalars is not None:
+            find = _Rolling(self._new_calculator(), tuple(rolling_windows_seconds))
+            self._start("rolling window uploader", find, self._upload_interval_s)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
         """Write them a last time and stop."""
-        self._stop(("rolling window uploader",), skip_final_flush)
+        self._stop("rolling window uploader", skip_final_flush)
 
     def start_goodput_interval_uploader(self, window_size_seconds: int) -> None:
         """One rolling window, as earlier versions of the peer call it."""
@@ -142,17 +151,21 @@ class GoodputMonitor:
     def _new_calculator(self) -> GoodputCalculator:
         return self._calculator(**self._settings)
 
-    def _start(self, name: str, update: Callable[[], None], interval_s: float) -> None:
+    def _start(self, name: str, find: Callable[[], Iterator[Scalar]], interval_s: float) -> None:
+        scalars = self._scalars
+        if scalars is None:
+            return
         if name in self._running:
             tell(f"the {name} runs already")
             return
-        self._running[name] = Periodic(update, interval_s, name)
+        # nothing that runs knows the monitor, or it would never be collected and stopped
+        self._running[name] = Periodic(lambda: scalars.write(find()), interval_s, name)
 
-    def _stop(self, names: tuple[str, ...], skip_final_flush: bool | None) -> None:
-        stopped = [self._running.pop(name) for name in names if name in self._running]
-        if stopped:
+    def _stop(self, name: str, skip_final_flush: bool | None) -> None:
+        periodic = self._running.pop(name, None)
+        if periodic is not None:
             skip = self._skip_final_flush if skip_final_flush is None else skip_final_flush
-            stop_all(stopped, once_more=not skip, timeout_s=self._final_flush_timeout_s)
+            stop_all([periodic], once_more=not skip, timeout_s=self._final_flush_timeout_s)
 
 
 class ElasticGoodputMonitor(GoodputMonitor):
@@ -199,82 +212,65 @@ class ElasticGoodputMonitor(GoodputMonitor):
         )
         self._with_slices = include_slice_efficiency
 
-    def start_goodput_uploader(self) -> None:
-        """As every monitor, and the slices in use."""
-        super().start_goodput_uploader()
-        if self._writer is not None and self._with_slices:
-            update = _slices_update(self._new_calculator(), self._writer)
-            self._start("slice efficiency uploader", update, self._upload_interval_s)
 
-    def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
-        """Write them a last time and stop."""
-        self._stop(("goodput uploader", "slice efficiency uploader"), skip_final_flush)
+@dataclass(frozen=True)
+class _Goodput:
+    """Goodput of the job so far, its badput by type, and the slices of an elastic one."""
 
+    calculator: GoodputCalculator
+    with_badput: bool
+    with_slices: bool
 
-def _goodput_update(
-    calculator: GoodputCalculator, writer: ScalarWriter, *, with_badput: bool
-) -> Callable[[], None]:
-    def update() -> None:
-        goodput, badput, step = calculator.get_job_goodput(include_badput_breakdown=with_badput)
-        writer.add_scalar("goodput/goodput", goodput, step)
-        _add_badput(writer, "badput", badput, step)
-        writer.flush()
-
-    return update
+    def __call__(self) -> Iterator[Scalar]:
+        goodput, badput, step = self.calculator.get_job_goodput(include_badput_breakdown=self.with_badput)
+        yield "goodput/goodput", goodput, step
+        yield from _badput("badput", badput, step)
+        if self.with_slices:
+            for name, value in self.calculator.get_job_goodput_details().items():
+                if name.endswith("_slice_efficiency") and isinstance(value, float):
+                    yield f"elastic/{name}", value, step
 
 
-def _deviation_update(
-    calculator: GoodputCalculator, writer: ScalarWriter, ideal_step_time_s: float | None
-) -> Callable[[], None]:
-    written: set[int] = set()
+@dataclass(frozen=True)
+class _Deviations:
+    """How far each step is from the ideal one, each step once."""
 
-    def update() -> None:
-        for step, deviation_s in calculator.get_step_deviation(ideal_step_time_s).items():
-            if step not in written:
-                writer.add_scalar("step_deviation", deviation_s, step)
-                written.add(step)
-        writer.flush()
+    calculator: GoodputCalculator
+    ideal_step_time_s: float | None
+    written: set[int] = field(default_factory=set)
 
-    return update
+    def __call__(self) -> Iterator[Scalar]:
+        for step, deviation_s in self.calculator.get_step_deviation(self.ideal_step_time_s).items():
+            if step not in self.written:
+                self.written.add(step)
+                yield "step_deviation", deviation_s, step
 
 
-def _rolling_update(
-    calculator: GoodputCalculator, writer: ScalarWriter, windows_s: list[int]
-) -> Callable[[], None]:
-    def update() -> None:
+@dataclass(frozen=True)
+class _Rolling:
+    """Goodput and badput of the last so many seconds; nothing of a window in which nothing happened."""
+
+    calculator: GoodputCalculator
+    windows_s: tuple[int, ...]
+
+    def __call__(self) -> Iterator[Scalar]:
         now = utc_now()
-        for window_s in windows_s:
+        for window_s in self.windows_s:
             start = now - dt.timedelta(seconds=window_s)
-            try:
-                goodput, badput, step, _, _ = calculator.get_job_goodput_interval(start, now)
-            except CompatError:  # nothing happened in this window: the peer has no number for it
-                continue
-            writer.add_scalar(f"rolling_goodput/{window_s}s", goodput, step)
-            _add_badput(writer, f"rolling_badput/{window_s}s", badput, step)
-        writer.flush()
-
-    return update
+            with suppress(CompatError):
+                goodput, badput, step, _, _ = self.calculator.get_job_goodput_interval(start, now)
+                yield f"rolling_goodput/{window_s}s", goodput, step
+                yield from _badput(f"rolling_badput/{window_s}s", badput, step)
 
 
-def _slices_update(calculator: GoodputCalculator, writer: ScalarWriter) -> Callable[[], None]:
-    def update() -> None:
-        _, _, step = calculator.get_job_goodput()
-        for name, value in calculator.get_job_goodput_details().items():
-            if name.endswith("_slice_efficiency") and isinstance(value, float):
-                writer.add_scalar(f"elastic/{name}", value, step)
-        writer.flush()
-
-    return update
-
-
-def _add_badput(writer: ScalarWriter, label: str, badput: BadputTimes, step: int) -> None:
+def _badput(label: str, badput: BadputTimes, step: int) -> Iterator[Scalar]:
     for kind, percent in badput.items():
         tag = f"{label}/{kind.name.lower()}"
         if isinstance(percent, dict):
             for name, part in percent.items():
-                writer.add_scalar(f"{tag}/{name.lower()}", part, step)
+                yield f"{tag}/{name.lower()}", part, step
         else:
-            writer.add_scalar(tag, percent, step)
+            yield tag, percent, step
 
 
 def _stop_rest(running: dict[str, Periodic], once_more: bool, timeout_s: float | None) -> None:

@@ -11,6 +11,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +31,11 @@ def utc_now() -> dt.datetime:
 def tell(text: str) -> None:
     """Say something to who runs the job."""
     _log.warning("%s", text)
+
+
+def new_lock() -> AbstractContextManager[bool]:
+    """What only one thread at a time is within."""
+    return threading.Lock()
 
 
 class LogStore(Protocol):

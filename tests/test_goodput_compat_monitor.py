@@ -1,17 +1,18 @@
 """``GoodputMonitor``: the peer's scalars while the job runs, an end that never waits, no pretence."""
 
 import datetime as dt
+import gc
 import logging
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
+from scrtune.goodput import compat_monitor
 from scrtune.goodput.compat import GCPOptions, goodput, goodput_elastic, monitoring, monitoring_elastic
 from scrtune.goodput.store import Periodic, stop_all
 
@@ -20,7 +21,7 @@ NO_CLOUD = GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviatio
 
 
 class Scalars:
-    """Stands for tensorboardX, which is no dependency: what its writer is given."""
+    """Stands for the event file: what it is given."""
 
     def __init__(self) -> None:
         self.directory = ""
@@ -41,9 +42,7 @@ class Scalars:
 @pytest.fixture
 def scalars(monkeypatch: pytest.MonkeyPatch) -> Scalars:
     scalars = Scalars()
-    module = ModuleType("tensorboardX")
-    module.SummaryWriter = scalars.open  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "tensorboardX", module)
+    monkeypatch.setattr(compat_monitor, "TensorBoard", scalars.open)
     return scalars
 
 
@@ -70,8 +69,15 @@ def no_thread_is_left() -> Iterator[None]:
 
 
 def monitor(**arguments: Any) -> Any:
-    given = {"monitoring_enabled": True, "include_badput_breakdown": True, "gcp_options": NO_CLOUD}
-    return monitoring.GoodputMonitor("job", "log", "/tensorboard", 0.01, **{**given, **arguments})
+    given = {
+        "tensorboard_dir": "/tensorboard",
+        "monitoring_enabled": True,
+        "include_badput_breakdown": True,
+        "gcp_options": NO_CLOUD,
+    }
+    return monitoring.GoodputMonitor(
+        job_name="job", logger_name="log", upload_interval=0.01, **{**given, **arguments}
+    )
 
 
 def test_goodput_and_badput_are_written_under_the_peers_names(scalars: Scalars) -> None:
@@ -130,7 +136,8 @@ def test_slices_of_an_elastic_job_are_written(scalars: Scalars) -> None:
 def test_without_tensorboardx_it_says_so_and_starts_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    for name in ("tensorboardX", "tensorboardX.proto.event_pb2"):
+        monkeypatch.setitem(sys.modules, name, None)
     with caplog.at_level(logging.WARNING):
         watched = monitor()
         watched.start_goodput_uploader()
@@ -138,7 +145,19 @@ def test_without_tensorboardx_it_says_so_and_starts_nothing(
         watched.start_rolling_window_goodput_uploader([60])
         watched.stop_goodput_uploader()
     assert len(caplog.messages) == 1
-    assert "tensorboardX is not installed" in caplog.messages[0]
+    assert "pip install 'scrtune[monitoring]'" in caplog.messages[0]
+
+
+def test_a_directory_in_a_cloud_is_not_taken_for_one_here(
+    scalars: Scalars, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        watched = monitor(tensorboard_dir="gs://bucket/run")
+    watched.start_goodput_uploader()
+    assert caplog.messages == [
+        "goodput is not written to gs://bucket/run: only to directories of this machine"
+    ]
+    assert scalars.directory == ""
 
 
 def test_that_there_is_no_cloud_is_said(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
@@ -187,21 +206,23 @@ def void(released: threading.Event) -> None:
     released.wait(PATIENCE_S)
 
 
-def test_what_still_runs_when_the_process_ends_writes_a_last_time() -> None:
-    code = """
-import sys
-from types import ModuleType
-class Writer:
-    def __init__(self, directory): pass
-    def add_scalar(self, tag, value, step): print(tag, round(value), step, flush=True)
-    def flush(self): pass
-module = ModuleType("tensorboardX"); module.SummaryWriter = Writer; sys.modules["tensorboardX"] = module
-from scrtune.goodput.compat import monitoring
-monitor = monitoring.GoodputMonitor("job", "log", "/tensorboard", 3600, True)
-monitor.start_goodput_uploader()
-"""
-    ran = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+def test_what_still_runs_when_the_process_ends_writes_a_last_time(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    code = (
+        "import sys; from scrtune.goodput.compat import monitoring\n"
+        "monitor = monitoring.GoodputMonitor('job', 'log', sys.argv[1], 3600, True)\n"
+        "monitor.start_goodput_uploader()"
     )
-    assert ran.stdout == "goodput/goodput 80 10\n"
-    assert "no cloud" not in ran.stdout
+    directory = tmp_path / "tensorboard"
+    subprocess.run([sys.executable, "-c", code, directory], check=True, timeout=PATIENCE_S)
+    (written,) = (directory / "goodput").iterdir()
+    assert b"goodput/goodput" in written.read_bytes()
+
+
+def test_a_monitor_that_nobody_holds_any_more_ends_its_threads(scalars: Scalars) -> None:
+    watched = monitor(skip_final_flush=True)
+    watched.start_goodput_uploader()
+    assert scalars.flushed.wait(PATIENCE_S)
+    del watched
+    gc.collect()
+    assert not [thread for thread in threading.enumerate() if thread.name == "goodput uploader"]
