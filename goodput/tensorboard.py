@@ -21,8 +21,8 @@ class TensorBoard:
     """An event file of this process in `directory`, begun with the first scalar that is flushed.
 
     `add_scalar` and `flush` are those of tensorboardX's ``SummaryWriter``. A flush that fails has written
-    nothing, and what it would have written is gone: the next one goes on in the same file. Raises ImportError
-    without tensorboardX.
+    nothing, and what it would have written is gone: the next one goes on in the same file. One thread at a
+    time may use it. Raises ImportError without tensorboardX.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
