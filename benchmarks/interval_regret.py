@@ -13,7 +13,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from scrtune.goodput.failures import Failures, Prior, posterior
+from scrtune.goodput.failure_rate import Prior, posterior
+from scrtune.goodput.failures import Failures
 from scrtune.goodput.interval import (
     Levels,
     Schedule,
@@ -64,13 +65,13 @@ def estimated(machines: int = 4000) -> None:
     """The second table: the mean loss when the MTBF is what n failures say, with and without a prior."""
     rng, cost_s = np.random.default_rng(7), TYPICAL * MTBF_S
     best = goodput(exact(cost_s, MTBF_S), cost_s, MTBF_S, cost_s)
-    factors = (0.1, 0.33, 1.0, 3.0, 10.0)
+    factors = (0.01, 0.1, 0.33, 1.0, 3.0, 10.0, 100.0)
 
     def lost(mtbf_s: float) -> float:
         return 100 * (best - goodput(exact(cost_s, mtbf_s), cost_s, MTBF_S, cost_s))
 
     print(f"\npoints lost, C / M = {TYPICAL}, MTBF from the failures of n MTBFs (no prior: n failures)")
-    print(f"{'n':>3} {'no prior':>10}" + "".join(f"{f'prior x {factor:g}':>13}" for factor in factors))
+    print(f"{'n':>3} {'no prior':>10}" + "".join(f"{f'prior x {factor:g}':>14}" for factor in factors))
     for expected in (0, 1, 2, 4, 8):
         line = f"{expected:3}"
         if expected:
@@ -82,7 +83,7 @@ def estimated(machines: int = 4000) -> None:
             prior = Prior(mtbf_s=MTBF_S * factor)
             seen = rng.poisson(expected, machines)
             found = [Failures(observed_s=expected * MTBF_S, unknown=int(each)) for each in seen]
-            line += f"{np.mean([lost(posterior(each, prior).mtbf_s) for each in found]):13.2f}"
+            line += f"{np.mean([lost(posterior(each, prior).mtbf_s) for each in found]):14.2f}"
         print(line)
 
 

@@ -24,7 +24,8 @@ from ..goodput.best_interval import (
 )
 from ..goodput.checkpoint_cost import CheckpointCosts
 from ..goodput.events import GoodputEvent
-from ..goodput.failures import RATE_WEIGHT, Failures, FailureWatch, Prior, typical
+from ..goodput.failure_rate import RATE_WEIGHT, Prior, typical
+from ..goodput.failures import Failures, FailureWatch
 from ..goodput.interval import IntervalError
 from ..goodput.sanity import defect
 from ..goodput.saves import costs_of_saves
@@ -183,7 +184,7 @@ def _between(estimate: Estimate) -> str:
 
 def _grounds(view: Outlook) -> Iterable[str]:
     """What the numbers rest on, one line each."""
-    found, failures, prior_ = view.measured, view.failures, view.prior
+    found, failures = view.measured, view.failures
     flush = f", a flush {time(found.flush_cost_s)} more" if found.flush_every else ""
     yield f"A checkpoint takes {time(found.checkpoint_s)}{flush} (mean of {found.checkpoints})."
     yield (
@@ -191,11 +192,17 @@ def _grounds(view: Outlook) -> Iterable[str]:
         f" {counted(failures.nodes, 'node')}; with the prior one in {time(view.mtbf_s.value)}"
         f" ({_between(view.mtbf_s)})."
     )
+    yield (
+        f"The schedules are for one in {time(view.decided_for_s)}, the mean rate: too short an interval costs"
+        " less than too long a one."
+    )
     if found.flush_every:
         share = view.cache_share
         yield f"The cache survives {share.value:.0%} of them ({share.low:.0%} to {share.high:.0%})."
-    weight = f"{prior_.weight:g} failure" + ("" if prior_.weight == 1 else "s")
-    yield f"Prior: one failure in {time(prior_.mtbf_s)}, which counts as {weight}: {prior_.source}."
+    yield (
+        f"Prior: one failure in {time(view.prior.mtbf_s)}, half sure within a factor of"
+        f" {view.prior_half_within:.1f}: {view.prior.source}."
+    )
     yield "Goodput here is as far as checkpoints and failures go; the rest of the job's time is as it is."
 
 

@@ -1,7 +1,7 @@
 """The best interval of a job, how sure that is, and what another one would cost.
 
 Nobody knows the failure rates, so that all is computed for many equally likely pairs of them (*worlds*: the
-quantiles of their distribution). An estimate is what holds for the mean rates; 90 % of the worlds lie between
+quantiles of their distribution). An estimate is what holds for the mean rate; 90 % of the worlds lie between
 its `low` and its `high`.
 """
 
@@ -12,7 +12,8 @@ from statistics import fmean, median
 import msgspec
 
 from .checkpoint_cost import CheckpointCost
-from .failures import Failures, Posterior, Prior, posterior
+from .failure_rate import Posterior, Prior, posterior
+from .failures import Failures
 from .interval import (
     IntervalError,
     Levels,
@@ -72,12 +73,19 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedules side by side; `best` names the one that the others are measured against."""
+    """Schedules side by side; `best` names the one that the others are measured against.
+
+    `mtbf_s` is what is thought of the MTBF, its median; `decided_for_s` is that of the mean rate, for which
+    the schedules are, and which is shorter: too short an interval costs less than too long a one. The prior
+    lies within a factor of `prior_half_within` of its MTBF with a probability of one half.
+    """
 
     measured: Measured
     failures: Failures
     prior: Prior
+    prior_half_within: float
     mtbf_s: Estimate
+    decided_for_s: float
     cache_share: Estimate
     choices: tuple[Choice, ...]
     best: str
@@ -205,8 +213,10 @@ def _outlook(
         measured=found,
         failures=failures,
         prior=prior,
-        mtbf_s=_between(known.mtbf_s, known.mtbfs_s([_TAIL, 1 - _TAIL])),
-        cache_share=_between(known.cache_share, known.cache_shares([_TAIL, 1 - _TAIL])),
+        prior_half_within=posterior(Failures(), prior).half_within,
+        mtbf_s=_between(*known.mtbfs_s([0.5, _TAIL, 1 - _TAIL])),
+        decided_for_s=known.mtbf_s,
+        cache_share=_between(known.cache_share, *known.cache_shares([_TAIL, 1 - _TAIL])),
         choices=tuple(choices),
         best=best,
         settings=_settings(found, chosen[best]),
@@ -250,8 +260,8 @@ def _midpoints(count: int) -> list[float]:
     return [(each + 0.5) / count for each in range(count)]
 
 
-def _between(value: float, bounds: Sequence[float]) -> Estimate:
-    return Estimate(value=value, low=bounds[0], high=bounds[1])
+def _between(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value=value, low=low, high=high)
 
 
 def _estimate(value: float, values: Sequence[float]) -> Estimate:

@@ -1,13 +1,5 @@
-"""How often a job fails: what was seen, what was believed before, and how sure that makes us.
+"""The failures of a job: how many, of which kind, and what passed until the work went on."""
 
-Failures come at a constant rate, `n` of them in `T` seconds, and a share of them leaves the cached
-checkpoints. Both are uncertain where n is small: the rate has a Gamma distribution, shape a and time b before
-anything was seen (the prior), a + n and b + T afterwards; the share has a Beta distribution, to whose
-parameters the failures of either kind are added (conjugate priors: A. Gelman et al., Bayesian Data Analysis).
-"""
-
-from collections.abc import Sequence
-from math import isfinite
 from statistics import fmean
 
 import msgspec
@@ -28,22 +20,6 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
-from .interval import IntervalError
-
-NODE_MTBF_S = 54 * 86_400 * (16_384 / 8) / 419
-"""Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a
-node: one in 6,335 hours of a node. Other machines fail otherwise."""
-RATE_WEIGHT = 1.0
-"""Failures that this counts as. With less than one a rate of 0 would be the likeliest by far; with one, what
-was seen has the majority from the second failure on."""
-NODE_LOSS_SHARE = 0.85
-"""Share of the failures that levels cheaper than the prefix directory recovered (A. Moody et al., SC'10)."""
-PROCESS_SHARE = 0.16
-"""Share that plausibly ends only the process, of Llama 3's: all that a cache without redundancy survives."""
-SHARE_WEIGHT = 4.0
-"""Failures that either share counts as: there is less between machines than in their rates."""
-_NEVER_S = 1e300
-_SURELY = 1e-9
 
 
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,89 +43,6 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
     def total(self) -> int:
         """Failures of any kind."""
         return self.cache + self.prefix + self.unknown
-
-
-class Prior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before a failure was seen: an MTBF of the job, and how many failures that weighs.
-
-    `cache_share` is the share of failures that the cache survives, with a weight of its own; `source` says
-    where the MTBF is from. Raises IntervalError.
-    """
-
-    mtbf_s: float
-    weight: float = RATE_WEIGHT
-    cache_share: float = NODE_LOSS_SHARE
-    share_weight: float = SHARE_WEIGHT
-    source: str = "your own"
-
-    def __post_init__(self) -> None:
-        for name in ("mtbf_s", "weight", "share_weight"):
-            value = getattr(self, name)
-            if not (isfinite(value) and value > 0):
-                raise IntervalError(f"prior: {name} is {value}: it must be a number above 0")
-        if not 0 < self.cache_share < 1:
-            raise IntervalError(f"prior: cache_share is {self.cache_share}: it must lie between 0 and 1")
-
-
-def typical(nodes: int, *, survives_node: bool = True) -> Prior:
-    """The default prior for a job on `nodes` nodes: each fails as in Llama 3's training, independently.
-
-    `survives_node` says whether the redundancy scheme does (not SINGLE).
-    """
-    if nodes < 1:
-        raise IntervalError(f"nodes is {nodes}: a job has at least one")
-    many = "a node that fails" if nodes == 1 else f"{nodes} nodes that fail"
-    return Prior(
-        mtbf_s=NODE_MTBF_S / nodes,
-        cache_share=NODE_LOSS_SHARE if survives_node else PROCESS_SHARE,
-        source=f"{many} as often as those of Llama 3's training, every {NODE_MTBF_S / 3600:,.0f} h each",
-    )
-
-
-class Posterior(msgspec.Struct, frozen=True, kw_only=True):
-    """The rate of failures (Gamma, `failures` in `time_s`) and the share that the cache survives (Beta)."""
-
-    failures: float
-    time_s: float
-    cache: float
-    prefix: float
-
-    @property
-    def mtbf_s(self) -> float:
-        """One over the mean rate: an interval chosen for it costs least on average, to first order.
-
-        What an interval costs is linear in the rate, so that the mean rate is the one to decide by.
-        """
-        return self.time_s / self.failures
-
-    @property
-    def cache_share(self) -> float:
-        """The mean share of failures that the cache survives."""
-        return self.cache / (self.cache + self.prefix)
-
-    def mtbfs_s(self, probabilities: Sequence[float]) -> list[float]:
-        """The MTBFs below which it lies with these probabilities, each above 0 and below 1."""
-        from scipy.special import gammaincinv  # type: ignore[import-untyped] # noqa: PLC0415 - slow to load
-
-        rates = gammaincinv(self.failures, [1 - each for each in probabilities])
-        return [min(_NEVER_S, self.time_s / max(float(rate), 1 / _NEVER_S)) for rate in rates]
-
-    def cache_shares(self, probabilities: Sequence[float]) -> list[float]:
-        """The shares below which it lies with these probabilities; neither 0 nor 1."""
-        from scipy.special import betaincinv  # noqa: PLC0415 - as above
-
-        shares = betaincinv(self.cache, self.prefix, probabilities)
-        return [min(1 - _SURELY, max(_SURELY, float(share))) for share in shares]
-
-
-def posterior(failures: Failures, prior: Prior) -> Posterior:
-    """What the prior and the failures seen come to."""
-    return Posterior(
-        failures=prior.weight + failures.total,
-        time_s=prior.weight * prior.mtbf_s + failures.observed_s,
-        cache=prior.share_weight * prior.cache_share + failures.cache,
-        prefix=prior.share_weight * (1 - prior.cache_share) + failures.prefix,
-    )
 
 
 class FailureWatch:

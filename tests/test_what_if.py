@@ -16,7 +16,8 @@ from scrtune.daemon.journal import Journal
 from scrtune.daemon.what_if import Inputs, MtbfPrior, Question
 from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured, Outlook
 from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
-from scrtune.goodput.failures import NODE_MTBF_S, Failures
+from scrtune.goodput.failure_rate import NODE_MTBF_S
+from scrtune.goodput.failures import Failures
 from scrtune.goodput.interval import IntervalError
 
 from .simulated_job import CACHED, Job
@@ -95,7 +96,8 @@ def test_with_one_level_no_flush_is_spoken_of() -> None:
     shown = text(ONE_LEVEL)
     assert "SCR_FLUSH" not in shown
     assert "0 failures seen in 40.00 s on 1 node" in shown
-    assert "SCR_CHECKPOINT_SECONDS=1170" in shown
+    (setting,) = what_if.outlook(ONE_LEVEL).settings.items()
+    assert f"{setting[0]}={setting[1]}, in applications" in shown
 
 
 def test_a_what_if_has_a_row_of_its_own() -> None:
