@@ -8,8 +8,8 @@ too low (`docs/interval.md` has what that costs). Its scale is uncertain here, t
     r^(a - 1) / (1 + r)^(2 a + 1)         for the rate in units r, of which the median is the expectation
 
 ("beta prime"). Its weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 %
-between a sixteenth and eight times its rate. After the first few failures it hardly matters. With n failures in
-T seconds the density is that, times r^n exp(-r T); it is added up numerically.
+between a sixteenth and eight times its rate. After the first few failures it hardly matters. With n failures
+in T seconds the density is that, times r^n exp(-r T); it is added up numerically.
 
 The share has a Beta distribution, to whose parameters the failures of either kind are added (conjugate).
 """
