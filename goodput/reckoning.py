@@ -6,7 +6,6 @@ of the time line. Very late ones (the start of a run before things that were hea
 comes behind dozens of later ones of its kind) make it work out everything anew.
 """
 
-from bisect import bisect_right
 from itertools import takewhile
 from typing import Any
 
@@ -17,7 +16,7 @@ from .buckets import Codes
 from .columns import Stream, Told
 from .runs import Background, Runs
 from .step_ranges import StepRanges
-from .streams import forget, intervals, settle, sort, steps, tokens_of
+from .streams import forget, intervals, nanoseconds, settle, sort, steps, tokens_of
 from .timeline import NEVER, Claims, Doubt, Longs, Rules, Timeline, joined
 
 Key = tuple[str, int]
@@ -26,6 +25,7 @@ News = dict[Key, tuple[Longs, Longs]]
 
 _LARGE = 4096
 _SLACK = 1.25
+_FEW = 1000
 
 
 class Reckoning:
@@ -65,6 +65,8 @@ class Reckoning:
         self._wasted_from: Longs = self._least.copy()
         self._closing: dict[str, dict[int, int]] = {}
         self._unsettled: dict[Key, tuple[Claims, list[Doubt]]] = {}
+        self._open: set[Key] = set()
+        """Streams of intervals of which one never ended: where it did depends on what else its writer tells."""
         self._latest_word = self._latest_step = -NEVER
         for stream in self._streams.values():
             stream.settled, stream.settled_until = 0, -NEVER
@@ -232,13 +234,15 @@ class Reckoning:
             self._timeline.add(row)
         self._absorb(claims, news, points)
         writers = {writer for writer, _ in news}
+        settled = {key: self._streams[key].settled for key in news}
+        for key in news:
+            sort(self._streams[key], settled[key])
+            settle(self._streams[key], len(self._streams))
         for key, stream in self._streams.items():
-            if not (anyhow or key[0] in writers):
+            open_ended = key[1] == self._step or key in self._open
+            if not (anyhow or key in news or (open_ended and key[0] in writers)):
                 continue
-            begin = stream.settled
-            if key in news:
-                sort(stream, begin)
-                settle(stream, len(self._streams))
+            begin = settled.get(key, stream.settled)
             derived, doubts = self._derive(stream, begin)
             if stream.settled > begin:
                 border = int(tokens_of(stream, stream.settled)[0][0])
@@ -307,24 +311,37 @@ class Reckoning:
         tokens = tokens_of(stream, context) if tokens is None else tokens
         starts = np.array(self.runs.starts, np.int64)
         run = _runs(starts, tokens[0])
-        known = self._closing.get(stream.writer, {})
-        earliest = int(run[0]) if len(run) else 0
-        last_words = [
-            max(known.get(each, -NEVER), self.runs.end_of(each)) for each in range(earliest, len(starts) + 1)
-        ]
-        closing = np.array(last_words, np.int64)[run - earliest]
+        closing = self._last_words(stream.writer, run)
         if stream.kind == self._step:
             claims, doubts, made = steps(tokens, run, closing, begin - context, self._step)
             self.made.add(*made)
             return claims, doubts
-        stepping = self._streams.get((stream.writer, self._step))
-        begins = (np.zeros(0, np.int64), np.zeros(0, np.int64))
-        if stepping is not None and len(tokens[0]):
-            earliest = stream.times[context]
-            time = tokens_of(stepping, _index_of(stepping, earliest))[0]
-            time = np.sort(time)
-            begins = (time, _runs(starts, time))
-        return intervals(tokens, run, closing, begins, stream.kind), []
+
+        def next_step(index: Longs) -> tuple[Longs, Longs]:
+            stepping = self._streams.get((stream.writer, self._step))
+            if stepping is None:
+                return np.full(len(index), NEVER, np.int64), np.full(len(index), -1, np.int64)
+            begun = np.array([stream.times[context + each] for each in index.tolist()])
+            following = np.searchsorted(np.frombuffer(stepping.times), begun, side="right")
+            told = [stepping.times[each] if each < len(stepping.times) else np.inf for each in following]
+            known = np.isfinite(told)
+            time = np.where(known, nanoseconds(np.where(known, told, 0.0)), NEVER)
+            return time, np.where(known, _runs(starts, time), -1)
+
+        claims, is_open = intervals(tokens, run, closing, next_step, stream.kind)
+        (self._open.add if is_open else self._open.discard)((stream.writer, stream.kind))
+        return claims, []
+
+    def _last_words(self, writer: str, run: Longs) -> Longs:
+        """When `writer` was last heard of in each run of `run`, or the run said that it ended."""
+        known = self._closing.get(writer, {})
+        few = len(run) <= _FEW
+        present = set(run.tolist()) if few else range(len(self.runs.starts) + 1)
+        words = {each: max(known.get(each, -NEVER), self.runs.end_of(each)) for each in present}
+        if few:
+            return np.array([words[each] for each in run.tolist()], np.int64)
+        made: Longs = np.array(list(words.values()), np.int64)[run]
+        return made
 
     def _reach(self) -> None:
         """Bring the background up to date."""
@@ -390,8 +407,3 @@ def _extremes(starts: Longs, times: Longs, which: Any) -> list[tuple[int, int]]:
     which.at(made, np.searchsorted(starts, times, side="right"), times)
     told = np.flatnonzero(made != nothing)
     return list(zip(told.tolist(), made[told].tolist(), strict=True))
-
-
-def _index_of(stream: Stream, earliest: float) -> int:
-    """From which token on a stream has to be looked at; everything that is not in order yet is."""
-    return min(bisect_right(stream.times, earliest, hi=stream.settled), stream.settled)

@@ -4,6 +4,8 @@ A stream is what one writer tells of its steps, or of one kind of interval. What
 from its neighbours in time, so that it does not matter in which order they were heard.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .columns import ENDS, STARTS, Stream
@@ -94,37 +96,38 @@ def steps(
 
 
 def intervals(
-    tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begins: tuple[Longs, Longs], kind: int
-) -> Claims:
-    """What the starts and ends of one kind of interval stand for.
+    tokens: tuple[Longs, Longs],
+    run: Longs,
+    closing: Longs,
+    next_step: Callable[[Longs], tuple[Longs, Longs]],
+    kind: int,
+) -> tuple[Claims, bool]:
+    """What the starts and ends of one kind of interval stand for, and whether any start has no end.
 
-    A start without an end lasts until the next start of its kind or of a step (`begins`: times and runs of
-    the writer's steps), and at the end of a run until the writer's last word (`closing`). A start and an end at
-    the same time change nothing.
+    A start without an end lasts until the next start of its kind or of a step (`next_step`: time and run, for
+    indexes of tokens), and at the end of a run until the writer's last word (`closing`). A start and an end
+    at the same time change nothing.
     """
     times, mask = tokens
+    index = np.arange(len(times))
     same_time = np.flatnonzero(times[1:] == times[:-1])
     if len(same_time):  # what was said twice counts once already: each is a start and an end
         told = np.ones(len(times), np.bool_)
         told[same_time] = told[same_time + 1] = False
-        times, mask, run, closing = times[told], mask[told], run[told], closing[told]
+        times, mask, run, closing, index = times[told], mask[told], run[told], closing[told], index[told]
     end = np.maximum(times, closing)
-    if len(times):
-        same = run[1:] == run[:-1]
-        end[:-1] = np.where(same, times[1:], end[:-1])
-    ended = np.append(mask[1:] == ENDS, False)
-    ended[:-1] &= run[1:] == run[:-1]
-    step_at, step_run = begins
-    if len(step_at):
-        following = np.searchsorted(step_at, times, side="right")
-        known = np.minimum(following, len(step_at) - 1)
-        cut = ~ended & (following < len(step_at)) & (step_run[known] == run)
-        end = np.where(cut, np.minimum(end, step_at[known]), end)
+    ended = np.zeros(len(times), np.bool_)
+    same = run[1:] == run[:-1]
+    end[:-1] = np.where(same, times[1:], end[:-1])
+    ended[:-1] = same & (mask[1:] == ENDS)
     started = mask == STARTS
+    never = np.flatnonzero(started & ~ended)
+    if len(never):
+        step_at, step_run = next_step(index[never])
+        end[never] = np.where(step_run == run[never], np.minimum(end[never], step_at), end[never])
     number = int(started.sum())
-    return Claims(
-        times[started], end[started], np.full(number, kind, np.int64), np.full(number, -(1 << 62), np.int64)
-    )
+    no_step = np.full(number, -(1 << 62), np.int64)
+    return Claims(times[started], end[started], np.full(number, kind, np.int64), no_step), len(never) > 0
 
 
 def nanoseconds(seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Longs:
