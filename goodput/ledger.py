@@ -9,6 +9,7 @@ the account depends on *what* was told, not on the order. Inside, time is whole 
 from array import array
 from collections.abc import Callable, Iterable
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,6 +73,8 @@ _CHUNK = 65_536
 _STREAMS = 16_384
 _LIMIT = 1 << 61
 """Numbers of steps lie within it; any other one is none."""
+
+_WRITER, _NUMBER, _TIME = attrgetter("writer"), attrgetter("step"), attrgetter("time_s")
 
 _PARTS = (
     ("apply_s", buckets.TUNING),
@@ -176,12 +179,9 @@ class Ledger:
         """Take many events in: the same as :meth:`handle` for each, and faster."""
         remaining = iter(events)
         while chunk := list(islice(remaining, _CHUNK)):
-            steps = [event for event in chunk if type(event) is StepStarted and abs(event.step) < _LIMIT]
-            for writer in {event.writer for event in steps}:
-                stream = self._stream(writer, self._step)
-                mine = [event for event in steps if event.writer == writer]
-                stream.times.extend(array("d", [event.time_s for event in mine]))
-                stream.values.extend(array("q", [event.step for event in mine]))
+            steps = [event for event in chunk if isinstance(event, StepStarted)]
+            if steps:
+                self._steps_started(steps)
             if len(steps) < len(chunk):
                 for event in chunk:
                     if type(event) is not StepStarted and type(event) in self._take:
@@ -317,6 +317,17 @@ class Ledger:
             stream = self._stream(event.writer, self._step)
             stream.times.append(event.time_s)
             stream.values.append(event.step)
+
+    def _steps_started(self, events: list[StepStarted]) -> None:
+        writers = set(map(_WRITER, events))
+        numbers = list(map(_NUMBER, events))
+        if len(writers) > 1 or min(numbers) <= -_LIMIT or max(numbers) >= _LIMIT:
+            for event in events:
+                self._step_started(event)
+            return
+        stream = self._stream(writers.pop(), self._step)
+        stream.times.extend(array("d", map(_TIME, events)))
+        stream.values.extend(array("q", numbers))
 
     def _step_completed(self, event: StepCompleted) -> None:
         if abs(event.step) < _LIMIT:

@@ -26,6 +26,7 @@ News = dict[Key, tuple[Longs, Longs]]
 _LARGE = 4096
 _SLACK = 1.25
 _FEW = 1000
+_PIECE = 65_536
 
 
 class Reckoning:
@@ -66,7 +67,7 @@ class Reckoning:
         self._closing: dict[str, dict[int, int]] = {}
         self._unsettled: dict[Key, tuple[Claims, list[Doubt]]] = {}
         self._open: set[Key] = set()
-        """Streams of intervals of which one never ended: where it did depends on what else its writer tells."""
+        """Streams with an interval that never ended: until when depends on what else its writer tells."""
         self._latest_word = self._latest_step = -NEVER
         for stream in self._streams.values():
             stream.settled, stream.settled_until = 0, -NEVER
@@ -109,6 +110,7 @@ class Reckoning:
             background=np.array(codes, np.int64),
             lives=self._lives,
             wasted_from=self._wasted_from,
+            any_wasted=bool((self._wasted_from < NEVER).any()),
             step=self._step,
             productive=code[buckets.PRODUCTIVE],
             wasted=code[buckets.WASTED_PROGRESS],
@@ -313,9 +315,7 @@ class Reckoning:
         run = _runs(starts, tokens[0])
         closing = self._last_words(stream.writer, run)
         if stream.kind == self._step:
-            claims, doubts, made = steps(tokens, run, closing, begin - context, self._step)
-            self.made.add(*made)
-            return claims, doubts
+            return self._derive_steps(tokens, run, closing, begin - context)
 
         def next_step(index: Longs) -> tuple[Longs, Longs]:
             stepping = self._streams.get((stream.writer, self._step))
@@ -331,6 +331,26 @@ class Reckoning:
         claims, is_open = intervals(tokens, run, closing, next_step, stream.kind)
         (self._open.add if is_open else self._open.discard)((stream.writer, stream.kind))
         return claims, []
+
+    def _derive_steps(
+        self, tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begin: int
+    ) -> tuple[Claims, list[Doubt]]:
+        """A piece at a time: a step depends on the one before it and the two behind it."""
+        claims, doubts = [Claims.of([])], []
+        for first in range(begin, len(run), _PIECE):
+            low, behind = max(0, first - 1), min(first + _PIECE, len(run))
+            piece = slice(low, behind + 2)
+            made, doubtful, numbers = steps(
+                (tokens[0][piece], tokens[1][piece]),
+                run[piece],
+                closing[piece],
+                (first - low, behind - low),
+                self._step,
+            )
+            claims.append(made)
+            doubts += doubtful
+            self.made.add(*numbers)
+        return joined(claims), doubts
 
     def _last_words(self, writer: str, run: Longs) -> Longs:
         """When `writer` was last heard of in each run of `run`, or the run said that it ended."""

@@ -62,9 +62,9 @@ def forget(stream: Stream, floor: int) -> None:
 
 
 def steps(
-    tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begin: int, kind: int
+    tokens: tuple[Longs, Longs], run: Longs, closing: Longs, which: tuple[int, int], kind: int
 ) -> tuple[Claims, list[Doubt], tuple[Longs, Longs]]:
-    """What the starts of steps from index `begin` on stand for: claims, doubts, and ranges of numbers.
+    """What the starts of steps with an index in [`which`) stand for: claims, doubts, and ranges of numbers.
 
     A step lasts until the next one of its writer starts; the last one of a run until `closing`. Steps may be
     sparse: one that is followed by number n + 10 stands for ten. `run` says in which run each token is.
@@ -85,7 +85,8 @@ def steps(
     long = np.where(is_first, rate > after, rate > HUNG * usual)
     doubtful = same & long & (usual > 0)
     limit = np.rint(usual * covers).astype(np.int64)
-    chosen = np.arange(count) >= begin
+    chosen = np.zeros(count, np.bool_)
+    chosen[slice(*which)] = True
     sure = chosen & ~doubtful
     claims = Claims(time[sure], end[sure], np.full(int(sure.sum()), kind, np.int64), step[sure])
     columns = (

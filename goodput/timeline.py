@@ -89,6 +89,7 @@ class Rules(NamedTuple):
     background: Longs
     lives: Longs
     wasted_from: Longs
+    any_wasted: bool
     step: int
     productive: int
     wasted: int
@@ -118,6 +119,12 @@ class Block:
             self.step.frombytes(claims.step.tobytes())
             self.kind.frombytes(claims.kind.astype(np.int32).tobytes())
             self.most = int(claims.step.max())
+
+    def view(self) -> Claims:
+        """Those that start here, to look at only: nothing can be added as long as it is kept."""
+        kind: Any = np.frombuffer(self.kind, np.int32)
+        start, end, step = (np.frombuffer(each, np.int64) for each in (self.start, self.end, self.step))
+        return Claims(start, end, kind, step)
 
     def claims(self) -> Claims:
         """Those that start here."""
@@ -284,7 +291,7 @@ class Timeline:
         lo, hi = max(block.lo, rules.first), min(block.hi, rules.last)
         if hi <= lo or until <= lo:
             return np.zeros(rules.size, np.int64)
-        parts = [block.claims()]
+        parts = [block.view()]
         if block.carried:
             parts.append(Claims.of(block.carried))
         doubts = block.doubts
@@ -362,9 +369,9 @@ def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules
     inside = at[np.searchsorted(at, lo, side="right") : np.searchsorted(at, hi)]
     start, end = np.clip(claims.start, lo, hi), np.clip(claims.end, lo, hi)
     groups = _groups(doubts, lo, hi, rules) if doubts else None
-    if groups is None and not len(inside) and rules.aside not in claims.kind:
-        if (start[1:] >= end[:-1]).all():
-            return _apart(claims, (np.minimum(start, until), np.minimum(end, until)), (lo, until), rules)
+    is_plain = groups is None and not len(inside) and rules.aside not in claims.kind
+    if is_plain and (start[1:] >= end[:-1]).all():
+        return _apart(claims, (np.minimum(start, until), np.minimum(end, until)), (lo, until), rules)
     edges = [start, end, inside, np.array([lo, hi, until], np.int64)]
     if groups is not None:
         edges += [groups.start, groups.end]
@@ -456,6 +463,8 @@ def _resolve(groups: _Groups, row: Longs, length: Longs, where: tuple[Longs, int
 
 def _kinds(claims: Claims, rules: Rules) -> Longs:
     kind = claims.kind & (_DERIVED - 1)
+    if not rules.any_wasted:
+        return np.where(kind == rules.step, rules.productive, kind)
     life = np.searchsorted(rules.lives, claims.start, side="right")
     step = np.where(claims.step >= rules.wasted_from[life], rules.wasted, rules.productive)
     made: Longs = np.where(kind == rules.step, step, kind)
