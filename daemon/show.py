@@ -132,7 +132,7 @@ def decisions(log: Sequence[Decision], start_s: float | None = None) -> Renderab
         return Text("No decision yet: a few checkpoints under your own settings come first.")
     begin_s = log[0].time_s if start_s is None else start_s
     table = plain_table("at", "gen", "verdict", "change and reason", title="Decisions", right=("at", "gen"))
-    for change, verdict in _joined(log):
+    for change, verdict in joined(log):
         last = verdict or change
         table.add_row(
             f"{change.time_s - begin_s:.1f} s",
@@ -148,7 +148,7 @@ def verdict_text(verdict: Verdict) -> Text:
     return Text(_WORDS[verdict], style=_STYLES[verdict])
 
 
-def _joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]]:
+def joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]]:
     """Each change with its verdict, if it has one: that follows the trial in the log."""
     waiting: Decision | None = None
     for decision in log:
