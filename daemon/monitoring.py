@@ -49,10 +49,13 @@ class Monitor:
     def start(self) -> None:
         """Start the threads; what they need is loaded there."""
         options = self._options
-        if options.metrics:
-            self._endpoint = Endpoint(address_of(options.metrics, self._paths.root))
-        if options.tensorboard is not None or options.csv is not None:
-            self._writer = Writer(options.tensorboard, options.csv)
+        try:
+            if options.metrics:
+                self._endpoint = Endpoint(address_of(options.metrics, self._paths.root))
+            if options.tensorboard is not None or options.csv is not None:
+                self._writer = Writer(options.tensorboard, options.csv)
+        except (OSError, RuntimeError, ValueError) as error:  # no descriptors or threads left, for one
+            log.error("the job is not watched as was asked: %s", error)
         self._steps.take_deviations()  # those of the journal were written by the daemon before us
 
     def observe(self, event: Event, now: float) -> None:

@@ -18,12 +18,15 @@ from click.testing import CliRunner
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
 
-from scrtune.daemon import cli, monitoring_options
+from scrtune.client.paths import JobPaths
+from scrtune.daemon import cli, monitoring, monitoring_options
 from scrtune.daemon.address import Address, address_of
+from scrtune.daemon.monitoring import Monitor
 from scrtune.daemon.options import Monitoring
 from scrtune.daemon.snapshot import OTHERS, bounded
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
+from scrtune.intents.pipeline import Pipeline
 
 WaitUntil = Callable[[Callable[[], object]], None]
 BEGUN_S = float(int(time.time()) - 100)  # a daemon does not believe in events of another age
@@ -271,20 +274,18 @@ def test_an_address_that_others_can_reach_is_told(real_daemon: Any, wait_until: 
 
 
 @pytest.mark.parametrize(
-    "monitoring",
+    "wanted",
     [
         Monitoring(metrics="127.0.0.1:9464"),
         Monitoring(tensorboard=Path("/d/tb"), csv=Path("/d/g.csv"), every_s=2.5, windows_s=(60, 7200)),
     ],
 )
-def test_what_a_job_was_started_with_reaches_its_daemons(
-    monitoring: Monitoring, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_job_was_started_with_reaches_its_daemons(wanted: Monitoring) -> None:
     reached = []
     command = monitoring_options.monitoring_options(lambda **given: reached.append(given["monitoring"]))
     click_command = cli.click.command()(command)
-    CliRunner().invoke(click_command, monitoring.options(), catch_exceptions=False)
-    assert reached == [monitoring]
+    CliRunner().invoke(click_command, wanted.options(), catch_exceptions=False)
+    assert reached == [wanted]
 
 
 def test_without_options_there_are_none_to_pass_on() -> None:
@@ -304,6 +305,70 @@ def test_nobody_pays_for_what_is_not_asked_for() -> None:
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     heavy = {"prometheus_client", "tensorboardX", "google.protobuf", "wsgiref", "http.server"}
     assert heavy.isdisjoint(ran.stdout.split())
+
+
+class Watcher:
+    """Stands for a thread that gets snapshots."""
+
+    name = "a watcher"
+
+    def __init__(self, *_: Any) -> None:
+        self.is_asked = True
+        self.given: list[Any] = []
+
+    def give(self, snapshot: Any) -> None:
+        self.given.append(snapshot)
+
+    def close(self, _timeout_s: float) -> bool:
+        return False
+
+
+def monitor(options: Monitoring, pipeline: Pipeline) -> Monitor:
+    return Monitor(options, JobPaths.of("j"), pipeline)
+
+
+def test_a_state_that_cannot_be_shown_is_told_once_and_the_loop_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(monitoring, "Endpoint", Watcher)
+    monkeypatch.setattr(Pipeline, "account", lambda *_: 1 / 0)
+    watched = monitor(Monitoring(metrics="0"), Pipeline())
+    watched.start()
+    for second in range(3):
+        watched.tick(10.0 * second, BEGUN_S)
+    watched.end(BEGUN_S)
+    assert [record.message for record in caplog.records] == [
+        "the job's state cannot be shown to its monitors: a bug; all else goes on",
+        "a watcher: the last update is not done in time and is given up",
+    ]
+
+
+def test_a_daemon_that_can_start_no_more_threads_runs_unwatched(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refused(_thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", refused)
+    watched = monitor(Monitoring(csv=Path("g.csv")), Pipeline())
+    watched.start()
+    watched.tick(1.0, BEGUN_S)
+    watched.end(BEGUN_S)
+    assert caplog.messages == ["the job is not watched as was asked: can't start new thread"]
+
+
+def test_nobody_asks_and_no_snapshot_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitoring, "Endpoint", Watcher)
+    watched = monitor(Monitoring(metrics="0"), Pipeline())
+    watched.start()
+    sink: Any = watched._endpoint
+    sink.is_asked = False
+    watched.tick(1.0, BEGUN_S)
+    assert sink.given == []
+    sink.is_asked = True
+    for tenth in range(20, 35):  # a second and a half of ticks, with somebody asking all the time
+        watched.tick(tenth / 10, BEGUN_S)
+    assert len(sink.given) == 2
 
 
 def test_a_flood_of_names_does_not_become_a_flood_of_metrics() -> None:
