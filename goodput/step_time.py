@@ -1,6 +1,7 @@
 """How long a step takes by itself, and how much longer while a flush runs beside it."""
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import fmean, median
 
 import msgspec
@@ -10,6 +11,50 @@ from .events import FlushCompleted, StepCompleted
 _REMEMBERED = 1024
 _REFERENCE_STEPS = 256
 _HICCUP = 3.0
+_DEVIATIONS = 3.0
+_SIGMAS_PER_MAD = 1.4826
+_PEERS_SHORTEST_S = 1.0
+
+
+def peers_ideal_s(times_s: Iterable[float]) -> float | None:
+    """The ideal step time as ml-goodput-measurement 0.2.3 documents it: seconds, or None when no step counts.
+
+    Steps of less than a second are dropped; of the others the mean of those up to median + 3 MAD.
+    """
+    kept = [each for each in times_s if each >= _PEERS_SHORTEST_S]
+    if not kept:
+        return None
+    middle_s = median(kept)
+    limit_s = middle_s + _DEVIATIONS * median(abs(each - middle_s) for each in kept)
+    return fmean(each for each in kept if each <= limit_s)
+
+
+def ideal_s(times_s: Iterable[float]) -> float | None:
+    """The ideal step time, of steps of any length: seconds, or None without a step.
+
+    The mean of the steps within three robust standard deviations (1.4826 MAD each) of the median, on *either*
+    side: a step that was cut short says as little of the usual one as a hiccup does. Up to half of the steps
+    may be anything. Source: Rousseeuw and Croux 1993, on the median absolute deviation.
+    """
+    times = [each for each in times_s if each >= 0]
+    if not times:
+        return None
+    middle_s = median(times)
+    reach_s = _DEVIATIONS * _SIGMAS_PER_MAD * median(abs(each - middle_s) for each in times)
+    return fmean(each for each in times if abs(each - middle_s) <= reach_s)
+
+
+def deviations_s(times_s: Sequence[float], ideal: float) -> list[float]:
+    """How far each step is from the ideal one, in seconds: never negative."""
+    return [abs(each - ideal) for each in times_s]
+
+
+def rolling_deviation_s(times_s: Iterable[float], ideal: float, width: int) -> Iterator[float]:
+    """After each step, the mean deviation (seconds) of the last `width` steps, or of those there are."""
+    recent: deque[float] = deque(maxlen=width)
+    for each in times_s:
+        recent.append(abs(each - ideal))
+        yield fmean(recent)
 
 
 class _Stretch(msgspec.Struct, frozen=True):

@@ -1,0 +1,232 @@
+"""What ml-goodput-measurement gets wrong (`docs/goodput.md` has the table), and the true answers."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from scrtune.goodput.events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    RestartCompleted,
+    StepCompleted,
+    StepStarted,
+)
+from scrtune.goodput.ledger import Account, Ledger
+
+T0 = 1_700_000_000.0
+MIN = 60.0
+
+
+def told(*log: GoodputEvent) -> Ledger:
+    ledger = Ledger()
+    for event in log:
+        ledger.handle(event)
+    return ledger
+
+
+def spent(account: Account) -> dict[str, float]:
+    return {bucket: round(seconds, 6) for bucket, seconds in account.buckets.items() if seconds}
+
+
+def started(at: float) -> JobStarted:
+    return JobStarted(time_s=T0 + at)
+
+
+def ended(at: float, code: int = 0) -> JobEnded:
+    return JobEnded(time_s=T0 + at, exit_code=code)
+
+
+def starts(first: int, count: int, at: float, each: float = 1.0, writer: str = "") -> Iterator[StepStarted]:
+    return (
+        StepStarted(step=first + index, time_s=T0 + at + index * each, writer=writer)
+        for index in range(count)
+    )
+
+
+def interval(kind: str, start: float, end: float, name: str = "") -> Interval:
+    return Interval(kind=kind, start_s=T0 + start, end_s=T0 + end, name=name)
+
+
+def primer(steps: bool) -> list[GoodputEvent]:
+    """The example of the resiliency library's primer, minutes; its steps whole, or by their starts alone."""
+
+    def computed(first: int, count: int, at: float, each: float) -> list[GoodputEvent]:
+        made = starts(first, count, at * MIN, each * MIN)
+        if not steps:
+            return list(made)
+        return [
+            StepCompleted(step=step.step, start_s=step.time_s, end_s=step.time_s + each * MIN)
+            for step in made
+        ]
+
+    def saved(dataset: int, start: float, end: float) -> OutputCompleted:
+        return OutputCompleted(
+            dataset=dataset, name=f"{dataset}", start_s=T0 + start * MIN, end_s=T0 + end * MIN
+        )
+
+    def loaded(start: float, end: float) -> RestartCompleted:
+        return RestartCompleted(dataset=1, name="1", start_s=T0 + start * MIN, end_s=T0 + end * MIN)
+
+    return [
+        started(0),
+        loaded(0, 5),
+        *computed(25, 25, 5, 2),
+        saved(1, 55, 60),
+        *computed(50, 20, 60, 2),
+        ended(100 * MIN, 1),
+        started(115 * MIN),
+        loaded(115, 120),
+        *computed(50, 25, 120, 3),
+        saved(2, 195, 200),
+        ended(200 * MIN),
+    ]
+
+
+@pytest.mark.parametrize("steps", [True, False])
+def test_the_primer_as_steps_is_half_goodput(steps: bool) -> None:
+    account = told(*primer(steps)).account(T0, reference_step_s=2 * MIN)
+    assert account.wall_s == 200 * MIN
+    assert spent(account) == {
+        "productive": 100 * MIN,
+        "restore": 10 * MIN,
+        "wasted_progress": 40 * MIN,
+        "recovery": 15 * MIN,
+        "checkpoint_other": 10 * MIN,
+        "step_slowdown": 25 * MIN,
+    }
+    assert account.goodput == 0.5
+    assert account.steps == 50
+
+
+def test_a_hang_of_an_hour_is_badput_and_the_window_is_the_window() -> None:
+    ledger = told(started(0), *starts(0, 501, 0), *starts(501, 500, 4101), ended(4601))
+    account = ledger.account(T0)
+    assert account.wall_s == 4601
+    assert spent(account) == {"productive": 1001.0, "other": 3600.0}
+    inside = ledger.window(T0 + 1000, T0 + 2000, T0 + 4601)
+    assert (inside.wall_s, inside.buckets["other"], inside.goodput) == (1000.0, 1000.0, 0.0)
+    around = ledger.window(T0 + 400, T0 + 4201, T0 + 4601)
+    assert (around.wall_s, around.buckets["other"]) == (3801.0, 3600.0)
+
+
+def test_a_long_checkpoint_or_evaluation_inside_a_step_is_no_hang() -> None:
+    account = told(
+        started(0),
+        *starts(0, 50, 0),
+        interval("custom", 50, 80, "eval"),
+        interval("checkpoint_save", 80.5, 100.5),
+        *starts(50, 50, 101),
+        ended(151),
+    ).account(T0)
+    assert spent(account) == {"productive": 101.0, "custom:eval": 30.0, "checkpoint_other": 20.0}
+
+
+@pytest.mark.parametrize("stride", [2, 10, 100])
+def test_sparse_steps_count_for_those_between(stride: int) -> None:
+    log = [StepStarted(step=step, time_s=T0 + step) for step in range(0, 1000, stride)]
+    account = told(started(0), *log, ended(1000)).account(T0)
+    assert spent(account) == {"productive": 1000.0}
+    assert account.steps == 1000 - stride + 1  # how many the last one stands for, nobody said
+
+
+@pytest.mark.parametrize("step_s", [0.5, 0.001])
+def test_steps_may_be_of_any_length(step_s: float) -> None:
+    account = told(started(0), *starts(0, 100, 0, step_s), ended(100 * step_s)).account(T0)
+    assert account.goodput == 1.0
+    assert account.steps == 100
+
+
+def test_a_new_process_of_the_same_job_reads_on() -> None:
+    ledger = told(started(0), *starts(0, 45, 0))
+    assert ledger.account(T0 + 44).steps == 45
+    for event in (started(60), *starts(45, 45, 70), ended(115)):
+        ledger.handle(event)
+    account = ledger.account(T0)
+    assert (account.steps, account.runs, account.wall_s) == (90, 2, 115.0)
+    assert spent(account) == {"productive": 89.0, "recovery": 16.0, "startup": 10.0}
+
+
+def test_a_clean_end_does_not_stop_the_clock_of_a_job_that_goes_on() -> None:
+    ledger = told(started(0), *starts(0, 10, 0), ended(10))
+    assert ledger.account(T0 + 1000).wall_s == 10
+    for event in (started(40), *starts(10, 10, 40), ended(50)):
+        ledger.handle(event)
+    account = ledger.account(T0 + 1000)
+    assert account.wall_s == 50
+    assert spent(account) == {"productive": 20.0, "other": 30.0}
+
+
+def test_nested_preparation_initialisation_and_restore_sum_to_the_wall_time() -> None:
+    account = told(
+        started(0),
+        interval("training_prep", 0, 50),
+        interval("device_init", 5, 20),
+        interval("checkpoint_restore", 18, 31),
+        *starts(0, 60, 50),
+        ended(110),
+    ).account(T0)
+    assert spent(account) == {
+        "restore": 13.0,
+        "device_init": 13.0,
+        "training_prep": 24.0,
+        "productive": 60.0,
+    }
+    assert account.wall_s == 110
+
+
+def test_two_ranks_that_log_the_same_steps_are_no_disruption() -> None:
+    ahead = starts(0, 100, 0.25, 1.0, "rank 1")
+    account = told(started(0), *starts(0, 100, 0, 1.0, "rank 0"), *ahead, ended(100)).account(T0)
+    assert spent(account) == {"productive": 100.0}
+    assert (account.steps, account.runs) == (100, 1)
+    assert account.skew_s == pytest.approx(0.25, abs=1e-6)
+
+
+def test_the_order_of_arrival_does_not_matter() -> None:
+    log = primer(steps=False)
+    shuffled = list(log)
+    for seed in range(20):
+        random.Random(seed).shuffle(shuffled)
+        assert told(*shuffled).account(T0) == told(*log).account(T0)
+
+
+def test_an_event_of_the_users_own_across_the_border_of_two_steps_counts() -> None:
+    account = told(started(0), *starts(0, 10, 0), interval("custom", 3.5, 5.5, "eval"), ended(10)).account(T0)
+    assert spent(account) == {"productive": 8.0, "custom:eval": 2.0}
+
+
+def test_what_a_first_step_takes_longer_than_the_second_is_start_up() -> None:
+    """The peer's own rule, kept: the first step compiles."""
+    first = StepStarted(step=0, time_s=T0 + 5)
+    account = told(started(0), first, *starts(1, 9, 36), ended(45)).account(T0)
+    assert spent(account) == {"startup": 35.0, "productive": 10.0}
+
+
+def test_an_interval_that_never_ends_ends_with_its_writers_next_step_or_last_word() -> None:
+    init = IntervalStarted(kind="device_init", time_s=T0)
+    lost = told(started(0), init, *starts(0, 10, 5), ended(15)).account(T0)
+    assert spent(lost) == {"device_init": 5.0, "productive": 10.0}
+    crashed = told(
+        started(0), init, IntervalStarted(kind="training_prep", time_s=T0 + 4), started(20)
+    ).account(T0 + 20)
+    assert spent(crashed) == {"device_init": 4.0, "recovery": 16.0}
+
+
+def test_loading_data_beside_the_steps_costs_nothing_and_is_told_apart() -> None:
+    account = told(
+        started(0),
+        *starts(0, 10, 0),
+        interval("data_loading", 2, 3),
+        interval("data_loading_async", 4, 9),
+        IntervalStarted(kind="data_loading_async", time_s=T0 + 8),
+        IntervalEnded(kind="data_loading_async", time_s=T0 + 9.5),
+        ended(10),
+    ).account(T0)
+    assert spent(account) == {"productive": 9.0, "data_loading": 1.0}
+    assert account.data_loading_async_s == 5.5
