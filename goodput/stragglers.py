@@ -1,6 +1,6 @@
 """Ranks that hold the others up: who takes longer for the same steps.
 
-Only times that a rank spent itself say so: told with both ends, by :class:`StepCompleted`, before it waits for
+Only times that a rank spent itself say so: told with both ends (:class:`StepCompleted`), before it waits for
 the others. From start to start all ranks of a synchronous job take the same time, whoever was late.
 """
 
