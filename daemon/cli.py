@@ -29,6 +29,7 @@ from . import (
     goodput_command,
     interval_command,
     jobs,
+    report_command,
     run,
     show,
     show_gains,
@@ -366,6 +367,7 @@ def explain(job_id: str | None, form: str) -> None:
     help="Output form.",
 )
 @interval_command.options
+@report_command.options
 @_told
 def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: bool, **wanted: Any) -> None:
     """Show where the job's time went; the buckets sum to its wall time.
@@ -374,6 +376,10 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: boo
     resiliency library, of ml-goodput-measurement, SCR's, scrtune's own or a daemon's journal, a DFTracer
     trace or a directory of them; what it is shows in its content.
     """
+    files = {name: wanted.pop(name) for name in ("html", "png")}
+    if any(files.values()):
+        report_command.write(logs, job_id, form, interval=interval, **files, **wanted)
+        return
     if interval or wanted["asked"] is not None:
         _show(interval_command.outlook(logs, job_id, form, **wanted), form, what_if.table)
         return

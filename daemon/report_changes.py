@@ -1,0 +1,76 @@
+"""The tuner's changes as a report shows them: when, what, what became of it, and what it gained."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..goodput.attribution import Gain
+from ..intents.decisions import Decision, Verdict
+from . import show
+from .check_command import printable
+from .gains import GainView
+
+_NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that was made, or was not: `until_s` is when its trial ended (epoch seconds)."""
+
+    time_s: float
+    until_s: float | None
+    generation: int
+    verdict: Verdict
+    rule: str
+    what: str
+    because: str
+    gain: Gain | None
+
+    @property
+    def is_made(self) -> bool:
+        """Whether it was in force at all."""
+        return self.verdict not in _NOT_MADE
+
+    @property
+    def short(self) -> str:
+        """In few words, with what it saved."""
+        if self.gain is None:
+            return self.rule
+        return f"{self.rule}: {signed(self.gain.saved_s)}"
+
+    @property
+    def text(self) -> str:
+        """In one line."""
+        gain = f"; {saved(self.gain)}" if self.gain is not None else ""
+        return f"generation {self.generation}: {self.rule}: {self.what}{gain}"
+
+
+def signed(saved_s: float) -> str:
+    """What was saved, as a change of the cost: less is better."""
+    return f"{'−' if saved_s >= 0 else '+'}{show.seconds(abs(saved_s))}"  # noqa: RUF001 - as figures have it
+
+
+def saved(gain: Gain) -> str:
+    """What a change saved, with its interval."""
+    between = f"{gain.low_s:.3f} to {gain.high_s:.3f} s with 90 %"
+    return f"saves {gain.saved_s:.3f} s of {gain.before_s:.3f} s a checkpoint ({between})"
+
+
+def changes(decisions: Sequence[Decision], gains: Sequence[GainView]) -> tuple[Change, ...]:
+    """Every decision, a trial and its verdict as one, oldest first."""
+    found = {view.generation: view.gain for view in gains}
+    made = []
+    for change, verdict in show.joined(decisions):
+        last = verdict or change
+        made.append(
+            Change(
+                time_s=change.time_s,
+                until_s=verdict.time_s if verdict else None,
+                generation=change.generation,
+                verdict=last.verdict,
+                rule=printable(change.rule),
+                what=printable(show.changed(change.previous, change.changes)),
+                because=printable(last.because or change.because),
+                gain=found.get(change.generation) if change.verdict is Verdict.TRIAL else None,
+            )
+        )
+    return tuple(made)
