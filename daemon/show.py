@@ -16,6 +16,7 @@ from ..intents.situation import Proposal, changes_text
 from .views import ExplainView, GoodputView, IntentView, ReplayView, StatusView, SwitchView
 
 _WIDTH = 120
+_SKEW_S = 0.001
 _SHOWN_SHARE = 0.0005  # what would read 0.0 %
 _STYLES = {
     Verdict.TRIAL: "yellow",
@@ -196,14 +197,27 @@ def goodput(view: GoodputView) -> RenderableType:
     table = plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
     for bucket, bucket_s in sorted(account.buckets.items(), key=lambda item: -item[1]):
         if bucket_s > 0 and bucket_s >= _SHOWN_SHARE * account.wall_s:
-            table.add_row(bucket, f"{bucket_s:.3f}", f"{bucket_s / account.wall_s:.1%}")
+            table.add_row(Text(bucket), f"{bucket_s:.3f}", f"{bucket_s / account.wall_s:.1%}")
     table.add_row("wall time", f"{account.wall_s:.3f}", "100.0%" if account.wall_s else "-", style="bold")
     return Group(
         table,
         f"{counted(account.steps, 'step')}, {counted(account.checkpoints, 'checkpoint')},"
         f" {counted(account.runs, 'run')}{_repairs(account)};"
         f" goodput {view.goodput:.1%}",
+        *_beside(account),
     )
+
+
+def _beside(account: Account) -> list[str]:
+    """What the buckets do not say: what cost nothing, and how far they can be trusted."""
+    shown = []
+    if account.data_loading_async_s > 0:
+        shown.append(f"{account.data_loading_async_s:.3f} s of data loading ran beside the steps")
+    if account.skew_s >= _SKEW_S:
+        shown.append(
+            f"the ranks' clocks are {seconds(account.skew_s)} apart, and so are the buckets' borders"
+        )
+    return shown
 
 
 def _repairs(account: Account) -> str:

@@ -5,7 +5,7 @@ import pytest
 from rich.console import RenderableType
 
 from scrtune.daemon import show, views
-from scrtune.goodput.events import JobStarted, NodeFailed, Recovered
+from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.situation import Proposal
@@ -72,6 +72,25 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:
     assert "has not said what it is yet" in text(show.status(status_of(Pipeline())))
+
+
+def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline: Pipeline) -> None:
+    told = [
+        JobStarted(time_s=1.0),
+        Interval(kind="data_loading_async", start_s=2.0, end_s=3.5),
+        Interval(kind="custom", name="eval [bold]", start_s=4.0, end_s=4.5),
+        *(
+            StepStarted(step=step, time_s=1.0 + step + ahead, writer=writer)
+            for step in range(8)
+            for writer, ahead in (("a", 0.0), ("b", 0.25))
+        ),
+    ]
+    for event in told:
+        pipeline.handle(event, 10.0)
+    shown = text(show.goodput(views.goodput(pipeline, 10.0)))
+    assert "1.500 s of data loading ran beside the steps" in shown
+    assert "the ranks' clocks are 250.0 ms apart" in shown
+    assert "custom:eval [bold]" in shown
 
 
 def test_what_failed_and_what_scr_brought_back_is_told_with_the_goodput(pipeline: Pipeline) -> None:
