@@ -12,9 +12,8 @@ from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from . import buckets
+from .account import Account, Window
 from .buckets import (
     BUCKETS,
     FLUSH_SLOWDOWN,
@@ -71,6 +70,7 @@ _NO_STEP = -(1 << 62)
 _LOOK_EVERY = 8192
 _CHUNK = 65_536
 _STREAMS = 16_384
+_COUNTED = 65_536
 _LIMIT = 1 << 61
 """Numbers of steps lie within it; any other one is none."""
 
@@ -88,46 +88,6 @@ _PARTS = (
 _OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
 
 
-class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """What the time from `start_s` to `end_s` (epoch seconds) was spent on; `buckets` sums to `wall_s`."""
-
-    start_s: float
-    end_s: float
-    wall_s: float
-    buckets: dict[str, float]
-
-    @property
-    def goodput(self) -> float:
-        """Productive time as a share of the window, 0 to 1."""
-        return self.buckets[PRODUCTIVE] / self.wall_s if self.wall_s > 0 else 0.0
-
-
-class Account(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a ledger at one moment; `buckets` sums to `wall_s`. No bucket is ever negative.
-
-    The account begins at `start_s` (epoch seconds). `steps` counts the steps made, each once, however
-    often it was computed. `recoveries` counts the datasets that SCR brought back, `node_failures` what its
-    scripts said of nodes. `data_loading_async_s` is no bucket: it ran beside the steps. `skew_s` is how far
-    the clocks of those who tell of steps are apart: every border between two buckets may be off by so much.
-    """
-
-    wall_s: float
-    buckets: dict[str, float]
-    steps: int = 0
-    checkpoints: int = 0
-    runs: int = 0
-    recoveries: int = 0
-    node_failures: int = 0
-    start_s: float = 0.0
-    data_loading_async_s: float = 0.0
-    skew_s: float = 0.0
-
-    @property
-    def goodput(self) -> float:
-        """Productive time as a share of the wall time, 0 to 1."""
-        return self.buckets[PRODUCTIVE] / self.wall_s if self.wall_s > 0 else 0.0
-
-
 class Ledger:
     """Accounts for one job over all its runs. Times come with the events; there is no clock here.
 
@@ -143,9 +103,7 @@ class Ledger:
         self._remembered = remembered
         self._unread = 0
         self._slowdown_ns = 0
-        self._outputs: dict[tuple[int, int, int], None] = {}
-        self._brought_back: set[tuple[str, int, int, int]] = set()
-        self._failures: set[tuple[str, int]] = set()
+        self._outputs, self._brought_back, self._failures = _Counted(), _Counted(), _Counted()
         self._step = self._codes[buckets.STEP]
         self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
         self._take: dict[type, Callable[[Any], None]] = {
@@ -211,10 +169,10 @@ class Ledger:
             wall_s=(end_ns - reckoned.first) / _NS,
             buckets=self._named(self._moved(row, row, reference_step_s)),
             steps=reckoned.made.count,
-            checkpoints=len(self._outputs),
+            checkpoints=self._outputs.count,
             runs=len(reckoned.runs.starts),
-            recoveries=len(self._brought_back),
-            node_failures=len(self._failures),
+            recoveries=self._brought_back.count,
+            node_failures=self._failures.count,
             start_s=reckoned.first / _NS,
             data_loading_async_s=row[codes[buckets.ASYNC_LOADING]] / _NS,
             skew_s=reckoned.skew() / _NS,
@@ -350,7 +308,7 @@ class Ledger:
         """The parts of an output lie one behind the other: each is its slowest rank's, scaled down to fit."""
         start_ns, end_ns = _ns(event.start_s), _ns(event.end_s)
         if event.checkpoint and event.valid:
-            self._outputs[event.dataset, start_ns, end_ns] = None
+            self._outputs.add((event.dataset, start_ns, end_ns))
         felt_ns = max(0, end_ns - start_ns)
         parts = [max(0, _ns(getattr(event, name))) for name, _ in _PARTS]
         total_ns = max(sum(parts), felt_ns)
@@ -381,6 +339,22 @@ class Ledger:
         stream = self._stream(event.writer, self._codes.of_interval(event.kind, event.name))
         stream.times.append(event.time_s)
         stream.values.append(ENDS)
+
+
+class _Counted:
+    """How many different things were told of; of those that come again long afterwards, it cannot say."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._recent: dict[tuple[object, ...], None] = {}
+
+    def add(self, thing: tuple[object, ...]) -> None:
+        if thing in self._recent:
+            return
+        self.count += 1
+        self._recent[thing] = None
+        if len(self._recent) > _COUNTED:
+            del self._recent[next(iter(self._recent))]
 
 
 def _ns(seconds: float) -> int:

@@ -7,17 +7,29 @@ comes behind dozens of later ones of its kind) make it work out everything anew.
 """
 
 from itertools import takewhile
-from typing import Any
 
 import numpy as np
 
 from . import buckets
 from .buckets import Codes
+from .claims import NEVER, Claims, Doubt, Longs, joined
 from .columns import Stream, Told
 from .runs import Background, Runs
 from .step_ranges import StepRanges
-from .streams import forget, intervals, nanoseconds, settle, sort, steps, tokens_of
-from .timeline import NEVER, Claims, Doubt, Longs, Rules, Timeline, joined
+from .streams import (
+    extremes,
+    forget,
+    intervals,
+    nanoseconds,
+    runs_of,
+    settle,
+    skew,
+    sort,
+    steps,
+    tokens_of,
+)
+from .sweep import Rules
+from .timeline import Timeline
 
 Key = tuple[str, int]
 News = dict[Key, tuple[Longs, Longs]]
@@ -137,19 +149,8 @@ class Reckoning:
         return made
 
     def skew(self) -> int:
-        """How far the clocks of the writers are apart, in nanoseconds, by when they start the same steps."""
-        told = [each for each in self._streams.values() if each.kind == self._step]
-        if len(told) < 2:  # noqa: PLR2004 - two clocks are needed to compare them
-            return 0
-        starts = []
-        for stream in told:
-            time, step = tokens_of(stream, max(0, len(stream.times) - 64))
-            starts.append(dict(zip(step.tolist(), time.tolist(), strict=True)))
-        common: set[int] = set.intersection(*(set(each) for each in starts))
-        if not common:
-            return 0
-        apart = [np.median([each[step] - starts[0][step] for step in common]) for each in starts]
-        return int(max(apart) - min(apart))
+        """How far the clocks of those who tell of steps are apart, in nanoseconds."""
+        return skew([each for each in self._streams.values() if each.kind == self._step])
 
     def _is_late(self, told: Told, news: News) -> bool:
         starts = set(told.starts) - set(self.runs.starts)
@@ -275,19 +276,19 @@ class Reckoning:
         self._seen(claims.start)
         self._seen(claims.end)
         starts = np.array(self.runs.starts, np.int64)
-        for run, latest in _extremes(starts, words, np.maximum):
+        for run, latest in extremes(starts, words, np.maximum):
             self.runs.word(run, latest)
             self._latest_word = max(self._latest_word, latest)
         for (writer, _), (time, _) in news.items():
             closing = self._closing.setdefault(writer, {})
-            for run, latest in _extremes(starts, time, np.maximum):
+            for run, latest in extremes(starts, time, np.maximum):
                 closing[run] = max(closing.get(run, -NEVER), latest)
         is_step = claims.kind == self._step
         told = [(time, step) for (_, kind), (time, step) in news.items() if kind == self._step]
         begun = np.concatenate([claims.start[is_step], *(time for time, _ in told)])
         number = np.concatenate([claims.step[is_step], *(step for _, step in told)])
         self.made.add(claims.step[is_step], claims.step[is_step] + 1)
-        for run, first in _extremes(starts, begun, np.minimum):
+        for run, first in extremes(starts, begun, np.minimum):
             self.runs.step(run, first)
         if len(begun):
             self._latest_step = max(self._latest_step, int(begun.max()))
@@ -312,7 +313,7 @@ class Reckoning:
         context = max(0, begin - 1) if stream.kind == self._step else begin
         tokens = tokens_of(stream, context) if tokens is None else tokens
         starts = np.array(self.runs.starts, np.int64)
-        run = _runs(starts, tokens[0])
+        run = runs_of(starts, tokens[0])
         closing = self._last_words(stream.writer, run)
         if stream.kind == self._step:
             return self._derive_steps(tokens, run, closing, begin - context)
@@ -326,7 +327,7 @@ class Reckoning:
             told = [stepping.times[each] if each < len(stepping.times) else np.inf for each in following]
             known = np.isfinite(told)
             time = np.where(known, nanoseconds(np.where(known, told, 0.0)), NEVER)
-            return time, np.where(known, _runs(starts, time), -1)
+            return time, np.where(known, runs_of(starts, time), -1)
 
         claims, is_open = intervals(tokens, run, closing, next_step, stream.kind)
         (self._open.add if is_open else self._open.discard)((stream.writer, stream.kind))
@@ -409,21 +410,3 @@ def _claims(told: Told) -> Claims:
         np.array(told.kind, np.int64),
         np.array(told.step, np.int64),
     )
-
-
-def _runs(starts: Longs, times: Longs) -> Longs:
-    """In which run each of `times` lies, which are in order."""
-    edges = np.searchsorted(times, starts)
-    made: Longs = np.repeat(np.arange(len(starts) + 1), np.diff(edges, prepend=0, append=len(times)))
-    return made
-
-
-def _extremes(starts: Longs, times: Longs, which: Any) -> list[tuple[int, int]]:
-    """The latest (or earliest) of `times` in each run that has any."""
-    nothing = NEVER if which is np.minimum else -NEVER
-    if not len(starts):
-        return [(0, int(which.reduce(times)))] if len(times) else []
-    made = np.full(len(starts) + 1, nothing, np.int64)
-    which.at(made, np.searchsorted(starts, times, side="right"), times)
-    told = np.flatnonzero(made != nothing)
-    return list(zip(told.tolist(), made[told].tolist(), strict=True))

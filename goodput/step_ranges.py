@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .timeline import Longs
+from .claims import Longs
 
 
 class StepRanges:

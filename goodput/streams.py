@@ -5,15 +5,18 @@ from its neighbours in time, so that it does not matter in which order they were
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from .claims import NEVER, Claims, Doubt, Longs
 from .columns import ENDS, STARTS, Stream
-from .timeline import HUNG, Claims, Doubt, Longs
+from .sweep import HUNG
 
 _UNSETTLED = 32
 _UNSETTLED_OF_MANY = 8
 _MANY = 16
+_COMPARED = 64
 """The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
 
 _NS = 1_000_000_000
@@ -135,3 +138,39 @@ def nanoseconds(seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Long
     """Whole nanoseconds."""
     made: Longs = np.rint(seconds * _NS).astype(np.int64)
     return made
+
+
+def runs_of(starts: Longs, times: Longs) -> Longs:
+    """In which run each of `times` lies, which are in order."""
+    edges = np.searchsorted(times, starts)
+    made: Longs = np.repeat(np.arange(len(starts) + 1), np.diff(edges, prepend=0, append=len(times)))
+    return made
+
+
+def extremes(starts: Longs, times: Longs, which: Any) -> list[tuple[int, int]]:
+    """The latest (or earliest) of `times` in each run that has any."""
+    nothing = NEVER if which is np.minimum else -NEVER
+    if not len(starts):
+        return [(0, int(which.reduce(times)))] if len(times) else []
+    made = np.full(len(starts) + 1, nothing, np.int64)
+    which.at(made, np.searchsorted(starts, times, side="right"), times)
+    told = np.flatnonzero(made != nothing)
+    return list(zip(told.tolist(), made[told].tolist(), strict=True))
+
+
+def skew(streams: list[Stream]) -> int:
+    """How far the clocks of some writers of steps are apart, in nanoseconds, by when they start the same steps.
+
+    The largest difference between the medians over those of the last steps that all of them started.
+    """
+    if len(streams) < 2:  # noqa: PLR2004 - two clocks are needed to compare them
+        return 0
+    starts = []
+    for stream in streams:
+        time, step = tokens_of(stream, max(0, len(stream.times) - _COMPARED))
+        starts.append(dict(zip(step.tolist(), time.tolist(), strict=True)))
+    common: set[int] = set.intersection(*(set(each) for each in starts))
+    if not common:
+        return 0
+    apart = [np.median([each[step] - starts[0][step] for step in common]) for each in starts]
+    return int(max(apart) - min(apart))

@@ -3,101 +3,20 @@
 A claim is a stretch of time, what it is for, and a step's number. At each moment the strongest claim wins, so
 that claims may come in any order. Each block keeps its claims and the sum of its buckets; a claim that is
 added makes only the blocks it touches dirty, and dirty blocks are summed again when somebody asks. All times
-are whole nanoseconds: sums are exact.
-
-A *doubt* is a stretch of a step whose end was not told: if what is left of it, once all else has its due, is
-out of all proportion, the rest is a hang or a first step's start-up. A doubt lies within one block.
+are whole nanoseconds: sums are exact. A doubt lies within one block.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-Longs = npt.NDArray[np.int64]
+from .claims import DERIVED, NEVER, Claim, Claims, Doubt, Longs, joined
+from .sweep import Rules, sweep
 
 BLOCK = 1024
-NEVER = 1 << 62
-HUNG = 10
-"""A step that lasts more than ten times as long as its neighbours hangs."""
-
-_DERIVED = 1 << 16
-"""Marks the kind of a claim that was worked out from starts and ends, and can be worked out again."""
-
-
-class Claim(NamedTuple):
-    """`kind` is a code of :class:`scrtune.goodput.buckets.Codes`."""
-
-    start: int
-    end: int
-    kind: int
-    step: int = 0
-
-
-class Doubt(NamedTuple):
-    """A step whose end is inferred: `limit` is what its neighbours took; `first` of its run or not."""
-
-    start: int
-    end: int
-    step: int
-    limit: int
-    first: int
-
-
-class Claims(NamedTuple):
-    """Claims in columns."""
-
-    start: Longs
-    end: Longs
-    kind: Longs
-    step: Longs
-
-    @classmethod
-    def of(cls, rows: Sequence[tuple[int, int, int, int]]) -> "Claims":
-        """The same claims from a row for each."""
-        made = np.array(rows, np.int64).reshape(-1, 4)
-        return cls(made[:, 0], made[:, 1], made[:, 2], made[:, 3])
-
-    def where(self, mask: npt.NDArray[np.bool_]) -> "Claims":
-        """Those that `mask` says."""
-        if mask.all():
-            return self
-        return Claims(self.start[mask], self.end[mask], self.kind[mask], self.step[mask])
-
-    def derived(self) -> "Claims":
-        """The same, marked as worked out from other events."""
-        return self._replace(kind=self.kind | _DERIVED)
-
-
-def joined(parts: Sequence[Claims]) -> Claims:
-    """All of `parts`, one behind the other."""
-    parts = [each for each in parts if len(each.start)] or parts[:1]
-    return (
-        parts[0] if len(parts) == 1 else Claims(*(np.concatenate(each) for each in zip(*parts, strict=True)))
-    )
-
-
-class Rules(NamedTuple):
-    """What is not told by claims: precedence, the background, and from which step on work was wasted."""
-
-    weakest_first: list[int]
-    size: int
-    background_at: Longs
-    background: Longs
-    lives: Longs
-    wasted_from: Longs
-    any_wasted: bool
-    step: int
-    productive: int
-    wasted: int
-    startup: int
-    other: int
-    aside: int
-    first: int
-    last: int
 
 
 class Block:
@@ -233,7 +152,7 @@ class Timeline:
     def told(self) -> Claims:
         """The claims that were told as such."""
         claims = joined([Claims.of([]), *(block.claims() for block in self.blocks)])
-        return claims.where(claims.kind & _DERIVED == 0)
+        return claims.where(claims.kind & DERIVED == 0)
 
     def total(self, rules: Rules) -> Longs:
         """Nanoseconds by code between the rules' first and last moment."""
@@ -360,122 +279,6 @@ class Timeline:
         self._los[first:behind] = [block.lo for block in made]
         self._dirty.update(made)
         self._prefix = None
-
-
-def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules: Rules) -> Longs:
-    """Nanoseconds by code that `claims` make of [lo, hi), counted until the third of `span`."""
-    lo, hi, until = span
-    at = rules.background_at
-    inside = at[np.searchsorted(at, lo, side="right") : np.searchsorted(at, hi)]
-    start, end = np.clip(claims.start, lo, hi), np.clip(claims.end, lo, hi)
-    groups = _groups(doubts, lo, hi, rules) if doubts else None
-    is_plain = groups is None and not len(inside) and rules.aside not in claims.kind
-    if is_plain and (start[1:] >= end[:-1]).all():
-        return _apart(claims, (np.minimum(start, until), np.minimum(end, until)), (lo, until), rules)
-    edges = [start, end, inside, np.array([lo, hi, until], np.int64)]
-    if groups is not None:
-        edges += [groups.start, groups.end]
-    points = np.sort(np.concatenate(edges))  # the same point twice is a stretch of no length
-    count = len(points) - 1
-    winner = rules.background[np.searchsorted(at, points[:-1], side="right") - 1]
-    kind = _kinds(claims, rules)
-    opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
-    doubtful = rules.size
-    if groups is not None:
-        depth = np.bincount(np.searchsorted(points, groups.start), minlength=count + 1)
-        depth -= np.bincount(np.searchsorted(points, groups.end), minlength=count + 1)
-        winner[np.cumsum(depth)[:count] > 0] = doubtful
-    present = set(np.flatnonzero(np.bincount(kind)).tolist())
-    for code in rules.weakest_first:
-        if code in present:
-            winner[_covered(kind == code, opening, closing, count)] = code
-    length = np.diff(np.minimum(points, until))
-    row = np.zeros(rules.size + 1, np.int64)
-    np.add.at(row, winner, length)
-    row = row[:-1]
-    if rules.aside in present:
-        row[rules.aside] = length[_covered(kind == rules.aside, opening, closing, count)].sum()
-    if groups is not None:
-        doubted = np.where(winner == doubtful, np.diff(points), 0)
-        _resolve(groups, row, doubted, (points, until), rules)
-    return row
-
-
-def _apart(claims: Claims, span: tuple[Longs, Longs], within: tuple[int, int], rules: Rules) -> Longs:
-    """The usual case: claims that follow each other, and one background."""
-    lo, until = within
-    length = span[1] - span[0]
-    row = np.zeros(rules.size, np.int64)
-    np.add.at(row, _kinds(claims, rules), length)
-    background = rules.background[np.searchsorted(rules.background_at, lo, side="right") - 1]
-    row[background] += until - lo - length.sum()
-    return row
-
-
-class _Groups(NamedTuple):
-    """Doubts that overlap, taken together."""
-
-    start: Longs
-    end: Longs
-    limit: Longs
-    first: Longs
-    wasted: Longs
-
-
-def _groups(doubts: list[Doubt], lo: int, hi: int, rules: Rules) -> _Groups:
-    made: list[list[int]] = []
-    for doubt in sorted(doubts):
-        start, end = max(lo, doubt.start), min(hi, doubt.end)
-        if end <= start:
-            continue
-        life = int(np.searchsorted(rules.lives, doubt.start, side="right"))
-        wasted = int(doubt.step >= rules.wasted_from[life])
-        if made and start < made[-1][1]:
-            last = made[-1]
-            last[1:] = [
-                max(last[1], end),
-                max(last[2], doubt.limit),
-                max(last[3], doubt.first),
-                min(last[4], wasted),
-            ]
-        else:
-            made.append([start, end, doubt.limit, doubt.first, wasted])
-    columns = np.array(made, np.int64).reshape(-1, 5)
-    return _Groups(*columns.T)
-
-
-def _resolve(groups: _Groups, row: Longs, length: Longs, where: tuple[Longs, int], rules: Rules) -> None:
-    """Enter what is left of each doubt: as a step as far as it can be one, and else as what it must be."""
-    points, until = where
-    summed = np.concatenate([np.zeros(1, np.int64), np.cumsum(length)])
-    begin, finish = np.searchsorted(points, groups.start), np.searchsorted(points, groups.end)
-    stop = np.clip(np.searchsorted(points, until), begin, finish)
-    whole, before = summed[finish] - summed[begin], summed[stop] - summed[begin]
-    first = groups.first == 1
-    is_step = np.where(first, whole <= groups.limit, whole <= HUNG * groups.limit)
-    kept = np.where(is_step, whole, groups.limit)
-    stepped = np.where(first, np.maximum(0, before - (whole - kept)), np.minimum(before, kept))
-    row[rules.wasted] += stepped[groups.wasted == 1].sum()
-    row[rules.productive] += stepped[groups.wasted == 0].sum()
-    row[rules.startup] += (before - stepped)[first].sum()
-    row[rules.other] += (before - stepped)[~first].sum()
-
-
-def _kinds(claims: Claims, rules: Rules) -> Longs:
-    kind = claims.kind & (_DERIVED - 1)
-    if not rules.any_wasted:
-        return np.where(kind == rules.step, rules.productive, kind)
-    life = np.searchsorted(rules.lives, claims.start, side="right")
-    step = np.where(claims.step >= rules.wasted_from[life], rules.wasted, rules.productive)
-    made: Longs = np.where(kind == rules.step, step, kind)
-    return made
-
-
-def _covered(which: npt.NDArray[np.bool_], opening: Longs, closing: Longs, count: int) -> Any:
-    depth = np.bincount(opening[which], minlength=count + 1) - np.bincount(
-        closing[which], minlength=count + 1
-    )
-    return np.cumsum(depth)[:count] > 0
 
 
 def _cuts(start: Longs, doubts: Iterable[Doubt], floor: int) -> Longs:

@@ -1,0 +1,66 @@
+"""Claims to stretches of a job's time, in columns. All times are whole nanoseconds."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Longs = npt.NDArray[np.int64]
+
+NEVER = 1 << 62
+
+DERIVED = 1 << 16
+"""Marks the kind of a claim that was worked out from starts and ends, and can be worked out again."""
+
+
+class Claim(NamedTuple):
+    """`kind` is a code of :class:`scrtune.goodput.buckets.Codes`."""
+
+    start: int
+    end: int
+    kind: int
+    step: int = 0
+
+
+class Doubt(NamedTuple):
+    """A step whose end is inferred: `limit` is what its neighbours took; `first` of its run or not."""
+
+    start: int
+    end: int
+    step: int
+    limit: int
+    first: int
+
+
+class Claims(NamedTuple):
+    """Claims in columns."""
+
+    start: Longs
+    end: Longs
+    kind: Longs
+    step: Longs
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[int, int, int, int]]) -> "Claims":
+        """The same claims from a row for each."""
+        made = np.array(rows, np.int64).reshape(-1, 4)
+        return cls(made[:, 0], made[:, 1], made[:, 2], made[:, 3])
+
+    def where(self, mask: npt.NDArray[np.bool_]) -> "Claims":
+        """Those that `mask` says."""
+        if mask.all():
+            return self
+        return Claims(self.start[mask], self.end[mask], self.kind[mask], self.step[mask])
+
+    def derived(self) -> "Claims":
+        """The same, marked as worked out from other events."""
+        return self._replace(kind=self.kind | DERIVED)
+
+
+def joined(parts: Sequence[Claims]) -> Claims:
+    """All of `parts`, one behind the other."""
+    parts = [each for each in parts if len(each.start)] or parts[:1]
+    return (
+        parts[0] if len(parts) == 1 else Claims(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+    )
