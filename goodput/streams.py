@@ -17,6 +17,7 @@ _UNSETTLED = 32
 _UNSETTLED_OF_MANY = 8
 _MANY = 16
 _COMPARED = 64
+_CLOCKS = 64
 """The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
 
 _NS = 1_000_000_000
@@ -159,14 +160,15 @@ def extremes(starts: Longs, times: Longs, which: Any) -> list[tuple[int, int]]:
 
 
 def skew(streams: list[Stream]) -> int:
-    """How far the clocks of some writers of steps are apart, in nanoseconds, by when they start the same steps.
+    """How far the clocks of writers of steps are apart, in nanoseconds, by when they start the same steps.
 
-    The largest difference between the medians over those of the last steps that all of them started.
+    The largest difference between the medians over those of the last steps that all of them started; of
+    more than 64 writers the first by name are compared.
     """
     if len(streams) < 2:  # noqa: PLR2004 - two clocks are needed to compare them
         return 0
     starts = []
-    for stream in streams:
+    for stream in sorted(streams, key=lambda each: each.writer)[:_CLOCKS]:
         time, step = tokens_of(stream, max(0, len(stream.times) - _COMPARED))
         starts.append(dict(zip(step.tolist(), time.tolist(), strict=True)))
     common: set[int] = set.intersection(*(set(each) for each in starts))

@@ -222,6 +222,65 @@ def _bucket(each: Interval) -> str:
     return "custom:" + (each.name or unnamed) if _is_own(each) else OF_INTERVAL[each.kind]
 
 
+plain_logs = st.lists(
+    st.one_of(
+        stretches(StepCompleted, step=steps),
+        stretches(StepCompleted, step=steps),
+        moments(JobStarted),
+        moments(JobEnded, exit_code=st.sampled_from([0, 1])),
+        stretches(RestartCompleted, dataset=st.just(1), name=st.just("d")),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(plain_logs)
+def test_steps_waste_and_background_are_as_defined(log: list[GoodputEvent]) -> None:
+    """An oracle: half a second by half a second, by the definitions as they are written."""
+    assert spent_ns(told([started_at_0, *log]).account(T0 - 1)) == defined([started_at_0, *log])
+
+
+started_at_0 = JobStarted(time_s=T0 - 1)
+
+
+def defined(log: list[GoodputEvent]) -> dict[str, int]:
+    made = [(e.start_s, max(e.start_s, e.end_s), e.step) for e in log if isinstance(e, StepCompleted)]
+    loads = [(e.start_s, max(e.start_s, e.end_s)) for e in log if isinstance(e, RestartCompleted)]
+    runs = sorted({e.time_s for e in log if isinstance(e, JobStarted)})
+    ends = [(e.time_s, e.exit_code) for e in log if isinstance(e, JobEnded)]
+    lives = sorted({*runs, *(start for start, _ in loads)})
+    words = [*runs, *(at for at, _ in ends)]
+    words += [at for start, end, *_ in [*made, *loads] for at in (start, end)]
+
+    def is_wasted(start: float, step: int) -> bool:
+        later = [life for life in lives if life > start]
+        return bool(later) and any(begun >= later[0] and number <= step for begun, _, number in made)
+
+    def background(at: float) -> str:
+        begin = max(run for run in runs if run <= at)
+        following = min((run for run in runs if run > at), default=None)
+        mine = [word for word in words if begin <= word and (following is None or word < following)]
+        codes = [code for time, code in ends if begin <= time and (following is None or time < following)]
+        if at >= max(mine) and (following is not None or codes):
+            return "other" if codes and not any(codes) else "recovery"
+        stepped = any(begin <= start <= at for start, _, _ in made)
+        return "other" if stepped else "startup"
+
+    spent: dict[str, int] = {}
+    at = min(words)
+    while at < max(words):
+        here = [is_wasted(start, step) for start, end, step in made if start <= at < end]
+        bucket = background(at)
+        if any(start <= at < end for start, end in loads):
+            bucket = "restore"
+        elif here:
+            bucket = "wasted_progress" if all(here) else "productive"
+        spent[bucket] = spent.get(bucket, 0) + NS // 2
+        at += 0.5
+    return spent
+
+
 @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(logs, nows)
 def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float) -> None:
