@@ -35,18 +35,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """In few words, with what it saved."""
         if self.gain is None:
             return self.rule
-        return f"{self.rule}: {signed(self.gain.saved_s)}"
+        found = self.gain
+        word, saved_s, ends = "saves", found.saved_s, (found.low_s, found.high_s)
+        if saved_s < 0:
+            word, saved_s, ends = "costs", -saved_s, (-found.high_s, -found.low_s)
+        return f"{self.rule}: {word} {show.seconds(saved_s)} ({ends[0]:.2f} to {ends[1]:.2f} s)"
 
     @property
     def text(self) -> str:
         """In one line."""
         gain = f"; {saved(self.gain)}" if self.gain is not None else ""
         return f"generation {self.generation}: {self.rule}: {self.what}{gain}"
-
-
-def signed(saved_s: float) -> str:
-    """What was saved, as a change of the cost: less is better."""
-    return f"{'−' if saved_s >= 0 else '+'}{show.seconds(abs(saved_s))}"  # noqa: RUF001 - as figures have it
 
 
 def saved(gain: Gain) -> str:

@@ -23,6 +23,7 @@ _LANES = 20
 _LABELLED = 14
 _LEAST_SHARE = 0.0005
 _LEVELS = 3
+_LEAST_PERCENT = 0.5
 
 
 class Notes:
@@ -71,8 +72,9 @@ def duration(seconds: float) -> str:
 
 
 def lanes_shown(report: Report) -> Sequence[Lane]:
-    """The lanes there is room for: those of intervals that take least time are left out."""
-    return report.lanes[:_LANES]
+    """The lanes there is room for, without those in which next to nothing was spent."""
+    least_s = 2e-4 * report.account.wall_s
+    return [lane for lane in report.lanes if sum(bar.busy_s for bar in lane.bars) >= least_s][:_LANES]
 
 
 def timeline_height(report: Report, changes: Sequence[Change]) -> float:
@@ -99,7 +101,7 @@ def timeline(
     heights = _heights(report, changes)
     axis = Axis(report)
     grid = figure.add_gridspec(
-        len(heights), 1, height_ratios=list(heights.values()), left=0.135, right=0.985, hspace=0.3
+        len(heights), 1, height_ratios=list(heights.values()), left=0.135, right=0.985, hspace=0.16
     )
     total = sum(heights.values()) + 1.0
     grid.update(top=1 - 0.42 / total, bottom=0.42 / total)
@@ -117,7 +119,13 @@ def timeline(
         axes.tick_params(axis="x", labelbottom=name == list(rows)[-1])
         for change in changes:
             if change.is_made:
-                axes.axvline(axis.at(change.time_s), color=theme.muted, linewidth=0.5, linestyle=(0, (2, 2)))
+                axes.axvline(
+                    axis.at(change.time_s),
+                    color=theme.muted,
+                    linewidth=0.5,
+                    linestyle=(0, (2, 2)),
+                    zorder=0.5,
+                )
     list(rows.values())[-1].set_xlabel(f"{axis.unit} since the job began")
 
 
@@ -129,7 +137,7 @@ def _account(axes: Axes, report: Report, axis: Axis) -> None:
             shares[group_of(bucket)][index] += 100 * spent_s / window.wall_s if window.wall_s else 0.0
     floor = np.zeros(len(report.slices))
     for name, share in shares.items():
-        if share.any():
+        if share.max(initial=0.0) >= _LEAST_PERCENT:
             axes.stairs(
                 floor + share,
                 edges,
@@ -160,10 +168,9 @@ def _changes(axes: Axes, changes: Sequence[Change], axis: Axis, notes: Notes, th
     for number, change in enumerate(made):
         word, shape, colour = VERDICTS[change.verdict]
         level, at = number % _LEVELS, axis.at(change.time_s)
+        end = at if change.until_s is None else axis.at(change.until_s)
         if change.until_s is not None:
-            (line,) = axes.plot(
-                [at, axis.at(change.until_s)], [level, level], color=colour, linewidth=3, alpha=0.4
-            )
+            (line,) = axes.plot([at, end], [level, level], color=colour, linewidth=3, alpha=0.4)
             notes.on(line, change.text)
         (marker,) = axes.plot(
             [at], [level], shape, color=colour, markersize=5, label=None if word in seen else word
@@ -171,10 +178,10 @@ def _changes(axes: Axes, changes: Sequence[Change], axis: Axis, notes: Notes, th
         seen.add(word)
         notes.on(marker, change.text)
         if len(made) <= _LABELLED:
-            late = at > 0.8 * axis.end  # there the text would leave the figure
+            late = end > 0.7 * axis.end  # there the text would leave the figure
             axes.annotate(
                 change.short,
-                (at, level),
+                (at if late else end, level),
                 xytext=(-5 if late else 5, 0),
                 textcoords="offset points",
                 ha="right" if late else "left",
@@ -205,7 +212,7 @@ def _lanes(axes: Axes, report: Report, axis: Axis, notes: Notes, theme: Theme) -
             )
             notes.on(mark, f"{each.what}, at {duration(each.time_s - report.start_s)}")
     for row in range(0, len(names), 2):
-        axes.axhspan(row - 0.5, row + 0.5, color=theme.grid, alpha=0.35, linewidth=0)
+        axes.axhspan(row - 0.5, row + 0.5, color=theme.grid, alpha=0.35, linewidth=0, zorder=0)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
@@ -219,9 +226,10 @@ def _costs(axes: Axes, costs: Sequence[CostPoint], axis: Axis, notes: Notes) -> 
     gap = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else axis.end / 20
     width = min(0.7 * gap, axis.end / 40)
     floor = np.zeros(len(costs))
+    all_s = sum(cost.cost_s for cost in costs)
     for part in costs[0].parts:
         heights = np.array([cost.parts[part] for cost in costs])
-        if not heights.any():
+        if heights.sum() < _LEAST_SHARE * all_s:
             continue
         bars = axes.bar(
             ats,
@@ -230,7 +238,7 @@ def _costs(axes: Axes, costs: Sequence[CostPoint], axis: Axis, notes: Notes) -> 
             bottom=floor,
             color=LANE_COLOURS[part],
             label=part,
-            align="center",
+            align="edge",
             linewidth=0,
         )
         for bar, cost, height in zip(bars, costs, heights, strict=True):
@@ -284,7 +292,7 @@ def waterfall(figure: FigureBase, notes: Notes, _theme: Theme, *, report: Report
     lost = [(name, spent) for name, spent in account.buckets.items() if name != "productive" and spent > 0]
     lost = sorted((each for each in lost if each[1] >= _LEAST_SHARE * wall_s), key=lambda each: -each[1])
     rest = account.wall_s - account.buckets["productive"] - sum(spent for _, spent in lost)
-    if rest > 0:
+    if rest >= _LEAST_SHARE * wall_s:
         lost.append(("all the rest", rest))
     axes = figure.add_axes((0.24, 0.1, 0.74, 0.88))
     names = ["wall time", *(name for name, _ in lost), "productive"]

@@ -15,6 +15,8 @@ from .report_theme import GROUP_COLOURS, VERDICTS, group_of
 
 _ROWS = 200
 """Most rows of a table."""
+_PAGE = 12
+"""Rows that are printed on one page."""
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --muted: #57606a; --grid: #d8dee4; --paper: #ffffff;
@@ -40,7 +42,7 @@ p { margin: .3rem 0; }
 figure { margin: 0; overflow-x: auto; }
 svg { display: block; width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt; }
 .wide svg { min-width: 46rem; }
-table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; min-width: 50%; }
+table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; min-width: 100%; }
 .scroll { overflow-x: auto; }
 th, td { padding: .25rem .7rem .25rem 0; text-align: left; vertical-align: top;
   border-bottom: 1px solid var(--grid); }
@@ -52,14 +54,15 @@ tfoot td { font-weight: 600; }
   :root { color-scheme: light; --ink: #000; --muted: #444; --grid: #bbb; --paper: #fff; --card: #fff; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   body { max-width: none; padding: 0; font-size: 10pt; }
-  .cards { grid-template-columns: repeat(5, 1fr); }
+  .cards { grid-template-columns: none; grid-auto-flow: column; grid-auto-columns: 1fr; }
   .cards div { border: 1px solid var(--grid); }
   .row { grid-template-columns: 1fr 1fr; }
   .row:has(> section:only-child) { grid-template-columns: 1fr; }
-  .wide svg { min-width: 0; }
+  .wide svg { min-width: 0; max-height: 132mm; }
+  h2 { margin-top: 1rem; }
   section, tr, .cards { break-inside: avoid; }
   section.long { break-inside: auto; }
-  h2 { break-after: avoid; }
+  h2, .note { break-after: avoid; }
   .scroll, figure { overflow: visible; }
   @page { size: A4 landscape; margin: 12mm; }
 }
@@ -79,12 +82,9 @@ def page(report: Report, changes: Sequence[Change], *, version: str) -> str:
         "</header><main>",
         *map(_row, report_svg.rows(report, changes)),
         _thinned(report),
-        _account(report),
-        _steps(report),
-        _checkpoints(report),
-        _lanes(report),
         _changes(changes),
-        _disruptions(report),
+        _beside(_account(report), _checkpoints(report) + _steps(report)),
+        _beside(_lanes(report), _disruptions(report)),
         f'</main><footer><p class="note">scrtune {escape(version)}. {_FOOT}</p></footer>',
     ]
     return (
@@ -159,6 +159,10 @@ def _row(panels: Sequence[report_svg.Panel]) -> str:
     return f'<div class="row">{"".join(sections)}</div>'
 
 
+def _beside(left: str, right: str) -> str:
+    return f'<div class="row"><div>{left}</div><div>{right}</div></div>' if left and right else left + right
+
+
 def _thinned(report: Report) -> str:
     """What of the figures is not everything."""
     told = [
@@ -168,15 +172,15 @@ def _thinned(report: Report) -> str:
         told.append(f"{report.steps.count:,} step times as {len(report.steps.points)} medians")
     if report.checkpoints > len(report.costs):
         told.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
+    notes = []
+    if told:
+        notes.append(
+            f"The figures are thinned out; what is closer together than {duration(report.resolution_s)} may"
+            f" be one bar: {'; '.join(told)}. The tables count everything."
+        )
     if left := len(report.lanes) - len(lanes_shown(report)):
-        told.append(f"{counted(left, 'kind')} of intervals in the table only")
-    if not told:
-        return ""
-    what = escape("; ".join(told))
-    return (
-        f'<p class="note">The figures are thinned out, what is closer together than'
-        f" {duration(report.resolution_s)} may be one bar: {what}. The tables count everything.</p>"
-    )
+        notes.append(f"{counted(left, 'kind')} of events with next to no time stand in the table only.")
+    return f'<p class="note">{escape(" ".join(notes))}</p>' if notes else ""
 
 
 def _table(
@@ -198,8 +202,9 @@ def _table(
     if len(rows) > _ROWS:
         note = f"{note} The first {_ROWS} of {len(rows):,}.".strip()
     told = f'<p class="note">{escape(note)}</p>' if note else ""
+    long = ' class="long"' if len(rows) > _PAGE else ""
     return (
-        f'<section class="long"><h2>{escape(heading)}</h2>{told}<div class="scroll"><table>'
+        f'<section{long}><h2>{escape(heading)}</h2>{told}<div class="scroll"><table>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div></section>"
     )
 
@@ -226,18 +231,15 @@ def _steps(report: Report) -> str:
     steps = report.steps
     if steps is None:
         return ""
-    values = [
-        f"{steps.count:,}",
-        *(
-            duration(each)
-            for each in (steps.ideal_s, steps.mean_s, *steps.percentiles_s.values(), steps.most_s)
-        ),
-    ]
-    columns = ["steps made", "ideal", "mean", *(f"{each} %" for each in steps.percentiles_s), "longest"]
-    note = (
-        "So much of the steps took at most as long; a step that was made again in a later run counts again."
-    )
-    return _table("What steps took", columns, [values], right=len(columns), note=note)
+    rows = {
+        "ideal": steps.ideal_s,
+        "mean": steps.mean_s,
+        **{f"{each} % took at most": took_s for each, took_s in steps.percentiles_s.items()},
+        "longest": steps.most_s,
+    }
+    note = f"{steps.count:,} of them; one that was made again in a later run counts again."
+    shown = [(name, duration(took_s)) for name, took_s in rows.items()]
+    return _table("What steps took", ("", "time"), shown, right=1, note=note)
 
 
 def _checkpoints(report: Report) -> str:
@@ -277,7 +279,7 @@ def _changes(changes: Sequence[Change]) -> str:
     begin_s = changes[0].time_s if changes else 0.0
     rows = [
         (
-            escape(VERDICTS[change.verdict][0]),
+            escape(VERDICTS[change.verdict][0].replace(" ", "\u00a0")),
             _change(change),
             str(change.generation),
             f"{change.time_s - begin_s:,.1f} s",
@@ -294,7 +296,8 @@ def _changes(changes: Sequence[Change]) -> str:
 
 
 def _change(change: Change) -> str:
-    what, because = escape(change.what), escape(change.because)
+    what = escape(change.what.replace(" -> ", "\u00a0\u2192\u00a0"))
+    because = escape(change.because)
     return f'<b>{escape(change.rule)}</b><br>{what}<br><span class="note">{because}</span>'
 
 

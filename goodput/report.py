@@ -32,7 +32,7 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
-from .ledger import Account, Ledger, Window
+from .ledger import FLUSH_SLOWDOWN, PRODUCTIVE, Account, Ledger, Window
 from .sanity import span
 from .saves import costs_of_saves
 
@@ -135,7 +135,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostPoint(msgspec.Struct, frozen=True):
-    """Mean of `count` checkpoints from `dataset` on: seconds by part, and when the first was done."""
+    """Mean of `count` checkpoints from `dataset` on: seconds by part, and when the first began."""
 
     time_s: float
     dataset: int
@@ -149,7 +149,10 @@ class CostPoint(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is shown of one job."""
+    """All that is shown of one job.
+
+    `slices` have the slowdown by flushes beside those flushes; a sum of them may be below the account's.
+    """
 
     job_name: str
     account: Account
@@ -207,11 +210,11 @@ def report(  # noqa: PLR0913 - what it is made of
     return Report(
         job_name=job_name,
         account=account,
-        slices=slices if account.wall_s > 0 else (),
+        slices=tuple(_slowed(slices, costs)) if account.wall_s > 0 else (),
         lanes=tuple(_lanes(events, steps, runs, account.wall_s / BARS)),
         disruptions=tuple(_disruptions(events, runs)),
         steps=_steps(steps),
-        costs=tuple(_cost_points(costs)),
+        costs=tuple(_cost_points(costs, events)),
         checkpoints=len(costs),
         events=len(events),
     )
@@ -281,6 +284,28 @@ def thinned(bars: Sequence[Bar], gap_s: float) -> list[Bar]:
         else:
             made.append(bar)
     return made
+
+
+def _slowed(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> Iterator[Window]:
+    """`slices` with the flushes' slowdown where there were flushes: the ledger knows only their sum."""
+    weights = np.zeros(len(slices))
+    first_s, length_s = slices[0].start_s, slices[-1].end_s - slices[0].start_s
+    for cost in costs:
+        begin, end = (
+            (time_s - first_s) / length_s * len(slices)
+            for time_s in (cost.time_s - cost.flush_s, cost.time_s)
+        )
+        touched = np.arange(max(0, int(begin)), min(len(slices), int(end) + 1))
+        overlap = np.minimum(touched + 1, end) - np.maximum(touched, begin)
+        if len(touched) and end > begin:
+            weights[touched] += max(0.0, cost.slowdown_s) * overlap / (end - begin)
+    whole_s = sum(window.buckets[FLUSH_SLOWDOWN] for window in slices)
+    scale = whole_s / weights.sum() if weights.sum() else 0.0
+    for window, weight in zip(slices, weights.tolist(), strict=True):
+        pool_s = window.buckets[PRODUCTIVE] + window.buckets[FLUSH_SLOWDOWN]
+        slowed_s = min(pool_s, weight * scale)
+        made = {**window.buckets, PRODUCTIVE: pool_s - slowed_s, FLUSH_SLOWDOWN: slowed_s}
+        yield msgspec.structs.replace(window, buckets=made)
 
 
 class _Run(msgspec.Struct):
@@ -431,11 +456,20 @@ def _step_points(spans: Sequence[tuple[float, float, int]]) -> Iterator[StepPoin
         yield StepPoint(part[0][0], part[0][2], middle, min(took), max(took), len(part))
 
 
-def _cost_points(costs: Sequence[CheckpointCost]) -> Iterator[CostPoint]:
+def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:
+    starts: dict[int, list[float]] = {}
+    for event in events:
+        if isinstance(event, OutputCompleted):
+            starts.setdefault(event.dataset, []).append(event.start_s)
+
+    def start_of(cost: CheckpointCost) -> float:  # later runs may count their datasets anew
+        known = [start_s for start_s in starts.get(cost.dataset, ()) if start_s <= cost.time_s]
+        return max(known, default=cost.time_s - cost.blocking_s)
+
     for part in _grouped(sorted(costs, key=lambda cost: cost.time_s)):
         rows = [_cost_parts(cost) for cost in part]
         parts = {name: fmean(row[name] for row in rows) for name in rows[0]}
-        yield CostPoint(part[0].time_s, part[0].dataset, parts, len(part))
+        yield CostPoint(start_of(part[0]), part[0].dataset, parts, len(part))
 
 
 def _cost_parts(cost: CheckpointCost) -> dict[str, float]:
