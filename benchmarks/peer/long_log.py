@@ -10,7 +10,7 @@ STEP_S = 1.5
 def long_log(steps: int, *, full: bool) -> Iterator[tuple[Any, ...]]:
     """One run of plain steps; or, `full`, many runs with data loading, evaluation, saves and restores."""
     now_s = T0_S
-    runs = max(2, steps // 10_000) if full else 1
+    runs = max(2, steps // 100_000) if full else 1
     for run in range(runs):
         yield "job_start", now_s
         yield "init", now_s + 1, now_s + 5
