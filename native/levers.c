@@ -164,12 +164,16 @@ static bool is_float(const char *value)
     return *at == '\0' && isfinite(lever_float(value));
 }
 
+/* `choices` begins and ends with a space: a `value` without one is never found at either end. */
 static bool is_choice(const char *choices, const char *value)
 {
     const size_t length = strlen(value);
-    for (const char *at = choices; length > 0 && (at = strstr(at, value)) != NULL; at += length) {
+    if (length == 0 || strchr(value, ' ') != NULL) {
+        return false;
+    }
+    for (const char *at = choices; (at = strstr(at, value)) != NULL; at += length) {
         if (at[-1] == ' ' && at[length] == ' ') {
-            return strchr(value, ' ') == NULL;
+            return true;
         }
     }
     return false;

@@ -57,7 +57,8 @@ static bool component_verified(const char *config, const char *key)
     if (before == 0) {
         return false;
     }
-    const bool is_taken = component(config, key, before + 4096) == before + 4096;
+    const unsigned long other = before > 1 ? before - 1 : before + 1; /* SCR_MPI_BUF_SIZE may be the largest int */
+    const bool is_taken = component(config, key, other) == other;
     return component(config, key, before) == before && is_taken;
 }
 

@@ -70,8 +70,8 @@ static bool has_mpi(void)
     RESOLVE(mpi.broadcast_text, scr_symbol("scr_str_bcast"));
     RESOLVE(mpi.is_true_everywhere, scr_symbol("scr_alltrue"));
     RESOLVE(mpi.size, scr_symbol("MPI_Comm_size"));
-    return mpi.broadcast_text != NULL && mpi.is_true_everywhere != NULL && mpi.size != NULL && communicator_named("scr_comm_world", &unused) &&
-           communicator_named("scr_comm_node", &unused);
+    return mpi.broadcast_text != NULL && mpi.is_true_everywhere != NULL && mpi.size != NULL &&
+           communicator_named("scr_comm_world", &unused) && communicator_named("scr_comm_node", &unused);
 }
 
 /* Collective: the number of nodes; 0 when it is not known, or when they have different numbers of ranks. */

@@ -137,39 +137,73 @@ def test_a_decision_of_the_daemon_is_taken(check: ctypes.CDLL) -> None:
     assert verdict(check, decision(0).encode()) == GOOD
 
 
-@pytest.mark.parametrize(
-    ("line", "fault"),
-    [
-        (b"SCR_FLUSH=ten\n", BAD_VALUE),
-        (b"SCR_FLUSH=\n", BAD_VALUE),
-        (b"SCR_FLUSH= 1\n", BAD_VALUE),
-        (b"SCR_FLUSH=2147483648\n", BAD_VALUE),
-        (b"SCR_FLUSH=99999999999999999999999\n", BAD_VALUE),
-        (b"SCR_FLUSH=-1\n", GOOD),
-        (b"SCR_FILE_BUF_SIZE=0\n", BAD_VALUE),
-        (b"SCR_FILE_BUF_SIZE=8MB\n", BAD_VALUE),
-        (b"SCR_FLUSH_ASYNC=2\n", BAD_VALUE),
-        (b"SCR_CHECKPOINT_OVERHEAD=nan\n", BAD_VALUE),
-        (b"SCR_CHECKPOINT_OVERHEAD=1e999\n", BAD_VALUE),
-        (b"SCR_CHECKPOINT_OVERHEAD=1e-05\n", GOOD),
-        (b"SCR_COPY_TYPE=\n", BAD_VALUE),
-        (b"SCR_COPY_TYPE=SINGLE PARTNER\n", BAD_VALUE),
-        (b"SCRTUNE_FLUSH_CPUS=0-8191\n", GOOD),
-        (b"SCRTUNE_FLUSH_CPUS=8192\n", BAD_VALUE),
-        (b"SCRTUNE_FLUSH_CPUS=3-1\n", BAD_VALUE),
-        (b"SCRTUNE_FLUSH_CPUS=1,\n", BAD_VALUE),
-        (b"SCRTUNE_FLUSH_THREADS=17\n", BAD_VALUE),
-        (b"SCR_NEW=1\n", UNKNOWN_NAME),
-        (b"SCR_FLUSH=1\nSCR_FLUSH=2\n", NOT_SORTED),
-        (b"SCR_GROUP=NODE\nSCR_FLUSH=1\n", NOT_SORTED),
-        (b"scr_flush=1\n", NOT_WHOLE),
-        (b"SCR_FLUSH 1\n", NOT_WHOLE),
-        (b"end\n", NOT_WHOLE),
-        (b"\n", NOT_WHOLE),
-    ],
-)
+FAULTS = [
+    (b"SCR_FLUSH=ten\n", BAD_VALUE),
+    (b"SCR_FLUSH=\n", BAD_VALUE),
+    (b"SCR_FLUSH= 1\n", BAD_VALUE),
+    (b"SCR_FLUSH=2147483648\n", BAD_VALUE),
+    (b"SCR_FLUSH=99999999999999999999999\n", BAD_VALUE),
+    (b"SCR_FLUSH=-1\n", GOOD),
+    (b"SCR_FILE_BUF_SIZE=0\n", BAD_VALUE),
+    (b"SCR_FILE_BUF_SIZE=8MB\n", BAD_VALUE),
+    (b"SCR_FLUSH_ASYNC=2\n", BAD_VALUE),
+    (b"SCR_CHECKPOINT_OVERHEAD=nan\n", BAD_VALUE),
+    (b"SCR_CHECKPOINT_OVERHEAD=1e999\n", BAD_VALUE),
+    (b"SCR_CHECKPOINT_OVERHEAD=1e-05\n", GOOD),
+    (b"SCR_COPY_TYPE=\n", BAD_VALUE),
+    (b"SCR_COPY_TYPE=SINGLE PARTNER\n", BAD_VALUE),
+    (b"SCR_COPY_TYPE= SINGLE\n", BAD_VALUE),
+    (b"SCR_COPY_TYPE=FILE \n", BAD_VALUE),
+    (b"SCR_COPY_TYPE= \n", BAD_VALUE),
+    (b"SCRTUNE_FLUSH_CPUS=0-8191\n", GOOD),
+    (b"SCRTUNE_FLUSH_CPUS=8192\n", BAD_VALUE),
+    (b"SCRTUNE_FLUSH_CPUS=3-1\n", BAD_VALUE),
+    (b"SCRTUNE_FLUSH_CPUS=1,\n", BAD_VALUE),
+    (b"SCRTUNE_FLUSH_THREADS=17\n", BAD_VALUE),
+    (b"SCR_NEW=1\n", UNKNOWN_NAME),
+    (b"SCR_FLUSH=1\nSCR_FLUSH=2\n", NOT_SORTED),
+    (b"SCR_GROUP=NODE\nSCR_FLUSH=1\n", NOT_SORTED),
+    (b"scr_flush=1\n", NOT_WHOLE),
+    (b"SCR_FLUSH 1\n", NOT_WHOLE),
+    (b"end\n", NOT_WHOLE),
+    (b"\n", NOT_WHOLE),
+]
+
+
+@pytest.mark.parametrize(("line", "fault"), FAULTS)
 def test_every_fault_is_refused(check: ctypes.CDLL, line: bytes, fault: int) -> None:
     assert verdict(check, signed(line)) == fault
+
+
+READS = r"""
+/* Reads its arguments as decisions, each in memory that is exactly as long. */
+#include <stdlib.h>
+#include <string.h>
+int scrtune_check_decision(const char *text, size_t length);
+int main(int count, char **texts)
+{
+    for (int i = 1; i < count; i++) {
+        const size_t length = strlen(texts[i]);
+        char *copy = memcpy(malloc(length + !length), texts[i], length);
+        scrtune_check_decision(copy, length);
+        free(copy);
+    }
+    return 0;
+}
+"""
+
+
+def test_nothing_is_read_beyond_its_end(tmp_path: Path) -> None:
+    if "/" not in run(compiler(), "-print-file-name=libasan.so"):
+        pytest.skip("needs gcc's address sanitizer")
+    sources = [str(path) for path in sorted((ROOT / "native").glob("*.c"))]
+    checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    program = build(tmp_path / "reads", READS, *checks, *sources, "-ldl")
+    whole = [A_DECISION.encode(), *(signed(line) for line, _ in FAULTS)]
+    run(
+        str(program),
+        *(text[:length].decode() for text in whole for length in (len(text), len(text) // 2, 20)),
+    )
 
 
 def test_a_decision_is_bounded(check: ctypes.CDLL) -> None:
