@@ -15,6 +15,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..goodput.report import BARS, CostPoint, Lane, Report, Steps
 from . import show
+from .check_command import printable
 from .report_changes import Change
 from .report_theme import GROUP_COLOURS, GROUPS, LANE_COLOURS, OTHER_LANE, VERDICTS, Theme, group_of
 
@@ -23,6 +24,8 @@ _LANES = 20
 _LABELLED = 14
 _LEAST_SHARE = 0.0005
 _LEVELS = 3
+_PAUSE = 5
+_NAME = 24
 _LEAST_PERCENT = 0.5
 
 
@@ -69,6 +72,12 @@ def duration(seconds: float) -> str:
     hours, minutes = divmod(minutes, 60)
     text = f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
     return f"-{text}" if seconds < 0 else text
+
+
+def _name(text: str) -> str:
+    """A name of ours or the user's, for the edge of a figure."""
+    text = printable(text).replace("_", " ").removeprefix("custom:")
+    return text if len(text) <= _NAME else text[: _NAME - 1] + "…"
 
 
 def lanes_shown(report: Report) -> Sequence[Lane]:
@@ -151,7 +160,14 @@ def _account(axes: Axes, report: Report, axis: Axis) -> None:
     axes.set_ylim(0, 100)
     axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
     _title_left(axes, "where the\ntime went")
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.005, 1.0), ncols=9, handlelength=1.0, columnspacing=1.2)
+    _legend(
+        axes, loc="lower left", bbox_to_anchor=(-0.005, 1.0), ncols=9, handlelength=1.0, columnspacing=1.2
+    )
+
+
+def _legend(axes: Axes, **where: Any) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(**where)
 
 
 def _title_left(axes: Axes, text: str) -> None:
@@ -163,7 +179,6 @@ def _changes(axes: Axes, changes: Sequence[Change], axis: Axis, notes: Notes, th
     axes.set_ylim(_LEVELS - 0.4, -0.6)
     axes.set_yticks([])
     _title_left(axes, "changes of\nthe tuner")
-    seen: set[str] = set()
     made = [change for change in changes if change.is_made]
     for number, change in enumerate(made):
         word, shape, colour = VERDICTS[change.verdict]
@@ -172,15 +187,12 @@ def _changes(axes: Axes, changes: Sequence[Change], axis: Axis, notes: Notes, th
         if change.until_s is not None:
             (line,) = axes.plot([at, end], [level, level], color=colour, linewidth=3, alpha=0.4)
             notes.on(line, change.text)
-        (marker,) = axes.plot(
-            [at], [level], shape, color=colour, markersize=5, label=None if word in seen else word
-        )
-        seen.add(word)
+        (marker,) = axes.plot([at], [level], shape, color=colour, markersize=5)
         notes.on(marker, change.text)
         if len(made) <= _LABELLED:
             late = end > 0.7 * axis.end  # there the text would leave the figure
             axes.annotate(
-                change.short,
+                f"{change.short}, {word}",
                 (at if late else end, level),
                 xytext=(-5 if late else 5, 0),
                 textcoords="offset points",
@@ -194,7 +206,7 @@ def _changes(axes: Axes, changes: Sequence[Change], axis: Axis, notes: Notes, th
 
 def _lanes(axes: Axes, report: Report, axis: Axis, notes: Notes, theme: Theme) -> None:
     lanes = lanes_shown(report)
-    names = [lane.name for lane in lanes]
+    names = [_name(lane.name) for lane in lanes]
     least = 0.0012 * axis.end  # what is shorter would not be seen
     for row, lane in enumerate(lanes):
         colour = LANE_COLOURS.get(lane.name, OTHER_LANE)
@@ -203,14 +215,16 @@ def _lanes(axes: Axes, report: Report, axis: Axis, notes: Notes, theme: Theme) -
             patch = Rectangle((axis.at(bar.start_s), row - 0.36), width, 0.72, color=colour, linewidth=0)
             axes.add_patch(patch)
             what = f"{bar.label}: " if bar.label else f"{bar.count} x {lane.name}: " if bar.count > 1 else ""
-            notes.on(patch, f"{what}{duration(bar.busy_s)} at {duration(bar.start_s - report.start_s)}")
+            notes.on(
+                patch, f"{printable(what)}{duration(bar.busy_s)} at {duration(bar.start_s - report.start_s)}"
+            )
     if report.disruptions:
         names.append("disruptions")
         for each in report.disruptions[:BARS]:
             (mark,) = axes.plot(
                 [axis.at(each.time_s)], [len(lanes)], "X", color="#d55e00", markersize=6, clip_on=False
             )
-            notes.on(mark, f"{each.what}, at {duration(each.time_s - report.start_s)}")
+            notes.on(mark, f"{printable(each.what)}, at {duration(each.time_s - report.start_s)}")
     for row in range(0, len(names), 2):
         axes.axhspan(row - 0.5, row + 0.5, color=theme.grid, alpha=0.35, linewidth=0, zorder=0)
     axes.set_yticks(range(len(names)), names)
@@ -251,7 +265,7 @@ def _costs(axes: Axes, costs: Sequence[CostPoint], axis: Axis, notes: Notes) -> 
     axes.set_ylim(0, 1.35 * float(floor.max() or 1.0))
     _seconds_axis(axes)
     _title_left(axes, "what a\ncheckpoint\ncosts")
-    axes.legend(loc="upper right", ncols=6, handlelength=1.0, columnspacing=1.2)
+    _legend(axes, loc="upper right", ncols=6, handlelength=1.0, columnspacing=1.2)
 
 
 def _seconds_axis(axes: Axes) -> None:
@@ -263,26 +277,36 @@ def _seconds_axis(axes: Axes) -> None:
 def _step_times(axes: Axes, steps: Steps | None, axis: Axis) -> None:
     if steps is None:
         return
-    ats = [axis.at(point.time_s) for point in steps.points]
-    middle = [point.median_s for point in steps.points]
+    colour = LANE_COLOURS["steps"]
+    top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.ideal_s, 1e-9)
+    ats = np.array([axis.at(point.time_s) for point in steps.points])
+    most = np.minimum([point.most_s for point in steps.points], top_s)
     if any(point.count > 1 for point in steps.points):
-        low, high = ([getattr(point, name) for point in steps.points] for name in ("least_s", "most_s"))
-        axes.fill_between(
-            ats, low, high, color=LANE_COLOURS["steps"], alpha=0.3, linewidth=0, label="least to most"
+        low, middle, high = (
+            np.array([getattr(point, name) for point in steps.points])
+            for name in ("low_s", "median_s", "high_s")
         )
-        axes.plot(ats, middle, color=LANE_COLOURS["steps"], linewidth=0.9, label="median of neighbours")
+        gap = np.diff(ats, append=ats[-1])
+        pause = gap > _PAUSE * float(np.median(gap))  # no line from one run to the next
+        axes.fill_between(
+            ats,
+            low,
+            high,
+            where=~pause,
+            color=colour,
+            alpha=0.3,
+            linewidth=0,
+            label="5 to 95 % of neighbours",
+        )
+        axes.plot(ats, np.where(pause, np.nan, middle), color=colour, linewidth=0.9, label="median")
+        axes.plot(ats, most, ".", color=OTHER_LANE, markersize=1.6, label="longest, as far as it fits")
     else:
-        axes.plot(ats, middle, ".", color=LANE_COLOURS["steps"], markersize=2.5, label="a step")
+        axes.plot(ats, most, ".", color=colour, markersize=2.5, label="a step")
     axes.axhline(steps.ideal_s, color="#d55e00", linewidth=0.8, label=f"ideal: {show.seconds(steps.ideal_s)}")
-    axes.set_ylim(0, 1.5 * _limit(steps))
+    axes.set_ylim(0, 1.3 * top_s)
     _seconds_axis(axes)
     _title_left(axes, "what a\nstep took")
-    axes.legend(loc="upper right", ncols=3, handlelength=1.2, columnspacing=1.2)
-
-
-def _limit(steps: Steps) -> float:
-    """What the usual steps stay below: a hang would leave nothing to be seen of them."""
-    return max(steps.bins[-1], 1e-9)
+    _legend(axes, loc="upper right", ncols=4, handlelength=1.2, columnspacing=1.2)
 
 
 def waterfall(figure: FigureBase, notes: Notes, _theme: Theme, *, report: Report) -> None:
@@ -302,9 +326,9 @@ def waterfall(figure: FigureBase, notes: Notes, _theme: Theme, *, report: Report
         left_s -= spent_s
         bars.append((left_s, spent_s, GROUP_COLOURS[group_of(name)]))
     _bars(axes, [*bars, (0.0, account.buckets["productive"], GROUP_COLOURS["productive"])], wall_s, notes)
-    axes.set_yticks(range(len(names)), [name.replace("_", " ") for name in names])
+    axes.set_yticks(range(len(names)), [_name(name) for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.set_xlim(0, 128)
+    axes.set_xlim(0, 140)
     axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
@@ -344,12 +368,14 @@ def distribution(figure: FigureBase, notes: Notes, _theme: Theme, *, steps: Step
     }
     for (name, (at, dashes)), colour in zip(marks.items(), ("#d55e00", "#0072b2", "#8c4fb3"), strict=True):
         axes.axvline(at, color=colour, linestyle=dashes, linewidth=1.2, label=f"{name}: {show.seconds(at)}")
+    if steps.beyond:
+        axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration(steps.most_s)}")
     axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])
     axes.set_ylim(0, 1.08 * max(steps.heights))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
     axes.set_ylabel("steps")
     axes.grid(visible=True, axis="y")
-    axes.legend(loc="upper right")
+    _legend(axes, loc="upper right")
 
 
 def gains(figure: FigureBase, notes: Notes, theme: Theme, *, changes: Sequence[Change]) -> None:

@@ -55,11 +55,15 @@ tfoot td { font-weight: 600; }
   * { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
   body { max-width: none; padding: 0; font-size: 10pt; }
   .cards { grid-template-columns: none; grid-auto-flow: column; grid-auto-columns: 1fr; }
-  .cards div { border: 1px solid var(--grid); }
+  .cards { margin-top: 2mm; }
+  .cards div { border: 1px solid var(--grid); padding: 1mm 2mm; }
+  .cards dd { font-size: 1.1rem; }
+  td, th { padding-top: .12rem; padding-bottom: .12rem; }
   .row { grid-template-columns: 1fr 1fr; }
   .row:has(> section:only-child) { grid-template-columns: 1fr; }
-  .wide svg { min-width: 0; max-height: 132mm; }
-  h2 { margin-top: 1rem; }
+  .wide svg { min-width: 0; max-height: 120mm; }
+  .bar { height: 4mm; margin-top: 3mm; }
+  h2 { margin-top: 3mm; }
   section, tr, .cards { break-inside: avoid; }
   section.long { break-inside: auto; }
   h2, .note { break-after: avoid; }

@@ -41,9 +41,10 @@ GROUPS = {
     ),
     "data loading": (buckets.DATA_LOADING,),
     "tuning": (buckets.TUNING,),
+    "own intervals": (),
     "other": (),
 }
-"""Buckets that are shown in one colour; `other` is all that is in no group."""
+"""Buckets that are shown in one colour; `own intervals` are the user's, `other` all that is in no group."""
 
 GROUP_COLOURS = {
     "productive": "#009e73",
@@ -54,6 +55,7 @@ GROUP_COLOURS = {
     "start-up, queue, scaling": "#56b4e9",
     "data loading": "#e69f00",
     "tuning": "#8c4fb3",
+    "own intervals": "#a6761d",
     "other": "#999999",
 }
 
@@ -89,6 +91,8 @@ VERDICTS = {
 
 def group_of(bucket: str) -> str:
     """The group that `bucket` is shown with."""
+    if bucket.startswith(buckets.CUSTOM):
+        return "own intervals"
     return next((group for group, members in GROUPS.items() if bucket in members), "other")
 
 

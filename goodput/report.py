@@ -106,12 +106,13 @@ class Disruption(msgspec.Struct, frozen=True):
 
 
 class StepPoint(msgspec.Struct, frozen=True):
-    """`count` steps from number `step` on: median, least and most of what one took."""
+    """`count` steps from number `step` on: median, 5 % and 95 % quantile, and most of what one took."""
 
     time_s: float
     step: int
     median_s: float
-    least_s: float
+    low_s: float
+    high_s: float
     most_s: float
     count: int = 1
 
@@ -409,7 +410,13 @@ def _lane_of(event: Interval | IntervalEnded) -> str:
 
 def _disruptions(events: Iterable[GoodputEvent], runs: Sequence[_Run]) -> Iterator[Disruption]:
     """Runs that ended badly, or that another one follows without a word; halts, and nodes that died."""
-    found = [Disruption(run.end_s, "a run broke off") for run in runs[:-1] if not run.is_over]
+    events = list(events)
+    failures_s = [event.time_s for event in events if isinstance(event, NodeFailed)]
+    found = [
+        Disruption(run.end_s, "a run broke off")
+        for run, later in pairwise(runs)
+        if not run.is_over and not any(run.start_s <= time_s < later.start_s for time_s in failures_s)
+    ]
     for event in events:
         match event:
             case JobEnded(exit_code=code) if code:
@@ -433,7 +440,7 @@ def _steps(spans: Sequence[tuple[float, float, int]]) -> Steps | None:
     usual = took[took <= middle + _DEVIATIONS * float(np.median(np.abs(took - middle)))]
     percentiles = dict(zip(_PERCENTILES, np.percentile(took, _PERCENTILES).tolist(), strict=True))
     # the few that take many times as long would leave all others in one bin
-    limit = min(float(took.max()), max(3 * middle, 1.5 * percentiles[95]))
+    limit = min(float(took.max()), max(1.3 * middle, 1.15 * percentiles[99]))
     shown = np.minimum(took, limit)
     heights, edges = np.histogram(shown, bins=min(48, max(8, int(np.sqrt(len(took))) * 2)))
     return Steps(
@@ -452,8 +459,8 @@ def _steps(spans: Sequence[tuple[float, float, int]]) -> Steps | None:
 def _step_points(spans: Sequence[tuple[float, float, int]]) -> Iterator[StepPoint]:
     for part in _grouped(spans):
         took = [each[1] for each in part]
-        middle = float(np.median(took))
-        yield StepPoint(part[0][0], part[0][2], middle, min(took), max(took), len(part))
+        low_s, middle_s, high_s = np.percentile(took, (5, 50, 95)).tolist()
+        yield StepPoint(part[0][0], part[0][2], middle_s, low_s, high_s, max(took), len(part))
 
 
 def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:
