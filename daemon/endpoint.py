@@ -42,10 +42,13 @@ class Endpoint:
             self.is_asked = False
             self._changed.notify_all()
 
-    def close(self, timeout_s: float) -> bool:
+    def finish(self) -> None:
         """Listen no more; scrapes that are under way are left."""
         self._over.set()
         self._wake.close()
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether nobody listens any more."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 

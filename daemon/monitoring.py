@@ -20,7 +20,7 @@ from ..intents.pipeline import Pipeline
 from .address import address_of
 from .endpoint import Endpoint
 from .options import Monitoring
-from .scalars import Writer
+from .scalars import Writer, to_csv, to_tensorboard
 from .snapshot import Sink, Snapshot, bounded
 
 log = logging.getLogger("scrtune.daemon")
@@ -40,7 +40,7 @@ class Monitor:
         self._pipeline = pipeline
         self._steps = RecentSteps()
         self._endpoint: Endpoint | None = None
-        self._writer: Writer | None = None
+        self._writers: list[Writer] = []
         self._next_show_s = self._next_write_s = 0.0
         self._failed = False
         self.rejected: Mapping[str, int] = {}
@@ -52,8 +52,10 @@ class Monitor:
         try:
             if options.metrics:
                 self._endpoint = Endpoint(address_of(options.metrics, self._paths.root))
-            if options.tensorboard is not None or options.csv is not None:
-                self._writer = Writer(options.tensorboard, options.csv)
+            if options.tensorboard is not None:
+                self._writers.append(to_tensorboard(options.tensorboard))
+            if options.csv is not None:
+                self._writers.append(to_csv(options.csv))
         except (OSError, RuntimeError, ValueError) as error:  # no descriptors or threads left, for one
             log.error("the job is not watched as was asked: %s", error)
         self._steps.take_deviations()  # those of the journal were written by the daemon before us
@@ -70,19 +72,21 @@ class Monitor:
         if self._endpoint and self._endpoint.is_asked and time_s >= self._next_show_s:
             self._next_show_s = time_s + FEWEST_SECONDS
             self._give([self._endpoint], now)
-        if self._writer and time_s >= self._next_write_s:
+        if self._writers and time_s >= self._next_write_s:
             self._next_write_s = time_s + self._options.every_s
-            self._give([self._writer], now, self._steps.take_deviations())
+            self._give(self._writers, now, self._steps.take_deviations())
 
     def end(self, now: float) -> None:
         """Give everyone the last snapshot, and wait for them, half a second at most; then they are left."""
-        sinks: list[Sink] = [sink for sink in (self._endpoint, self._writer) if sink is not None]
+        sinks: list[Sink] = [*self._writers, *filter(None, [self._endpoint])]
         if not sinks:
             return
         self._give(sinks, now, self._steps.take_deviations())
         until_s = time.monotonic() + FINAL_FLUSH_S
         for sink in sinks:
-            if not sink.close(max(0.0, until_s - time.monotonic())):
+            sink.finish()
+        for sink in sinks:
+            if not sink.join(max(0.0, until_s - time.monotonic())):
                 log.warning("%s: the last update is not done in time and is given up", sink.name)
 
     def _give(

@@ -1,10 +1,9 @@
-"""Snapshots as TensorBoard's scalars and as rows of a CSV file, written on a thread of their own."""
+"""Snapshots as TensorBoard's scalars and as rows of a CSV file, each written on a thread of its own."""
 
 import csv
 import io
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,22 +18,31 @@ log = logging.getLogger("scrtune.daemon")
 _PERCENT = 100.0
 
 
-class Writer:
-    """Writes each snapshot that it is given to `tensorboard` (a directory) and `csv_file`, where there are.
+def to_tensorboard(directory: Path) -> "Writer":
+    """Writes scalars into event files in `directory`."""
+    return Writer(f"scalars in {directory}", lambda: TensorBoardScalars(TensorBoard(directory)).write)
 
-    What cannot be written is told, once while it stays the same, and tried again with the next snapshot. A
-    snapshot that comes while the last one is still being written waits; a newer one takes its place.
+
+def to_csv(path: Path) -> "Writer":
+    """Appends rows to the file at `path`."""
+    return Writer(f"rows in {path}", lambda: CsvRows(path).write)
+
+
+class Writer:
+    """Writes each snapshot that it is given, on a thread of its own: one file system cannot hold up another.
+
+    `open_output` is called there, for it may load a library; what it returns writes a snapshot. What cannot
+    be written is told, once while it stays the same, and tried again with the next snapshot. A snapshot that
+    comes while the last one is still being written waits; a newer one takes its place.
     """
 
-    name = "the writer of scalars"
-
-    def __init__(self, tensorboard: Path | None, csv_file: Path | None) -> None:
-        self._tensorboard = tensorboard
-        self._csv_file = csv_file
+    def __init__(self, name: str, open_output: Callable[[], Callable[[Snapshot], None]]) -> None:
+        self.name = name
+        self._open_output = open_output
         self._changed = threading.Condition()
         self._waiting: Snapshot | None = None
         self._over = False
-        self._thread = threading.Thread(target=self._run, name="scalars", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
 
     def give(self, snapshot: Snapshot) -> None:
@@ -43,31 +51,37 @@ class Writer:
             self._waiting = snapshot
             self._changed.notify()
 
-    def close(self, timeout_s: float) -> bool:
-        """Write what waits; whether that was done in time."""
-        until_s = time.monotonic() + timeout_s
+    def finish(self) -> None:
+        """Write what waits, and nothing after it."""
         with self._changed:
             self._over = True
             self._changed.notify()
-        self._thread.join(max(0.0, until_s - time.monotonic()))
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether that was done in time."""
+        self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        outputs = [*self._outputs()]
+        try:
+            write = self._open_output()
+        except Exception as error:  # noqa: BLE001  not installed, or with a protobuf that it refuses
+            log.error(
+                "%s: nothing is written: %s; pip install --upgrade 'scrtune[monitoring]'", self.name, error
+            )
+            return
+        told = ""
         while (snapshot := self._next()) is not None:
-            if snapshot.is_begun:
-                for output in outputs:
-                    output.write(snapshot)
-
-    def _outputs(self) -> "Iterator[_Output]":
-        if self._tensorboard is not None:
-            where = f"scalars in {self._tensorboard}"
+            if not snapshot.is_begun:
+                continue
             try:
-                yield _Output(where, TensorBoardScalars(TensorBoard(self._tensorboard)).write)
-            except ImportError as error:
-                log.error("no %s: %s; pip install 'scrtune[monitoring]'", where, error)
-        if self._csv_file is not None:
-            yield _Output(f"rows in {self._csv_file}", CsvRows(self._csv_file).write)
+                write(snapshot)
+            except Exception as error:  # noqa: BLE001  monitoring never ends a job
+                if str(error) != told:
+                    log.error("%s: cannot be written: %s; it is tried again", self.name, error)
+                told = str(error)
+            else:
+                told = ""
 
     def _next(self) -> Snapshot | None:
         with self._changed:
@@ -75,25 +89,6 @@ class Writer:
                 self._changed.wait()
             snapshot, self._waiting = self._waiting, None
             return snapshot
-
-
-class _Output:
-    """One of the two, and what went wrong with it last."""
-
-    def __init__(self, what: str, write: Callable[[Snapshot], None]) -> None:
-        self._what = what
-        self._write = write
-        self._told = ""
-
-    def write(self, snapshot: Snapshot) -> None:
-        try:
-            self._write(snapshot)
-        except Exception as error:  # noqa: BLE001  monitoring never ends a job
-            if str(error) != self._told:
-                log.error("no %s: %s; it is tried again", self._what, error)
-            self._told = str(error)
-        else:
-            self._told = ""
 
 
 class TensorBoardScalars:

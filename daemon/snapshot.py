@@ -54,15 +54,18 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sink(Protocol):
-    """Who gets snapshots. Nothing here raises, and nothing takes time but `close`, which has a limit."""
+    """Who gets snapshots. Nothing here raises, and nothing takes time but `join`, which has a limit."""
 
     name: str
 
     def give(self, snapshot: Snapshot) -> None:
         """Have this one shown, or written down."""
 
-    def close(self, timeout_s: float) -> bool:
-        """Finish; whether everything was done within `timeout_s`."""
+    def finish(self) -> None:
+        """Be told that the last snapshot has been given."""
+
+    def join(self, timeout_s: float) -> bool:
+        """Whether everything is done within `timeout_s`."""
 
 
 def bounded(counts: Mapping[str, int]) -> dict[str, int]:

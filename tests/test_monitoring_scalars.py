@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboardX.record_writer import masked_crc32c
 
+from scrtune.daemon.scalars import Writer, to_csv
+from scrtune.daemon.snapshot import Snapshot
 from scrtune.goodput.append import AppendedFile
 from scrtune.goodput.events import (
     Interval,
@@ -27,6 +29,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from scrtune.goodput.ledger import Account
 from scrtune.goodput.recent_steps import RecentSteps
 from scrtune.goodput.tensorboard import TensorBoard
 from scrtune.intents.events import Event
@@ -170,16 +173,20 @@ def test_a_daemon_that_hears_nothing_of_a_job_writes_nothing(real_daemon: Any, t
     assert not (tmp_path / "g.csv").exists()
 
 
-def test_a_file_system_that_hangs_delays_neither_the_loop_nor_the_end(
+def test_a_file_system_that_hangs_delays_neither_the_loop_nor_the_end_nor_another_one(
     real_daemon: Any, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
     hanging = tmp_path / "pipe"
     os.mkfifo(hanging)  # to open it waits for somebody who reads
-    daemon = real_daemon.start("--csv", str(hanging), "--monitor-every", "1")
+    where = ("--csv", str(hanging), "--tensorboard", str(tmp_path / "tb"))
+    daemon = real_daemon.start(*where, "--monitor-every", "1")
     told(daemon)
     wait_until(lambda: daemon.view("status").checkpoints == 1)
+    wait_until(lambda: len(scalars(tmp_path / "tb").get("goodput/goodput", ())) > 2)
     assert daemon.end(signal.SIGTERM) == 0
-    assert "the last update is not done in time and is given up" in daemon.log()
+    given_up = "the last update is not done in time and is given up"
+    assert f"rows in {hanging}: {given_up}" in daemon.log()
+    assert daemon.log().count(given_up) == 1
 
 
 def test_a_full_disk_is_told_once_and_costs_whole_rows_only(
@@ -195,10 +202,10 @@ def test_a_full_disk_is_told_once_and_costs_whole_rows_only(
     _, hard = process.rlimit(psutil.RLIMIT_FSIZE)
     process.rlimit(psutil.RLIMIT_FSIZE, (len(before) + 3, hard))
     told(daemon)
-    wait_until(lambda: f"no rows in {path}: " in daemon.log())
+    wait_until(lambda: f"rows in {path}: cannot be written: " in daemon.log())
     wait_until(lambda: len(scalars(tmp_path / "tb")["goodput/goodput"]) > 2)
     assert path.read_text() == before
-    assert daemon.log().count("no rows in") == 1
+    assert daemon.log().count("cannot be written") == 1
     process.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
     assert daemon.end(signal.SIGTERM) == 0
     after = path.read_text().removeprefix(before).splitlines()
@@ -212,7 +219,7 @@ def test_a_directory_that_cannot_be_written_is_told_and_the_daemon_lives(
     (tmp_path / "file").touch()
     daemon = real_daemon.start("--tensorboard", str(tmp_path / "file" / "tb"), "--monitor-every", "1")
     told(daemon)
-    wait_until(lambda: "no scalars in" in daemon.log())
+    wait_until(lambda: "cannot be written" in daemon.log())
     assert daemon.view("status").checkpoints == 1
     assert daemon.end(signal.SIGTERM) == 0
 
@@ -229,6 +236,33 @@ def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
     assert (first.wall_time, first.step, first.summary.value[0].tag) == (12.25, 7, "a/b")
     assert first.summary.value[0].simple_value == 1.5
     assert second.summary.value[0].tag == "not_a_tag"
+
+
+def test_one_that_hangs_is_given_up_and_the_others_are_not(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    hanging, good = to_csv(tmp_path / "pipe"), to_csv(tmp_path / "g.csv")
+    spent = Account(wall_s=2.0, buckets={"productive": 1.0, "other": 1.0}, steps=1)
+    for writer in (hanging, good):
+        writer.give(Snapshot(time_s=1.0, job_id="j", host="n", account=spent))
+        writer.finish()
+    assert not hanging.join(0.2)
+    assert good.join(30)
+    assert [row["goodput"] for row in rows_in(tmp_path / "g.csv")] == ["0.5"]
+    (tmp_path / "pipe").open("w").close()  # it finds no first line
+    with (tmp_path / "pipe").open() as reader:  # and goes on where it hung
+        assert reader.readline().startswith("time_s,job_id,")
+        assert reader.readline().startswith("1.0,j,")
+    assert hanging.join(30)
+
+
+def test_what_cannot_be_loaded_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    def refuse() -> Any:
+        raise TypeError("Descriptors cannot be created directly")  # what protobuf says of code of another age
+
+    writer = Writer("scalars in tb", refuse)
+    writer.finish()
+    assert writer.join(30)
+    assert "scalars in tb: nothing is written: Descriptors cannot" in caplog.messages[0]
 
 
 @given(pieces=st.lists(st.binary(max_size=40), max_size=8), room=st.integers(0, 150))
