@@ -442,6 +442,7 @@ def browse(at: Path, *options: str) -> None:
         CHROMIUM,
         "--headless",
         "--disable-gpu",
+        "--disable-dev-shm-usage",
         "--hide-scrollbars",
         f"--user-data-dir={at.parent / 'profile'}",
     ]
