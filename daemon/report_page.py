@@ -39,6 +39,7 @@ p { margin: .3rem 0; }
 .bar { display: flex; height: 1.1rem; border-radius: 4px; overflow: hidden; margin-top: 1rem; }
 .row { display: grid; grid-template-columns: repeat(auto-fit, minmax(30rem, 1fr)); gap: 0 1.5rem; }
 @media (max-width: 34rem) { .row { grid-template-columns: 1fr; } }
+.row > * { min-width: 0; }
 figure { margin: 0; overflow-x: auto; }
 svg { display: block; width: 100%; height: auto; stroke-linejoin: round; stroke-linecap: butt; }
 .wide svg { min-width: 46rem; }

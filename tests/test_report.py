@@ -487,7 +487,7 @@ def test_a_browser_that_prefers_dark_gets_dark(a_page: Path) -> None:
 
 
 def test_nothing_is_cut_off_at_the_edge(a_page: Path, wide: Image.Image) -> None:
-    for picture in (wide, screenshot(a_page, width=600)):
+    for picture in (wide, screenshot(a_page, width=500)):
         edge = picture.crop((picture.width - 8, 0, picture.width, picture.height))
         assert [colour for _, colour in edge.getcolors()] == [(255, 255, 255)]
 
