@@ -6,8 +6,8 @@
 
 Both are told the same job by their own recorders' words, each in a process of its own, one after the other;
 telling is not counted for the peer, and is for us. Ours is the median of three processes; the peer, which
-takes minutes, has one. Targets: cold >= 20 times faster, one more event <= 1 ms,
-<= 1/5 of the memory.
+takes minutes, has one. Targets: cold >= 20 times faster, one more event <= 1 ms, <= 1/5
+of the memory.
 """
 
 import argparse
