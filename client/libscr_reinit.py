@@ -67,6 +67,7 @@ _EXPORTED = (
     "kvtree_unset",
     "kvtree_write_file",
 )
+_LEAVE_CACHED = "scrtune_set_initializing"
 _PROTECTING = frozenset({"PARTNER", "XOR", "RS"})
 _SCHEME = frozenset({"SCR_COPY_TYPE", "SCR_GROUP", "SCR_SET_FAILURES", "SCR_SET_SIZE"})
 
@@ -84,12 +85,14 @@ class Reinit:
         self._recorded = [text for text in recorded if "=" in text]
         self._texts: dict[str, str | None] = {}
         self._nodes = self._peers = 0
+        self._leaves_cached = False
         self.why_not = cannot or self._why_not()
         if not cannot and not library.all_true(not self.why_not):
             self.why_not = self.why_not or "another rank cannot"
         if not self.why_not:
             self.learn(["SCR_COPY_TYPE"])
             self._nodes, self._peers = library.nodes(), library.peers()
+            self._leaves_cached = library.all_true(hasattr(ctypes.CDLL(None), _LEAVE_CACHED))
             if self._copy_type() == "FILE":
                 self.why_not = "SCR_COPY_TYPE=FILE: the CKPT lines are the user's"
 
@@ -138,12 +141,25 @@ class Reinit:
         with _environment({**texts, **places, **HELD}):
             for text in self._recorded:
                 library.config(text)
-            library.init()
+            with self._cached_left_alone():
+                library.init()
         # SCR_Init begins again at 0 when nothing is cached
         kept.update({symbol: max(count, library.integer(symbol)) for symbol, count in rising.items()})
         for symbol, number in kept.items():
             library.variable(symbol, ctypes.c_int).value = number
         self._texts.update({name: texts[name] for name in self._texts if name in texts})
+
+    @contextmanager
+    def _cached_left_alone(self) -> Iterator[None]:
+        """Nothing was lost, so SCR_Init recovers nothing, where all ranks have libscrtune.so."""
+        call = ctypes.CDLL(None)[_LEAVE_CACHED] if self._leaves_cached else None
+        try:
+            if call:
+                call(1)
+            yield
+        finally:
+            if call:
+                call(0)
 
     def _flush(self) -> None:
         """What SCR_Finalize would flush, while SCR logs it. Collective."""

@@ -20,6 +20,7 @@ SCRTUNE_API int SCR_Start_restart(char *name);
 SCRTUNE_API int SCR_Complete_restart(int valid);
 SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement);
 SCRTUNE_API int scr_log_halt(const char *reason);
+SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory);
 SCRTUNE_API int AXL_Dispatch(int id);
 SCRTUNE_API unsigned int axl_get_nprocs(void);
 SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id);
@@ -204,7 +205,7 @@ int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
 {
     int (*real)(const void *, void *, int);
     reinit_saw_halt();
-    if (reinit_is_running()) {
+    if (reinit_is_finalizing()) {
         return SCR_SUCCESS;
     }
     RESOLVE(real, real_function("scr_halt_sync_and_decrement"));
@@ -214,11 +215,23 @@ int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
 int scr_log_halt(const char *reason)
 {
     int (*real)(const char *);
-    if (reinit_is_running()) {
+    if (reinit_is_finalizing()) {
         return SCR_SUCCESS;
     }
     RESOLVE(real, real_function("scr_log_halt"));
     return real != NULL ? real(reason) : SCR_FAILURE;
+}
+
+/* SCR_Init would take each cached dataset's redundancy apart and put it together again: who is killed meanwhile loses
+ * the dataset. In the middle of a job nothing has to be recovered. */
+int scr_reddesc_recover(void *index, int id, const char *directory)
+{
+    int (*real)(void *, int, const char *);
+    if (reinit_is_initializing()) {
+        return SCR_SUCCESS;
+    }
+    RESOLVE(real, real_function("scr_reddesc_recover"));
+    return real != NULL ? real(index, id, directory) : SCR_FAILURE;
 }
 
 /* AXL's threads inherit the mask of the thread that starts them, which is here: nothing else of SCR, and no MPI,

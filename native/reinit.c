@@ -54,7 +54,7 @@ static struct {
 static size_t change_count;
 static char *place_values[PLACES];
 
-static bool is_running;
+static bool is_finalizing, is_initializing;
 static bool has_seen_halt;
 
 /* ---- what the application set */
@@ -366,14 +366,16 @@ void reinit_run(void)
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
      * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
     set_int("scr_log_enable", 0);
-    is_running = true;
+    is_finalizing = true;
     finalize();
-    is_running = false;
+    is_finalizing = false;
     set_environment();
     replay_configs();
+    is_initializing = true;
     if (init() != SCR_SUCCESS) {
         tell("SCR_Init failed when SCR was initialized again");
     }
+    is_initializing = false;
     restore_environment();
     for (size_t i = 0; i < KEPT; i++) {
         set_int(kept[i], before[i]);
@@ -403,9 +405,20 @@ SCRTUNE_API const char *scrtune_held(void)
     return lines;
 }
 
-bool reinit_is_running(void)
+bool reinit_is_finalizing(void)
 {
-    return is_running;
+    return is_finalizing;
+}
+
+bool reinit_is_initializing(void)
+{
+    return is_initializing;
+}
+
+/* For Python, which initializes SCR again itself. Collective in effect: all ranks call this, or none. */
+SCRTUNE_API void scrtune_set_initializing(int is_it)
+{
+    is_initializing = is_it != 0;
 }
 
 void reinit_saw_halt(void)

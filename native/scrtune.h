@@ -185,7 +185,10 @@ bool reinit_prepare(const decision *given);
 void reinit_run(void);
 
 /* Whether what SCR tells the world in SCR_Finalize is to be held back: the job does not end. */
-bool reinit_is_running(void);
+bool reinit_is_finalizing(void);
+
+/* Whether SCR_Init is to leave cached datasets as they are: the job does not begin. */
+bool reinit_is_initializing(void);
 
 /* SCR's halt file goes through this library, so that it can be held back. */
 void reinit_saw_halt(void);

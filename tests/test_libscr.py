@@ -336,6 +336,20 @@ def test_what_the_users_file_says_by_now_does_not_end_the_job_or_its_checkpoints
     assert len({path.parent for path in cached}) == 1, "all of one job"
 
 
+def test_below_the_library_a_re_init_leaves_what_is_cached_as_it_is(libscr: RealScr, tmp_path: Path) -> None:
+    """SCR_Init takes apart what it rebuilds: who is killed meanwhile would lose it."""
+    preload = libscrtune_path()
+    if preload is None:
+        pytest.skip(WHY_NOT)
+    plan = {"outputs": [output("one"), output("two", 1000, 1, SCR_CACHE_SIZE=3)]}
+    seen, _ = run(libscr, tmp_path, plan, nodes=2, LD_PRELOAD=str(preload))
+    assert how(seen) == [[None, "re-init"]] * 2
+    began_s = (tmp_path / "prefix" / ".scr" / "nodes.scr").stat().st_mtime  # SCR_Init writes it first
+    files = [path for path in tmp_path.glob("node*/*/*/scr.dataset.1/**/*") if path.is_file()]
+    assert len(files) > 4
+    assert max(path.stat().st_mtime for path in files) < began_s
+
+
 def test_the_number_of_axls_threads_follows_the_decision(libscr: RealScr, tmp_path: Path) -> None:
     preload = libscrtune_path()
     if preload is None:

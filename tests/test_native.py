@@ -45,6 +45,7 @@ INTERPOSED = {
     "rankstr_mpi",
     "scr_halt_sync_and_decrement",
     "scr_log_halt",
+    "scr_reddesc_recover",
 }
 
 

@@ -181,6 +181,17 @@ def test_scrs_log_has_the_flush_that_a_new_initialization_forces(job: Job) -> No
     assert job.flushed == ["ckpt.2", "ckpt.3"]
 
 
+def test_a_new_initialization_leaves_what_is_cached_as_it_is(job: Job) -> None:
+    """SCR_Init takes apart what it rebuilds: who is killed meanwhile would lose it."""
+    told = job.run(2, decisions={2: {"SCR_COPY_TYPE": "SINGLE"}}, nodes=2)
+    told.assert_sound(2)
+    (applied,) = told.of_type("applied")
+    began_s = float(str(applied["time_s"])) - float(str(applied["seconds"]))
+    files = [path for path in job.base.glob("node*/*/*/scr.dataset.1/**/*") if path.is_file()]
+    assert len(files) > 4
+    assert max(path.stat().st_mtime for path in files) < began_s
+
+
 def test_numbers_go_on_when_there_is_nothing_in_the_cache(job: Job) -> None:
     told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 1}}, INVALID_AT="1")
     assert told.returncode == 0, told.standard_error
