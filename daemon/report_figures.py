@@ -13,7 +13,8 @@ from matplotlib.figure import FigureBase
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from ..goodput.report import BARS, CostPoint, Lane, Report, Steps
+from ..goodput.report import CostPoint, Report, Steps
+from ..goodput.report_lanes import BARS, Lane
 from . import show
 from .check_command import printable
 from .report_changes import Change
@@ -371,7 +372,7 @@ def distribution(figure: FigureBase, notes: Notes, _theme: Theme, *, steps: Step
     if steps.beyond:
         axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration(steps.most_s)}")
     axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])
-    axes.set_ylim(0, 1.08 * max(steps.heights))
+    axes.set_ylim(0, 1.3 * max(steps.heights))
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
     axes.set_ylabel("steps")
     axes.grid(visible=True, axis="y")

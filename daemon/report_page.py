@@ -173,8 +173,9 @@ def _thinned(report: Report) -> str:
     told = [
         f"{lane.events:,} {lane.name} as {len(lane.bars)} bars" for lane in report.lanes if lane.is_thinned
     ]
-    if report.steps is not None and report.steps.count > len(report.steps.points):
-        told.append(f"{report.steps.count:,} step times as {len(report.steps.points)} medians")
+    if report.steps is not None and any(point.count > 1 for point in report.steps.points):
+        times = sum(point.count for point in report.steps.points)
+        told.append(f"{times:,} step times as {len(report.steps.points)} medians")
     if report.checkpoints > len(report.costs):
         told.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
     notes = []
@@ -242,7 +243,7 @@ def _steps(report: Report) -> str:
         **{f"{each} % took at most": took_s for each, took_s in steps.percentiles_s.items()},
         "longest": steps.most_s,
     }
-    note = f"{steps.count:,} of them; one that was made again in a later run counts again."
+    note = f"{steps.count:,} of them: those that were made again in a later run count again."
     shown = [(name, duration(took_s)) for name, took_s in rows.items()]
     return _table("What steps took", ("", "time"), shown, right=1, note=note)
 

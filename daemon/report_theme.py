@@ -62,11 +62,12 @@ GROUP_COLOURS = {
 LANE_COLOURS = {
     "runs": "#777777",
     "steps": "#009e73",
+    "checkpoint save": "#0072b2",
     "write": "#0072b2",
     "encode": "#56b4e9",
     "blocked on flush": "#d55e00",
     "wait for a flush": "#e69f00",
-    "other checkpoint time": "#999999",
+    "other checkpoint time": "#7b8fb2",
     "tuning": "#8c4fb3",
     "background flush": "#9a8f2e",
     "flush slowdown": "#e6c200",

@@ -38,7 +38,8 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.report import BARS, POINTS, SLICES, Bar, Report, thinned
+from scrtune.goodput.report import POINTS, SLICES, Report
+from scrtune.goodput.report_lanes import BARS, Bar, thinned
 from scrtune.intents.decisions import Verdict
 
 T = 1.76e9
@@ -227,7 +228,7 @@ def test_sparse_starts_share_the_time_between_them() -> None:
     events = [JobStarted(time_s=T), StepStarted(step=0, time_s=T), StepStarted(step=10, time_s=T + 20)]
     steps = reported(events).steps
     assert steps is not None
-    assert steps.mean_s == pytest.approx(2.0)
+    assert (steps.count, steps.mean_s) == (10, pytest.approx(2.0))
 
 
 def test_the_histogram_has_every_step() -> None:

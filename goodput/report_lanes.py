@@ -1,0 +1,291 @@
+"""The events of a job in lanes for a report: who did what when, thinned out to what fits on a page."""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+from .events import (
+    AllocationEnded,
+    FlushCompleted,
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobHalted,
+    JobQueued,
+    JobStarted,
+    NodeFailed,
+    OutputCompleted,
+    Recovered,
+    RestartCompleted,
+    StepCompleted,
+    StepStarted,
+)
+from .sanity import span
+
+BARS = 300
+"""Most bars of one lane."""
+_BETWEEN_RUNS = (NodeFailed, Recovered, AllocationEnded, JobQueued)
+
+_PARTS = (
+    ("apply_s", "tuning"),
+    ("wait_s", "wait for a flush"),
+    ("write_s", "write"),
+    ("encode_s", "encode"),
+    ("flush_s", "blocked on flush"),
+)
+"""The parts of an output, in the order in which SCR does them."""
+
+LANES = (
+    "runs",
+    "steps",
+    "checkpoint save",
+    "write",
+    "encode",
+    "blocked on flush",
+    "wait for a flush",
+    "other checkpoint time",
+    "tuning",
+    "background flush",
+    "restart",
+    "rebuild",
+    "fetch",
+    "scavenge",
+)
+"""From top to bottom; below them those of the intervals that the job names."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """`count` events between `start_s` and `end_s` (epoch seconds) that took `busy_s` together."""
+
+    start_s: float
+    end_s: float
+    busy_s: float
+    count: int = 1
+    label: str = ""
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """What happened of one kind, oldest first: `events` of them, as the bars that fit.
+
+    `is_thinned` says that bars were joined for that.
+    """
+
+    name: str
+    bars: tuple[Bar, ...]
+    events: int
+    is_thinned: bool = False
+
+
+class Disruption(msgspec.Struct, frozen=True):
+    """Something that cut the job's work short."""
+
+    time_s: float
+    what: str
+
+
+class StepSpan(NamedTuple):
+    """`steps` steps from number `step` on, from `start_s` (epoch seconds), each of which took `took_s`."""
+
+    start_s: float
+    took_s: float
+    step: int
+    steps: int
+
+
+def step_spans(events: Iterable[GoodputEvent]) -> list[StepSpan]:
+    """The steps of each run, by start; the slowest rank counts.
+
+    A step whose end was not told lasts to its writer's next one, whatever lies between; with sparse numbers
+    each of the steps on the way has its share.
+    """
+    run_s: float | None = None
+    slowest: dict[tuple[float | None, int], StepSpan] = {}
+    begun: dict[str, tuple[int, float]] = {}
+
+    def add(span: StepSpan) -> None:
+        known = slowest.get((run_s, span.step))
+        if span.took_s >= 0 and (known is None or span.took_s > known.took_s):
+            slowest[run_s, span.step] = span
+
+    for event in events:
+        match event:
+            case JobStarted():
+                if event.time_s != run_s:  # each rank may say so
+                    begun.clear()
+                run_s = event.time_s
+            case StepCompleted():
+                add(StepSpan(event.start_s, event.end_s - event.start_s, event.step, 1))
+            case StepStarted():
+                step, before_s = begun.get(event.writer, (event.step, event.time_s))
+                begun[event.writer] = (event.step, event.time_s)
+                if (count := event.step - step) > 0:
+                    add(StepSpan(before_s, (event.time_s - before_s) / count, step, count))
+            case _:
+                pass
+    return sorted(slowest.values())
+
+
+class Run(msgspec.Struct):
+    """A run up to its last word; `exit_code` once it `is_over`."""
+
+    start_s: float
+    end_s: float
+    is_over: bool = False
+    exit_code: int | None = None
+
+
+def lanes(
+    events: Sequence[GoodputEvent],
+    steps: Sequence[StepSpan],
+    runs: Sequence[Run],
+    gap_s: float,
+) -> Iterator[Lane]:
+    """Every lane that anything is in; bars less than `gap_s` apart may be joined."""
+    bars: dict[str, list[Bar]] = {name: [] for name in LANES}
+    for each in steps:
+        busy_s = each.took_s * each.steps
+        label = f"step {each.step}" if each.steps == 1 else ""
+        bars["steps"].append(Bar(each.start_s, each.start_s + busy_s, busy_s, each.steps, label))
+    for name, bar in (*_run_bars(runs), *_told(events), *_intervals(events)):
+        bars.setdefault(name, []).append(bar)
+    for name, made in bars.items():
+        if made:
+            fitting = tuple(thinned(made, gap_s))
+            yield Lane(name, fitting, sum(bar.count for bar in made), len(fitting) < len(made))
+
+
+def thinned(bars: Sequence[Bar], gap_s: float) -> list[Bar]:
+    """Bars in the order of time; where there are more than :data:`BARS`, near ones are one."""
+    bars = sorted(bars, key=lambda bar: bar.start_s)
+    if len(bars) <= BARS:
+        return bars
+    made: list[Bar] = []
+    for bar in bars:
+        last = made[-1] if made else None
+        if last is not None and bar.start_s - last.end_s < gap_s and bar.end_s - last.start_s < 2 * gap_s:
+            made[-1] = Bar(
+                last.start_s, max(last.end_s, bar.end_s), last.busy_s + bar.busy_s, last.count + bar.count
+            )
+        else:
+            made.append(bar)
+    return made
+
+
+def runs_of(events: Iterable[GoodputEvent]) -> list[Run]:
+    """The runs in order; without a word of their start all is one run."""
+    events = list(events)
+    told = [event for event in events if not isinstance(event, _BETWEEN_RUNS)]
+    starts = sorted({event.time_s for event in told if isinstance(event, JobStarted)})
+    if not told:
+        return []
+    runs = [Run(start_s, start_s) for start_s in starts or [min(span(event)[0] for event in told)]]
+    for event in events:
+        if isinstance(event, _BETWEEN_RUNS):
+            continue
+        end_s = span(event)[1]
+        run = runs[max(0, bisect_right(starts, end_s) - 1)]
+        run.end_s = max(run.end_s, end_s)
+        if isinstance(event, (JobEnded, JobHalted)):
+            run.is_over = True
+            run.exit_code = event.exit_code if isinstance(event, JobEnded) else run.exit_code
+    for event in events:
+        if isinstance(event, AllocationEnded):  # what follows is no failure
+            runs[max(0, bisect_right(starts, event.time_s) - 1)].is_over = True
+    return runs
+
+
+def _run_bars(runs: Sequence[Run]) -> Iterator[tuple[str, Bar]]:
+    for number, run in enumerate(runs, start=1):
+        verdict = "broke off" if number < len(runs) else "has not said that it ended"
+        if run.is_over:
+            verdict = f"ended with exit code {run.exit_code}" if run.exit_code else "ended"
+        yield "runs", Bar(run.start_s, run.end_s, run.end_s - run.start_s, 1, f"run {number}: {verdict}")
+
+
+def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
+    for event in events:
+        match event:
+            case OutputCompleted():
+                yield from _parts(event)
+            case FlushCompleted(asynchronous=True):
+                text = f"flush of dataset {event.dataset}{'' if event.valid else ', failed'}"
+                yield "background flush", Bar(event.start_s, event.end_s, event.flush_s, 1, text)
+            case RestartCompleted():
+                text = f"dataset {event.dataset} from {event.source}{'' if event.valid else ', failed'}"
+                yield "restart", Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
+            case Recovered():
+                lane = event.kind if event.kind in LANES else "rebuild"
+                text = f"dataset {event.dataset}{'' if event.valid else ', failed'}"
+                yield lane, Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
+            case _:
+                pass
+
+
+def _parts(output: OutputCompleted) -> Iterator[tuple[str, Bar]]:
+    """An output's parts one behind the other, as the ledger has them."""
+    at_s = output.start_s
+    parts = [(lane, max(0.0, getattr(output, field))) for field, lane in _PARTS]
+    share = min(1.0, output.blocking_s / (sum(took for _, took in parts) or 1.0))
+    label = f"{output.name or 'output'} (dataset {output.dataset})"
+    for lane, took_s in (*parts, ("other checkpoint time", 0.0)):
+        end_s = at_s + took_s * share if lane != "other checkpoint time" else max(at_s, output.end_s)
+        if end_s > at_s + 1e-6:
+            yield lane, Bar(at_s, end_s, end_s - at_s, 1, label)
+        at_s = end_s
+
+
+def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
+    begun: dict[tuple[str, str, str], float] = {}
+    for event in events:
+        match event:
+            case Interval():
+                yield _lane_of(event), Bar(event.start_s, event.end_s, event.end_s - event.start_s)
+            case IntervalStarted():
+                begun[event.kind, event.name, event.writer] = event.time_s
+            case IntervalEnded():
+                start_s = begun.pop((event.kind, event.name, event.writer), None)
+                if start_s is not None and event.time_s >= start_s:
+                    yield _lane_of(event), Bar(start_s, event.time_s, event.time_s - start_s)
+            case _:
+                pass
+
+
+def _lane_of(event: Interval | IntervalEnded) -> str:
+    match event.kind:
+        case "checkpoint_save":
+            return "checkpoint save"
+        case "checkpoint_restore":
+            return "restart"
+        case "custom":
+            return event.name or "unnamed"
+        case _:
+            return event.kind.replace("_", " ")
+
+
+def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator[Disruption]:
+    """Runs that ended badly, or that another one follows without a word; halts, and nodes that died."""
+    events = list(events)
+    failures_s = [event.time_s for event in events if isinstance(event, NodeFailed)]
+    found = [
+        Disruption(run.end_s, "a run broke off")
+        for run, later in pairwise(runs)
+        if not run.is_over and not any(run.start_s <= time_s < later.start_s for time_s in failures_s)
+    ]
+    for event in events:
+        match event:
+            case JobEnded(exit_code=code) if code:
+                found.append(Disruption(event.time_s, f"a run ended with exit code {code}"))
+            case JobHalted():
+                found.append(
+                    Disruption(event.time_s, f"SCR halted the job ({event.reason or 'no reason told'})")
+                )
+            case NodeFailed():
+                found.append(Disruption(event.time_s, f"node {event.node or '(no name)'} failed"))
+            case _:
+                pass
+    yield from sorted(found, key=lambda each: each.time_s)
