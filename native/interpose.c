@@ -64,7 +64,7 @@ const char *SCR_Config(const char *config)
     }
     const char *result = real(config);
     const int error = errno;
-    reinit_record(config);
+    configs_record(config);
     errno = error;
     return result;
 }

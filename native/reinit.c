@@ -42,12 +42,6 @@ static const char *const rising[] = {"scr_dataset_id", "scr_checkpoint_id", "scr
 enum { RISING = sizeof rising / sizeof rising[0] };
 
 static struct {
-    char **lines;
-    size_t count;
-    bool is_lost;
-} configs;
-
-static struct {
     const char *name, *value;
     char *before;
 } changes[LEVER_LIMIT + HELD + PLACES];
@@ -56,54 +50,6 @@ static char *place_values[PLACES];
 
 static bool is_finalizing, is_initializing;
 static bool has_seen_halt;
-
-/* ---- what the application set */
-
-/* Whether the last key in `config` has a "=" behind it, as in "CKPT=0 TYPE = XOR": a bare key only asks. */
-static bool is_setting(const char *config)
-{
-    bool is_set = false, is_in_word = false, is_value_next = false;
-    for (const char *at = config; *at != '\0'; at++) {
-        if (*at == '=') {
-            is_set = is_value_next = true;
-            is_in_word = false;
-        } else if (*at == ' ') {
-            is_in_word = false;
-        } else if (!is_in_word) {
-            is_in_word = true;
-            is_set = is_value_next;
-            is_value_next = false;
-        }
-    }
-    return is_set;
-}
-
-void reinit_record(const char *config)
-{
-    if (config == NULL || !is_setting(config)) {
-        return;
-    }
-    char **lines = realloc(configs.lines, (configs.count + 1) * sizeof *lines);
-    char *line = strdup(config);
-    configs.lines = lines != NULL ? lines : configs.lines;
-    if (lines == NULL || line == NULL) {
-        configs.is_lost = true;
-        free(line);
-        return;
-    }
-    configs.lines[configs.count++] = line;
-}
-
-void reinit_forget(void)
-{
-    for (size_t i = 0; i < configs.count; i++) {
-        free(configs.lines[i]);
-    }
-    free(configs.lines);
-    configs.lines = NULL;
-    configs.count = 0;
-    configs.is_lost = false;
-}
 
 /* ---- whether it may be done */
 
@@ -141,7 +87,7 @@ bool reinit_safe(char why[WHY_LIMIT])
             return false;
         }
     }
-    if (configs.is_lost) {
+    if (configs_are_lost()) {
         return fault(why, "the application's own SCR_Config settings could not be remembered");
     }
     if (scr_int("scr_distribute", 0) == 0 || scr_int("scr_purge", 1) != 0 || scr_int("scr_prefix_purge", 1) != 0 ||
@@ -315,15 +261,6 @@ static void restore_environment(void)
     forget_changes();
 }
 
-static void replay_configs(void)
-{
-    const char *(*config)(const char *);
-    RESOLVE(config, real_function("SCR_Config"));
-    for (size_t i = 0; config != NULL && i < configs.count; i++) {
-        config(configs.lines[i]);
-    }
-}
-
 static void set_int(const char *name, int value)
 {
     int *variable = scr_variable(name, sizeof *variable);
@@ -370,7 +307,7 @@ void reinit_run(void)
     finalize();
     is_finalizing = false;
     set_environment();
-    replay_configs();
+    configs_replay();
     is_initializing = true;
     if (init() != SCR_SUCCESS) {
         tell("SCR_Init failed when SCR was initialized again");

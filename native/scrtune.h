@@ -9,6 +9,7 @@
  *   decision.c   reads the text of a decision
  *   levers.c     every parameter a decision may hold, and what its values look like
  *   live.c       changes what can be changed while SCR runs
+ *   configs.c    what the application set by SCR_Config
  *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
  *   sharing.c    whether an output's files could lie in SCR's cache, and how many ranks have this library
  *   session.c    who takes part, and the one collective point at which a decision is applied
@@ -162,11 +163,19 @@ void flush_mask_leave(void);
 /* AXL's threads a rank by the decision, 0 for its own number. */
 unsigned int flush_threads(void);
 
-/* ---- reinit.c */
+/* ---- configs.c */
 
-/* Remember what the application set by SCR_Config, and forget it. */
-void reinit_record(const char *config);
-void reinit_forget(void);
+/* Remember what the application set by SCR_Config, if `config` sets anything, and forget it all. */
+void configs_record(const char *config);
+void configs_forget(void);
+
+/* Whether something could not be remembered. */
+bool configs_are_lost(void);
+
+/* Set it all again. */
+void configs_replay(void);
+
+/* ---- reinit.c */
 
 /* Whether SCR_Finalize and SCR_Init in the middle of the job are safe with what is set; `why` if not. */
 bool reinit_safe(char why[WHY_LIMIT]);

@@ -190,7 +190,7 @@ void session_end(void)
     }
     memset(&job, 0, sizeof job);
     forget_in_force();
-    reinit_forget();
+    configs_forget();
 }
 
 static void refuse(long generation, const char *why)
