@@ -1,6 +1,7 @@
 """`scrtune goodput --html` and `--png`: the page, and what a real browser makes of it."""
 
 import io
+import json
 import os
 import re
 import shutil
@@ -15,10 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
+from scrtune.client.paths import JobPaths
 from scrtune.daemon import report_svg
 from scrtune.daemon.cli import main
+from scrtune.daemon.gains import GainView
 from scrtune.daemon.journal import Journal
-from scrtune.daemon.report_changes import Change
+from scrtune.daemon.report_changes import Change, changes
 from scrtune.daemon.report_page import page
 from scrtune.daemon.report_theme import GROUP_COLOURS, GROUPS, LANE_COLOURS, VERDICTS, group_of
 from scrtune.goodput import report as content
@@ -40,7 +43,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.report import POINTS, SLICES, Report
 from scrtune.goodput.report_lanes import BARS, Bar, thinned
-from scrtune.intents.decisions import Verdict
+from scrtune.intents.decisions import Decision, Verdict
 
 T = 1.76e9
 HOSTILE = '<script>alert(1)</script> & "$x$" \x1b[31m'
@@ -247,6 +250,37 @@ def test_every_bucket_has_a_colour_of_a_group() -> None:
     assert len({shape for _, shape, _ in VERDICTS.values()}) == len(Verdict)  # told apart without colour
 
 
+def test_a_trial_and_its_verdict_are_one_change() -> None:
+    trial = Decision(
+        generation=1,
+        time_s=T + 3,
+        verdict=Verdict.TRIAL,
+        rule="larger buffers",
+        changes={"SCR_FILE_BUF_SIZE": 1 << 20},
+        previous={"SCR_FILE_BUF_SIZE": 1 << 14},
+        because="small",
+    )
+    kept = msgspec.structs.replace(trial, time_s=T + 9, verdict=Verdict.ACCEPTED, because="cheaper")
+    vetoed = msgspec.structs.replace(trial, time_s=T + 12, verdict=Verdict.VETOED)
+    view = GainView(
+        generation=1,
+        time_s=T + 3,
+        rule=trial.rule,
+        changes=trial.changes,
+        previous=trial.previous,
+        verdict=kept.verdict,
+        gain=GAIN,
+    )
+    made, left = changes([trial, kept, vetoed], [view])
+    assert (made.time_s, made.until_s, made.verdict, made.gain) == (T + 3, T + 9, Verdict.ACCEPTED, GAIN)
+    assert made.because == "cheaper"
+    assert made.is_made
+    assert (left.is_made, left.gain) == (False, None)
+    lost = msgspec.structs.replace(GAIN, saved_s=-0.5, low_s=-0.7, high_s=0.1)
+    costly = msgspec.structs.replace(made, gain=lost)
+    assert costly.short == "larger buffers: costs 500.0 ms (-0.10 to 0.70 s)"
+
+
 # The page
 
 
@@ -383,6 +417,22 @@ def test_a_journal_is_enough(tmp_path: Path) -> None:
     result = scrtune(root / "journal", "--html", tmp_path / "out.html")
     assert (result.exit_code, result.output) == (0, "")
     assert "Where the time of job-7 went" in (tmp_path / "out.html").read_text(encoding="utf-8")
+
+
+def test_a_job_is_known_by_its_run_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "run"))
+    paths = JobPaths.of("job-8").create()
+    assert scrtune("--job-id", "job-8", "--html", tmp_path / "out.html").exit_code == 3  # no journal
+    journal = Journal(paths.journal)
+    for event in checkpointed():
+        journal.append(getattr(event, "end_s", getattr(event, "time_s", T)), event)
+    journal.flush(T)
+    journal.close()
+    result = scrtune("--job-id", "job-8", "--html", tmp_path / "out.html")
+    assert (result.exit_code, result.output) == (0, "")
+    shown = json.loads(scrtune("--job-id", "job-8", "--format", "json").stdout)
+    wall = f"<b>{shown['account']['wall_s']:,.3f}</b>"
+    assert wall in (tmp_path / "out.html").read_text(encoding="utf-8")
 
 
 def test_a_page_is_about_one_job(tmp_path: Path) -> None:
