@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from ..client.paths import JobPaths
-from ..goodput import report as content
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent
 from ..goodput.formats import HEAD_BYTES, detect
@@ -68,9 +67,11 @@ def write(
         raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
     if importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--html and --png need matplotlib: pip install 'scrtune[report]'")
-    told = of_logs(logs, job_name) if logs else of_job(jobs.find(job_id))
-    from . import report_page, report_svg  # noqa: PLC0415 - matplotlib: who draws nothing shall not pay for it
+    # numpy and matplotlib: who draws nothing shall not pay for them
+    from ..goodput import report as content  # noqa: PLC0415
+    from . import report_page, report_svg  # noqa: PLC0415
 
+    told = of_logs(logs, job_name) if logs else of_job(jobs.find(job_id))
     shown = content.report(
         told.name, told.events, told.ledger, told.now, told.costs, reference_step_s=reference_step_s
     )
@@ -117,6 +118,8 @@ def of_logs(paths: Sequence[Path], job_name: str | None) -> Told:
 
     Raises :class:`.goodput_command.UnknownJobError` and what reading raises.
     """
+    from ..goodput import report as content  # noqa: PLC0415 - numpy, as above
+
     read = read_logs(paths)
     for problem in read.problems:
         click.echo(printable(f"scrtune: {problem}"), err=True)

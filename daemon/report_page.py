@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timezone
 from html import escape
+from math import hypot
 
 from ..goodput.attribution import Gain
 from ..goodput.report import Report
@@ -115,7 +116,6 @@ def when(report: Report) -> str:
 def _cards(report: Report, changes: Sequence[Change]) -> str:
     account = report.account
     kept = sum(VERDICTS[change.verdict][0] == "kept" for change in changes)
-    gained_s = sum(change.gain.total_s for change in changes if change.gain is not None)
     runs = counted(account.runs, "run")
     cards = [
         ("Goodput", f"{account.goodput:.1%}", "of the wall time was productive"),
@@ -125,12 +125,23 @@ def _cards(report: Report, changes: Sequence[Change]) -> str:
         ("Disruptions", f"{len(report.disruptions):,}", runs),
     ]
     if changes:
-        cards.append(("Changes kept", f"{kept} of {len(changes)}", f"{duration(gained_s)} saved so far"))
+        cards.append(("Changes kept", f"{kept} of {len(changes)}", _saved_so_far(changes)))
     shown = (
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(more)}</small></dd></div>"
         for name, value, more in cards
     )
     return f'<dl class="cards">{"".join(shown)}</dl>'
+
+
+def _saved_so_far(changes: Sequence[Change]) -> str:
+    """The sum of what the changes gained; their errors are independent."""
+    found = [change.gain for change in changes if change.gain is not None]
+    if not found:
+        return ""
+    total_s = sum(gain.total_s for gain in found)
+    low_s = total_s - hypot(*(gain.total_s - gain.total_low_s for gain in found))
+    high_s = total_s + hypot(*(gain.total_high_s - gain.total_s for gain in found))
+    return f"{total_s:,.1f} s saved so far ({low_s:,.1f} to {high_s:,.1f} with 90 %)"
 
 
 def _mean_cost(report: Report) -> str:
