@@ -85,9 +85,16 @@ class NodeServices:
                 log.warning(
                     "the daemon did not start; see %s. The application runs untuned.", self._paths.log
                 )
+                self._forget_decisions()
                 break
             time.sleep(_POLL_S)
         return variables
+
+    def _forget_decisions(self) -> None:
+        """What a run before us decided must not come into force with nobody to watch what it does."""
+        for path in (self._paths.decision, self._paths.advice):
+            with contextlib.suppress(OSError):
+                path.unlink(missing_ok=True)
 
     def ready(self) -> bool:
         """Whether the daemon answers."""

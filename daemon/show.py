@@ -266,7 +266,11 @@ def replay(view: ReplayView) -> RenderableType:
 def summary(view: StatusView) -> list[str]:
     """What became of a job's tuning, in two lines."""
     if not view.checkpoints:
-        return [f"scrtune: job {view.job_id}: no checkpoint was seen, nothing was tuned"]
+        seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
+        return [
+            f"scrtune: job {view.job_id}: no checkpoint was seen, nothing was tuned",
+            f"scrtune: seen are {seen} (`scrtune run --preload always` says why it is missing)",
+        ]
     what = (
         f"{counted(view.checkpoints, 'checkpoint')}, {cost(view.anchor_cost_s)} each under your settings,"
         f" {cost(view.checkpoint_cost_s)} now; {counted(view.kept, 'change')} kept,"

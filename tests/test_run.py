@@ -14,11 +14,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scrtune.client.decision import decision_text
 from scrtune.client.dftracer_environment import preload_library
 from scrtune.client.native import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
@@ -27,6 +29,7 @@ from scrtune.daemon.environment import ConfigFiles, Job, JobOptions, config_file
 from scrtune.daemon.run import job_paths
 from scrtune.daemon.services import NodeServices
 from scrtune.daemon.slurm import SlurmServices, in_allocation, prolog_text
+from scrtune.intents.effects import Advice
 from scrtune.intents.pipeline import Pipeline
 
 PATIENCE_S = 30.0
@@ -439,6 +442,18 @@ def test_what_is_told_at_the_end_is_what_is_told_afterwards(place: Place, trace:
     told = re.search(r"1 checkpoints?, .* goodput (\S+)", ran.stderr)
     assert told is not None, ran.stderr
     assert told[1] == f"{jobs.status(place.paths).goodput:.1%}"
+
+
+def test_what_an_earlier_run_decided_is_not_in_force_where_no_daemon_can_start(place: Place) -> None:
+    paths = place.paths.create()
+    paths.journal.mkdir()
+    paths.decision.write_text(decision_text(Advice(generation=3, settings={"SCR_FLUSH": 7})))
+    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=3, settings={"SCR_FLUSH": 7})))
+    ran = place.run("sh", "-c", "true")
+    assert ran.returncode == 0
+    assert "the daemon did not start" in ran.stderr
+    assert not paths.decision.exists()
+    assert not paths.advice.exists()
 
 
 @pytest.mark.mpi
