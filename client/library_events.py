@@ -25,6 +25,8 @@ from .work import Work
 
 _LINES_A_TAKE = 1024
 _OUTPUT_VARIABLE = "SCRTUNE_JOB_OUTPUT"
+_EARLY_LIMIT = 65_536
+"""Questions before a run's first output that are remembered for its steps."""
 _NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
 """Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
@@ -44,6 +46,13 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     environment: dict[str, str] = {}
     capabilities: dict[str, str] = {}
     processes: tuple[tuple[str, int], ...] = ()
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
+    """SCR_Need_checkpoint was called."""
+
+    began_s: float
+    ended_s: float
 
 
 class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
@@ -70,7 +79,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Output | Restart | Applied | Refused | Ended
+Line = Started | Asked | Output | Restart | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -109,6 +118,7 @@ class LibraryEvents:
         self._joiner = Joiner()
         self._work: Work | None = None
         self._began_s: float | None = None
+        self._early: list[Asked] = []
 
     def take(self) -> list[Event]:
         """The events since the last call, oldest first; 1,024 lines of either file are left for the next."""
@@ -157,9 +167,12 @@ class LibraryEvents:
         match line:
             case Started():
                 self._work, self._began_s = Work(line.time_s), line.time_s
+                self._early.clear()
                 yield JobStarted(time_s=line.time_s, ranks=line.ranks, nodes=line.nodes)
                 yield settings_observed(line, self._environment)
                 yield from self._joiner.began(line.time_s)
+            case Asked():
+                yield from self._asked(line)
             case Output():
                 yield from self._steps(line)
                 yield line.started()
@@ -181,7 +194,17 @@ class LibraryEvents:
         if self._work is not None and completed.valid and completed.dataset:
             self._work.resumed(completed.dataset, completed.end_s)
             self._began_s = None
+            self._early.clear()
         return completed
+
+    def _asked(self, asked: Asked) -> Iterator[StepCompleted]:
+        """The step that a question ended; before a run's first output its number is not known yet."""
+        if self._work is None:
+            return
+        if self._began_s is None:
+            yield from self._work.asked(asked.began_s, asked.ended_s)
+        elif len(self._early) < _EARLY_LIMIT:
+            self._early.append(asked)
 
     def _steps(self, output: Output) -> Iterator[StepCompleted]:
         """What the application computed before `output`.
@@ -193,6 +216,9 @@ class LibraryEvents:
         if self._began_s is not None:
             self._work.resumed(output.dataset - 1, self._began_s)
             self._began_s = None
+            for asked in self._early:
+                yield from self._work.asked(asked.began_s, asked.ended_s)
+            self._early.clear()
         yield from self._work.output_started(output.entered_s)
         if output.valid and output.checkpoint:
             self._work.resumed(output.dataset, output.closed_s)

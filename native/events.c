@@ -218,6 +218,14 @@ void event_output(const output *done, int dataset, bool is_valid, files_seen fil
     end();
 }
 
+void event_asked(double began_s, double ended_s)
+{
+    begin("asked");
+    put_seconds("began_s", began_s);
+    put_seconds("ended_s", ended_s);
+    end();
+}
+
 void event_restart(const char *name, bool is_valid, double entered_s)
 {
     begin("restart");

@@ -12,6 +12,7 @@ static int depth; /* an old libscr makes one of these functions call another */
 SCRTUNE_API int SCR_Init(void);
 SCRTUNE_API int SCR_Finalize(void);
 SCRTUNE_API const char *SCR_Config(const char *config);
+SCRTUNE_API int SCR_Need_checkpoint(int *flag);
 SCRTUNE_API int SCR_Start_output(const char *name, int flags);
 SCRTUNE_API int SCR_Complete_output(int valid);
 SCRTUNE_API int SCR_Start_checkpoint(void);
@@ -107,6 +108,24 @@ int SCR_Start_output(const char *name, int flags)
     const int result = real(name, flags);
     if (--depth == 0) {
         after_start(name);
+    }
+    return result;
+}
+
+/* Only told: what lies between two questions is a step of the application's main loop (client/work.py). */
+int SCR_Need_checkpoint(int *flag)
+{
+    int (*real)(int *);
+    RESOLVE(real, real_function("SCR_Need_checkpoint"));
+    if (real == NULL) {
+        return SCR_FAILURE;
+    }
+    const double began_s = epoch_s();
+    const int result = real(flag);
+    if (depth == 0 && job.is_root) {
+        const int error = errno;
+        event_asked(began_s, epoch_s());
+        errno = error;
     }
     return result;
 }

@@ -278,6 +278,7 @@ typedef struct {
 
 void event_started(void);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
+void event_asked(double began_s, double ended_s);
 void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
 void event_refused(long generation, const char *why, bool is_bypass_back);

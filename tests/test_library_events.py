@@ -397,6 +397,23 @@ class TestLibraryLines:
     def path(self, tmp_path: Path) -> Path:
         return tmp_path / "library.events"
 
+    def test_an_application_that_asks_in_each_turn_of_its_loop_has_a_step_for_each(self, path: Path) -> None:
+        """Before the first output it is not known behind which dataset the run goes on: steps wait for it."""
+        asked = [{"type": "asked", "began_s": T0 + at, "ended_s": T0 + at + 0.5} for at in (2, 4, 6)]
+        times = {"entered_s": T0 + 7, "opened_s": T0 + 7, "closing_s": T0 + 8, "closed_s": T0 + 8}
+        output = {"type": "output", "dataset": 5, "name": "c5", "checkpoint": True, "valid": True, **times}
+        later = {"type": "asked", "began_s": T0 + 9, "ended_s": T0 + 9.1}
+        lines = [{"type": "started", "time_s": T0, "cwd": str(path.parent)}, *asked, output, later]
+        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+        steps = [each for each in LibraryEvents(path, {}).take() if isinstance(each, StepCompleted)]
+        assert [(each.start_s - T0, each.end_s - T0) for each in steps] == [
+            (0, 2),
+            (2.5, 4),
+            (4.5, 6),
+            (8, 9),
+        ]
+        assert [divmod(each.step, 1 << 20) for each in steps] == [(4, 1), (4, 2), (4, 3), (5, 1)]
+
     def test_a_refused_decision_and_a_restart(self, path: Path) -> None:
         lines = [
             {"type": "started", "time_s": T0, "prefix": "p", "cwd": str(path.parent)},

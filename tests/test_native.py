@@ -38,6 +38,7 @@ INTERPOSED = {
     "SCR_Config",
     "SCR_Finalize",
     "SCR_Init",
+    "SCR_Need_checkpoint",
     "SCR_Start_checkpoint",
     "SCR_Start_output",
     "SCR_Start_restart",

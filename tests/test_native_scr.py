@@ -113,6 +113,7 @@ def test_settings_change_with_the_next_output_on_every_rank(job: Job) -> None:
         (3, "live"),
     ]
     assert [event["generation"] for event in told.of_type("output")] == [0, 2, 3]
+    assert len(told.of_type("asked")) == 3, "one for each SCR_Need_checkpoint"
 
 
 def test_the_cadence_of_the_flush_follows(job: Job) -> None:
@@ -333,7 +334,14 @@ def test_without_a_decision_file_nothing_is_done_but_telling(job: Job) -> None:
     told = job.run(2, SCRTUNE_DECISION_FILE="")
     told.assert_sound(2)
     assert "scrtune" not in told.standard_error
-    assert [event["type"] for event in told.events] == ["started", "output", "output", "ended"]
+    assert [event["type"] for event in told.events] == [
+        "started",
+        "asked",
+        "output",
+        "asked",
+        "output",
+        "ended",
+    ]
 
 
 def test_a_limit_of_the_size_of_files_ends_the_telling_and_not_the_job(job: Job) -> None:
