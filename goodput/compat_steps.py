@@ -34,14 +34,6 @@ class CompatStepTimes:
         self._last = (event.step, time_s)
 
 
-def compat_step_times(events: Iterable[GoodputEvent]) -> dict[int, float]:
-    """Seconds of each step of `events`; a step that was taken again has its last time."""
-    steps = CompatStepTimes()
-    for event in events:
-        steps.handle(event)
-    return steps.times_s
-
-
 def compat_ideal_step_time(times_s: Iterable[float]) -> float | None:
     """The mean of the steps up to median + 3 MAD, in seconds; None if no step lasts a second.
 

@@ -52,11 +52,6 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     source: str
     note: str = ""
 
-    @property
-    def known_keys(self) -> tuple[str, ...]:
-        """The names of `keys`."""
-        return tuple(key.name for key in self.keys)
-
 
 def _load() -> Mapping[str, Descriptor]:
     data = resources.files(__package__).joinpath("descriptor_lines.json").read_bytes()

@@ -164,7 +164,7 @@ def test_the_intents_of_a_parameter_are_those_whose_rules_change_it() -> None:
 
 def test_descriptor_lines_are_known_with_their_keys() -> None:
     assert DESCRIPTOR_LINES.keys() == set(DESCRIPTORS)
-    assert {name: line.known_keys for name, line in DESCRIPTOR_LINES.items()} == {
+    assert {name: tuple(key.name for key in line.keys) for name, line in DESCRIPTOR_LINES.items()} == {
         "CKPT": (
             "BYPASS",
             "ENABLED",
