@@ -22,6 +22,7 @@ from .buckets import (
     RECOVERY,
     STARTUP,
     STEP_SLOWDOWN,
+    TUNING,
     WASTED_PROGRESS,
     Codes,
 )
@@ -50,12 +51,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BUCKETS",
+    "CHARGED",
     "FLUSH_SLOWDOWN",
     "OTHER",
     "PRODUCTIVE",
     "RECOVERY",
     "STARTUP",
     "STEP_SLOWDOWN",
+    "TUNING",
     "WASTED_PROGRESS",
     "Account",
     "Ledger",
@@ -77,13 +80,22 @@ _LIMIT = 1 << 61
 _WRITER, _NUMBER, _TIME = attrgetter("writer"), attrgetter("step"), attrgetter("time_s")
 
 _PARTS = (
-    ("apply_s", buckets.TUNING),
+    ("apply_s", TUNING),
     ("wait_s", buckets.CHECKPOINT_WAIT),
     ("write_s", buckets.CHECKPOINT_WRITE),
     ("encode_s", buckets.CHECKPOINT_ENCODE),
     ("flush_s", buckets.CHECKPOINT_FLUSH),
 )
 """The parts of an output, in the order in which SCR does them."""
+
+CHARGED = (FLUSH_SLOWDOWN, TUNING)
+"""What nothing claims, for it is estimated over many checkpoints."""
+_MADE_DEARER = (
+    *(bucket for name, bucket in _PARTS if name != "apply_s"),
+    buckets.CHECKPOINT_OTHER,
+    FLUSH_SLOWDOWN,
+)
+"""Where what a trial cost was felt."""
 
 _OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
 
@@ -102,7 +114,7 @@ class Ledger:
         self._reckoned: Reckoning | None = None
         self._remembered = remembered
         self._unread = 0
-        self._slowdown_ns = 0
+        self._charged_ns = dict.fromkeys(CHARGED, 0)
         self._outputs, self._brought_back, self._failures = _Counted(), _Counted(), _Counted()
         self._step = self._codes[buckets.STEP]
         self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
@@ -147,12 +159,19 @@ class Ledger:
             self._unread += len(chunk)
             self._look_now_and_then()
 
-    def charge_slowdown(self, seconds: float) -> None:
-        """Move `seconds` of the steps' time to the flush that slowed them down; back, if negative.
+    def charge(self, bucket: str, seconds: float) -> None:
+        """Move `seconds` to `bucket`, which is one of :data:`CHARGED`; back, if negative.
 
-        The charges are estimates that noise takes below 0 now and then: only their sum counts.
+        To `flush_slowdown` they go from the steps that flushes slowed down, to `tuning` from the checkpoints
+        that trials made dearer. Charges are estimates that noise takes below 0 now and then: only their sum
+        counts.
         """
-        self._slowdown_ns += _ns(seconds)
+        self._charged_ns[bucket] += _ns(seconds)
+
+    @property
+    def charges(self) -> dict[str, float]:
+        """What was charged so far: seconds by bucket."""
+        return {bucket: charged_ns / _NS for bucket, charged_ns in self._charged_ns.items()}
 
     def account(self, now: float, *, reference_step_s: float | None = None) -> Account:
         """Where the time went until `now` (until its end, when the job has ended).
@@ -184,8 +203,8 @@ class Ledger:
         """Where the time from `start_s` to `end_s` went, as far as it lies within the job's.
 
         Windows that follow each other add up to the account, to the nanosecond. What is estimated for the
-        whole job (the two slowdowns) is shared out by productive time. Of a job longer than what is
-        remembered, a window begins where that does.
+        whole job (the slowdowns, what trials cost) is shared out by the time that it is taken from. Of a job
+        longer than what is remembered, a window begins where that does.
         """
         reckoned = self._reckoning()
         if reckoned.first is None:
@@ -225,18 +244,16 @@ class Ledger:
         return reckoned.last if reckoned.runs.is_over else max(reckoned.last, _ns(now))
 
     def _moved(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
-        """Take the slowdowns of the whole job out of the productive time of `row`, by its share of it."""
-        code = self._codes[PRODUCTIVE]
-        productive_ns = whole[code]
-        flush_ns = min(max(0, self._slowdown_ns), productive_ns)
-        step_ns = 0
+        """Move what is estimated for the `whole` job between the buckets of `row`, by its share of them."""
+        codes = self._codes
+        productive = codes[PRODUCTIVE]
+        made, job = list(row), list(whole)
+        _move(made, job, codes[FLUSH_SLOWDOWN], [productive], self._charged_ns[FLUSH_SLOWDOWN])
         if reference_step_s is not None:
-            step_ns = max(0, productive_ns - flush_ns - _ns(reference_step_s) * self._reckoning().made.count)
-        made = list(row)
-        for bucket, moved_ns in ((FLUSH_SLOWDOWN, flush_ns), (STEP_SLOWDOWN, step_ns)):
-            share_ns = moved_ns * row[code] // productive_ns if productive_ns else 0
-            made[self._codes[bucket]] += share_ns
-            made[code] -= share_ns
+            over_ns = job[productive] - _ns(reference_step_s) * self._reckoning().made.count
+            _move(made, job, codes[STEP_SLOWDOWN], [productive], over_ns)
+        dearer = [codes[bucket] for bucket in _MADE_DEARER]
+        _move(made, job, codes[TUNING], dearer, self._charged_ns[TUNING])
         return made
 
     def _named(self, row: list[int]) -> dict[str, float]:
@@ -355,6 +372,19 @@ class _Counted:
         self._recent[thing] = None
         if len(self._recent) > _COUNTED:
             del self._recent[next(iter(self._recent))]
+
+
+def _move(row: list[int], whole: list[int], bucket: int, sources: list[int], wanted_ns: int) -> None:
+    """Move `wanted_ns` of the whole from `sources` to `bucket`, as far as they go, and of `row` its share."""
+    there_ns = sum(whole[source] for source in sources)
+    moved_ns = min(max(0, wanted_ns), there_ns)
+    for source in sources:
+        if part_ns := moved_ns * whole[source] // there_ns if there_ns else 0:
+            share_ns = part_ns * row[source] // whole[source]
+            row[bucket] += share_ns
+            row[source] -= share_ns
+            whole[bucket] += part_ns
+            whole[source] -= part_ns
 
 
 def _ns(seconds: float) -> int:

@@ -104,7 +104,7 @@ def ledger_of(events: Sequence[GoodputEvent], costs: Iterable[CheckpointCost]) -
     """A ledger that forgets nothing, told of `events` and of what flushes took from the steps."""
     ledger = Ledger(remembered=None)
     ledger.extend(events)
-    ledger.charge_slowdown(sum(cost.slowdown_s for cost in costs))
+    ledger.charge(FLUSH_SLOWDOWN, sum(cost.slowdown_s for cost in costs))
     return ledger
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, OutputCompleted
-from ..goodput.ledger import Account, Ledger
+from ..goodput.ledger import FLUSH_SLOWDOWN, Account, Ledger
 from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
@@ -352,7 +352,7 @@ class Pipeline:
         if cost is not None:
             self.costs.append(cost)
             del self.costs[:-_REMEMBERED_COSTS]
-            self.ledger.charge_slowdown(cost.slowdown_s)
+            self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
 
     def _feed(self, tuner: Tuner, cost: CheckpointCost, now: float, *, tuning: bool) -> None:
         """Tell the tuner what a checkpoint cost, and, at the end of a flush cycle, what the settings did."""

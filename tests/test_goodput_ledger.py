@@ -23,7 +23,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger import Account, Ledger
+from scrtune.goodput.ledger import CHARGED, FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from scrtune.goodput.sanity import defect
 
 T0 = 1_700_000_000.0
@@ -89,9 +89,13 @@ events = st.one_of(
 
 
 @settings(deadline=None)
-@given(st.lists(events, max_size=60), st.lists(st.floats(-50, 50), max_size=5), st.floats(0, 3000))
+@given(
+    st.lists(events, max_size=60),
+    st.lists(st.tuples(st.sampled_from(CHARGED), st.floats(-50, 50)), max_size=5),
+    st.floats(0, 3000),
+)
 def test_the_buckets_sum_to_the_wall_time_and_none_is_negative(
-    seen: list[GoodputEvent], slowdowns: list[float], now: float
+    seen: list[GoodputEvent], charges: list[tuple[str, float]], now: float
 ) -> None:
     ledger = Ledger()
     for event in seen:
@@ -99,8 +103,8 @@ def test_the_buckets_sum_to_the_wall_time_and_none_is_negative(
         made = ledger.account(T0 + now)
         assert sum(made.buckets.values()) == pytest.approx(made.wall_s, abs=1e-6)
         assert min(made.buckets.values()) >= 0
-    for slowdown in slowdowns:
-        ledger.charge_slowdown(slowdown)
+    for bucket, charge_s in charges:
+        ledger.charge(bucket, charge_s)
     made = ledger.account(T0 + now)
     assert sum(made.buckets.values()) == pytest.approx(made.wall_s, abs=1e-6)
     assert min(made.buckets.values()) >= 0
@@ -281,12 +285,31 @@ def test_slowdown_is_taken_from_the_steps_and_given_back_when_noise_overcharged(
     ledger = Ledger()
     for event in (started(0), step(0, 0, 10)):
         ledger.handle(event)
-    ledger.charge_slowdown(4)
-    ledger.charge_slowdown(-1)
+    ledger.charge(FLUSH_SLOWDOWN, 4)
+    ledger.charge(FLUSH_SLOWDOWN, -1)
     assert spent(ledger.account(T0 + 10)) == {"productive": 7.0, "flush_slowdown": 3.0}
-    ledger.charge_slowdown(100)
-    ledger.charge_slowdown(-500)
+    ledger.charge(FLUSH_SLOWDOWN, 100)
+    ledger.charge(FLUSH_SLOWDOWN, -500)
     assert spent(ledger.account(T0 + 10)) == {"productive": 10.0}
+
+
+def test_what_trials_cost_is_taken_from_the_checkpoints_and_from_what_their_flushes_slowed_down() -> None:
+    ledger = Ledger()
+    for event in (started(0), step(0, 0, 10), output(1, 10, 14, write_s=3)):
+        ledger.handle(event)
+    ledger.charge(FLUSH_SLOWDOWN, 4)
+    ledger.charge(TUNING, 2)
+    assert spent(ledger.account(T0 + 14)) == {
+        "productive": 6.0,
+        "flush_slowdown": 3.0,
+        "checkpoint_write": 2.25,
+        "checkpoint_other": 0.75,
+        "tuning": 2.0,
+    }
+    ledger.charge(TUNING, 100)
+    assert spent(ledger.account(T0 + 14)) == {"productive": 6.0, "tuning": 8.0}
+    ledger.charge(TUNING, -500)
+    assert spent(ledger.account(T0 + 14))["flush_slowdown"] == 4.0
 
 
 def test_memory_is_bounded_and_what_is_forgotten_still_counts() -> None:

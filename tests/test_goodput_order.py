@@ -31,7 +31,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger import Account, Ledger
+from scrtune.goodput.ledger import CHARGED, Account, Ledger
 
 T0 = 1_700_000_000.0
 NS = 1_000_000_000
@@ -175,12 +175,23 @@ def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: f
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)
-@given(logs, nows, st.lists(times, max_size=5), st.floats(-20, 20), st.sampled_from([None, 0.5, 2.0]))
+@given(
+    logs,
+    nows,
+    st.lists(times, max_size=5),
+    st.tuples(st.floats(-20, 20), st.floats(-20, 20)),
+    st.sampled_from([None, 0.5, 2.0]),
+)
 def test_windows_that_follow_each_other_add_up_to_the_account(
-    log: list[GoodputEvent], now: float, borders: list[float], slowdown: float, reference: float | None
+    log: list[GoodputEvent],
+    now: float,
+    borders: list[float],
+    charges: tuple[float, float],
+    reference: float | None,
 ) -> None:
     ledger = told(log)
-    ledger.charge_slowdown(slowdown)
+    for bucket, charge_s in zip(CHARGED, charges, strict=True):
+        ledger.charge(bucket, charge_s)
     whole = ledger.account(now, reference_step_s=reference)
     edges = sorted({T0 - 5, *borders, T0 + 200})
     windows = [ledger.window(start, end, now, reference_step_s=reference) for start, end in pairwise(edges)]
