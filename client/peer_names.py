@@ -7,14 +7,10 @@ and `ElasticGoodputRecorder`. Times are datetimes; one without a zone is local (
 from abc import ABC, abstractmethod
 from datetime import datetime
 
+from ..goodput.formats import elastic_wait_kind
+
 Moment = datetime | float | None
 """A time as a caller has it: a datetime, epoch seconds, or None for now."""
-
-
-def elastic_wait_kind(event_type: str) -> str:
-    """The kind of interval that a wait is: for more slices (``scale_up`` in its type), or for fewer."""
-    is_scale_up = isinstance(event_type, str) and "scale_up" in event_type.lower()
-    return "elastic_scale_up" if is_scale_up else "elastic_slice_down"
 
 
 class PeerNames(ABC):
@@ -87,13 +83,13 @@ class PeerNames(ABC):
         self, start_time: Moment = None, custom_badput_event_type: str = "unknown"
     ) -> None:
         """Something that holds up the training starts, such as an evaluation."""
-        self.started("custom", custom_badput_event_type, start_time)
+        self.started("custom", _upper(custom_badput_event_type), start_time)
 
     def record_custom_badput_event_end_time(
         self, end_time: Moment = None, custom_badput_event_type: str = "unknown"
     ) -> None:
         """What held up the training ends."""
-        self.ended("custom", custom_badput_event_type, end_time)
+        self.ended("custom", _upper(custom_badput_event_type), end_time)
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None
@@ -116,3 +112,8 @@ class PeerNames(ABC):
     def record_elastic_reinit_end_time(self, end_time: Moment = None) -> None:
         """The initialization with other slices ends."""
         self.ended("elastic_reinit", at=end_time)
+
+
+def _upper(event_type: str) -> str:
+    """A custom event's type as the peer tells it; what is no text is left to who refuses it."""
+    return event_type.upper() if isinstance(event_type, str) else event_type

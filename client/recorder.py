@@ -39,11 +39,12 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from ..goodput.formats import elastic_wait_kind
 from .emit import Emitter
 from .event_writer import CLOSE_LIMIT_S, EventWriter
 from .line_log import WAITING_LIMIT, LineLog
 from .paths import JobPaths, job_id_from_environment
-from .peer_names import Moment, PeerNames, elastic_wait_kind
+from .peer_names import Moment, PeerNames
 from .recorder_environment import absolute, log_path, writer_from_environment
 
 _KINDS = frozenset(INTERVAL_KINDS)

@@ -1,17 +1,14 @@
-"""Log entries of ml-goodput-measurement 0.2.3: what our recorder writes, and how its calculator reads them.
+"""Log entries of ml-goodput-measurement 0.2.3: what our recorder writes, and what its calculator reads.
 
 An entry is a flat JSON object that carries ``job_name`` and one happening: its keys are in
-`docs/goodput-compat.md`. Times are epoch seconds. :mod:`.formats` understands the same entries for every
-other purpose; here are only those rules that matter to who wants the peer's numbers.
+`docs/goodput-compat.md`. Times are epoch seconds. What an entry says is :mod:`.formats`'s business.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-import msgspec
-
-from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, StepStarted
-from .formats import LARGEST_S, NotUnderstoodError, recorder_events
+from .events import GoodputEvent, StepStarted
+from .formats import LARGEST_S, NotUnderstoodError, own_event, recorder_events
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -27,12 +24,6 @@ PREFIXES = {
 
 NAME_KEYS = {"custom": "custom_badput_event_type", "elastic_wait": "elastic_wait_event_type"}
 """The key of an entry that holds the interval's name."""
-
-_WAITS: dict[str, type[IntervalStarted] | type[IntervalEnded]] = {
-    "elastic_wait_start_time": IntervalStarted,
-    "elastic_wait_end_time": IntervalEnded,
-}
-_CANNOT_BE_READ = (NotUnderstoodError, TypeError, ValueError, msgspec.ValidationError)
 
 
 def interval_entry(kind: str, edge: str, time_s: float, name: str = "") -> Entry:
@@ -77,7 +68,7 @@ class EntryReader:
                 continue
             try:
                 found = list(_events_of(entry))
-            except _CANNOT_BE_READ:
+            except NotUnderstoodError:
                 found = []
             self.unread += not found
             events += found
@@ -93,23 +84,7 @@ def _step(entry: Mapping[str, Any]) -> StepStarted | None:
 
 
 def _events_of(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
-    if "type" in entry:
-        event: GoodputEvent = msgspec.convert(entry, GoodputEvent)
-        yield event
-        return
-    for key, edge in _WAITS.items():
-        if key in entry:
-            name = str(entry.get("elastic_wait_event_type", "unknown"))
-            # whatever is no scale-up counts as a slice that is down
-            kind = "elastic_scale_up" if "scale_up" in name.lower() else "elastic_slice_down"
-            yield edge(kind=kind, time_s=float(entry[key]), name=name)
-            return
-    for event in recorder_events(entry):
-        if isinstance(event, Interval):
-            # a save to the caches and one to the cloud are two, of the same step in one place it is one
-            place = "persistent" if str(entry.get("directory") or "").startswith("gs://") else "local"
-            yield Interval(
-                kind=event.kind, start_s=event.start_s, end_s=event.end_s, name=f"{event.name} {place}"
-            )
-        else:
-            yield event
+    if isinstance(entry.get("type"), str):
+        yield own_event(entry)
+    else:
+        yield from recorder_events(entry)

@@ -195,10 +195,7 @@ class Log:
         """An entry whose `type` is none of our events: for other readers, of a later version, or broken."""
         tag = entry["type"]
         if tag in _TAGS:
-            try:
-                msgspec.convert(entry, GoodputEvent)
-            except msgspec.ValidationError as error:
-                raise NotUnderstoodError(f"no whole {tag} event: {error}") from None
+            own_event(entry)
         count = entry.get("count")
         if tag == _LOST and isinstance(count, int) and 0 <= count <= LARGEST_INTEGER:
             self.lost += count
@@ -258,6 +255,25 @@ def recorder_events(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
         yield _checkpoint(entry)
 
 
+def own_event(entry: Mapping[str, Any]) -> GoodputEvent:
+    """The event of our own that an entry with a `type` is. Raises NotUnderstoodError."""
+    try:
+        event: GoodputEvent = msgspec.convert(entry, GoodputEvent)
+    except msgspec.ValidationError as error:
+        raise NotUnderstoodError(f"no whole {entry['type']} event: {error}") from None
+    _check(event)
+    return event
+
+
+def elastic_wait_kind(event_type: object) -> str:
+    """The kind of interval that a wait is: for more slices (``scale_up`` in its type), else for fewer.
+
+    ml-goodput-measurement documents ``scale_up`` and ``slice_down``, and counts any other type as the latter.
+    """
+    is_scale_up = isinstance(event_type, str) and "scale_up" in event_type.lower()
+    return "elastic_scale_up" if is_scale_up else "elastic_slice_down"
+
+
 def _slices(entry: Mapping[str, Any]) -> SlicesObserved:
     return SlicesObserved(
         time_s=_time(entry, "elastic_slice_counts_timestamp"),
@@ -285,9 +301,7 @@ def _custom(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Re
 def _wait(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Reader:
     def read(entry: Mapping[str, Any]) -> GoodputEvent:
         name = str(entry.get("elastic_wait_event_type", "unknown"))
-        # the peer counts any other type as a slice that is down
-        kind = "elastic_scale_up" if "scale_up" in name.lower() else "elastic_slice_down"
-        return event(kind=kind, time_s=_time(entry, key), name=name)
+        return event(kind=elastic_wait_kind(name), time_s=_time(entry, key), name=name)
 
     return read
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from scrtune.goodput import resiliency
 from scrtune.goodput.compat_entries import EntryReader
-from scrtune.goodput.compat_rules import CompatAccount, CompatError, compat_account
+from scrtune.goodput.compat_rules import compat_account
+from scrtune.goodput.compat_types import BadputType
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -347,25 +348,46 @@ happenings = st.one_of(
             "checkpoint_manager_blocking_start_time": start_s,
             "checkpoint_manager_blocking_duration_secs": took_s,
         },
-        st.integers(0, 3),
+        st.none() | st.integers(0, 3),
         times,
         st.floats(0, 10),
-        st.sampled_from(("gs://bucket", "/local")),
+        st.sampled_from(("gs://bucket", "/local", None)),
     ),
+    st.builds(
+        lambda edge, name, time_s: {"elastic_wait_event_type": name, f"elastic_wait_{edge}_time": time_s},
+        st.sampled_from(("start", "end")),
+        st.sampled_from(("scale_up", "Scale_Up_2", "slice_down", "lost", None)),
+        times,
+    ),
+    st.builds(lambda start_s: {"type": "job_started", "time_s": start_s}, times | st.just(1e12)),
+    st.builds(lambda start_s: {"type": 5, "job_end_time": start_s}, times),
 )
 
 
 @settings(deadline=None)
 @given(st.lists(happenings, max_size=30))
-def test_the_peers_rules_get_from_a_log_what_its_calculator_reads(said: list[dict[str, Any]]) -> None:
+def test_the_compat_api_reads_from_a_log_what_every_other_reader_does(said: list[dict[str, Any]]) -> None:
     entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
-    accounts: list[CompatAccount | str] = []
-    for told in (read(*entries).jobs["run-1"].timeline(), EntryReader("run-1").read(entries)):
-        try:
-            accounts.append(compat_account(told, 2e4))
-        except CompatError as error:
-            accounts.append(str(error))
-    assert accounts[0] == accounts[1]
+    log, reader = read(*entries), EntryReader("run-1")
+    assert reader.read(entries) == log.jobs["run-1"].events
+    assert reader.unread == log.garbage
+
+
+def test_a_save_in_two_places_is_two_and_what_several_hosts_say_of_one_is_its_mean() -> None:
+    def save(took_s: float, directory: str) -> dict[str, Any]:
+        return peer(
+            event_type="save",
+            step=1,
+            directory=directory,
+            checkpoint_manager_blocking_start_time=12.0,
+            checkpoint_manager_blocking_duration_secs=took_s,
+        )
+
+    steps = [peer(step_count=step, step_start_time=10.0 * step) for step in range(5)]
+    saves = [save(1.0, "/local"), save(2.0, "/local"), save(4.0, "gs://bucket")]
+    said = [peer(job_start_time=0.0), *steps, *saves, peer(job_end_time=50.0)]
+    account = compat_account(events(*said, job="run-1"), 0.0)
+    assert account.badput_s[BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME] == 1.5 + 4.0
 
 
 # ---- our own event log ----

@@ -82,9 +82,9 @@ PEERS_CALLS: list[tuple[str, tuple[Any, ...], GoodputEvent]] = [
     ("record_training_preparation_end_time", (NOON,), ended("training_prep")),
     ("record_data_loading_start_time", (NOON,), started("data_loading")),
     ("record_data_loading_end_time", (NOON,), ended("data_loading")),
-    ("record_custom_badput_event_start_time", (NOON, "eval_step"), started("custom", "eval_step")),
-    ("record_custom_badput_event_end_time", (NOON, "eval_step"), ended("custom", "eval_step")),
-    ("record_custom_badput_event_start_time", (NOON,), started("custom", "unknown")),
+    ("record_custom_badput_event_start_time", (NOON, "eval_step"), started("custom", "EVAL_STEP")),
+    ("record_custom_badput_event_end_time", (NOON, "eval_step"), ended("custom", "EVAL_STEP")),
+    ("record_custom_badput_event_start_time", (NOON,), started("custom", "UNKNOWN")),
     (
         "record_elastic_slice_counts",
         (4, 8, 6, NOON),
