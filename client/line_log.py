@@ -1,11 +1,12 @@
-"""A file that several processes append whole lines to."""
+"""A file that several processes append whole lines to, by one thread of each."""
 
 import errno
 import os
-import stat
 import time
 from collections import deque
 from pathlib import Path
+
+from ..goodput.append import open_lines
 
 RETRY_S = 1.0
 WAITING_LIMIT = 65_536
@@ -72,7 +73,7 @@ class LineLog:
 
     def _write_some(self) -> None:
         if self._file < 0:
-            self._open()
+            self._file, self._torn = open_lines(self.path)
         taken: list[bytes] = []
         size = 0
         for line in self._lines:
@@ -92,9 +93,3 @@ class LineLog:
             if written <= 0:
                 break
         self._torn = written != 0
-
-    def _open(self) -> None:
-        self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        status = os.fstat(self._file)
-        if stat.S_ISREG(status.st_mode) and status.st_size:
-            self._torn = os.pread(self._file, 1, status.st_size - 1) != b"\n"

@@ -1,12 +1,33 @@
-"""A file that only grows, and by whole pieces: on a full disk a piece is there, or it is not."""
+"""Files that only grow: by whole pieces of one process, or by the lines of many."""
 
 import contextlib
 import os
+import stat
 from pathlib import Path
 
 
+def open_lines(path: Path) -> tuple[int, bool]:
+    """A descriptor to append lines to `path` with, for any number of processes, and whether it is torn.
+
+    A torn file ends within a line, as a killed process or a full disk leaves it: the next line begins with a
+    newline. Raises OSError.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        status = os.fstat(descriptor)
+        has_lines = stat.S_ISREG(status.st_mode) and status.st_size > 0
+        return descriptor, has_lines and os.pread(descriptor, 1, status.st_size - 1) != b"\n"
+    except OSError:
+        os.close(descriptor)
+        raise
+
+
 class AppendedFile:
-    """`path`, opened for appending at the first piece; its directory is made if it is not there."""
+    """`path`, opened for appending at the first piece; its directory is made if it is not there.
+
+    For pieces of any bytes that one process writes: on a full disk a piece is there, or it is taken back.
+    With many writers that could cut off another's line: those end torn lines instead (:func:`open_lines`).
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path

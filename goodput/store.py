@@ -1,7 +1,8 @@
-"""The one module of this room that touches the machine: a log in a file, the clock, a thread, a line of text.
+"""What the compat API needs of the machine: a log in a file, the clock, a thread, a line of text.
 
-`goodput` is pure but for this (the import contract in `setup.cfg` names it). What needs a log takes a
-:class:`LogStore`; :class:`LocalLog` is one in a file, for code that was written for a log in a cloud.
+`goodput` is pure but for this, :mod:`.append` and :mod:`.tensorboard` (the import contract in `setup.cfg`
+names them). What needs a log takes a :class:`LogStore`; :class:`LocalLog` is one in a file, for code that was
+written for a log in a cloud.
 """
 
 import datetime as dt
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+
+from .append import open_lines
 
 DIRECTORY_VARIABLE = "SCRTUNE_GOODPUT_DIR"
 _CHUNK_BYTES = 4 << 20
@@ -69,8 +72,9 @@ def _state_directory() -> Path:
 class LocalLog:
     """An append-only file of JSON lines, one write for each: who reads never sees half of one.
 
-    The file is opened at the first entry. When it cannot be written, entries are counted in `lost`, and that
-    is told once. A line that is no JSON object is counted in `unread`.
+    The file is opened at the first entry. Any thread may append, and writes by itself: no entry waits, as
+    lines do in the client's ``LineLog``, which one thread serves. When the file cannot be written, entries are
+    counted in `lost`, and that is told once. A line that is no JSON object is counted in `unread`.
     """
 
     def __init__(self, logger_name: str, directory: str | os.PathLike[str] | None = None) -> None:
@@ -130,8 +134,8 @@ class LocalLog:
         with self._opening:  # threads of the application may record at the same time
             if self._descriptor is None:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
-                flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-                self._descriptor = os.open(self.path, flags, 0o644)
+                descriptor, self._torn = open_lines(self.path)
+                self._descriptor = descriptor  # last: from now on threads write without the lock
             return self._descriptor
 
     def _lose(self, why: str) -> None:

@@ -130,6 +130,17 @@ def test_after_a_write_that_was_cut_short_the_next_line_is_whole(
     assert read_all(log) == [{"number": 1}]
 
 
+def test_what_a_killed_process_left_of_its_line_spoils_no_other(tmp_path: Path) -> None:
+    before = LocalLog("run", tmp_path)
+    before.append({"number": 0})
+    with before.path.open("ab") as file:
+        file.write(b'{"number":1,"te')
+    log = LocalLog("run", tmp_path)
+    log.append({"number": 2})
+    assert read_all(log) == [{"number": 0}, {"number": 2}]
+    assert log.unread == 1
+
+
 def test_a_log_longer_than_one_read_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrtune.goodput.store._CHUNK_BYTES", 64)
     log = LocalLog("run", tmp_path)
