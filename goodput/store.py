@@ -73,8 +73,8 @@ class LocalLog:
     """An append-only file of JSON lines, one write for each: who reads never sees half of one.
 
     The file is opened at the first entry. Any thread may append, and writes by itself: no entry waits, as
-    lines do in the client's ``LineLog``, which one thread serves. When the file cannot be written, entries are
-    counted in `lost`, and that is told once. A line that is no JSON object is counted in `unread`.
+    lines do in the client's ``LineLog``, which one thread serves. When the file cannot be written, entries
+    are counted in `lost`, and that is told once. A line that is no JSON object is counted in `unread`.
     """
 
     def __init__(self, logger_name: str, directory: str | os.PathLike[str] | None = None) -> None:

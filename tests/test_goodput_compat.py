@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from scrtune.goodput import compat, compat_calculator
 from scrtune.goodput.compat import BadputType, CompatError, compat_account, compat_window
 from scrtune.goodput.compat_entries import EntryReader
-from scrtune.goodput.compat_rules import _Customs
+from scrtune.goodput.compat_segments import Customs
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -242,7 +242,7 @@ def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     starts = sorted(starts) if in_order else starts
     customs = [custom for custom in customs if custom[0] < custom[1]]
     counted = np.array([step % 3 != 0 for step in range(len(starts) - 1)], dtype=bool)
-    by_step_s, by_name_s = _Customs(customs).within(np.array(starts), counted)
+    by_step_s, by_name_s = Customs(customs).within(np.array(starts), counted)
     expected = [
         sum(end - start for start, end, _ in customs if begin <= start and end <= until) if counts else 0
         for (begin, until), counts in zip(pairwise(starts), counted, strict=True)
@@ -341,7 +341,10 @@ def test_a_process_that_does_not_log_does_nothing(tmp_path: Path, monkeypatch: p
 
 
 def test_the_core_does_not_load_it() -> None:
-    """Whoever imports the ledger pays for no numpy and gets no I/O."""
-    code = "import sys, scrtune.goodput.ledger, scrtune.goodput.events; print(*sys.modules)"
+    """Who only names the ledger, or this policy, as the command line does, loads no numpy and no I/O."""
+    code = (
+        "import sys, scrtune.goodput.ledger, scrtune.goodput.compat_rules, scrtune.goodput.differences,"
+        " scrtune.goodput.formats; print(*sys.modules)"
+    )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"numpy", "scrtune.goodput.store"}.isdisjoint(ran.stdout.split())
