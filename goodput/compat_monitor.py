@@ -9,7 +9,7 @@ import datetime as dt
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 from .compat_calculator import ElasticGoodputCalculator, GoodputCalculator
@@ -110,7 +110,7 @@ class GoodputMonitor:
     def start_goodput_uploader(self) -> None:
         """Write goodput, and badput by type, every `upload_interval` seconds."""
         if self._scalars is not None:
-            find = _Goodput(self._new_calculator(), self._with_badput, self._with_slices)
+            find = partial(_goodput, self._new_calculator(), self._with_badput, self._with_slices)
             self._start("goodput uploader", find, self._upload_interval_s)
 
     def stop_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
@@ -120,7 +120,7 @@ class GoodputMonitor:
     def start_step_deviation_uploader(self) -> None:
         """Write how far each step is from the ideal one, if `include_step_deviation`."""
         if self._scalars is not None and self._with_deviation:
-            find = _Deviations(self._new_calculator(), self._ideal_step_time_s)
+            find = partial(_deviations, self._new_calculator(), self._ideal_step_time_s, set())
             self._start("step deviation uploader", find, self._deviation_interval_s)
 
     def stop_step_deviation_uploader(self, skip_final_flush: bool | None = None) -> None:
@@ -133,7 +133,7 @@ class GoodputMonitor:
         To TensorBoard: the peer sends them to Google Cloud Monitoring only.
         """
         if self._scalars is not None:
-            find = _Rolling(self._new_calculator(), tuple(rolling_windows_seconds))
+            find = partial(_rolling, self._new_calculator(), tuple(rolling_windows_seconds))
             self._start("rolling window uploader", find, self._upload_interval_s)
 
     def stop_rolling_window_goodput_uploader(self, skip_final_flush: bool | None = None) -> None:
@@ -213,54 +213,36 @@ class ElasticGoodputMonitor(GoodputMonitor):
         self._with_slices = include_slice_efficiency
 
 
-@dataclass(frozen=True)
-class _Goodput:
+def _goodput(calculator: GoodputCalculator, with_badput: bool, with_slices: bool) -> Iterator[Scalar]:
     """Goodput of the job so far, its badput by type, and the slices of an elastic one."""
-
-    calculator: GoodputCalculator
-    with_badput: bool
-    with_slices: bool
-
-    def __call__(self) -> Iterator[Scalar]:
-        goodput, badput, step = self.calculator.get_job_goodput(include_badput_breakdown=self.with_badput)
-        yield "goodput/goodput", goodput, step
-        yield from _badput("badput", badput, step)
-        if self.with_slices:
-            for name, value in self.calculator.get_job_goodput_details().items():
-                if name.endswith("_slice_efficiency") and isinstance(value, float):
-                    yield f"elastic/{name}", value, step
+    goodput, badput, step = calculator.get_job_goodput(include_badput_breakdown=with_badput)
+    yield "goodput/goodput", goodput, step
+    yield from _badput("badput", badput, step)
+    if with_slices:
+        for name, value in calculator.get_job_goodput_details().items():
+            if name.endswith("_slice_efficiency") and isinstance(value, float):
+                yield f"elastic/{name}", value, step
 
 
-@dataclass(frozen=True)
-class _Deviations:
-    """How far each step is from the ideal one, each step once."""
-
-    calculator: GoodputCalculator
-    ideal_step_time_s: float | None
-    written: set[int] = field(default_factory=set)
-
-    def __call__(self) -> Iterator[Scalar]:
-        for step, deviation_s in self.calculator.get_step_deviation(self.ideal_step_time_s).items():
-            if step not in self.written:
-                self.written.add(step)
-                yield "step_deviation", deviation_s, step
+def _deviations(
+    calculator: GoodputCalculator, ideal_step_time_s: float | None, written: set[int]
+) -> Iterator[Scalar]:
+    """How far each step is from the ideal one; `written` has those that were told before."""
+    for step, deviation_s in calculator.get_step_deviation(ideal_step_time_s).items():
+        if step not in written:
+            written.add(step)
+            yield "step_deviation", deviation_s, step
 
 
-@dataclass(frozen=True)
-class _Rolling:
+def _rolling(calculator: GoodputCalculator, windows_s: tuple[int, ...]) -> Iterator[Scalar]:
     """Goodput and badput of the last so many seconds; nothing of a window in which nothing happened."""
-
-    calculator: GoodputCalculator
-    windows_s: tuple[int, ...]
-
-    def __call__(self) -> Iterator[Scalar]:
-        now = utc_now()
-        for window_s in self.windows_s:
-            start = now - dt.timedelta(seconds=window_s)
-            with suppress(CompatError):
-                goodput, badput, step, _, _ = self.calculator.get_job_goodput_interval(start, now)
-                yield f"rolling_goodput/{window_s}s", goodput, step
-                yield from _badput(f"rolling_badput/{window_s}s", badput, step)
+    now = utc_now()
+    for window_s in windows_s:
+        start = now - dt.timedelta(seconds=window_s)
+        with suppress(CompatError):
+            goodput, badput, step, _, _ = calculator.get_job_goodput_interval(start, now)
+            yield f"rolling_goodput/{window_s}s", goodput, step
+            yield from _badput(f"rolling_badput/{window_s}s", badput, step)
 
 
 def _badput(label: str, badput: BadputTimes, step: int) -> Iterator[Scalar]:
