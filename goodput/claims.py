@@ -53,9 +53,10 @@ class Claims(NamedTuple):
             return self
         return Claims(self.start[mask], self.end[mask], self.kind[mask], self.step[mask])
 
-    def derived(self) -> "Claims":
-        """The same, marked as worked out from other events."""
-        return self._replace(kind=self.kind | DERIVED)
+    def split(self, time: int) -> tuple["Claims", "Claims"]:
+        """Of claims in order, those that start before `time`, and a copy of the others."""
+        at = int(np.searchsorted(self.start, time))
+        return Claims(*(column[:at] for column in self)), Claims(*(column[at:].copy() for column in self))
 
 
 def joined(parts: Sequence[Claims]) -> Claims:

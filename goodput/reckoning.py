@@ -12,33 +12,21 @@ import numpy as np
 
 from . import buckets
 from .buckets import Codes
-from .claims import NEVER, Claims, Doubt, Longs, joined
+from .claims import NEVER, Claims, Longs, joined
 from .columns import Stream, Told
+from .lives import Lives
 from .runs import Background, Runs
 from .step_ranges import StepRanges
-from .streams import (
-    extremes,
-    forget,
-    intervals,
-    nanoseconds,
-    runs_of,
-    settle,
-    skew,
-    sort,
-    steps,
-    tokens_of,
-)
+from .streams import extremes, forget, settle, skew, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
+from .writers import Key, Writers
 
-Key = tuple[str, int]
 News = dict[Key, tuple[Longs, Longs]]
 """Tokens that are new, by stream."""
 
 _LARGE = 4096
 _SLACK = 1.25
-_FEW = 1000
-_PIECE = 65_536
 
 
 class Reckoning:
@@ -64,34 +52,25 @@ class Reckoning:
         self._codes, self._streams, self._remembered = codes, streams, remembered
         self._step = codes[buckets.STEP]
         self._between = [codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
-        self._timeline = Timeline()
+        self._timeline, self._lives = Timeline(), Lives()
+        self._writers = Writers(streams, self._step, self.runs, self.made)
         self._points: Longs = np.zeros(0, np.int64)
         self._steps_before: list[int] = []
         self._settled_row: Longs = np.zeros(len(codes), np.int64)
         self._background = self.runs.background()
-        self._restarts: set[int] = set()
-        self._forget_what_follows()
+        self._latest_word = self._latest_step = -NEVER
 
     def _forget_what_follows(self) -> None:
-        self._lives: Longs = np.array(sorted({*self.runs.starts, *self._restarts}), np.int64)
-        self._least: Longs = np.full(len(self._lives) + 1, NEVER, np.int64)
-        self._wasted_from: Longs = self._least.copy()
-        self._closing: dict[str, dict[int, int]] = {}
-        self._unsettled: dict[Key, tuple[Claims, list[Doubt]]] = {}
-        self._open: set[Key] = set()
-        """Streams with an interval that never ended: until when depends on what else its writer tells."""
         self._latest_word = self._latest_step = -NEVER
-        for stream in self._streams.values():
-            stream.settled, stream.settled_until = 0, -NEVER
+        self._lives.anew()
+        self._writers.anew()
         if self.floor is None:
-            self.made = StepRanges()
+            self.made.clear()
         self.runs.anew()
 
     def take(self, told: Told) -> None:
         """Take in what was told since the last time, and what the streams have got since."""
-        fresh = {
-            key: len(each.times) - each.sorted_to for key, each in self._streams.items() if _has_news(each)
-        }
+        fresh = self._writers.fresh()
         if not len(told) and not fresh:
             return
         anew = len(told.start) + sum(fresh.values()) > max(_LARGE, len(self._timeline) // 4)
@@ -106,8 +85,7 @@ class Reckoning:
         if anew:
             self._work_out(joined([self._timeline.told(), claims]))
         else:
-            anyhow = bool(told.starts or told.restarts or told.ends)
-            self._advance(claims, news, points, anyhow=anyhow)
+            self._advance(claims, news, points, anyhow=bool(told.starts or told.restarts or told.ends))
         self._reach()
         self._forget()
 
@@ -120,9 +98,9 @@ class Reckoning:
             size=len(code),
             background_at=np.array(times, np.int64),
             background=np.array(codes, np.int64),
-            lives=self._lives,
-            wasted_from=self._wasted_from,
-            any_wasted=bool((self._wasted_from < NEVER).any()),
+            lives=self._lives.begins,
+            wasted_from=self._lives.wasted_from,
+            any_wasted=bool((self._lives.wasted_from < NEVER).any()),
             step=self._step,
             productive=code[buckets.PRODUCTIVE],
             wasted=code[buckets.WASTED_PROGRESS],
@@ -153,33 +131,25 @@ class Reckoning:
         return skew([each for each in self._streams.values() if each.kind == self._step])
 
     def _is_late(self, told: Told, news: News) -> bool:
-        starts = set(told.starts) - set(self.runs.starts)
-        restarts = set(told.restarts) - self._restarts
-        if starts and min(starts) <= self._latest_word:
-            return True
-        if starts | restarts and min(starts | restarts) <= self._latest_step:
+        starts = self.runs.unknown(told.starts)
+        lives = self._lives.unknown([*told.starts, *told.restarts])
+        if min(starts, default=NEVER) <= self._latest_word or min(lives, default=NEVER) <= self._latest_step:
             return True
         run_began = self.runs.starts[-1] if self.runs.starts else -NEVER
         if any(time < run_began for time, _ in told.ends):
             return True
-        settled: dict[str, int] = {}
-        for stream in self._streams.values():
-            settled[stream.writer] = max(settled.get(stream.writer, -NEVER), stream.settled_until)
+        settled = self._writers.settled_until()
         return any(
             int(time.min()) < max(run_began, settled[writer]) for (writer, _), (time, _) in news.items()
         )
 
     def _moments(self, told: Told) -> list[int]:
         """Take in what happened at once; returns when that says that a run was alive."""
-        starts = sorted(set(told.starts) - set(self.runs.starts))
-        restarts = set(told.restarts) - self._restarts
+        starts = self.runs.unknown(told.starts)
         if starts:
             self.runs.started(starts)
-        if starts or restarts:
-            self._restarts |= restarts
-            self._lives = np.array(sorted({*self.runs.starts, *self._restarts}), np.int64)
-            missing = np.full(len(self._lives) + 1 - len(self._least), NEVER, np.int64)
-            self._least = np.append(self._least, missing)
+        if lives := self._lives.unknown([*told.starts, *told.restarts]):
+            self._lives.begin(lives)
         for time, badly in told.ends:
             self.runs.ended(time, badly=badly)
         for time in told.halts:
@@ -215,154 +185,67 @@ class Reckoning:
         self._absorb(claims, news, self._points)
         for time in self._steps_before:
             self.runs.step(self.runs.of(time), time)
-        for stream in self._streams.values():
-            settle(stream, len(self._streams))
         sure, doubts = [claims], []
         for key, stream in self._streams.items():
-            derived, doubtful = self._derive(stream, 0, news.pop(key))
-            if stream.settled:
-                border = int(tokens_of(stream, stream.settled)[0][0])
-                early = derived.start < border
-                sure.append(derived.where(early).derived())
-                derived = derived.where(~early)
-                doubts += [each for each in doubtful if each.start < border]
-                doubtful = [each for each in doubtful if each.start >= border]
-            self._unsettled[key] = (derived, doubtful)
+            settle(stream, len(self._streams))
+            settled, doubtful = self._writers.read(stream, 0, news.pop(key))
+            sure.append(settled)
+            doubts += doubtful
         self._timeline.load(joined(sure), doubts, -NEVER if self.floor is None else self.floor)
         self._lay_over()
 
     def _advance(self, claims: Claims, news: News, points: Longs, *, anyhow: bool) -> None:
         """Add to what is known; of the streams those whose writers said something, all of them `anyhow`."""
-        for row in zip(*(column.tolist() for column in claims), strict=True):
-            self._timeline.add(row)
+        self._timeline.extend(claims)
         self._absorb(claims, news, points)
-        writers = {writer for writer, _ in news}
+        speaking = {writer for writer, _ in news}
         settled = {key: self._streams[key].settled for key in news}
         for key in news:
             sort(self._streams[key], settled[key])
             settle(self._streams[key], len(self._streams))
         for key, stream in self._streams.items():
-            open_ended = key[1] == self._step or key in self._open
-            if not (anyhow or key in news or (open_ended and key[0] in writers)):
-                continue
-            begin = settled.get(key, stream.settled)
-            derived, doubts = self._derive(stream, begin)
-            if stream.settled > begin:
-                border = int(tokens_of(stream, stream.settled)[0][0])
-                early = derived.start < border
-                for row in zip(*(each.tolist() for each in derived.where(early).derived()), strict=True):
-                    self._timeline.add(row)
+            if anyhow or key in news or (key[0] in speaking and self._writers.is_open_ended(key)):
+                sure, doubts = self._writers.read(stream, settled.get(key, stream.settled))
+                self._timeline.extend(sure)
                 for doubt in doubts:
-                    if doubt.start < border:
-                        self._timeline.doubt(doubt)
-                derived = derived.where(~early)
-                doubts = [each for each in doubts if each.start >= border]
-            self._unsettled[key] = (derived, doubts)
+                    self._timeline.doubt(doubt)
         self._lay_over()
 
     def _lay_over(self) -> None:
-        parts = self._unsettled.values()
+        parts = self._writers.unsettled.values()
         claims = joined([Claims.of([]), *(each for each, _ in parts)])
         self._timeline.overlay(claims, [doubt for _, doubts in parts for doubt in doubts])
 
     def _absorb(self, claims: Claims, news: News, points: Longs) -> None:
         """What claims and tokens say of runs and lives."""
-        own = np.ones(len(claims.kind), np.bool_)
-        for code in self._between:
-            own &= claims.kind != code
-        times = [each for each, _ in news.values()]
-        words = np.concatenate([claims.start[own], claims.end[own], points, *times])
-        self._seen(words)
+        own = ~np.isin(claims.kind, self._between)
         self._seen(claims.start)
         self._seen(claims.end)
+        self._seen(points)
         starts = np.array(self.runs.starts, np.int64)
+        words = np.concatenate([claims.start[own], claims.end[own], points])
         for run, latest in extremes(starts, words, np.maximum):
-            self.runs.word(run, latest)
-            self._latest_word = max(self._latest_word, latest)
+            self._heard(run, latest)
         for (writer, _), (time, _) in news.items():
-            closing = self._closing.setdefault(writer, {})
+            self._seen(time)
             for run, latest in extremes(starts, time, np.maximum):
-                closing[run] = max(closing.get(run, -NEVER), latest)
+                self._heard(run, latest)
+                self._writers.heard(writer, run, latest)
         is_step = claims.kind == self._step
-        told = [(time, step) for (_, kind), (time, step) in news.items() if kind == self._step]
-        begun = np.concatenate([claims.start[is_step], *(time for time, _ in told)])
-        number = np.concatenate([claims.step[is_step], *(step for _, step in told)])
         self.made.add(claims.step[is_step], claims.step[is_step] + 1)
-        for run, first in extremes(starts, begun, np.minimum):
-            self.runs.step(run, first)
-        if len(begun):
-            self._latest_step = max(self._latest_step, int(begun.max()))
-            np.minimum.at(self._least, np.searchsorted(self._lives, begun, side="right"), number)
-        self._judge_waste()
+        stepped = [(claims.start[is_step], claims.step[is_step])]
+        stepped += [tokens for (_, kind), tokens in news.items() if kind == self._step]
+        for begun, number in stepped:
+            self._lives.stepped(begun, number)
+            for run, first in extremes(starts, begun, np.minimum):
+                self.runs.step(run, first)
+            self._latest_step = max(self._latest_step, int(begun.max(initial=-NEVER)))
+        if changed := self._lives.judge():
+            self._timeline.wasted_from(*changed)
 
-    def _judge_waste(self) -> None:
-        later = np.append(self._least[1:], NEVER)
-        made: Longs = np.minimum.accumulate(later[::-1])[::-1]
-        before = np.append(self._wasted_from, np.full(len(made) - len(self._wasted_from), NEVER, np.int64))
-        self._wasted_from = made
-        changed = np.flatnonzero(made != before)
-        if len(changed):
-            bounds = [-NEVER, *self._lives.tolist(), NEVER]
-            step = int(np.minimum(made, before)[changed].min())
-            self._timeline.wasted_from(bounds[int(changed[0])], bounds[int(changed[-1]) + 1], step)
-
-    def _derive(
-        self, stream: Stream, begin: int, tokens: tuple[Longs, Longs] | None = None
-    ) -> tuple[Claims, list[Doubt]]:
-        """What the tokens from `begin` on stand for."""
-        context = max(0, begin - 1) if stream.kind == self._step else begin
-        tokens = tokens_of(stream, context) if tokens is None else tokens
-        starts = np.array(self.runs.starts, np.int64)
-        run = runs_of(starts, tokens[0])
-        closing = self._last_words(stream.writer, run)
-        if stream.kind == self._step:
-            return self._derive_steps(tokens, run, closing, begin - context)
-
-        def next_step(index: Longs) -> tuple[Longs, Longs]:
-            stepping = self._streams.get((stream.writer, self._step))
-            if stepping is None:
-                return np.full(len(index), NEVER, np.int64), np.full(len(index), -1, np.int64)
-            begun = np.array([stream.times[context + each] for each in index.tolist()])
-            following = np.searchsorted(np.frombuffer(stepping.times), begun, side="right")
-            told = [stepping.times[each] if each < len(stepping.times) else np.inf for each in following]
-            known = np.isfinite(told)
-            time = np.where(known, nanoseconds(np.where(known, told, 0.0)), NEVER)
-            return time, np.where(known, runs_of(starts, time), -1)
-
-        claims, is_open = intervals(tokens, run, closing, next_step, stream.kind)
-        (self._open.add if is_open else self._open.discard)((stream.writer, stream.kind))
-        return claims, []
-
-    def _derive_steps(
-        self, tokens: tuple[Longs, Longs], run: Longs, closing: Longs, begin: int
-    ) -> tuple[Claims, list[Doubt]]:
-        """A piece at a time: a step depends on the one before it and the two behind it."""
-        claims, doubts = [Claims.of([])], []
-        for first in range(begin, len(run), _PIECE):
-            low, behind = max(0, first - 1), min(first + _PIECE, len(run))
-            piece = slice(low, behind + 2)
-            made, doubtful, numbers = steps(
-                (tokens[0][piece], tokens[1][piece]),
-                run[piece],
-                closing[piece],
-                (first - low, behind - low),
-                self._step,
-            )
-            claims.append(made)
-            doubts += doubtful
-            self.made.add(*numbers)
-        return joined(claims), doubts
-
-    def _last_words(self, writer: str, run: Longs) -> Longs:
-        """When `writer` was last heard of in each run of `run`, or the run said that it ended."""
-        known = self._closing.get(writer, {})
-        few = len(run) <= _FEW
-        present = set(run.tolist()) if few else range(len(self.runs.starts) + 1)
-        words = {each: max(known.get(each, -NEVER), self.runs.end_of(each)) for each in present}
-        if few:
-            return np.array([words[each] for each in run.tolist()], np.int64)
-        made: Longs = np.array(list(words.values()), np.int64)[run]
-        return made
+    def _heard(self, run: int, time: int) -> None:
+        self.runs.word(run, time)
+        self._latest_word = max(self._latest_word, time)
 
     def _reach(self) -> None:
         """Bring the background up to date."""
@@ -397,10 +280,6 @@ class Reckoning:
         self._points = np.append(self._points[self._points >= self.floor], np.array(lasts, np.int64))
         for stream in self._streams.values():
             forget(stream, self.floor)
-
-
-def _has_news(stream: Stream) -> bool:
-    return len(stream.times) > stream.sorted_to
 
 
 def _claims(told: Told) -> Claims:

@@ -1,7 +1,7 @@
 """The runs of a job, and what the time is that no claim covers: start-up, a pause, recovery, a queue."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 LONG_AGO = -(1 << 62)
@@ -33,8 +33,12 @@ class Runs:
         self._marks: list[tuple[int, int]] = []
         self._code = background
 
-    def started(self, times: list[int]) -> None:
-        """Runs began at `times`, behind everything heard so far."""
+    def unknown(self, times: Iterable[int]) -> set[int]:
+        """Those of `times` at which no run that is known began."""
+        return {time for time in times if not _within(self.starts, time, time + 1)}
+
+    def started(self, times: set[int]) -> None:
+        """Runs began at `times`, none of which is known, behind everything heard so far."""
         self.starts = sorted({*self.starts, *times})
         missing = len(self.starts) + 1 - len(self.last_word)
         self.first_step += [None] * missing

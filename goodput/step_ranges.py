@@ -9,10 +9,15 @@ class StepRanges:
     """A set of step numbers. What it holds does not depend on the order in which steps were added."""
 
     def __init__(self) -> None:
+        self.count = 0
+        """How many numbers the set holds."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Take all numbers out."""
         self._low: Longs = np.zeros(0, np.int64)
         self._behind: Longs = np.zeros(0, np.int64)
         self.count = 0
-        """How many numbers the set holds."""
 
     def add(self, low: Longs, behind: Longs) -> None:
         """Add the numbers of each range [low, behind)."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .claims import NEVER, Claims, Doubt, Longs
 from .columns import ENDS, STARTS, Stream
@@ -22,16 +23,19 @@ _CLOCKS = 64
 
 _NS = 1_000_000_000
 
+Doubles = npt.NDArray[np.float64]
+
 
 def tokens_of(stream: Stream, begin: int = 0) -> tuple[Longs, Longs]:
     """Times in nanoseconds and values of the tokens from `begin` on."""
-    return nanoseconds(np.array(stream.times[begin:], np.float64)), np.array(stream.values[begin:], np.int64)
+    times, values = _view(stream, begin)
+    return nanoseconds(times), values.copy()
 
 
 def sort(stream: Stream, begin: int) -> None:
     """Put the tokens from `begin` on in order; what was said twice counts once."""
-    times, values = np.array(stream.times[begin:], np.float64), np.array(stream.values[begin:], np.int64)
-    if len(times) > 1 and not (np.diff(times) > 0).all():
+    if not _is_in_order(stream, begin):
+        times, values = (each.copy() for each in _view(stream, begin))
         order = np.lexsort((values, times))
         times, values = times[order], values[order]
         new = np.ones(len(times), np.bool_)
@@ -40,6 +44,18 @@ def sort(stream: Stream, begin: int) -> None:
         stream.times.frombytes(times[new].tobytes())
         stream.values.frombytes(values[new].tobytes())
     stream.sorted_to = len(stream.times)
+
+
+def _is_in_order(stream: Stream, begin: int) -> bool:
+    times, _ = _view(stream, begin)
+    return bool((times[1:] > times[:-1]).all())
+
+
+def _view(stream: Stream, begin: int) -> tuple[Doubles, Longs]:
+    """Times and values to look at: nothing can be added as long as they are kept."""
+    times: Doubles = np.frombuffer(stream.times, np.float64)
+    values: Longs = np.frombuffer(stream.values, np.int64)
+    return times[begin:], values[begin:]
 
 
 def settle(stream: Stream, streams: int) -> None:
@@ -88,16 +104,14 @@ def steps(
     usual = np.maximum(before, after)
     long = np.where(is_first, rate > after, rate > HUNG * usual)
     doubtful = same & long & (usual > 0)
-    limit = np.rint(usual * covers).astype(np.int64)
-    chosen = np.zeros(count, np.bool_)
-    chosen[slice(*which)] = True
-    sure = chosen & ~doubtful
-    claims = Claims(time[sure], end[sure], np.full(int(sure.sum()), kind, np.int64), step[sure])
-    columns = (
-        each[chosen & doubtful].tolist() for each in (time, end, step, limit, is_first.astype(np.int64))
-    )
-    doubts = [Doubt(*row) for row in zip(*columns, strict=True)]
-    return claims, doubts, (step[chosen], (step + covers)[chosen])
+    chosen = slice(*which)
+    in_doubt = np.flatnonzero(doubtful[chosen]) + which[0]
+    limit = np.rint(usual[in_doubt] * covers[in_doubt]).astype(np.int64)
+    columns = (time[in_doubt], end[in_doubt], step[in_doubt], limit, is_first[in_doubt].astype(np.int64))
+    doubts = [Doubt(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+    time, end, step, covers = time[chosen], end[chosen], step[chosen], covers[chosen]
+    claims = Claims(time, end, np.full(len(time), kind, np.int64), step).where(~doubtful[chosen])
+    return claims, doubts, (step, step + covers)
 
 
 def intervals(
@@ -135,10 +149,10 @@ def intervals(
     return Claims(times[started], end[started], np.full(number, kind, np.int64), no_step), len(never) > 0
 
 
-def nanoseconds(seconds: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> Longs:
+def nanoseconds(seconds: Doubles) -> Longs:
     """Whole nanoseconds."""
-    made: Longs = np.rint(seconds * _NS).astype(np.int64)
-    return made
+    made = seconds * _NS
+    return np.rint(made, out=made).astype(np.int64)
 
 
 def runs_of(starts: Longs, times: Longs) -> Longs:

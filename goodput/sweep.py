@@ -40,18 +40,18 @@ def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules
     lo, hi, until = span
     at = rules.background_at
     inside = at[np.searchsorted(at, lo, side="right") : np.searchsorted(at, hi)]
-    start, end = np.clip(claims.start, lo, hi), np.clip(claims.end, lo, hi)
+    kind = _kinds(claims, rules)
+    start, end = _clipped(claims.start, lo, hi), _clipped(claims.end, lo, hi)
     groups = _groups(doubts, lo, hi, rules) if doubts else None
-    is_plain = groups is None and not len(inside) and rules.aside not in claims.kind
+    is_plain = groups is None and not len(inside) and rules.aside not in kind
     if is_plain and (start[1:] >= end[:-1]).all():
-        return _apart(claims, (np.minimum(start, until), np.minimum(end, until)), (lo, until), rules)
+        return _apart(kind, np.minimum(end, until) - np.minimum(start, until), (lo, until), rules)
     edges = [start, end, inside, np.array([lo, hi, until], np.int64)]
     if groups is not None:
         edges += [groups.start, groups.end]
     points = np.sort(np.concatenate(edges))  # the same point twice is a stretch of no length
     count = len(points) - 1
     winner = rules.background[np.searchsorted(at, points[:-1], side="right") - 1]
-    kind = _kinds(claims, rules)
     opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
     doubtful = rules.size
     if groups is not None:
@@ -74,15 +74,18 @@ def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules
     return row
 
 
-def _apart(claims: Claims, span: tuple[Longs, Longs], within: tuple[int, int], rules: Rules) -> Longs:
+def _apart(kind: Longs, length: Longs, within: tuple[int, int], rules: Rules) -> Longs:
     """The usual case: claims that follow each other, and one background."""
     lo, until = within
-    length = span[1] - span[0]
     row = np.zeros(rules.size, np.int64)
-    np.add.at(row, _kinds(claims, rules), length)
+    np.add.at(row, kind, length)
     background = rules.background[np.searchsorted(rules.background_at, lo, side="right") - 1]
     row[background] += until - lo - length.sum()
     return row
+
+
+def _clipped(times: Longs, lo: int, hi: int) -> Longs:
+    return np.minimum(np.maximum(times, lo), hi)
 
 
 class _Groups(NamedTuple):

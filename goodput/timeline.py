@@ -26,18 +26,17 @@ class Block:
 
     def __init__(self, lo: int, hi: int, claims: Claims | None = None) -> None:
         self.lo, self.hi = lo, hi
-        self.start, self.end, self.step, self.kind = array("q"), array("q"), array("q"), array("i")
+        claims = Claims.of([]) if claims is None else claims
+        self.start, self.end = array("q", claims.start.tobytes()), array("q", claims.end.tobytes())
+        self.step, self.kind = (
+            array("q", claims.step.tobytes()),
+            array("i", claims.kind.astype("i").tobytes()),
+        )
         self.carried: list[tuple[int, int, int, int]] = []
         self.doubts: list[Doubt] = []
         self.row: Longs | None = None
-        self.most = -NEVER
+        self.most = int(claims.step.max(initial=-NEVER))
         self.too_many = 2 * BLOCK
-        if claims is not None and len(claims.start):
-            self.start.frombytes(claims.start.tobytes())
-            self.end.frombytes(claims.end.tobytes())
-            self.step.frombytes(claims.step.tobytes())
-            self.kind.frombytes(claims.kind.astype(np.int32).tobytes())
-            self.most = int(claims.step.max())
 
     def view(self) -> Claims:
         """Those that start here, to look at only: nothing can be added as long as it is kept."""
@@ -61,6 +60,7 @@ class Timeline:
     def __init__(self) -> None:
         self.blocks: list[Block] = [Block(-NEVER, NEVER)]
         self._los: list[int] = [-NEVER]
+        self._claims = 0
         self._dirty: set[Block] = set(self.blocks)
         self._total: Longs = np.zeros(0, np.int64)
         self._prefix: Longs | None = None
@@ -69,11 +69,11 @@ class Timeline:
         self._over_doubts: list[Doubt] = []
 
     def __len__(self) -> int:
-        return sum(len(block.start) for block in self.blocks)
+        return self._claims
 
     def load(self, claims: Claims, doubts: list[Doubt], floor: int = -NEVER) -> None:
         """Start anew with `claims`."""
-        if (np.diff(claims.start) < 0).any():
+        if (claims.start[1:] < claims.start[:-1]).any():
             order = np.argsort(claims.start, kind="stable")
             claims = Claims(*(column[order] for column in claims))
         cuts = _cuts(claims.start, doubts, floor)
@@ -84,19 +84,26 @@ class Timeline:
             for lo, hi, a, b in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
         ]
         self._los = bounds[:-1]
+        self._claims = len(claims.start)
         self._dirty = set(self.blocks)
         self._total = np.zeros(0, np.int64)
         self._prefix = None
         self._overlay, self._over, self._over_doubts = set(), Claims.of([]), []
-        ends_of_blocks = np.array(bounds[1:], np.int64)[np.searchsorted(cuts, claims.start, side="right")]
+        ends_of_blocks = np.repeat(np.array(bounds[1:], np.int64), np.diff(edges))
         for each in np.flatnonzero(claims.end > ends_of_blocks).tolist():
             row = tuple(int(column[each]) for column in claims)
             self._carry(row, int(bisect_right(self._los, row[0])))
         for doubt in doubts:
             self.doubt(doubt)
 
+    def extend(self, claims: Claims) -> None:
+        """Take claims in."""
+        for row in zip(*(column.tolist() for column in claims), strict=True):
+            self.add(row)
+
     def add(self, claim: tuple[int, int, int, int]) -> None:
         """Take a claim in."""
+        self._claims += 1
         index = max(0, bisect_right(self._los, claim[0]) - 1)
         block = self.blocks[index]
         block.start.append(claim[0])
@@ -180,12 +187,14 @@ class Timeline:
             gone += 1
         if not gone:
             return None
+        self._claims = left
         rows = [block.row for block in self.blocks[:gone] if block.row is not None]
         size = max(len(row) for row in rows)
         held: Longs = np.sum([_widened(row, size) for row in rows], axis=0, dtype=np.int64)
         self._total = self._total - _widened(held, len(self._total))
         self.blocks, self._los, self._prefix = self.blocks[gone:], self._los[gone:], None
         oldest = self.blocks[0]
+        self._claims += len(oldest.carried)
         for start, end, kind, step in oldest.carried:  # whose block is gone
             oldest.start.append(start)
             oldest.end.append(end)

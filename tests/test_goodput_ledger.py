@@ -12,6 +12,8 @@ from scrtune.goodput.buckets import BUCKETS
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
+    IntervalEnded,
+    IntervalStarted,
     JobEnded,
     JobHalted,
     JobStarted,
@@ -279,6 +281,19 @@ def test_what_comes_late_claims_what_nobody_had() -> None:
 def test_a_job_start_that_comes_late_still_starts_the_clock() -> None:
     made = account(step(0, 10, 20), started(0), now=20)
     assert spent(made) == {"startup": 10.0, "productive": 10.0}
+
+
+def test_loading_beside_the_steps_is_no_bucket_however_much_of_it_is_told_by_starts_and_ends() -> None:
+    """Many more than lie in one block: those that are settled are looked at in another way than the last."""
+    ledger = Ledger()
+    ledger.handle(started(0))
+    for number in range(5000):
+        begun = T0 + 10 * number
+        ledger.handle(IntervalStarted(kind="data_loading_async", time_s=begun + 1))
+        ledger.handle(IntervalEnded(kind="data_loading_async", time_s=begun + 4))
+    made = ledger.account(T0 + 50_000)
+    assert spent(made) == {"startup": 50_000}
+    assert made.data_loading_async_s == 15_000
 
 
 def test_slowdown_is_taken_from_the_steps_and_given_back_when_noise_overcharged() -> None:
