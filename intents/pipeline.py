@@ -10,7 +10,7 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, OutputCompleted
-from ..goodput.ledger import FLUSH_SLOWDOWN, Account, Ledger
+from ..goodput.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
@@ -39,6 +39,7 @@ from .runs import KnownRun
 from .sharing import SharedFiles, starts_past_the_cache
 from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
 from .switching import Switches, only_at_launch, too_dear
+from .trial_costs import TrialCosts
 from .tuner import Tuner
 
 _REMEMBERED_COSTS = 10_000
@@ -85,6 +86,7 @@ class Pipeline:
         self._cycles_of = 0
         self._seen: dict[GoodputEvent, None] = {}
         self._switches = Switches()
+        self._trial_costs = TrialCosts()
         self._sharing = SharedFiles()
         self._in_force: Values = {}
         self._on = True
@@ -233,7 +235,7 @@ class Pipeline:
             yield Tell(text=text, level="warning")
         self._require(self.tuner, now)
         yield self._publish(self._run)
-        yield from _tell(self.tuner)
+        yield from self._tell(self.tuner)
 
     def _publish(self, run: KnownRun) -> RewriteConfig:
         advice = self.advice
@@ -250,7 +252,7 @@ class Pipeline:
             self.tuner.switch(on=event.on, now=now)
             self._cycles.clear()
             yield self._publish(self._run)
-            yield from _tell(self.tuner)
+            yield from self._tell(self.tuner)
         if event.on:
             yield Tell(text="scrtune on: tuning goes on from your own settings")
 
@@ -266,7 +268,7 @@ class Pipeline:
         if self.tuner.generation != before:
             self._cycles.clear()
             yield self._publish(self._run)
-        yield from _tell(self.tuner)
+        yield from self._tell(self.tuner)
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
         """The user's word, as if the job had come with it; but what their environment sets stays in force."""
@@ -289,7 +291,7 @@ class Pipeline:
             stopped = Proposal(rule=rule, intent="your word", changes={}, because=why, source="user")
             self.tuner.veto(stopped, why, now)
         yield self._publish(self._run)
-        yield from _tell(self.tuner)
+        yield from self._tell(self.tuner)
 
     def _require(self, tuner: Tuner, now: float) -> None:
         situation = self.situation
@@ -326,7 +328,7 @@ class Pipeline:
             self._feed(self.tuner, cost, now, tuning=self._run.job.tuning)
         if (self.tuner.generation, self.tuner.kept) != before:
             yield self._publish(self._run)
-        yield from _tell(self.tuner)
+        yield from self._tell(self.tuner)
 
     def _applied(self, tuner: Tuner, output: OutputCompleted) -> None:
         """Enter what putting settings in force took, before `output` began: it is a cost of tuning."""
@@ -353,6 +355,14 @@ class Pipeline:
             self.costs.append(cost)
             del self.costs[:-_REMEMBERED_COSTS]
             self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
+            self._trial_costs.add(cost)
+
+    def _tell(self, tuner: Tuner) -> Iterator[Effect]:
+        for decision in tuner.take_news():
+            self._trial_costs.decide(decision)
+            yield Tell(text=decision.text)
+        self._trial_costs.in_force(tuner.generation, tuner.settings)
+        self.ledger.charge(TUNING, self._trial_costs.take())
 
     def _feed(self, tuner: Tuner, cost: CheckpointCost, now: float, *, tuning: bool) -> None:
         """Tell the tuner what a checkpoint cost, and, at the end of a flush cycle, what the settings did."""
@@ -391,11 +401,6 @@ class Pipeline:
             else:
                 return proposal
         return None
-
-
-def _tell(tuner: Tuner) -> Iterator[Effect]:
-    for decision in tuner.take_news():
-        yield Tell(text=decision.text)
 
 
 def _count(totals: dict[str, int] | dict[int, int], more: dict[str, int] | dict[int, int]) -> None:
