@@ -28,6 +28,7 @@ _LEVELS = 3
 _PAUSE = 5
 _NAME = 24
 _LEAST_PERCENT = 0.5
+_STRAGGLERS = 3
 
 
 class Notes:
@@ -369,6 +370,10 @@ def distribution(figure: FigureBase, notes: Notes, _theme: Theme, *, steps: Step
     }
     for (name, (at, dashes)), colour in zip(marks.items(), ("#d55e00", "#0072b2", "#8c4fb3"), strict=True):
         axes.axvline(at, color=colour, linestyle=dashes, linewidth=1.2, label=f"{name}: {show.seconds(at)}")
+    for each in steps.stragglers[:_STRAGGLERS]:
+        at, text = min(each.took_s, steps.bins[-1]), f"{_name(each.writer)}: {each.ratio:.2f} x the others"
+        (mark,) = axes.plot([at], [0], "^", color="#d55e00", markersize=8, clip_on=False, label=text)
+        notes.on(mark, f"straggler {text}: {show.seconds(each.took_s)} a step")
     if steps.beyond:
         axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration(steps.most_s)}")
     axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])

@@ -253,8 +253,13 @@ def _steps(report: Report) -> str:
         "mean": steps.mean_s,
         **{f"{each} % took at most": took_s for each, took_s in steps.percentiles_s.items()},
         "longest": steps.most_s,
+        "mean distance from the ideal": steps.deviation_s,
     }
+    for each in steps.stragglers:
+        rows[escape(f"straggler {printable(each.writer)}: {each.ratio:.2f} x the others")] = each.took_s
     note = f"{steps.count:,} of them: those that were made again in a later run count again."
+    if steps.no_stragglers:
+        note += f" Stragglers cannot be told: {steps.no_stragglers}."
     shown = [(name, duration(took_s)) for name, took_s in rows.items()]
     return _table("What steps took", ("", "time"), shown, right=1, note=note)
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from .events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
-from .step_time import StepTimes
+from .flush_slowdown import FlushSlowdown
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class CheckpointCosts:
     """
 
     def __init__(self) -> None:
-        self.steps = StepTimes()
+        self.steps = FlushSlowdown()
         self._waiting: dict[int, tuple[OutputCompleted, float]] = {}
         self._early: dict[int, tuple[FlushCompleted, float]] = {}
         self._previous_start_s: float | None = None
@@ -69,7 +69,7 @@ class CheckpointCosts:
             case JobStarted():
                 self._waiting.clear()  # a flush of an earlier run will not be heard of again
                 self._early.clear()
-                self.steps = StepTimes()
+                self.steps = FlushSlowdown()
                 self._previous_start_s = None
             case StepCompleted():
                 self.steps.add(event)

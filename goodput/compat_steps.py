@@ -3,13 +3,9 @@
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-import numpy as np
-
 from .compat_rules import CompatError
 from .events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
-
-_SHORTEST_STEP_S = 1.0
-_DEVIATIONS = 3
+from .step_time import deviations_s, peers_ideal_s
 
 
 class CompatStepTimes:
@@ -33,18 +29,22 @@ class CompatStepTimes:
             self.times_s[self._last[0]] = time_s - self._last[1]
         self._last = (event.step, time_s)
 
-
-def compat_ideal_step_time(times_s: Iterable[float]) -> float | None:
-    """The mean of the steps up to median + 3 MAD, in seconds; None if no step lasts a second.
-
-    Steps below a second are left out before anything else: that is the peer's rule.
-    """
-    steps_s = np.array([time_s for time_s in times_s if time_s >= _SHORTEST_STEP_S])
-    if not len(steps_s):
-        return None
-    middle_s = np.median(steps_s)
-    spread_s = np.median(np.abs(steps_s - middle_s))
-    return float(steps_s[steps_s <= middle_s + _DEVIATIONS * spread_s].mean())
+    def extend(self, events: Iterable[GoodputEvent]) -> None:
+        """Take many events in: the same as :meth:`handle` for each, and faster."""
+        told = [event for event in events if type(event) is StepStarted or type(event) is StepCompleted]
+        self.seen += len(told)
+        steps = [event.step for event in told]
+        times_s = [event.time_s if isinstance(event, StepStarted) else event.start_s for event in told]
+        if self._last is not None:
+            steps.insert(0, self._last[0])
+            times_s.insert(0, self._last[1])
+        self.times_s.update(
+            (step, until_s - from_s)
+            for step, later, from_s, until_s in zip(steps, steps[1:], times_s, times_s[1:], strict=False)
+            if later == step + 1
+        )
+        if steps:
+            self._last = (steps[-1], times_s[-1])
 
 
 def compat_step_deviation(
@@ -56,12 +56,13 @@ def compat_step_deviation(
     """
     if not times_s:
         raise CompatError("no step times: no step was followed by the one with the next number")
-    ideal_s = compat_ideal_step_time(times_s.values()) if ideal_step_time_s is None else ideal_step_time_s
+    told_s = list(times_s.values())
+    ideal_s = peers_ideal_s(told_s) if ideal_step_time_s is None else ideal_step_time_s
     if not ideal_s:
         raise CompatError(
             "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
         )
-    return ideal_s, {step: abs(time_s - ideal_s) for step, time_s in times_s.items()}
+    return ideal_s, dict(zip(times_s, deviations_s(told_s, ideal_s).tolist(), strict=True))
 
 
 def slice_efficiency(

@@ -1,13 +1,10 @@
 """The last steps of a running job: what a step should take, and how far each was from that."""
 
-from statistics import fmean, median
-
 from .events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from .sanity import span
 
 _REMEMBERED = 1024
 _WRITERS = 1024
-_DEVIATIONS = 3
 
 
 class RecentSteps:
@@ -46,31 +43,31 @@ class RecentSteps:
 
     @property
     def ideal_s(self) -> float | None:
-        """The mean of the steps up to median + 3 median absolute deviations; None before there is one.
+        """What a step should take, in seconds (:func:`.step_time.ideal_s`); None before there is one."""
+        from .step_time import ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
-        It is the estimator of ml-goodput-measurement without its floor of a second a step.
-        """
-        if not self._times_s:
-            return None
-        times_s = list(self._times_s.values())
-        middle_s = median(times_s)
-        limit_s = middle_s + _DEVIATIONS * median(abs(each - middle_s) for each in times_s)
-        return fmean(each for each in times_s if each <= limit_s)
+        return ideal_s(list(self._times_s.values()))
 
     @property
     def deviation_s(self) -> float:
         """The mean distance of the remembered steps from the ideal one; 0 before there is a step."""
+        from .step_time import deviations_s  # noqa: PLC0415 - numpy, as above
+
         ideal_s = self.ideal_s
-        return 0.0 if ideal_s is None else fmean(abs(each - ideal_s) for each in self._times_s.values())
+        if ideal_s is None:
+            return 0.0
+        return float(deviations_s(list(self._times_s.values()), ideal_s).mean())
 
     def take_deviations(self) -> tuple[tuple[int, float], ...]:
         """Number and distance from the ideal (s) of each step since this was asked last, by number."""
-        ideal_s = self.ideal_s
-        if ideal_s is None:
+        from .step_time import deviations_s  # noqa: PLC0415 - numpy, as above
+
+        if not self._new or (ideal_s := self.ideal_s) is None:
             return ()
-        taken = tuple((step, abs(self._times_s[step] - ideal_s)) for step in sorted(self._new))
+        steps = sorted(self._new)
         self._new.clear()
-        return taken
+        found_s = deviations_s([self._times_s[step] for step in steps], ideal_s)
+        return tuple(zip(steps, found_s.tolist(), strict=True))
 
     def _add(self, step: int, time_s: float) -> None:
         if time_s < 0:

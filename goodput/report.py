@@ -15,8 +15,12 @@ import numpy as np
 from .checkpoint_cost import CheckpointCost, CheckpointCosts
 from .events import GoodputEvent, OutputCompleted
 from .ledger import FLUSH_SLOWDOWN, PRODUCTIVE, Account, Ledger, Window
-from .report_lanes import BARS, Disruption, Lane, StepSpan, disruptions, lanes, runs_of, step_spans
+from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
 from .saves import costs_of_saves
+from .step_summary import stragglers_of
+from .step_table import Rows, StepTable, step_table
+from .step_time import deviations_s, ideal_s
+from .stragglers import Straggler
 
 _T = TypeVar("_T")
 
@@ -24,8 +28,6 @@ SLICES = 240
 """Parts of the job's time whose buckets are told one by one."""
 POINTS = 400
 """Most steps, or checkpoints, that are told one by one."""
-_DEVIATIONS = 3
-_MANY = 1_000_000
 _PERCENTILES = (5, 50, 95, 99)
 
 
@@ -44,13 +46,18 @@ class StepPoint(msgspec.Struct, frozen=True):
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """What the job's steps took; of several ranks' word on one step the slowest counts.
 
-    `ideal_s` is the mean of the steps up to median + 3 median absolute deviations. `bins` are the edges of
-    the histogram (s), `heights` its counts: `beyond` steps lie behind the last edge and are in the last bin.
+    `ideal_s` is what one should take (:func:`.step_time.ideal_s`), `deviation_s` how far they are from that,
+    on average. `no_stragglers` says why it cannot be told which ranks hold the others up. `bins` are the
+    edges of the histogram (s), `heights` its counts: `beyond` steps lie behind the last edge and are in the
+    last bin.
     """
 
     count: int
     mean_s: float
     ideal_s: float
+    deviation_s: float
+    stragglers: tuple[Straggler, ...]
+    no_stragglers: str
     percentiles_s: dict[int, float]
     most_s: float
     points: tuple[StepPoint, ...]
@@ -131,12 +138,12 @@ def report(  # noqa: PLR0913 - what it is made of
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
     )
-    steps, runs = step_spans(events), runs_of(events)
+    steps, runs = step_table(events), runs_of(events)
     return Report(
         job_name=job_name,
         account=account,
         slices=tuple(_slowed(slices, costs)) if account.wall_s > 0 else (),
-        lanes=tuple(lanes(events, steps, runs, account.wall_s / BARS)),
+        lanes=tuple(lanes(events, steps.job, runs, account.wall_s / BARS)),
         disruptions=tuple(disruptions(events, runs)),
         steps=_steps(steps),
         costs=tuple(_cost_points(costs, events)),
@@ -167,37 +174,39 @@ def _slowed(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> Iterat
         yield msgspec.structs.replace(window, buckets=made)
 
 
-def _steps(spans: Sequence[StepSpan]) -> Steps | None:
-    if not spans:
+def _steps(table: StepTable) -> Steps | None:
+    took = table.job.times_s
+    ideal = ideal_s(took)
+    if ideal is None:
         return None
-    counts = np.array([each.steps for each in spans])
-    share = max(1, int(counts.sum()) // _MANY)
-    took = np.repeat([each.took_s for each in spans], np.maximum(1, counts // share))
-    middle = float(np.median(took))
-    usual = took[took <= middle + _DEVIATIONS * float(np.median(np.abs(took - middle)))]
     percentiles = dict(zip(_PERCENTILES, np.percentile(took, _PERCENTILES).tolist(), strict=True))
+    found, no_stragglers = stragglers_of(table)
     # the few that take many times as long would leave all others in one bin
-    limit = min(float(took.max()), max(1.3 * middle, 1.15 * percentiles[99]))
+    limit = min(float(took.max()), max(1.3 * percentiles[50], 1.15 * percentiles[99]))
     shown = np.minimum(took, limit)
     heights, edges = np.histogram(shown, bins=min(48, max(8, int(np.sqrt(len(took))) * 2)))
     return Steps(
-        count=int(counts.sum()),
+        count=table.job.total,
         mean_s=float(took.mean()),
-        ideal_s=float(usual.mean()),
+        ideal_s=ideal,
+        deviation_s=float(deviations_s(took, ideal).mean()),
+        stragglers=found,
+        no_stragglers=no_stragglers,
         percentiles_s=percentiles,
         most_s=float(took.max()),
-        points=tuple(_step_points(spans)),
+        points=tuple(_step_points(table.job)),
         bins=tuple(edges.tolist()),
         heights=tuple(heights.tolist()),
         beyond=int((took > limit).sum()),
     )
 
 
-def _step_points(spans: Sequence[StepSpan]) -> Iterator[StepPoint]:
-    for part in _grouped(spans):
-        took = [each.took_s for each in part]
+def _step_points(rows: Rows) -> Iterator[StepPoint]:
+    for part in _grouped(range(len(rows.number))):
+        first, took = part[0], rows.took_s[part[0] : part[-1] + 1]
         low_s, middle_s, high_s = np.percentile(took, (5, 50, 95)).tolist()
-        yield StepPoint(part[0].start_s, part[0].step, middle_s, low_s, high_s, max(took), len(part))
+        start_s, step = float(rows.start_s[first]), int(rows.number[first])
+        yield StepPoint(start_s, step, middle_s, low_s, high_s, float(took.max()), len(part))
 
 
 def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:

@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import msgspec
 
@@ -22,10 +21,9 @@ from .events import (
     OutputCompleted,
     Recovered,
     RestartCompleted,
-    StepCompleted,
-    StepStarted,
 )
 from .sanity import span
+from .step_table import Rows
 
 BARS = 300
 """Most bars of one lane."""
@@ -88,48 +86,6 @@ class Disruption(msgspec.Struct, frozen=True):
     what: str
 
 
-class StepSpan(NamedTuple):
-    """`steps` steps from number `step` on, from `start_s` (epoch seconds), each of which took `took_s`."""
-
-    start_s: float
-    took_s: float
-    step: int
-    steps: int
-
-
-def step_spans(events: Iterable[GoodputEvent]) -> list[StepSpan]:
-    """The steps of each run, by start; the slowest rank counts.
-
-    A step whose end was not told lasts to its writer's next one, whatever lies between; with sparse numbers
-    each of the steps on the way has its share.
-    """
-    run_s: float | None = None
-    slowest: dict[tuple[float | None, int], StepSpan] = {}
-    begun: dict[str, tuple[int, float]] = {}
-
-    def add(span: StepSpan) -> None:
-        known = slowest.get((run_s, span.step))
-        if span.took_s >= 0 and (known is None or span.took_s > known.took_s):
-            slowest[run_s, span.step] = span
-
-    for event in events:
-        match event:
-            case JobStarted():
-                if event.time_s != run_s:  # each rank may say so
-                    begun.clear()
-                run_s = event.time_s
-            case StepCompleted():
-                add(StepSpan(event.start_s, event.end_s - event.start_s, event.step, 1))
-            case StepStarted():
-                step, before_s = begun.get(event.writer, (event.step, event.time_s))
-                begun[event.writer] = (event.step, event.time_s)
-                if (count := event.step - step) > 0:
-                    add(StepSpan(before_s, (event.time_s - before_s) / count, step, count))
-            case _:
-                pass
-    return sorted(slowest.values())
-
-
 class Run(msgspec.Struct):
     """A run up to its last word; `exit_code` once it `is_over`."""
 
@@ -141,16 +97,18 @@ class Run(msgspec.Struct):
 
 def lanes(
     events: Sequence[GoodputEvent],
-    steps: Sequence[StepSpan],
+    steps: Rows,
     runs: Sequence[Run],
     gap_s: float,
 ) -> Iterator[Lane]:
     """Every lane that anything is in; bars less than `gap_s` apart may be joined."""
     bars: dict[str, list[Bar]] = {name: [] for name in LANES}
-    for each in steps:
-        busy_s = each.took_s * each.steps
-        label = f"step {each.step}" if each.steps == 1 else ""
-        bars["steps"].append(Bar(each.start_s, each.start_s + busy_s, busy_s, each.steps, label))
+    told = zip(
+        *(each.tolist() for each in (steps.start_s, steps.took_s, steps.steps, steps.number)), strict=True
+    )
+    for start_s, took_s, count, number in told:
+        label = f"step {number}" if count == 1 else ""
+        bars["steps"].append(Bar(start_s, start_s + took_s * count, took_s * count, count, label))
     for name, bar in (*_run_bars(runs), *_told(events), *_intervals(events)):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():

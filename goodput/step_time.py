@@ -1,164 +1,49 @@
-"""How long a step takes by itself, and how much longer while a flush runs beside it."""
+"""How long a step should take, and how far steps are from that: estimators over the times of steps.
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from statistics import fmean, median
+All times are seconds, in any order; none is negative.
+"""
 
-import msgspec
+from typing import TypeAlias
 
-from .events import FlushCompleted, StepCompleted
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
-_REMEMBERED = 1024
-_REFERENCE_STEPS = 256
-_HICCUP = 3.0
+Seconds: TypeAlias = NDArray[np.float64]
+
 _DEVIATIONS = 3.0
 _SIGMAS_PER_MAD = 1.4826
 _PEERS_SHORTEST_S = 1.0
 
 
-def peers_ideal_s(times_s: Iterable[float]) -> float | None:
+def peers_ideal_s(times_s: ArrayLike) -> float | None:
     """The ideal step time as ml-goodput-measurement 0.2.3 documents it: seconds, or None when no step counts.
 
     Steps of less than a second are dropped; of the others the mean of those up to median + 3 MAD.
     """
-    kept = [each for each in times_s if each >= _PEERS_SHORTEST_S]
-    if not kept:
+    times = np.asarray(times_s, dtype=np.float64)
+    kept = times[times >= _PEERS_SHORTEST_S]
+    if not kept.size:
         return None
-    middle_s = median(kept)
-    limit_s = middle_s + _DEVIATIONS * median(abs(each - middle_s) for each in kept)
-    return fmean(each for each in kept if each <= limit_s)
+    middle_s = np.median(kept)
+    limit_s = middle_s + _DEVIATIONS * np.median(np.abs(kept - middle_s))
+    return float(kept[kept <= limit_s].mean())
 
 
-def ideal_s(times_s: Iterable[float]) -> float | None:
+def ideal_s(times_s: ArrayLike) -> float | None:
     """The ideal step time, of steps of any length: seconds, or None without a step.
 
     The mean of the steps within three robust standard deviations (1.4826 MAD each) of the median, on *either*
     side: a step that was cut short says as little of the usual one as a hiccup does. Up to half of the steps
     may be anything. Source: Rousseeuw and Croux 1993, on the median absolute deviation.
     """
-    times = [each for each in times_s if each >= 0]
-    if not times:
+    times = np.asarray(times_s, dtype=np.float64)
+    if not times.size:
         return None
-    middle_s = median(times)
-    reach_s = _DEVIATIONS * _SIGMAS_PER_MAD * median(abs(each - middle_s) for each in times)
-    return fmean(each for each in times if abs(each - middle_s) <= reach_s)
+    distances_s = np.abs(times - np.median(times))
+    reach_s = _DEVIATIONS * _SIGMAS_PER_MAD * np.median(distances_s)
+    return float(times[distances_s <= reach_s].mean())
 
 
-def deviations_s(times_s: Sequence[float], ideal: float) -> list[float]:
+def deviations_s(times_s: ArrayLike, ideal: float) -> Seconds:
     """How far each step is from the ideal one, in seconds: never negative."""
-    return [abs(each - ideal) for each in times_s]
-
-
-def rolling_deviation_s(times_s: Iterable[float], ideal: float, width: int) -> Iterator[float]:
-    """After each step, the mean deviation (seconds) of the last `width` steps, or of those there are."""
-    recent: deque[float] = deque(maxlen=width)
-    for each in times_s:
-        recent.append(abs(each - ideal))
-        yield fmean(recent)
-
-
-class _Stretch(msgspec.Struct, frozen=True):
-    """Steps that follow each other: `busy_s` is their time together."""
-
-    start_s: float
-    end_s: float
-    busy_s: float
-    steps: int = 1
-
-    def overlap_s(self, start_s: float, end_s: float) -> float:
-        return max(0.0, min(self.end_s, end_s) - max(self.start_s, start_s))
-
-    def joined(self, later: "_Stretch") -> "_Stretch":
-        return _Stretch(
-            min(self.start_s, later.start_s),
-            max(self.end_s, later.end_s),
-            self.busy_s + later.busy_s,
-            self.steps + later.steps,
-        )
-
-
-class StepTimes:
-    """The recent steps of one job, told apart by whether a flush was under way.
-
-    A flush is announced when it starts (:meth:`flush_started`) and measured when it ends
-    (:meth:`flush_completed`), because its true end is only known later. Memory is bounded: of a flush that
-    thousands of steps run beside, neighbouring steps are remembered as one stretch.
-    """
-
-    def __init__(self) -> None:
-        self._recent: list[_Stretch] = []
-        self._undisturbed: deque[float] = deque(maxlen=_REFERENCE_STEPS)
-        self._unjudged: deque[_Stretch] = deque(maxlen=_REFERENCE_STEPS)
-        self._running: dict[int, float] = {}
-
-    def add(self, step: StepCompleted) -> None:
-        """Take a step in. While a flush may be running it waits for that flush's verdict."""
-        alone = _Stretch(step.start_s, step.end_s, max(0.0, step.end_s - step.start_s))
-        self._remember(alone)
-        if self._running:
-            self._unjudged.append(alone)
-        else:
-            self._undisturbed.append(alone.busy_s)
-
-    @property
-    def reference_s(self) -> float | None:
-        """Mean of the last steps without a flush beside them; None when there were none.
-
-        The mean, because only against it noise adds up to nothing, however skewed it is: against the median
-        every flush would be charged for the slow steps that happen anyway. A hiccup counts as three medians.
-        """
-        if not self._undisturbed:
-            return None
-        limit_s = _HICCUP * median(self._undisturbed)
-        return fmean(min(each, limit_s) for each in self._undisturbed)
-
-    def flush_started(self, dataset: int, start_s: float) -> None:
-        """From now on steps may be disturbed by the flush of `dataset`.
-
-        SCR runs one flush at a time: an earlier one that was never reported as ended has ended unheard.
-        """
-        self._running = {dataset: start_s}
-
-    def flush_completed(self, flush: FlushCompleted) -> float:
-        """Seconds that the steps beside this flush took longer than the reference.
-
-        The estimate is not biased, so that it falls below 0 now and then. A step's excess counts up to the
-        time that it and the flush ran together.
-        """
-        self._running.pop(flush.dataset, None)
-        reference_s = self.reference_s
-        slowdown_s = 0.0
-        if reference_s is not None:
-            slowdown_s = sum(_excess_s(each, flush, reference_s) for each in self._recent)
-        self._judge(flush)
-        return slowdown_s
-
-    def _remember(self, step: _Stretch) -> None:
-        if len(self._recent) >= _REMEMBERED:
-            if self._running:
-                pairs = zip(self._recent[::2], self._recent[1::2], strict=True)
-                self._recent = [first.joined(second) for first, second in pairs]
-            else:
-                del self._recent[: _REMEMBERED // 2]
-        self._recent.append(step)
-
-    def _judge(self, flush: FlushCompleted) -> None:
-        """Steps that waited for `flush` and turn out undisturbed count for the reference again."""
-        waiting = []
-        for step in self._unjudged:
-            if step.overlap_s(flush.start_s, flush.end_s) > 0:
-                continue
-            if any(step.end_s > start_s for start_s in self._running.values()):
-                waiting.append(step)
-            else:
-                self._undisturbed.append(step.busy_s)
-        self._unjudged = deque(waiting, maxlen=_REFERENCE_STEPS)
-
-
-def _excess_s(stretch: _Stretch, flush: FlushCompleted, reference_s: float) -> float:
-    """What is faster than the reference gives credit: noise must cancel out over the steps of a flush."""
-    together_s = stretch.overlap_s(flush.start_s, flush.end_s)
-    if together_s <= 0:
-        return 0.0
-    excess_s = stretch.busy_s - stretch.steps * reference_s
-    return max(-together_s, min(together_s, excess_s))
+    return np.abs(np.asarray(times_s, dtype=np.float64) - ideal)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from scrtune.goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
-from scrtune.goodput.step_time import StepTimes
+from scrtune.goodput.flush_slowdown import FlushSlowdown
 
 
 def step(start: float, seconds: float, number: int = 0) -> StepCompleted:
@@ -48,7 +48,7 @@ NOISES: dict[str, Callable[[random.Random], float]] = {
 
 def charged(noise: Callable[[random.Random], float], *, beside: int, slower: float) -> float:
     """Mean charge of 400 flushes as a share of their time; steps beside them take `slower` times as long."""
-    rng, times, now, found = random.Random(7), StepTimes(), 0.0, []
+    rng, times, now, found = random.Random(7), FlushSlowdown(), 0.0, []
     for dataset in range(400):
         for factor, count in ((1.0, 20), (slower, beside)):
             begun = now
@@ -73,7 +73,7 @@ def test_a_real_slowdown_is_found(noise: str) -> None:
 
 
 def test_thousands_of_short_steps_beside_one_flush_all_count() -> None:
-    times, now = StepTimes(), 0.0
+    times, now = FlushSlowdown(), 0.0
     for seconds, count in ((0.001, 300), (0.0015, 20_000)):
         if count == 20_000:
             times.flush_started(1, now)
@@ -86,7 +86,7 @@ def test_thousands_of_short_steps_beside_one_flush_all_count() -> None:
 
 
 def test_a_step_is_charged_up_to_the_time_it_ran_beside_the_flush() -> None:
-    times = StepTimes()
+    times = FlushSlowdown()
     for number in range(5):
         times.add(step(number, 1.0))
     times.flush_started(1, 5.0)
@@ -95,7 +95,7 @@ def test_a_step_is_charged_up_to_the_time_it_ran_beside_the_flush() -> None:
 
 
 def test_without_an_undisturbed_step_nothing_is_charged() -> None:
-    times = StepTimes()
+    times = FlushSlowdown()
     times.flush_started(1, 0)
     times.add(step(0, 9))
     assert times.reference_s is None
@@ -103,7 +103,7 @@ def test_without_an_undisturbed_step_nothing_is_charged() -> None:
 
 
 def test_one_hiccup_does_not_spoil_the_reference() -> None:
-    times = StepTimes()
+    times = FlushSlowdown()
     for number in range(99):
         times.add(step(number, 1.0))
     times.add(step(99, 1000.0))
@@ -111,7 +111,7 @@ def test_one_hiccup_does_not_spoil_the_reference() -> None:
 
 
 def test_steps_after_a_flush_that_ended_early_are_undisturbed_after_all() -> None:
-    times = StepTimes()
+    times = FlushSlowdown()
     times.flush_started(1, 0.0)
     times.add(step(0, 2.0))
     times.add(step(2, 1.0))

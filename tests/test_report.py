@@ -234,6 +234,20 @@ def test_sparse_starts_share_the_time_between_them() -> None:
     assert (steps.count, steps.mean_s) == (10, pytest.approx(2.0))
 
 
+def test_stragglers_are_marked_or_it_is_said_why_they_cannot_be_told() -> None:
+    events: list[GoodputEvent] = [JobStarted(time_s=T)]
+    for step in range(20):
+        events += [
+            StepCompleted(step=step, start_s=T + 2 * step, end_s=T + 2 * step + took_s, writer=writer)
+            for writer, took_s in (("rank 0", 1.0), ("rank 1", 1.0), ("rank <2>", 1.5))
+        ]
+    shown = page(reported(events), (), version="0")
+    assert "straggler rank &lt;2&gt;: 1.50 x the others" in shown
+    assert "cannot be told" not in shown
+    alone = page(reported(checkpointed()), (), version="0")
+    assert "Stragglers cannot be told: only one writer tells what its steps took." in alone
+
+
 def test_the_histogram_has_every_step() -> None:
     events: list[GoodputEvent] = [JobStarted(time_s=T)]
     events += [StepCompleted(step=step, start_s=T + step, end_s=T + step + 0.5) for step in range(999)]

@@ -1,0 +1,117 @@
+"""What a job's steps took, in short, and each one's distance from the ideal."""
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from .compat_rules import CompatError
+from .compat_steps import CompatStepTimes, compat_step_deviation
+from .events import GoodputEvent
+from .sanity import span
+from .step_table import StepTable, step_table
+from .step_time import deviations_s, ideal_s
+from .stragglers import CannotTellError, Straggler, stragglers
+
+ROLLING = 100
+"""Of so many steps is the rolling deviation."""
+_SLOWEST = 5
+
+
+class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that took long: its number, when it began (epoch seconds), in which run, by which writer."""
+
+    step: int
+    took_s: float
+    start_s: float
+    run: int
+    writer: str = ""
+
+
+class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The step times of a job, or of a window of it; all in seconds.
+
+    `ideal_s` is ours (:func:`.step_time.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own
+    rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of
+    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones that were told.
+    `deviations_s` has it for each step by number; of one that was computed again, the last time.
+    `no_stragglers` says why it cannot be told who holds the others up.
+    """
+
+    steps: int
+    mean_s: float
+    ideal_s: float
+    peers_ideal_s: float | None
+    no_peers_ideal: str
+    deviation_s: float
+    rolling_deviation_s: float
+    rolling: int
+    slowest: tuple[SlowStep, ...]
+    stragglers: tuple[Straggler, ...]
+    no_stragglers: str
+    deviations_s: dict[int, float]
+
+
+def step_summary(
+    events: Sequence[GoodputEvent], window: tuple[float, float] | None = None
+) -> StepSummary | None:
+    """The step times that `events` tell of, or those of the steps that began in `window` (epoch seconds).
+
+    None when no step is known to have ended.
+    """
+    table = step_table(events)
+    if window is not None:
+        table = table.between(*window)
+        events = [event for event in events if window[0] <= span(event)[0] < window[1]]
+    rows = table.job
+    ideal = ideal_s(rows.times_s)
+    if ideal is None:
+        return None
+    peers, no_peers = _peers(events)
+    found, no_stragglers = stragglers_of(table)
+    distances_s = deviations_s(rows.took_s, ideal)
+    return StepSummary(
+        steps=rows.total,
+        mean_s=float(np.average(rows.took_s, weights=rows.steps)),
+        ideal_s=ideal,
+        peers_ideal_s=peers,
+        no_peers_ideal=no_peers,
+        deviation_s=float(np.average(distances_s, weights=rows.steps)),
+        rolling_deviation_s=float(distances_s[-ROLLING:].mean()),
+        rolling=min(ROLLING, len(distances_s)),
+        slowest=_slowest(table),
+        stragglers=found,
+        no_stragglers=no_stragglers,
+        deviations_s=dict(zip(rows.number.tolist(), distances_s.tolist(), strict=True)),
+    )
+
+
+def stragglers_of(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
+    """The ranks that hold the others up, or why it cannot be told."""
+    try:
+        return stragglers(table), ""
+    except CannotTellError as error:
+        return (), str(error)
+
+
+def _peers(events: Sequence[GoodputEvent]) -> tuple[float | None, str]:
+    times = CompatStepTimes()
+    times.extend(events)
+    try:
+        return compat_step_deviation(times.times_s)[0], ""
+    except CompatError as error:
+        return None, str(error)
+
+
+def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
+    rows = table.job
+    return tuple(
+        SlowStep(
+            step=int(rows.number[index]),
+            took_s=float(rows.took_s[index]),
+            start_s=float(rows.start_s[index]),
+            run=int(rows.run[index]),
+            writer=table.writers[rows.writer[index]],
+        )
+        for index in np.argsort(-rows.took_s, kind="stable")[:_SLOWEST].tolist()
+    )
