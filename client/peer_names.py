@@ -14,7 +14,7 @@ Moment = datetime | float | None
 
 
 class PeerNames(ABC):
-    """Needs five methods, and gives those of the two peers' recorders. Nothing here raises."""
+    """Needs seven methods, and gives those of the two peers' recorders. Nothing here raises."""
 
     @abstractmethod
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
@@ -35,6 +35,10 @@ class PeerNames(ABC):
     @abstractmethod
     def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
         """The interval of that kind and name ends."""
+
+    @abstractmethod
+    def checkpointed(self, kind: str, step: int, start: Moment, end: Moment, directory: str) -> None:
+        """A checkpoint of that step was written to `directory`, or read from it."""
 
     @abstractmethod
     def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
@@ -90,6 +94,18 @@ class PeerNames(ABC):
     ) -> None:
         """What held up the training ends."""
         self.ended("custom", _upper(custom_badput_event_type), end_time)
+
+    def record_checkpoint_save(
+        self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
+    ) -> None:
+        """A checkpoint held up the training. Not in the peer, whose checkpointer logs it."""
+        self.checkpointed("checkpoint_save", step, start_time, end_time, directory)
+
+    def record_checkpoint_restore(
+        self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
+    ) -> None:
+        """A checkpoint was read back. Not in the peer, as :meth:`record_checkpoint_save`."""
+        self.checkpointed("checkpoint_restore", step, start_time, end_time, directory)
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None

@@ -30,6 +30,7 @@ from ..goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
     GoodputEvent,
+    Interval,
     IntervalEnded,
     IntervalStarted,
     JobEnded,
@@ -39,7 +40,7 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from ..goodput.formats import elastic_wait_kind
+from ..goodput.formats import checkpoint_name, elastic_wait_kind
 from .emit import Emitter
 from .event_writer import CLOSE_LIMIT_S, EventWriter
 from .line_log import WAITING_LIMIT, LineLog
@@ -180,6 +181,20 @@ class Recorder(PeerNames):
     def checkpoint_restore(self, name: str | int = "") -> AbstractContextManager[None]:
         """A checkpoint is read without SCR."""
         return self.interval("checkpoint_restore", str(name))
+
+    def checkpointed(
+        self, kind: str, step: int, start: Moment, end: Moment = None, directory: str = ""
+    ) -> None:
+        """A ``checkpoint_save`` or ``checkpoint_restore`` without SCR, from `start` to `end`, is over."""
+        self._make(
+            lambda: Interval(
+                kind=kind,
+                start_s=_seconds(start),
+                end_s=_seconds(end),
+                name=checkpoint_name(int(step), directory),
+                writer=self.writer,
+            )
+        )
 
     def custom(self, name: str) -> AbstractContextManager[None]:
         """Something of the application's own holds up the main loop, such as an evaluation."""

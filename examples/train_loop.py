@@ -7,6 +7,9 @@ rules of ml-goodput-measurement, and by ours, whose buckets sum to the wall time
 
     python examples/train_loop.py
     scrtune goodput <the log it names> --policy compat
+
+With `--recorder scrtune`, the same loop tells scrtune's own recorder, which also tells the daemon if there is
+one: ``scrtune run -- python examples/train_loop.py --recorder scrtune``.
 """
 
 import argparse
@@ -19,11 +22,13 @@ from pathlib import Path
 
 import numpy as np
 
+from scrtune.client.recorder import Recorder
+
 # before: from ml_goodput_measurement import goodput, monitoring
 from scrtune.goodput.compat import goodput, monitoring
 from scrtune.goodput.formats import Log
 from scrtune.goodput.ledger import Ledger
-from scrtune.goodput.store import LocalLog, log_path, utc_now
+from scrtune.goodput.store import log_path, utc_now
 
 FEATURES, OUTPUTS, BATCH = 256, 64, 2048
 LEARNING_RATE = 0.1
@@ -80,7 +85,11 @@ def evaluate(weights: np.ndarray, truth: np.ndarray) -> float:
 
 
 def train_loop(
-    recorder: goodput.GoodputRecorder, options: argparse.Namespace, checkpoints: Checkpoints, *, fail_at: int
+    recorder: goodput.GoodputRecorder | Recorder,
+    options: argparse.Namespace,
+    checkpoints: Checkpoints,
+    *,
+    fail_at: int,
 ) -> None:
     """One run: from the newest checkpoint to the last step, or to where the node fails."""
     recorder.record_tpu_init_start_time()
@@ -92,7 +101,7 @@ def train_loop(
     restore_start = utc_now()
     first, weights = checkpoints.restore()
     if first:
-        recorder.record_checkpoint_restore(first - 1, restore_start)
+        recorder.record_checkpoint_restore(first - 1, restore_start, directory=str(checkpoints.directory))
     data = batches(first, truth)
     recorder.record_training_preparation_end_time()
 
@@ -117,10 +126,19 @@ def train_loop(
             recorder.record_checkpoint_save(step, save_start, directory=str(checkpoints.directory))
 
 
+def new_recorder(options: argparse.Namespace, logger_name: str) -> goodput.GoodputRecorder | Recorder:
+    """The recorder that is asked for; both write the log `logger_name`."""
+    if options.recorder == "compat":
+        return goodput.GoodputRecorder(options.run_name, logger_name, logging_enabled=True)
+    log = log_path(logger_name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return Recorder(options.run_name, log=log)
+
+
 def run(options: argparse.Namespace, directory: Path) -> None:
     """The job: the loop, and what a launcher does when it fails."""
     logger_name = f"goodput_{options.run_name}"
-    recorder = goodput.GoodputRecorder(options.run_name, logger_name, logging_enabled=True)
+    recorder = new_recorder(options, logger_name)
     monitor = monitoring.GoodputMonitor(
         job_name=options.run_name,
         logger_name=logger_name,
@@ -143,6 +161,7 @@ def run(options: argparse.Namespace, directory: Path) -> None:
         recorder.record_job_start_time()
         train_loop(recorder, options, checkpoints, fail_at=-1)
     recorder.record_job_end_time()
+    recorder.flush()
     monitor.stop_goodput_uploader()
 
 
@@ -170,13 +189,14 @@ def report(run_name: str) -> None:
         if spent_s:
             print(f"  {bucket:<51} {100 * spent_s / account.wall_s:6.2f} %")
     print(f"  {'sum':<51} {100 * sum(account.buckets.values()) / account.wall_s:6.2f} %")
-    print(f"\nlog: {LocalLog(logger_name).path}")
+    print(f"\nlog: {log_path(logger_name)}")
 
 
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run-name", default=f"train-loop-{os.getpid()}", help="name of the job")
+    parser.add_argument("--recorder", choices=("compat", "scrtune"), default="compat", help="who records")
     parser.add_argument("--steps", type=int, default=24, help="steps to train")
     parser.add_argument("--repeats", type=int, default=6, help="gradients computed in a step: how long it is")
     parser.add_argument("--eval-every", type=int, default=6, help="steps between evaluations")

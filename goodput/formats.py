@@ -274,6 +274,12 @@ def elastic_wait_kind(event_type: object) -> str:
     return "elastic_scale_up" if is_scale_up else "elastic_slice_down"
 
 
+def checkpoint_name(step: int, directory: object) -> str:
+    """The same for all hosts that tell of a checkpoint; another in the cloud than on a file system here."""
+    is_remote = isinstance(directory, str) and directory.startswith("gs://")
+    return f"{step} {'persistent' if is_remote else 'local'}"
+
+
 def _slices(entry: Mapping[str, Any]) -> SlicesObserved:
     return SlicesObserved(
         time_s=_time(entry, "elastic_slice_counts_timestamp"),
@@ -315,9 +321,8 @@ def _checkpoint(entry: Mapping[str, Any]) -> Interval:
     start_s, duration_s = _time(entry, start), _time(entry, seconds)
     if duration_s < 0:
         raise NotUnderstoodError(f"{seconds} is negative")
-    # what several hosts say of one checkpoint has one name; of a step in the cloud and one here there are two
-    place = "persistent" if str(entry.get("directory") or "").startswith("gs://") else "local"
-    name = "" if entry.get("step") is None else f"{_whole(entry, 'step')} {place}"
+    has_step = entry.get("step") is not None
+    name = checkpoint_name(_whole(entry, "step"), entry.get("directory")) if has_step else ""
     return Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
 
 

@@ -86,6 +86,18 @@ PEERS_CALLS: list[tuple[str, tuple[Any, ...], GoodputEvent]] = [
     ("record_custom_badput_event_end_time", (NOON, "eval_step"), ended("custom", "EVAL_STEP")),
     ("record_custom_badput_event_start_time", (NOON,), started("custom", "UNKNOWN")),
     (
+        "record_checkpoint_save",
+        (5, NOON_S - 2, NOON, "gs://bucket"),
+        Interval(
+            kind="checkpoint_save", start_s=NOON_S - 2, end_s=NOON_S, name="5 persistent", writer="rank0"
+        ),
+    ),
+    (
+        "record_checkpoint_restore",
+        (5, NOON_S - 1, NOON),
+        Interval(kind="checkpoint_restore", start_s=NOON_S - 1, end_s=NOON_S, name="5 local", writer="rank0"),
+    ),
+    (
         "record_elastic_slice_counts",
         (4, 8, 6, NOON),
         SlicesObserved(time_s=NOON_S, active=4, total=8, available=6),
@@ -116,6 +128,9 @@ def test_the_peers_names_take_the_arguments_that_its_documentation_passes() -> N
         "record_elastic_wait_start_time": ["event_type", "start_time"],
         "record_elastic_wait_end_time": ["event_type", "end_time"],
         "record_checkpoint_progress": ["step", "checkpoint_start_time"],
+        # as our recorder with the peer's name has them
+        "record_checkpoint_save": ["step", "start_time", "end_time", "directory"],
+        "record_checkpoint_restore": ["step", "start_time", "end_time", "directory"],
     }
     names = [name for name in vars(PeerNames) if name.startswith("record_")]
     assert set(names) == {name for name, _, _ in PEERS_CALLS} | {"record_checkpoint_progress"}
@@ -255,6 +270,8 @@ class Hostile:
     "call",
     [
         lambda r: r.record_step_start_time("seven"),
+        lambda r: r.record_checkpoint_save(Hostile(), NOON),
+        lambda r: r.record_checkpoint_restore(5, "noon"),
         lambda r: r.record_step_start_time(None),
         lambda r: r.record_step_start_time(1, "yesterday"),
         lambda r: r.record_step_start_time(1, float("nan")),
