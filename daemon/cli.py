@@ -331,7 +331,7 @@ def status(job_id: str | None, form: str) -> None:
 @_told
 def explain(job_id: str | None, form: str) -> None:
     """Show why the settings are what they are: intents with evidence, every change with its reason."""
-    _show(jobs.explain(jobs.find(job_id)), form, show.explain)
+    _show(jobs.explain(jobs.find(job_id)), form, show_gains.explain)
 
 
 @main.command(short_help="Show where a job's time went, from its daemon or from its logs.")

@@ -164,13 +164,14 @@ def status(paths: JobPaths) -> views.StatusView:
 
 
 def explain(paths: JobPaths) -> views.ExplainView:
-    """Why a job's settings are what they are, running or not."""
+    """Why a job's settings are what they are, running or not, and what each change gained."""
     try:
-        return ask(paths, "explain", views.ExplainView)
+        view, spent = ask(paths, "explain", views.ExplainView), ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        pipeline, _ = replayed(paths)
-        view = views.explain(pipeline)
-        return msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
+        pipeline, last_s = replayed(paths)
+        view, spent = views.explain(pipeline), views.goodput(pipeline, last_s)
+        view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
+    return msgspec.structs.replace(view, gains=gains(spent.decisions, spent.costs))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> views.SwitchView:

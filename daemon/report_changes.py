@@ -35,11 +35,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         """In few words, with what it saved."""
         if self.gain is None:
             return self.rule
-        found = self.gain
-        word, saved_s, ends = "saves", found.saved_s, (found.low_s, found.high_s)
-        if saved_s < 0:
-            word, saved_s, ends = "costs", -saved_s, (-found.high_s, -found.low_s)
-        return f"{self.rule}: {word} {show.seconds(saved_s)} ({ends[0]:.2f} to {ends[1]:.2f} s)"
+        word, saved_s, low_s, high_s = _in_words(self.gain)
+        return f"{self.rule}: {word} {show.seconds(saved_s)} ({low_s:.2f} to {high_s:.2f} s)"
 
     @property
     def text(self) -> str:
@@ -49,9 +46,18 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def saved(gain: Gain) -> str:
-    """What a change saved, with its interval."""
-    between = f"{gain.low_s:.3f} to {gain.high_s:.3f} s with 90 %"
-    return f"saves {gain.saved_s:.3f} s of {gain.before_s:.3f} s a checkpoint ({between})"
+    """What a change saved, or cost, with its interval."""
+    word, saved_s, low_s, high_s = _in_words(gain)
+    between = f"{low_s:.3f} to {high_s:.3f} s with 90 %"
+    than = "more than" if gain.saved_s < 0 else "of"
+    return f"{word} {saved_s:.3f} s {than} {gain.before_s:.3f} s a checkpoint ({between})"
+
+
+def _in_words(gain: Gain) -> tuple[str, float, float, float]:
+    """Whether it saves or costs, how much of a checkpoint, and between which bounds; in seconds."""
+    if gain.saved_s < 0:
+        return "costs", -gain.saved_s, -gain.high_s, -gain.low_s
+    return "saves", gain.saved_s, gain.low_s, gain.high_s
 
 
 def changes(decisions: Sequence[Decision], gains: Sequence[GainView]) -> tuple[Change, ...]:

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
@@ -127,8 +127,13 @@ def _evidence(view: IntentView) -> str:
     return f"{view.count} x {view.source}, {view.window_s:.1f} s\n{view.confidence} confidence"
 
 
-def decisions(log: Sequence[Decision], start_s: float | None = None) -> RenderableType:
-    """The decision log, one block for each change: its reason, and what became of it."""
+def decisions(
+    log: Sequence[Decision], start_s: float | None = None, gained: Mapping[int, str] | None = None
+) -> RenderableType:
+    """The decision log, one block for each change: its reason, what became of it, and what it `gained`.
+
+    That is in words, by the generation with which a trial began.
+    """
     if not log:
         return Text("No decision yet: a few checkpoints under your own settings come first.")
     begin_s = log[0].time_s if start_s is None else start_s
@@ -139,7 +144,7 @@ def decisions(log: Sequence[Decision], start_s: float | None = None) -> Renderab
             f"{change.time_s - begin_s:.1f} s",
             str(change.generation),
             verdict_text(last.verdict),
-            _decision(change, verdict),
+            _decision(change, verdict, (gained or {}).get(change.generation, "")),
         )
     return table
 
@@ -174,14 +179,15 @@ def settings(view: ExplainView) -> RenderableType:
     return table
 
 
-def explain(view: ExplainView) -> RenderableType:
-    """`scrtune explain`."""
+def explain(view: ExplainView, gained: Mapping[int, str] | None = None) -> RenderableType:
+    """`scrtune explain`; `gained` as in :func:`decisions`."""
     verdict = Text(
         f"A checkpoint costs {cost(view.checkpoint_cost_s)} now,"
         f" {cost(view.anchor_cost_s)} under your settings;"
         f" trials may still cost {seconds(max(0.0, view.credit_s))}."
     )
-    shown = [intents(view.intents), "", decisions(view.decisions), "", settings(view), "", verdict]
+    shown = [intents(view.intents), "", decisions(view.decisions, gained=gained)]
+    shown += ["", settings(view), "", verdict]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changed(view.settings, view.at_launch)}."))
     if view.unpublished:
@@ -322,7 +328,7 @@ def changed(before: Values, after: Values) -> str:
     )
 
 
-def _decision(change: Decision, verdict: Decision | None) -> Text:
+def _decision(change: Decision, verdict: Decision | None, gained: str) -> Text:
     text = Text()
     text.append(changed(change.previous, change.changes), style="bold")
     text.append(f"\n{change.rule} [{change.intent}]: {change.because}\nsource: {change.source}")
@@ -331,6 +337,8 @@ def _decision(change: Decision, verdict: Decision | None) -> Text:
     if verdict is not None:
         measured = f"{seconds(verdict.before_s)} -> {seconds(verdict.after_s)} a checkpoint"
         text.append(f"\nmeasured {measured} over {verdict.observations}: {verdict.because}")
+    if change.verdict is Verdict.TRIAL and gained:
+        text.append(f"\n{gained}")
     return text
 
 

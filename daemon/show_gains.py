@@ -8,7 +8,8 @@ from rich.text import Text
 
 from . import show
 from .gains import GainView
-from .views import GoodputView
+from .report_changes import saved
+from .views import ExplainView, GoodputView
 
 _MANY = 100.0
 _NOTE = (
@@ -20,6 +21,11 @@ _NOTE = (
 def goodput(view: GoodputView) -> RenderableType:
     """`scrtune goodput`: where the time went, and what tuning did to it."""
     return Group(show.goodput(view), table(view.gains)) if view.gains else show.goodput(view)
+
+
+def explain(view: ExplainView) -> RenderableType:
+    """`scrtune explain`: why the settings are what they are, with what each change saves."""
+    return show.explain(view, {each.generation: saved(each.gain) for each in view.gains})
 
 
 def table(views: Sequence[GainView]) -> RenderableType:

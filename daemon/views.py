@@ -72,7 +72,10 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the settings are what they are."""
+    """Why the settings are what they are, and what each change gained.
+
+    The daemon leaves `gains` to who asks (:func:`scrtune.daemon.gains.gains`).
+    """
 
     anchor: Values
     settings: Values
@@ -86,6 +89,7 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """What the next launch puts in force beyond `settings`."""
     unpublished: str = ""
     """Why the settings are in force nowhere, when the config file could not be written."""
+    gains: tuple[GainView, ...] = ()
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,8 @@ from scrtune.goodput.events import JobEnded, JobStarted, OutputCompleted, Output
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event, EventsLost, SettingsObserved, TraceDigest
 
+from .simulated_job import CACHED, Job
+
 TRACES = Path(__file__).parent / "data" / "traces"
 DOCUMENT = Path(__file__).parent.parent / "docs" / "cli.md"
 SHOWING = ("status", "explain", "goodput")
@@ -128,6 +130,32 @@ def test_a_running_job_shows_what_its_journal_will_show(scrtune: Scrtune, real_d
     ended = [view(scrtune, command, "--job-id", "j") for command in SHOWING]
     of_the_process = {"running": False, "config": "", "rewrites": 0, "rejected": {}}
     assert ended == [msgspec.structs.replace(running[0], **of_the_process), *running[1:]]
+
+
+def test_each_change_says_what_it_saved_or_cost_whether_its_job_runs_or_not(
+    scrtune: Scrtune, real_daemon: Any
+) -> None:
+    """The first job's steps lose 0.1 s beside a flush that took 4 s before; the second one's lose 6 s."""
+    for job_id, slowed_s, verdict, words in (
+        ("j", 0.1, "kept", r"saves 3\.900 s of 5\.000 s a checkpoint \(-?\d\.\d\d\d to"),
+        ("lost", 6.0, "taken back", r"costs 2\.000 s more than 5\.000 s a checkpoint \(-?\d\.\d\d\d to"),
+    ):
+        paths = run_directory(job_id)
+        journal = Journal(paths.journal)
+        for now, event in Job(CACHED, noise=0).checkpoints(20, slowed_s=slowed_s).journal:
+            journal.append(now, event)
+        journal.flush(BEGUN_S)
+        journal.close()
+        shown = " ".join(scrtune("explain", "--job-id", job_id).stdout.split())
+        assert verdict in shown
+        assert re.search(words + r" \d\.\d\d\d s with 90 %\)", shown), shown
+        explained = view(scrtune, "explain", "--job-id", job_id)
+        assert explained.gains
+        assert explained.gains == view(scrtune, "goodput", "--job-id", job_id).gains
+    ended = view(scrtune, "explain", "--job-id", "j")
+    daemon = real_daemon.start()
+    assert daemon.view("explain").gains == ()
+    assert view(scrtune, "explain", "--job-id", "j").gains == ended.gains
 
 
 @pytest.mark.parametrize("command", [*SHOWING, "env"])

@@ -1,4 +1,4 @@
-"""What trials cost: the ledger is charged with what those that were taken back took more, and with no more."""
+"""What trials cost: the ledger is charged with what those that were taken back took more, and no more."""
 
 from math import sqrt
 from statistics import fmean
