@@ -162,7 +162,7 @@ class GoodputCalculator:
             self._events += events
             for event in events:
                 self._walk.handle(event)
-                self._steps.handle(event)
+            self._steps.extend(events)
 
     def _update_deviations(self, configured_ideal_step_time_s: float | None) -> None:
         if self._deviations and self._steps.seen == self._steps_seen:
