@@ -45,6 +45,7 @@ class Control:
         self._refused = 0
         self.journal_lost = 0
         self.flush_threads: dict[str, int] = {}
+        self.monitors: Callable[[], tuple[views.MonitorView, ...]] = tuple
         self._commands: dict[str, Callable[[float], object]] = {
             "recommendation": self._recommendation,
             "status": self._status,
@@ -114,6 +115,7 @@ class Control:
             config=str(self._options.scr_conf),
             config_failure=self._executor.last_failure,
             journal_lost=self.journal_lost,
+            monitors=self.monitors(),
             flush_threads={what: count for what, count in self.flush_threads.items() if count},
         )
 

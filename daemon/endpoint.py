@@ -20,9 +20,9 @@ class Endpoint:
     A scrape has the loop take a new snapshot and waits for it: one that nobody scrapes costs nothing.
     """
 
-    name = "the metrics endpoint"
-
     def __init__(self, address: Address) -> None:
+        self.name = f"metrics at {address}"
+        self.failure = ""
         self.is_asked = False
         """Whether a scrape waits for a snapshot."""
         self._address = address
@@ -52,6 +52,11 @@ class Endpoint:
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
+    def _listening(self, where: str) -> None:
+        """Somebody can ask, `where`."""
+        self.name, self.failure = f"metrics at {where}", ""
+        log.info("%s", self.name)
+
     def _fresh(self) -> Snapshot | None:
         """The next snapshot, if it comes in time; on a scrape's own thread."""
         with self._changed:
@@ -61,18 +66,21 @@ class Endpoint:
             return self._latest
 
     def _run(self) -> None:
-        told = ""
         with self._woken:
             while not self._over.is_set():
                 try:
                     from .metrics import serve  # noqa: PLC0415  it loads prometheus_client
 
-                    serve(self._address, self._fresh, self._woken)
+                    serve(self._address, self._fresh, self._woken, self._listening)
                 except ImportError as error:
-                    log.error("no metrics at %s: %s; pip install 'scrtune[monitoring]'", self._address, error)
+                    self._failed(f"{error}; pip install 'scrtune[monitoring]'")
                     return
                 except Exception as error:  # noqa: BLE001  monitoring never ends a job
-                    if str(error) != told:
-                        log.error("no metrics at %s: %s; it is tried again", self._address, error)
-                    told = str(error)
+                    self._failed(f"{error}; it is tried again")
                     self._over.wait(_RETRY_S)
+
+    def _failed(self, why: str) -> None:
+        """Tell it, once while it stays the same."""
+        if why != self.failure:
+            log.error("no metrics at %s: %s", self._address, why)
+        self.failure = why

@@ -60,6 +60,7 @@ class Daemon:
         )
         self._control.flush_threads = self._flush_threads.counts
         self._monitor = Monitor(options.monitoring, options.paths, self._pipeline)
+        self._control.monitors = self._monitor.views
         self._monitor.rejected = self._ingest.rejected
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0

@@ -136,17 +136,22 @@ def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]
     return family
 
 
-def serve(address: Address, latest: Callable[[], Snapshot | None], until_closed: socket.socket) -> None:
+def serve(
+    address: Address,
+    latest: Callable[[], Snapshot | None],
+    until_closed: socket.socket,
+    listening: Callable[[str], None],
+) -> None:
     """Answer scrapes at `address` until the other end of `until_closed` is closed.
 
-    Raises OSError when the address cannot be listened at.
+    `listening` is told where, as soon as somebody can ask. Raises OSError when nobody ever can.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobCollector(latest))
     server = (_UnixServer if address.path is not None else _HostServer)(address)
     with server, selectors.DefaultSelector() as selector:
         server.set_app(make_wsgi_app(registry))
-        log.info("metrics at %s", server.told)
+        listening(server.told)
         selector.register(server, selectors.EVENT_READ)
         selector.register(until_closed, selectors.EVENT_READ)
         while all(key.fileobj is server for key, _ in selector.select()):

@@ -22,6 +22,7 @@ from .endpoint import Endpoint
 from .options import Monitoring
 from .scalars import Writer, to_csv, to_tensorboard
 from .snapshot import Sink, Snapshot, bounded
+from .views import MonitorView
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -43,6 +44,7 @@ class Monitor:
         self._writers: list[Writer] = []
         self._next_show_s = self._next_write_s = 0.0
         self._failed = False
+        self._not_started = ""
         self.rejected: Mapping[str, int] = {}
         self.journal_lost = 0
 
@@ -57,8 +59,22 @@ class Monitor:
             if options.csv is not None:
                 self._writers.append(to_csv(options.csv))
         except (OSError, RuntimeError, ValueError) as error:  # no descriptors or threads left, for one
+            self._not_started = str(error)
             log.error("the job is not watched as was asked: %s", error)
         self._steps.take_deviations()  # those of the journal were written by the daemon before us
+
+    def views(self) -> tuple[MonitorView, ...]:
+        """Who watches, and why not, for `scrtune status`."""
+        views = [MonitorView(name=sink.name, failure=sink.failure) for sink in self._sinks]
+        if self._not_started:
+            views.append(MonitorView(name="whatever else was asked for", failure=self._not_started))
+        if self._failed:
+            views.append(MonitorView(name="the job's numbers", failure="a bug, see daemon.log"))
+        return tuple(views)
+
+    @property
+    def _sinks(self) -> list[Sink]:
+        return [*self._writers, *filter(None, [self._endpoint])]
 
     def observe(self, event: Event, now: float) -> None:
         """Take a step of the job in; all else is passed over."""
@@ -78,7 +94,7 @@ class Monitor:
 
     def end(self, now: float) -> None:
         """Give everyone the last snapshot, and wait for them, half a second at most; then they are left."""
-        sinks: list[Sink] = [*self._writers, *filter(None, [self._endpoint])]
+        sinks = self._sinks
         if not sinks:
             return
         self._give(sinks, now, self._steps.take_deviations())

@@ -4,6 +4,7 @@ import csv
 import io
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from .snapshot import Snapshot
 log = logging.getLogger("scrtune.daemon")
 
 _PERCENT = 100.0
+_HANGS_S = 10.0
 
 
 def to_tensorboard(directory: Path) -> "Writer":
@@ -42,8 +44,18 @@ class Writer:
         self._changed = threading.Condition()
         self._waiting: Snapshot | None = None
         self._over = False
+        self._failure = ""
+        self._began_s: float | None = None
         self._thread = threading.Thread(target=self._run, name="writer", daemon=True)
         self._thread.start()
+
+    @property
+    def failure(self) -> str:
+        """Why the last snapshot is not written; empty when it is, or nothing had to be."""
+        began_s = self._began_s
+        if began_s is not None and (took_s := time.monotonic() - began_s) > _HANGS_S:
+            return f"the last write has not ended for {took_s:.0f} s"
+        return self._failure
 
     def give(self, snapshot: Snapshot) -> None:
         """Have this one written as soon as the last one is."""
@@ -66,22 +78,25 @@ class Writer:
         try:
             write = self._open_output()
         except Exception as error:  # noqa: BLE001  not installed, or with a protobuf that it refuses
-            log.error(
-                "%s: nothing is written: %s; pip install --upgrade 'scrtune[monitoring]'", self.name, error
-            )
+            self._failed(f"nothing is written: {error}; pip install --upgrade 'scrtune[monitoring]'")
             return
-        told = ""
         while (snapshot := self._next()) is not None:
             if not snapshot.is_begun:
                 continue
+            self._began_s = time.monotonic()
             try:
                 write(snapshot)
             except Exception as error:  # noqa: BLE001  monitoring never ends a job
-                if str(error) != told:
-                    log.error("%s: cannot be written: %s; it is tried again", self.name, error)
-                told = str(error)
+                self._failed(f"cannot be written: {error}; it is tried again")
             else:
-                told = ""
+                self._failure = ""
+            self._began_s = None
+
+    def _failed(self, why: str) -> None:
+        """Tell it, once while it stays the same."""
+        if why != self._failure:
+            log.error("%s: %s", self.name, why)
+        self._failure = why
 
     def _next(self) -> Snapshot | None:
         with self._changed:

@@ -93,16 +93,23 @@ def status(view: StatusView) -> RenderableType:
         rows["config"] = f"{view.config}, rewritten {view.rewrites} times"
     if threads := _counts(view.flush_threads):
         rows["flush threads"] = threads
+    if watched := "\n".join(each.name for each in view.monitors if not each.failure):
+        rows["monitors"] = watched
     problems = {
         "dropped lines": _counts(counters.dropped),
         "lost": _counts(counters.lost),
         "rejected": _counts(view.rejected),
         "config error": view.config_failure,
         "journal": f"{view.journal_lost} records lost" if view.journal_lost else "",
+        "monitors fail": "\n".join(_failures(view)),
     }
     for name, text in (*rows.items(), *((name, text) for name, text in problems.items() if text)):
         table.add_row(Text(name, style="bold"), text)
     return table
+
+
+def _failures(view: StatusView) -> list[str]:
+    return [f"{each.name}: {each.failure}" for each in view.monitors if each.failure]
 
 
 def _shape(view: StatusView) -> str:
@@ -283,6 +290,7 @@ def summary(view: StatusView) -> list[str]:
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
     lines = [f"scrtune: job {view.job_id}: {what}", f"scrtune: why: scrtune explain --job-id {view.job_id}"]
+    lines += [f"scrtune: {failure}" for failure in _failures(view)]
     if view.config_failure:
         lines.append(f"scrtune: the last changes were never in force: {view.config_failure}")
     return lines

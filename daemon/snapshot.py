@@ -57,6 +57,11 @@ class Sink(Protocol):
     """Who gets snapshots. Nothing here raises, and nothing takes time but `join`, which has a limit."""
 
     name: str
+    """What it is and where, as `scrtune status` says it."""
+
+    @property
+    def failure(self) -> str:
+        """Why nobody sees anything there now; empty when all is well."""
 
     def give(self, snapshot: Snapshot) -> None:
         """Have this one shown, or written down."""

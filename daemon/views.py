@@ -26,6 +26,13 @@ class IntentView(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str
 
 
+class MonitorView(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the job's goodput can be watched; `failure` is why it cannot be now, empty when it can."""
+
+    name: str
+    failure: str = ""
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a job's daemon."""
 
@@ -53,6 +60,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     journal_lost: int = 0
     flush_threads: dict[str, int] = {}
     """What became of flush threads that ran already when their CPUs changed (`daemon/affinity.py`)."""
+    monitors: tuple[MonitorView, ...] = ()
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The metrics endpoint of a daemon, and its options: who may ask, what they get, what they cannot harm."""
 
+import io
 import re
 import signal
 import socket
@@ -17,9 +18,10 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as open_metrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
+from rich.console import Console, RenderableType
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon import cli, monitoring, monitoring_options
+from scrtune.daemon import cli, endpoint, monitoring, monitoring_options, show
 from scrtune.daemon.address import Address, address_of
 from scrtune.daemon.monitoring import Monitor
 from scrtune.daemon.options import Monitoring
@@ -89,6 +91,14 @@ def asked_unix(path: Path) -> bytes:
         asker.connect(str(path))
         asker.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
         return b"".join(iter(lambda: asker.recv(65536), b""))
+
+
+def words(shown: RenderableType) -> str:
+    """What a wide terminal shows, spaces and line breaks made one."""
+    console = Console(file=io.StringIO(), width=1000, markup=False)
+    console.print(shown)
+    assert isinstance(console.file, io.StringIO)
+    return " ".join(console.file.getvalue().split())
 
 
 def told(daemon: Any) -> None:
@@ -198,7 +208,13 @@ def test_an_occupied_port_is_told_and_harms_nothing(real_daemon: Any, wait_until
         daemon = real_daemon.start("--metrics", str(port))
         wait_until(lambda: f"no metrics at 127.0.0.1:{port}: " in daemon.log())
         told(daemon)
-        assert daemon.view("status").checkpoints == 1
+        status = daemon.view("status")
+        assert status.checkpoints == 1
+        (monitor,) = status.monitors
+        assert monitor.name == f"metrics at 127.0.0.1:{port}"
+        assert monitor.failure.endswith("Address already in use; it is tried again")
+        assert f"monitors fail {monitor.name}: {monitor.failure}" in words(show.status(status))
+        assert f"scrtune: {monitor.name}: {monitor.failure}" in show.summary(status)
         assert daemon.end(signal.SIGTERM) == 0
     assert "Traceback" not in daemon.log()
 
@@ -219,6 +235,28 @@ def test_scrapers_that_say_nothing_or_never_read_hold_up_neither_the_daemon_nor_
     assert "Traceback" not in daemon.log()
     for each in silent:
         each.close()
+
+
+def test_a_port_that_becomes_free_is_taken_and_the_failure_is_over(
+    monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
+) -> None:
+    monkeypatch.setattr(endpoint, "_RETRY_S", 0.01)
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        served = endpoint.Endpoint(address_of(str(port), Path()))
+        wait_until(lambda: served.failure)
+    wait_until(lambda: not served.failure)
+    assert served.name == f"metrics at http://127.0.0.1:{port}/metrics"
+    served.finish()
+    assert served.join(30)
+
+
+def test_status_says_where_a_job_can_be_watched(real_daemon: Any, wait_until: WaitUntil) -> None:
+    daemon = real_daemon.start("--metrics", "0", "--csv", str(real_daemon.paths.base.parent / "g.csv"))
+    url = url_of(daemon, wait_until)
+    names = f"rows in {daemon.paths.base.parent}/g.csv metrics at {url}"
+    assert f"monitors {names}" in words(show.status(daemon.view("status")))
+    assert "monitors fail" not in words(show.status(daemon.view("status")))
 
 
 def answers(url: str) -> bool:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from tensorboardX.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboardX.record_writer import masked_crc32c
 
+from scrtune.daemon import scalars as scalars_module
 from scrtune.daemon.scalars import Writer, to_csv
 from scrtune.daemon.snapshot import Snapshot
 from scrtune.goodput.append import AppendedFile
@@ -203,10 +204,15 @@ def test_a_full_disk_is_told_once_and_costs_whole_rows_only(
     process.rlimit(psutil.RLIMIT_FSIZE, (len(before) + 3, hard))
     told(daemon)
     wait_until(lambda: f"rows in {path}: cannot be written: " in daemon.log())
+    failures = {each.name: each.failure for each in daemon.view("status").monitors}
+    assert failures.pop(f"scalars in {tmp_path}/tb") == ""
+    assert failures.pop(f"rows in {path}").startswith("cannot be written: [Errno 27] File too large")
+    assert not failures
     wait_until(lambda: len(scalars(tmp_path / "tb")["goodput/goodput"]) > 2)
     assert path.read_text() == before
     assert daemon.log().count("cannot be written") == 1
     process.rlimit(psutil.RLIMIT_FSIZE, (hard, hard))
+    wait_until(lambda: not any(each.failure for each in daemon.view("status").monitors))
     assert daemon.end(signal.SIGTERM) == 0
     after = path.read_text().removeprefix(before).splitlines()
     assert after
@@ -220,7 +226,11 @@ def test_a_directory_that_cannot_be_written_is_told_and_the_daemon_lives(
     daemon = real_daemon.start("--tensorboard", str(tmp_path / "file" / "tb"), "--monitor-every", "1")
     told(daemon)
     wait_until(lambda: "cannot be written" in daemon.log())
-    assert daemon.view("status").checkpoints == 1
+    status = daemon.view("status")
+    assert status.checkpoints == 1
+    assert [each.name for each in status.monitors if "Not a directory" in each.failure] == [
+        f"scalars in {tmp_path}/file/tb"
+    ]
     assert daemon.end(signal.SIGTERM) == 0
 
 
@@ -238,7 +248,10 @@ def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
     assert second.summary.value[0].tag == "not_a_tag"
 
 
-def test_one_that_hangs_is_given_up_and_the_others_are_not(tmp_path: Path) -> None:
+def test_one_that_hangs_is_told_and_given_up_and_the_others_are_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
+) -> None:
+    monkeypatch.setattr(scalars_module, "_HANGS_S", 0)
     os.mkfifo(tmp_path / "pipe")
     hanging, good = to_csv(tmp_path / "pipe"), to_csv(tmp_path / "g.csv")
     spent = Account(wall_s=2.0, buckets={"productive": 1.0, "other": 1.0}, steps=1)
@@ -247,12 +260,15 @@ def test_one_that_hangs_is_given_up_and_the_others_are_not(tmp_path: Path) -> No
         writer.finish()
     assert not hanging.join(0.2)
     assert good.join(30)
+    wait_until(lambda: hanging.failure == "the last write has not ended for 0 s")
+    assert good.failure == ""
     assert [row["goodput"] for row in rows_in(tmp_path / "g.csv")] == ["0.5"]
     (tmp_path / "pipe").open("w").close()  # it finds no first line
     with (tmp_path / "pipe").open() as reader:  # and goes on where it hung
         assert reader.readline().startswith("time_s,job_id,")
         assert reader.readline().startswith("1.0,j,")
     assert hanging.join(30)
+    assert hanging.failure == ""
 
 
 def test_what_cannot_be_loaded_is_told(caplog: pytest.LogCaptureFixture) -> None:
@@ -262,7 +278,8 @@ def test_what_cannot_be_loaded_is_told(caplog: pytest.LogCaptureFixture) -> None
     writer = Writer("scalars in tb", refuse)
     writer.finish()
     assert writer.join(30)
-    assert "scalars in tb: nothing is written: Descriptors cannot" in caplog.messages[0]
+    assert caplog.messages == [f"scalars in tb: {writer.failure}"]
+    assert writer.failure.startswith("nothing is written: Descriptors cannot")
 
 
 @given(pieces=st.lists(st.binary(max_size=40), max_size=8), room=st.integers(0, 150))
