@@ -12,6 +12,10 @@ NEVER = 1 << 62
 
 DERIVED = 1 << 16
 """Marks the kind of a claim that was worked out from starts and ends, and can be worked out again."""
+OPEN = 1 << 17
+"""Marks the kind of a derived claim whose end was not told."""
+KINDS = DERIVED - 1
+"""What is left of a kind without its marks."""
 
 
 class Claim(NamedTuple):

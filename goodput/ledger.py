@@ -112,6 +112,7 @@ class Ledger:
         self._unread = 0
         self._charged_ns = dict.fromkeys(CHARGED, 0)
         self._outputs, self._brought_back, self._failures = _Counted(), _Counted(), _Counted()
+        self._knows_scr = False
         self._step = self._codes[buckets.STEP]
         self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
         self._take: dict[type, Callable[[Any], None]] = {
@@ -178,13 +179,13 @@ class Ledger:
         codes = self._codes
         if reckoned.first is None:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
-        end_ns = self._end_ns(now)
+        end_ns = _end_ns(reckoned, now)
         row = reckoned.spent(end_ns)
         return Account(
             wall_s=(end_ns - reckoned.first) / _NS,
             buckets=self._named(self._moved(row, row, reference_step_s)),
             steps=reckoned.made.count,
-            checkpoints=self._outputs.count,
+            checkpoints=self._outputs.count if self._knows_scr else reckoned.saves(),
             runs=len(reckoned.runs.starts),
             recoveries=self._brought_back.count,
             node_failures=self._failures.count,
@@ -205,7 +206,7 @@ class Ledger:
         reckoned = self._reckoning()
         if reckoned.first is None:
             return Window(start_s=start_s, end_s=start_s, wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
-        last_ns = self._end_ns(now)
+        last_ns = _end_ns(reckoned, now)
         first_ns = reckoned.first if reckoned.floor is None else reckoned.floor
         begin_ns = min(max(_ns(start_s), first_ns), last_ns)
         end_ns = min(max(_ns(end_s), begin_ns), last_ns)
@@ -234,10 +235,6 @@ class Ledger:
         """What is told must not pile up while nobody asks."""
         if self._unread >= _LOOK_EVERY and self._remembered is not None:
             self._reckoning()
-
-    def _end_ns(self, now: float) -> int:
-        reckoned = self._reckoning()
-        return reckoned.last if reckoned.runs.is_over else max(reckoned.last, _ns(now))
 
     def _moved(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
         """Move what is estimated for the `whole` job between the buckets of `row`, by its share of them."""
@@ -320,6 +317,7 @@ class Ledger:
     def _output(self, event: OutputCompleted) -> None:
         """The parts of an output lie one behind the other: each is its slowest rank's, scaled down to fit."""
         start_ns, end_ns = _ns(event.start_s), _ns(event.end_s)
+        self._knows_scr = True
         if event.checkpoint and event.valid:
             self._outputs.add((event.dataset, start_ns, end_ns))
         felt_ns = max(0, end_ns - start_ns)
@@ -381,6 +379,10 @@ def _move(row: list[int], whole: list[int], bucket: int, sources: list[int], wan
             row[source] -= share_ns
             whole[bucket] += part_ns
             whole[source] -= part_ns
+
+
+def _end_ns(reckoned: "Reckoning", now: float) -> int:
+    return reckoned.last if reckoned.runs.is_over else max(reckoned.last, _ns(now))
 
 
 def _ns(seconds: float) -> int:

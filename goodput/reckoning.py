@@ -6,17 +6,15 @@ of the time line. Very late ones (the start of a run before things that were hea
 comes behind dozens of later ones of its kind) make it work out everything anew.
 """
 
-from itertools import takewhile
-
 import numpy as np
 
 from . import buckets
 from .buckets import Codes
-from .claims import NEVER, Claims, Longs, joined
+from .claims import DERIVED, NEVER, Claims, Longs, joined
 from .columns import Stream, Told
 from .lives import Lives
+from .ranges import Ranges
 from .runs import Background, Runs
-from .step_ranges import StepRanges
 from .streams import extremes, forget, settle, skew, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
@@ -48,16 +46,16 @@ class Reckoning:
                 allocation_end=codes[buckets.ALLOCATION_END],
             )
         )
-        self.made = StepRanges()
+        self.made, self._saved = Ranges(), Ranges()
         self._codes, self._streams, self._remembered = codes, streams, remembered
-        self._step = codes[buckets.STEP]
+        self._step, self._save = codes[buckets.STEP], codes[buckets.CHECKPOINT_OTHER]
         self._between = [codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
         self._timeline, self._lives = Timeline(), Lives()
         self._writers = Writers(streams, self._step, self.runs, self.made)
         self._points: Longs = np.zeros(0, np.int64)
         self._steps_before: list[int] = []
         self._settled_row: Longs = np.zeros(len(codes), np.int64)
-        self._background = self.runs.background()
+        self._background: Longs = _columns(self.runs.background()[1])
         self._latest_word = self._latest_step = -NEVER
 
     def _forget_what_follows(self) -> None:
@@ -66,6 +64,7 @@ class Reckoning:
         self._writers.anew()
         if self.floor is None:
             self.made.clear()
+            self._saved.clear()
         self.runs.anew()
 
     def take(self, told: Told) -> None:
@@ -96,8 +95,8 @@ class Reckoning:
         return Rules(
             weakest_first=code.weakest_first(),
             size=len(code),
-            background_at=np.array(times, np.int64),
-            background=np.array(codes, np.int64),
+            background_at=times,
+            background=codes,
             lives=self._lives.begins,
             wasted_from=self._lives.wasted_from,
             any_wasted=bool((self._lives.wasted_from < NEVER).any()),
@@ -123,12 +122,23 @@ class Reckoning:
         for code, held in enumerate(self._settled_row.tolist()):
             made[code] += held
         if whole and not self.runs.is_over:
-            made[self._background[1][-1]] += until - self.last
+            made[int(self._background[1, -1])] += until - self.last
         return made
 
     def skew(self) -> int:
         """How far the clocks of those who tell of steps are apart, in nanoseconds."""
         return skew([each for each in self._streams.values() if each.kind == self._step])
+
+    def saves(self) -> int:
+        """How many saves were told of, by both ends: those that overlap, of several writers, are one."""
+        parts = self._writers.unsettled.items()
+        unsettled = [claims for (_, kind), (claims, _) in parts if kind == self._save]
+        return self._saved.pieces_with(*self._ended_saves(joined([Claims.of([]), *unsettled])))
+
+    def _ended_saves(self, claims: Claims) -> tuple[Longs, Longs]:
+        """From the first to the last nanosecond of each."""
+        saves = claims.where(claims.kind & ~DERIVED == self._save)
+        return saves.start, np.maximum(saves.start, saves.end - 1)
 
     def _is_late(self, told: Told, news: News) -> bool:
         starts = self.runs.unknown(told.starts)
@@ -189,6 +199,7 @@ class Reckoning:
         for key, stream in self._streams.items():
             settle(stream, len(self._streams))
             settled, doubtful = self._writers.read(stream, 0, news.pop(key))
+            self._saved.add(*self._ended_saves(settled))
             sure.append(settled)
             doubts += doubtful
         self._timeline.load(joined(sure), doubts, -NEVER if self.floor is None else self.floor)
@@ -206,6 +217,7 @@ class Reckoning:
         for key, stream in self._streams.items():
             if anyhow or key in news or (key[0] in speaking and self._writers.is_open_ended(key)):
                 sure, doubts = self._writers.read(stream, settled.get(key, stream.settled))
+                self._saved.add(*self._ended_saves(sure))
                 self._timeline.extend(sure)
                 for doubt in doubts:
                     self._timeline.doubt(doubt)
@@ -222,7 +234,7 @@ class Reckoning:
         self._seen(claims.start)
         self._seen(claims.end)
         self._seen(points)
-        starts = np.array(self.runs.starts, np.int64)
+        starts = self.runs.starts_at
         words = np.concatenate([claims.start[own], claims.end[own], points])
         for run, latest in extremes(starts, words, np.maximum):
             self._heard(run, latest)
@@ -233,6 +245,7 @@ class Reckoning:
                 self._writers.heard(writer, run, latest)
         is_step = claims.kind == self._step
         self.made.add(claims.step[is_step], claims.step[is_step] + 1)
+        self._saved.add(*self._ended_saves(claims))
         stepped = [(claims.start[is_step], claims.step[is_step])]
         stepped += [tokens for (_, kind), tokens in news.items() if kind == self._step]
         for begun, number in stepped:
@@ -249,16 +262,17 @@ class Reckoning:
 
     def _reach(self) -> None:
         """Bring the background up to date."""
-        if not self.runs.changed:
+        stays, told = self.runs.background()
+        if not told:
             return
-        self.runs.changed = False
-        before, made = self._background, self.runs.background()
-        self._background = made
-        old, new = list(zip(*before, strict=True)), list(zip(*made, strict=True))
-        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
-        changed = old[same:] + new[same:]
-        if changed and self.first is not None:
-            self._timeline.touch(max(self.first, min(time for time, _ in changed)), self.last)
+        old, new = self._background[:, stays:], _columns(told)
+        self._background = np.concatenate([self._background[:, :stays], new], axis=1)
+        both = min(old.shape[1], new.shape[1])
+        differs = np.flatnonzero((old[:, :both] != new[:, :both]).any(axis=0))
+        same = int(differs[0]) if len(differs) else both
+        changed = np.append(old[0, same:], new[0, same:])
+        if len(changed) and self.first is not None:
+            self._timeline.touch(max(self.first, int(changed.min())), self.last)
 
     def _forget(self) -> None:
         """Settle what is oldest, when there is more than is remembered."""
@@ -280,6 +294,11 @@ class Reckoning:
         self._points = np.append(self._points[self._points >= self.floor], np.array(lasts, np.int64))
         for stream in self._streams.values():
             forget(stream, self.floor)
+
+
+def _columns(rows: list[tuple[int, int]]) -> Longs:
+    made: Longs = np.array(rows, np.int64).reshape(-1, 2).T.copy()
+    return made
 
 
 def _claims(told: Told) -> Claims:

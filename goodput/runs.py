@@ -4,6 +4,10 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .claims import Longs
+
 LONG_AGO = -(1 << 62)
 
 
@@ -25,9 +29,14 @@ class Runs:
 
     def __init__(self, background: Background) -> None:
         self.starts: list[int] = []
+        self.starts_at: Longs = np.zeros(0, np.int64)
+        """The same, for many at once."""
         self.first_step: list[int | None] = [None]
         self.last_word: list[int | None] = [None]
-        self.changed = True
+        self._stale = 0
+        """The background is not up to date from this run on."""
+        self._behind = [0]
+        """How many entries of the background lie before those of each run whose own are known, and in all."""
         self._ends: list[tuple[int, bool]] = []
         self._halts: list[int] = []
         self._marks: list[tuple[int, int]] = []
@@ -39,17 +48,18 @@ class Runs:
 
     def started(self, times: set[int]) -> None:
         """Runs began at `times`, none of which is known, behind everything heard so far."""
+        self._changed(len(self.starts))
         self.starts = sorted({*self.starts, *times})
+        self.starts_at = np.array(self.starts, np.int64)
         missing = len(self.starts) + 1 - len(self.last_word)
         self.first_step += [None] * missing
         self.last_word += [None] * missing
-        self.changed = True
 
     def anew(self) -> None:
         """Forget the words and steps of every run; starts, ends and marks remain."""
         self.first_step = [None] * (len(self.starts) + 1)
         self.last_word = [None] * (len(self.starts) + 1)
-        self.changed = True
+        self._changed(0)
 
     def of(self, time: int) -> int:
         """The run that was under way at `time`."""
@@ -60,29 +70,30 @@ class Runs:
         known = self.last_word[run]
         if known is None or time > known:
             self.last_word[run] = time
-            self.changed |= run < len(self.starts) or bool(self._marks or self._ends)
+            if run < len(self.starts) or self._marks or self._ends:
+                self._changed(run)
 
     def step(self, run: int, time: int) -> None:
         """`run` made a step at `time`."""
         known = self.first_step[run]
         if known is None or time < known:
             self.first_step[run] = time
-            self.changed = True
+            self._changed(run)
 
     def ended(self, time: int, *, badly: bool) -> None:
         """The application ended."""
         insort(self._ends, (time, badly))
-        self.changed = True
+        self._changed(self.of(time))
 
     def halted(self, time: int) -> None:
         """SCR ended the application."""
         insort(self._halts, time)
-        self.changed = True
+        self._changed(self.of(time))
 
     def mark(self, time: int, code: int) -> None:
         """A node failed, an allocation ended or the job was queued: unclaimed time is `code` from then."""
         insort(self._marks, (time, code))
-        self.changed = True
+        self._changed(self.of(time))
 
     @property
     def is_over(self) -> bool:
@@ -96,17 +107,26 @@ class Runs:
         ends = self._ends_in(run)
         return ends[-1][0] if ends else LONG_AGO
 
-    def background(self) -> tuple[list[int], list[int]]:
-        """From when on the unclaimed time is what code, oldest first."""
-        times, codes = [LONG_AGO], [self._code.startup]
-        for run in range(len(self.starts) + 1):
+    def background(self) -> tuple[int, list[tuple[int, int]]]:
+        """From when on the unclaimed time is what code, oldest first: what is new since the last time.
+
+        So many entries stay as they were; those behind them are replaced by what is returned.
+        """
+        stays = self._behind[self._stale]
+        made: list[tuple[int, int]] = []
+        del self._behind[self._stale + 1 :]
+        for run in range(self._stale, len(self.starts) + 1):
             for time, code in self._of_run(run):
-                if time > times[-1]:
-                    times.append(time)
-                    codes.append(code)
+                if made and time <= made[-1][0]:
+                    made[-1] = made[-1][0], code
                 else:
-                    codes[-1] = code
-        return times, codes
+                    made.append((time, code))
+            self._behind.append(stays + len(made))
+        self._stale = len(self.starts) + 1
+        return stays, made
+
+    def _changed(self, run: int) -> None:
+        self._stale = min(self._stale, run)
 
     def _of_run(self, run: int) -> list[tuple[int, int]]:
         begin, end = self._span(run)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .claims import NEVER, Claims, Doubt, Longs
+from .claims import NEVER, OPEN, Claims, Doubt, Longs
 from .columns import ENDS, STARTS, Stream
 from .sweep import HUNG
 
@@ -120,12 +120,12 @@ def intervals(
     closing: Longs,
     next_step: Callable[[Longs], tuple[Longs, Longs]],
     kind: int,
-) -> tuple[Claims, bool]:
-    """What the starts and ends of one kind of interval stand for, and whether any start has no end.
+) -> Claims:
+    """What the starts and ends of one kind of interval stand for.
 
-    A start without an end lasts until the next start of its kind or of a step (`next_step`: time and run, for
-    indexes of tokens), and at the end of a run until the writer's last word (`closing`). A start and an end
-    at the same time change nothing.
+    A start without an end is marked `OPEN`. It lasts until the next start of its kind or of a step
+    (`next_step`: time and run, for indexes of tokens), and at the end of a run until the writer's last word
+    (`closing`). A start and an end at the same time change nothing.
     """
     times, mask = tokens
     index = np.arange(len(times))
@@ -144,9 +144,8 @@ def intervals(
     if len(never):
         step_at, step_run = next_step(index[never])
         end[never] = np.where(step_run == run[never], np.minimum(end[never], step_at), end[never])
-    number = int(started.sum())
-    no_step = np.full(number, -(1 << 62), np.int64)
-    return Claims(times[started], end[started], np.full(number, kind, np.int64), no_step), len(never) > 0
+    kinds = np.where(ended[started], kind, kind | OPEN)
+    return Claims(times[started], end[started], kinds, np.full(len(kinds), -NEVER, np.int64))
 
 
 def nanoseconds(seconds: Doubles) -> Longs:
@@ -157,6 +156,8 @@ def nanoseconds(seconds: Doubles) -> Longs:
 
 def runs_of(starts: Longs, times: Longs) -> Longs:
     """In which run each of `times` lies, which are in order."""
+    if len(times) < len(starts):
+        return np.searchsorted(starts, times, side="right").astype(np.int64)
     edges = np.searchsorted(times, starts)
     made: Longs = np.repeat(np.arange(len(starts) + 1), np.diff(edges, prepend=0, append=len(times)))
     return made

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .claims import DERIVED, Claims, Doubt, Longs
+from .claims import KINDS, Claims, Doubt, Longs
 
 HUNG = 10
 """A step that lasts more than ten times as long as its neighbours hangs."""
@@ -138,7 +138,7 @@ def _resolve(groups: _Groups, row: Longs, length: Longs, where: tuple[Longs, int
 
 
 def _kinds(claims: Claims, rules: Rules) -> Longs:
-    kind = claims.kind & (DERIVED - 1)
+    kind = claims.kind & KINDS
     if not rules.any_wasted:
         return np.where(kind == rules.step, rules.productive, kind)
     life = np.searchsorted(rules.lives, claims.start, side="right")

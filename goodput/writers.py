@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .claims import DERIVED, NEVER, Claims, Doubt, Longs, joined
+from .claims import DERIVED, NEVER, OPEN, Claims, Doubt, Longs, joined
 from .columns import Stream
+from .ranges import Ranges
 from .runs import Runs
-from .step_ranges import StepRanges
 from .streams import intervals, nanoseconds, runs_of, steps, tokens_of
 
 Key = tuple[str, int]
@@ -21,7 +21,7 @@ class Writers:
     `unsettled` is what the last tokens of each stream stand for: more may come in between.
     """
 
-    def __init__(self, streams: dict[Key, Stream], step: int, runs: Runs, made: StepRanges) -> None:
+    def __init__(self, streams: dict[Key, Stream], step: int, runs: Runs, made: Ranges) -> None:
         self.unsettled: dict[Key, Derived] = {}
         self._streams, self._step, self._runs, self._made = streams, step, runs, made
         self._closing: dict[str, dict[int, int]] = {}
@@ -79,7 +79,7 @@ class Writers:
             tokens = tokens_of(stream, context)
         if stream.kind == self._step:
             return self._derive_steps(stream.writer, tokens, begin - context)
-        starts = np.array(self._runs.starts, np.int64)
+        starts = self._runs.starts_at
 
         def next_step(index: Longs) -> tuple[Longs, Longs]:
             stepping = self._streams.get((stream.writer, self._step))
@@ -94,14 +94,14 @@ class Writers:
 
         run = runs_of(starts, tokens[0])
         closing = self._last_words(stream.writer, run)
-        claims, is_open = intervals(tokens, run, closing, next_step, stream.kind | DERIVED)
-        (self._open.add if is_open else self._open.discard)((stream.writer, stream.kind))
+        claims = intervals(tokens, run, closing, next_step, stream.kind | DERIVED)
+        (self._open.add if (claims.kind & OPEN).any() else self._open.discard)((stream.writer, stream.kind))
         return claims, []
 
     def _derive_steps(self, writer: str, tokens: tuple[Longs, Longs], begin: int) -> Derived:
         """A piece at a time: a step depends on the one before it and the two behind it."""
         claims, doubts = [Claims.of([])], []
-        starts = np.array(self._runs.starts, np.int64)
+        starts = self._runs.starts_at
         for first in range(begin, len(tokens[0]), _PIECE):
             low, behind = max(0, first - 1), min(first + _PIECE, len(tokens[0]))
             time, step = (each[low : behind + 2] for each in tokens)

@@ -2,6 +2,7 @@
 
 import math
 import random
+from itertools import permutations
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +13,7 @@ from scrtune.goodput.buckets import BUCKETS
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
+    Interval,
     IntervalEnded,
     IntervalStarted,
     JobEnded,
@@ -294,6 +296,56 @@ def test_loading_beside_the_steps_is_no_bucket_however_much_of_it_is_told_by_sta
     made = ledger.account(T0 + 50_000)
     assert spent(made) == {"startup": 50_000}
     assert made.data_loading_async_s == 15_000
+
+
+def save(start: float, end: float) -> Interval:
+    return Interval(kind="checkpoint_save", start_s=T0 + start, end_s=T0 + end)
+
+
+def save_starts(at: float, writer: str = "") -> IntervalStarted:
+    return IntervalStarted(kind="checkpoint_save", time_s=T0 + at, writer=writer)
+
+
+def save_ends(at: float, writer: str = "") -> IntervalEnded:
+    return IntervalEnded(kind="checkpoint_save", time_s=T0 + at, writer=writer)
+
+
+@pytest.mark.parametrize(
+    ("told", "checkpoints"),
+    [
+        ([save(0, 1), save(1, 2)], 2),
+        ([save(0, 1), save(5, 6), save(0, 1)], 2),
+        ([save_starts(0), save_ends(1), save_starts(2), save_ends(3)], 2),
+        ([save_starts(0), save_ends(1), save(0, 1)], 1),
+        ([save_starts(0, "a"), save_starts(0.1, "b"), save_ends(1, "a"), save_ends(1.2, "b")], 1),
+        ([save_starts(0), step(1, 5, 6), save_starts(7), save_ends(8)], 1),
+        ([save_starts(0), started(5), save_starts(6), save_ends(7)], 1),
+        ([save(0, 1), output(1, 5, 6)], 1),
+        ([save(0, 1), OutputCompleted(dataset=1, name="d", start_s=T0, end_s=T0 + 1, valid=False)], 0),
+        ([recovered("fetch", 0, 1), restart(2, 3)], 0),
+    ],
+)
+def test_checkpoints_are_scrs_or_the_saves_of_who_knows_nothing_of_scr(
+    told: list[GoodputEvent], checkpoints: int
+) -> None:
+    for order in permutations(told):
+        assert account(*order, now=10).checkpoints == checkpoints
+    assert account(*told, *told, now=10).checkpoints == checkpoints
+
+
+def test_saves_are_counted_over_the_whole_of_a_long_job_and_after_each_event() -> None:
+    ledger = Ledger(remembered=2000)
+    for number in range(5000):
+        begun = 10.0 * number
+        for event in (step(number, begun, begun + 5), save_starts(begun + 6), save_ends(begun + 7)):
+            ledger.handle(event)
+        if number % 100 == 0:
+            assert ledger.account(T0).checkpoints == number + 1
+    ledger.handle(save_starts(50_000))
+    assert ledger.account(T0).checkpoints == 5000
+    ledger.handle(save(50_000.5, 50_001))
+    ledger.handle(save_ends(50_002))
+    assert ledger.account(T0).checkpoints == 5001
 
 
 def test_slowdown_is_taken_from_the_steps_and_given_back_when_noise_overcharged() -> None:
