@@ -4,14 +4,19 @@
     python benchmarks/goodput_ledger.py --peer PYTHON      # one that has it already
     python benchmarks/goodput_ledger.py                    # ours alone
 
-Both are told the same job by their own recorders' words, each in a process of its own, one after the other;
-telling is not counted for the peer, and is for us. Ours is the median of three processes; the peer, which
-takes minutes, has one. Targets: cold >= 20 times faster, one more event <= 1 ms, <= 1/5
-of the memory.
+Both are told the same jobs (benchmarks/peer/long_log.py). Cold is from the log in memory, in the form that
+each one's own recorder writes, to the first account with all buckets: of ours from event objects that come
+64 thousand at a time, of the peer's from a list of entries. Making the events is not counted for either, nor
+loading libraries; taking them in is. One more event is a step's start and the account after it: of ours the
+median of a hundred. Each measurement has a process of its own; ours and the peer's alternate, and the best of
+as many rounds of each counts (one, where the peer takes more than a minute).
+
+Targets: cold >= 20 times faster, one more event <= 1 ms, <= 1/5 of the memory.
 """
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -24,7 +29,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from peer.long_log import long_log
+from peer.long_log import LOGS, Mix, long_log
 
 from scrtune.goodput.events import (
     GoodputEvent,
@@ -41,12 +46,18 @@ from scrtune.goodput.ledger import Ledger
 HERE = Path(__file__).parent
 PEER = "ml-goodput-measurement==0.2.3"
 CHUNK = 65_536
+ROUNDS = 3
+A_MINUTE_S = 60.0
+SHARES = {"plain": 1.0, "many kinds": 1.0, "many restarts": 0.1}
+"""How many of the steps each log has."""
+FASTER, SMALLER, MORE_S = 20, 5, 1e-3
+"""The targets."""
 KINDS = {"init": "device_init", "prep": "training_prep", "load": "data_loading", "custom": "custom"}
 
 
-def events(steps: int, *, full: bool) -> Iterator[GoodputEvent]:
+def events(steps: int, mix: Mix) -> Iterator[GoodputEvent]:
     """The long job as our events."""
-    for told in long_log(steps, full=full):
+    for told in long_log(steps, mix):
         match told:
             case "job_start", start:
                 yield JobStarted(time_s=start)
@@ -63,11 +74,11 @@ def events(steps: int, *, full: bool) -> Iterator[GoodputEvent]:
                 yield IntervalEnded(kind=KINDS[kind], time_s=end)
 
 
-def measure(steps: int, *, full: bool) -> dict[str, Any]:
+def measure(steps: int, mix: Mix) -> dict[str, Any]:
     """What it costs us. The log comes in pieces, as from a file; making them is not counted."""
     Ledger().account(0.0)  # loads numpy: of the peer, what it loads is not counted either
     ledger = Ledger(remembered=None)
-    log, count, cold_s, now_s = events(steps, full=full), 0, 0.0, 0.0
+    log, count, cold_s, now_s = events(steps, mix), 0, 0.0, 0.0
     while chunk := list(islice(log, CHUNK)):
         count += len(chunk)
         began_s = time.perf_counter()
@@ -116,35 +127,42 @@ def asked(command: list[Any]) -> dict[str, Any]:
     return answer
 
 
-def compare(steps: int, python: str | None) -> bool:
-    """Measure both on both logs; returns whether every target is met."""
-    met = True
-    for log in ("plain", "full"):
-        rounds = [
-            asked([sys.executable, __file__, "--steps", str(steps), "--measure", log]) for _ in range(3)
-        ]
-        mine = {name: median(each[name] for each in rounds) for name in rounds[0]}
-        print(
-            f"{log}: {mine['events']} events: cold {mine['cold_s']:.2f} s"
-            f" ({1e6 * mine['cold_s'] / mine['events']:.2f} us an event), one more event"
-            f" {1e3 * mine['more_s']:.2f} ms, a window {1e3 * mine['window_s']:.2f} ms,"
-            f" peak {mine['peak_mib']:.0f} MiB",
-            flush=True,
-        )
-        met &= mine["more_s"] <= 1e-3
-        if python is None:
-            continue
-        peer = asked([python, HERE / "peer" / "cost.py", str(steps), log])
-        faster, smaller = peer["cold_s"] / mine["cold_s"], peer["peak_mib"] / mine["peak_mib"]
-        print(
-            f"  {PEER}: {peer['events']} entries: cold {peer['cold_s']:.2f} s, one more"
-            f" {peer['more_s']:.2f} s, peak {peer['peak_mib']:.0f} MiB\n"
-            f"  ratios: cold {faster:.0f} times faster (target 20), one more event"
-            f" {peer['more_s'] / mine['more_s']:.0f} times faster, memory 1/{smaller:.1f} (target 1/5)",
-            flush=True,
-        )
-        met &= faster >= 20 and smaller >= 5
-    return met
+def compare(log: str, steps: int, python: str | None) -> bool:
+    """Measure both, in turns, and print what came out; returns whether every target is met."""
+    own, others = [sys.executable, __file__], [python, HERE / "peer" / "cost.py"]
+    ours, theirs = [], []
+    for _ in range(ROUNDS):
+        ours.append(asked([*own, "--measure", log, "--steps", str(steps)]))
+        if python is not None:
+            theirs.append(asked([*others, str(steps), log]))
+            if theirs[-1]["cold_s"] > A_MINUTE_S:
+                break
+    mine = best(ours)
+    print(
+        f"{log}, {steps:,} steps ({mine['events']:,} events), load {os.getloadavg()[0]:.1f},"
+        f" best of {len(ours)}\n"
+        f"  scrtune: cold {mine['cold_s']:.2f} s ({1e6 * mine['cold_s'] / mine['events']:.2f} us an event),"
+        f" one more event {1e3 * mine['more_s']:.2f} ms, peak {mine['peak_mib']:.0f} MiB,"
+        f" a window of an hour {1e3 * mine['window_s']:.2f} ms",
+        flush=True,
+    )
+    if not theirs:
+        return bool(mine["more_s"] <= MORE_S)
+    peer = best(theirs)
+    ratios = {name: peer[name] / mine[name] for name in ("cold_s", "more_s", "peak_mib")}
+    print(
+        f"  {PEER}: cold {peer['cold_s']:.2f} s ({1e6 * peer['cold_s'] / peer['events']:.1f} us an entry),"
+        f" one more event {peer['more_s']:.2f} s, peak {peer['peak_mib']:,.0f} MiB\n"
+        f"  ratios: cold {ratios['cold_s']:.0f} times faster (target {FASTER}), one more event"
+        f" {ratios['more_s']:,.0f} times faster, memory 1/{ratios['peak_mib']:.1f} (target 1/{SMALLER})",
+        flush=True,
+    )
+    return bool(mine["more_s"] <= MORE_S and ratios["cold_s"] >= FASTER and ratios["peak_mib"] >= SMALLER)
+
+
+def best(rounds: list[dict[str, Any]]) -> dict[str, Any]:
+    """The least of each number."""
+    return {name: min(each[name] for each in rounds) for name in rounds[0]}
 
 
 def main() -> int:
@@ -153,10 +171,11 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--peer", metavar="PYTHON", help="a python that has the peer installed")
     parser.add_argument("--install", action="store_true", help=f"install {PEER} from PyPI for this run")
-    parser.add_argument("--measure", choices=("plain", "full"), help=argparse.SUPPRESS)
+    parser.add_argument("--log", choices=LOGS, action="append", help="only this one (may be given again)")
+    parser.add_argument("--measure", choices=LOGS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.measure:
-        print(json.dumps(measure(options.steps, full=options.measure == "full")))
+        print(json.dumps(measure(options.steps, LOGS[options.measure])))
         return 0
     with tempfile.TemporaryDirectory() as directory:
         python = options.peer
@@ -166,7 +185,8 @@ def main() -> int:
             subprocess.run([python, "-m", "pip", "install", "--quiet", PEER], check=True)
         if python is None:
             print(f"not compared with {PEER}: give --install to fetch it from PyPI, or --peer")
-        return 0 if compare(options.steps, python) else 1
+        met = [compare(log, int(options.steps * SHARES[log]), python) for log in options.log or LOGS]
+        return 0 if all(met) else 1
 
 
 if __name__ == "__main__":

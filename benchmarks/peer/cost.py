@@ -13,7 +13,7 @@ import tempfile
 import time
 from typing import Any
 
-from long_log import long_log
+from long_log import LOGS, long_log
 from ml_goodput_measurement import goodput
 
 UTC = dt.timezone.utc
@@ -78,11 +78,11 @@ def at(seconds: float) -> dt.datetime:
 def main() -> None:
     """Measure."""
     logging.disable()
-    steps, full = int(sys.argv[1]), sys.argv[2] == "full"
+    steps, log = int(sys.argv[1]), sys.argv[2]
     logger = ListLogger()
     recorder = goodput.GoodputRecorder("job", "log", True, logger)
     last_s = 0.0
-    for told in long_log(steps, full=full):
+    for told in long_log(steps, LOGS[log]):
         record(recorder, logger, told)
         last_s = told[-1]
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
