@@ -33,6 +33,7 @@ from . import (
     run,
     show,
     show_gains,
+    show_logs,
     views,
     what_if,
 )
@@ -387,14 +388,14 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: boo
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
     del wanted["asked"], wanted["mtbf_prior"]
     if logs:
-        goodput_command.show_logs(logs, job_id, form, **wanted)
+        show_logs.print_logs(logs, job_id, form, **wanted)
         return
     goodput_command.refuse_without_logs(**wanted)
-    view = jobs.goodput(jobs.find(job_id))
+    view = goodput_command.of_job(jobs.find(job_id))
     if form == "csv":
-        click.echo(goodput_command.csv_of_account(view.account), nl=False)
+        click.echo(show_logs.csv_of_job(view), nl=False)
     else:
-        _show(view, form, show_gains.goodput)
+        _show(view, form, show_logs.shown_job)
 
 
 @main.command(short_help="Stop tuning a running job: your own settings come back.")

@@ -1,42 +1,41 @@
 """`scrtune goodput LOG...`: where the time of a job went, from whatever log there is of it."""
 
-import csv
-import io
+import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import click
 import msgspec
-from rich import box
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
 
+from ..client.paths import JobPaths
 from ..goodput import resiliency
 from ..goodput.compat_rules import CompatAccount, CompatError, compat_account, compat_window
 from ..goodput.differences import Difference, differences
 from ..goodput.events import GoodputEvent
-from ..goodput.formats import JobLog
-from ..goodput.ledger import Account, Ledger
+from ..goodput.ledger import Account
 from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.sanity import span
-from ..intents.intent import counted
-from . import show
-from .check_command import printable
-from .goodput_logs import LogError, read_logs
+from ..goodput.step_summary import StepSummary, step_summary
+from . import jobs, told
+from .gains import GainView
+from .goodput_logs import LogError
+from .journal import JournalError
+from .told import Told, UnknownJobError
 from .views import GoodputView
 
 __all__ = [
     "FORMATS",
     "POLICIES",
+    "JobGoodputView",
+    "JobView",
     "LogError",
+    "LogsView",
     "UnknownJobError",
-    "csv_of_account",
+    "of_job",
     "refuse_without_logs",
     "report",
-    "show_logs",
     "window_of",
 ]
 
@@ -69,15 +68,13 @@ class Window(msgspec.Struct, frozen=True):
         )
 
 
-class UnknownJobError(LookupError):
-    """The logs have no such job, or none at all; the text says which there are."""
-
-
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's logs say. Of the policies that were not asked for there is nothing.
 
     `metrics` are those of the resiliency library. `window` is the part that was asked for, as epoch seconds;
-    `goodput` is the conserving one, 0 to 1; `no_compat` says why the peer's rules give nothing.
+    `goodput` is the conserving one, 0 to 1; `no_compat` says why the peer's rules give nothing. `steps` are
+    those of the window, None if no step is known to have ended; `gains` what each change of the tuner gained,
+    by the journal of the job's daemon.
     """
 
     job_name: str
@@ -89,6 +86,14 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     compat: dict[str, Any] | None = None
     no_compat: str = ""
     differences: tuple[Difference, ...] = ()
+    steps: StepSummary | None = None
+    gains: tuple[GainView, ...] = ()
+
+
+class JobGoodputView(GoodputView, frozen=True, kw_only=True):
+    """Where the time of a job of scrtune's went, and what its steps took, as far as its journal says."""
+
+    steps: StepSummary | None = None
 
 
 class LogsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,24 +133,6 @@ def _moment_s(text: str) -> float | None:
     return float(text) if _NUMBER.fullmatch(text) else resiliency.microseconds(text) / 1e6
 
 
-def show_logs(paths: Iterable[Path], job_id: str | None, form: str, **wanted: Any) -> None:
-    """Print what the logs at `paths` say; what cannot be read of them goes to standard error.
-
-    Raises click.UsageError, and what :func:`report` raises.
-    """
-    if job_id is not None:
-        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
-    view = report(paths, **wanted)
-    for problem in view.problems:
-        click.echo(printable(f"scrtune: {problem}"), err=True)
-    if view.lost:
-        click.echo(f"scrtune: {counted(view.lost, 'event')} were lost before they were logged", err=True)
-    if form == "table":
-        show.console().print(shown(view))
-    else:
-        click.echo(text_of(view, form), nl=False)
-
-
 def refuse_without_logs(*, policy: str, **wanted: object) -> None:
     """Raises click.UsageError for an option that only a LOG can have."""
     named = [name for name, value in wanted.items() if value is not None]
@@ -156,9 +143,16 @@ def refuse_without_logs(*, policy: str, **wanted: object) -> None:
         raise click.UsageError(f"--{option} needs a LOG; a job's daemon writes the file 'journal'")
 
 
-def csv_of_account(account: Account) -> str:
-    """One line for each bucket of a job of scrtune's."""
-    return _csv(("", *row) for row in _account_rows(account))
+def of_job(paths: JobPaths) -> JobGoodputView:
+    """A job of scrtune's, running or not: its steps are in its journal, if that can be read here.
+
+    Raises what :func:`.jobs.goodput` raises.
+    """
+    view = jobs.goodput(paths)
+    steps = None
+    with contextlib.suppress(OSError, JournalError, jobs.UnknownJobError):
+        steps = step_summary(told.of_job(paths).events)
+    return JobGoodputView(**{name: getattr(view, name) for name in view.__struct_fields__}, steps=steps)
 
 
 def report(
@@ -173,19 +167,9 @@ def report(
 
     Raises UnknownJobError, :class:`.goodput_logs.LogError`, :class:`.journal.JournalError` and OSError.
     """
-    logs = read_logs(paths)
-    found = {name: log for name, log in logs.jobs.items() if log.events or log.launcher}
-    if job_name is not None:
-        if job_name not in found:
-            raise UnknownJobError(f"no job {job_name!r} in these logs; {_listed(found)}")
-        found = {job_name: found[job_name]}
-    if not found:
-        first = f": {logs.problems[0]}" if logs.problems else ""
-        raise UnknownJobError(f"these logs say nothing of a job's time{first}")
+    found, logs = told.of_logs(paths, job_name)
     return LogsView(
-        jobs=tuple(
-            _job_view(name, log, reference_step_time_s, window, policy) for name, log in sorted(found.items())
-        ),
+        jobs=tuple(_job_view(each, reference_step_time_s, window, policy) for each in found),
         entries=dict(logs.forms),
         ignored=dict(logs.ignored),
         garbage=logs.garbage,
@@ -194,47 +178,41 @@ def report(
     )
 
 
-def _listed(jobs: Iterable[str]) -> str:
-    names = sorted(map(repr, filter(None, jobs)))
-    return f"there are {', '.join(names[:20])}" if names else "they name no job"
-
-
 def _job_view(
-    name: str, log: JobLog, reference_step_time_s: float | None, window: Window | None, policy: Policy
+    job: Told, reference_step_time_s: float | None, window: Window | None, policy: Policy
 ) -> JobView:
-    events = log.timeline()
-    launcher = log.launcher or resiliency.from_goodput_events(events)
+    events = job.events
+    launcher = job.launcher or resiliency.from_goodput_events(events)
+    metrics = resiliency.metrics(launcher, reference_step_time_s)
     if not events:  # a launcher's log of which no run is left
-        metrics = resiliency.metrics(launcher, reference_step_time_s)
-        return JobView(job_name=name, events=0, metrics=metrics)
+        return JobView(job_name=job.name, events=0, metrics=metrics)
     bounds = window.of(events) if window else None
-    conserving = _conserving(events, reference_step_time_s, bounds) if policy != "compat" else None
+    conserving = _conserving(job, reference_step_time_s, bounds) if policy != "compat" else None
     compat, no_compat = _compat(events, bounds) if policy != "conserving" else (None, "")
     differ: list[Difference] = []
     if conserving is not None and compat is not None:
         differ = differences(conserving.buckets, conserving.wall_s, compat, events)
     return JobView(
-        job_name=name,
+        job_name=job.name,
         events=len(events),
-        metrics=resiliency.metrics(launcher, reference_step_time_s),
+        metrics=metrics,
         window=bounds,
         goodput=None if conserving is None else conserving.goodput,
         conserving=conserving,
         compat=_compat_view(compat) if compat is not None else None,
         no_compat=no_compat,
         differences=tuple(differ),
+        steps=step_summary(events, bounds),
+        gains=job.gains if policy != "compat" else (),
     )
 
 
 def _conserving(
-    events: Sequence[GoodputEvent], reference_step_time_s: float | None, bounds: tuple[float, float] | None
+    job: Told, reference_step_time_s: float | None, bounds: tuple[float, float] | None
 ) -> Account | LedgerWindow:
-    ledger = Ledger(remembered=None)  # a window may lie anywhere
-    ledger.extend(events)
-    now_s = max(span(event)[1] for event in events)
     if bounds is None:
-        return ledger.account(now_s, reference_step_s=reference_step_time_s)
-    return ledger.window(*bounds, now_s, reference_step_s=reference_step_time_s)
+        return job.ledger.account(job.now, reference_step_s=reference_step_time_s)
+    return job.ledger.window(*bounds, job.now, reference_step_s=reference_step_time_s)
 
 
 def _compat(
@@ -260,110 +238,3 @@ def _compat_view(account: CompatAccount) -> dict[str, Any]:
         "last_step": account.last_step,
         "disruptions": account.disruptions,
     }
-
-
-def text_of(view: LogsView, form: str) -> str:
-    """`view` as one JSON object, or as CSV: one line for each kind of time of each policy."""
-    if form == "json":
-        return msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n"
-    return _csv((job.job_name, *row) for job in view.jobs for row in _csv_rows(job))
-
-
-def _csv(rows: Iterable[Sequence[float | str]]) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(("job", "policy", "what", "seconds", "percent"))
-    writer.writerows(rows)
-    return out.getvalue()
-
-
-def _csv_rows(job: JobView) -> Iterator[tuple[str, str, float, float | str]]:
-    metrics = job.metrics
-    yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
-    if metrics.effective_computation_time_s is not None:
-        percent = metrics.goodput_percentage
-        effective_s = metrics.effective_computation_time_s
-        yield "resiliency", "effective_computation_time", effective_s, "" if percent is None else percent
-    if job.conserving is not None:
-        yield from _account_rows(job.conserving)
-    if job.compat is not None:
-        total_s = job.compat["total_s"]
-        for what, spent_s in _compat_rows(job.compat):
-            yield "compat", what, spent_s, spent_s / total_s * 100
-        yield "compat", "total", total_s, 100.0
-
-
-def _account_rows(account: Account | LedgerWindow) -> Iterator[tuple[str, str, float, float]]:
-    for bucket, spent_s in account.buckets.items():
-        yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
-    yield "conserving", "wall_time", account.wall_s, 100.0
-
-
-def _compat_rows(compat: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    yield "productive", compat["productive_s"]
-    for badput, spent in compat["badput_s"].items():
-        if isinstance(spent, dict):
-            yield from ((f"{badput}:{name}", part_s) for name, part_s in spent.items())
-        else:
-            yield badput, spent
-
-
-def shown(view: LogsView) -> RenderableType:
-    """All jobs, one below the other, as tables."""
-    parts: list[RenderableType] = []
-    for job in view.jobs:
-        parts += ["", f"=== Goodput Analysis for Job: {printable(job.job_name) or '(no name)'} ===", ""]
-        parts.append(_metrics_table(resiliency.rows(job.metrics)))
-        if job.window is not None:
-            parts.append(f"\nFrom {job.window[0]:.3f} to {job.window[1]:.3f} (epoch seconds):")
-        if isinstance(job.conserving, Account):
-            account = job.conserving
-            parts += ["", show.goodput(GoodputView(goodput=account.goodput, account=account, costs=()))]
-        elif job.conserving is not None:
-            parts += ["", _window_table(job.conserving)]
-        if job.compat is not None:
-            parts += ["", _compat_table(job.compat)]
-        if job.no_compat:
-            parts += ["", Text(f"compat: {job.no_compat}")]
-        if job.differences:
-            parts += ["", _differences_table(job.differences)]
-    return Group(*parts)
-
-
-def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
-    table = Table(box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-    table.add_column("Metric")
-    table.add_column("Value", min_width=7)
-    for row in rows:
-        table.add_row(*row)
-    return table
-
-
-def _window_table(window: LedgerWindow) -> RenderableType:
-    table = show.plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
-    for bucket, spent_s in sorted(window.buckets.items(), key=lambda item: -item[1]):
-        if spent_s > 0:
-            table.add_row(printable(bucket), f"{spent_s:.3f}", f"{spent_s / window.wall_s:.1%}")
-    table.add_row("window", f"{window.wall_s:.3f}", "100.0%" if window.wall_s else "-", style="bold")
-    return Group(table, f"goodput {window.goodput:.1%}")
-
-
-def _compat_table(compat: dict[str, Any]) -> RenderableType:
-    table = show.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
-    total_s = compat["total_s"]
-    for what, spent_s in _compat_rows(compat):
-        if spent_s:
-            table.add_row(printable(what), f"{spent_s:.3f}", f"{spent_s / total_s:.1%}")
-    table.add_row("total", f"{total_s:.3f}", "100.0%", style="bold")
-    disruptions = counted(compat["disruptions"], "disruption")
-    steps = f"last step {compat['last_step']}, {disruptions}"
-    return Group(table, f"{steps}; goodput {compat['goodput_percent']:.1f}%")
-
-
-def _differences_table(found: Iterable[Difference]) -> Table:
-    table = show.plain_table(
-        "where they differ", "conserving", "compat", "why (there: compat)", right=("conserving", "compat")
-    )
-    for each in found:
-        table.add_row(printable(each.what), f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}", each.why)
-    return table

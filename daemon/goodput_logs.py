@@ -22,9 +22,10 @@ from ..goodput.events import (
     StepStarted,
 )
 from ..goodput.formats import HEAD_BYTES, Form, JobLog, Log, detect
-from ..goodput.sanity import span
+from ..goodput.sanity import defect, span
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import TraceDigest
+from ..intents.intent import counted
 from ..replay.run import checkpoints
 from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
 from ..replay.traces import Summary, read
@@ -43,14 +44,32 @@ class LogError(Exception):
     """A file that is no log; the text names it and says what to do."""
 
 
+class JournalLog(msgspec.Struct, kw_only=True):
+    """What the journal at `path` says of its job's time.
+
+    `ignored` counts its other records, by kind, `dropped` events whose times cannot be. `end_s` is the time
+    of its last record; `torn` says what it ends with after byte `end`, if not with a record.
+    """
+
+    path: Path
+    events: list[GoodputEvent] = []
+    ignored: Counter[str] = msgspec.field(default_factory=Counter)
+    dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    end_s: float = 0.0
+    end: int = 0
+    torn: str = ""
+
+
 class Logs(msgspec.Struct, kw_only=True):
     """What all files said, by job, and what of them could not be read.
 
-    `forms` counts entries by kind, `ignored` those that are not about time; `lost` are events that their
-    writers had to drop. `problems` has one line each: file, line, and what is wrong there.
+    `journals` are those of daemons, by job. `forms` counts entries by kind, `ignored` those that are not
+    about time; `lost` are events that their writers had to drop. `problems` has one line each: file, line,
+    and what is wrong there.
     """
 
     jobs: dict[str, JobLog] = {}
+    journals: dict[str, list[JournalLog]] = {}
     forms: Counter[str] = msgspec.field(default_factory=Counter)
     ignored: Counter[str] = msgspec.field(default_factory=Counter)
     garbage: int = 0
@@ -170,22 +189,34 @@ def _take_json(path: Path, lines: Iterator[bytes], logs: Logs) -> None:
         logs.problems.append(f"{path}: {log.garbage - _TOLD} more lines like these")
 
 
-def _take_journal(path: Path, logs: Logs) -> None:
-    """A daemon's journal; its run directory has the job's name. Raises :class:`.journal.JournalError`."""
+def read_journal(path: Path) -> JournalLog:
+    """What a daemon's journal says of its job's time. Raises :class:`.journal.JournalError` and OSError."""
     reader = JournalReader(path)
-    job = JobLog()
-    for _, event in reader:
-        if isinstance(event, GoodputEvent):
-            job.events.append(event)
-            logs.forms["journal"] += 1
+    log = JournalLog(path=path)
+    for now, event in reader:
+        log.end_s = now
+        if not isinstance(event, GoodputEvent):
+            log.ignored[str(type(event).__struct_config__.tag)] += 1
+        elif (problem := defect(event, now)) is not None:
+            log.dropped[problem] += 1
         else:
-            logs.ignored[str(type(event).__struct_config__.tag)] += 1
-    _add(logs.job(path.absolute().parent.parent.name), job)
-    if reader.recovered.torn:
-        logs.problems.append(f"{path}: byte {reader.recovered.end}: ends with {reader.recovered.torn}")
-    if reader.recovered.unknown:
-        logs.garbage += reader.recovered.unknown
-        logs.problems.append(f"{path}: {reader.recovered.unknown} records that this version does not know")
+            log.events.append(event)
+    log.end, log.torn = reader.recovered.end, reader.recovered.torn
+    return log
+
+
+def _take_journal(path: Path, logs: Logs) -> None:
+    """A daemon's journal; its run directory has the job's name."""
+    log = read_journal(path)
+    name = path.absolute().parent.parent.name
+    logs.journals.setdefault(name, []).append(log)
+    logs.forms["journal"] += len(log.events)
+    logs.ignored += log.ignored
+    logs.garbage += log.dropped.total()
+    _add(logs.job(name), JobLog(events=log.events))
+    logs.problems += [f"{path}: {counted(count, 'event')} with {what}" for what, count in log.dropped.items()]
+    if log.torn:
+        logs.problems.append(f"{path}: byte {log.end}: ends with {log.torn}")
 
 
 def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:

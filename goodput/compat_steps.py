@@ -16,21 +16,8 @@ class CompatStepTimes:
         self.seen = 0
         self._last: tuple[int, float] | None = None
 
-    def handle(self, event: GoodputEvent) -> None:
-        """Take in the next event."""
-        if isinstance(event, StepStarted):
-            time_s = event.time_s
-        elif isinstance(event, StepCompleted):
-            time_s = event.start_s
-        else:
-            return
-        self.seen += 1
-        if self._last is not None and event.step == self._last[0] + 1:
-            self.times_s[self._last[0]] = time_s - self._last[1]
-        self._last = (event.step, time_s)
-
     def extend(self, events: Iterable[GoodputEvent]) -> None:
-        """Take many events in: the same as :meth:`handle` for each, and faster."""
+        """Take in the next events."""
         told = [event for event in events if type(event) is StepStarted or type(event) is StepCompleted]
         self.seen += len(told)
         steps = [event.step for event in told]

@@ -12,11 +12,10 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from .checkpoint_cost import CheckpointCost, CheckpointCosts
+from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
 from .ledger import FLUSH_SLOWDOWN, PRODUCTIVE, Account, Ledger, Window
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
-from .saves import costs_of_saves
 from .step_summary import stragglers_of
 from .step_table import Rows, StepTable, step_table
 from .step_time import deviations_s, ideal_s
@@ -105,21 +104,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def resolution_s(self) -> float:
         """What lies closer together may be one bar."""
         return self.account.wall_s / BARS
-
-
-def ledger_of(events: Sequence[GoodputEvent], costs: Iterable[CheckpointCost]) -> Ledger:
-    """A ledger that forgets nothing, told of `events` and of what flushes took from the steps."""
-    ledger = Ledger(remembered=None)
-    ledger.extend(events)
-    ledger.charge(FLUSH_SLOWDOWN, sum(cost.slowdown_s for cost in costs))
-    return ledger
-
-
-def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
-    """What each checkpoint cost; of writers that know nothing of SCR, each save."""
-    meter = CheckpointCosts()
-    found = [cost for cost in map(meter.handle, events) if cost is not None]
-    return found or costs_of_saves(events)
 
 
 def report(  # noqa: PLR0913 - what it is made of

@@ -1,11 +1,21 @@
-"""Checkpoints of writers that know nothing of SCR: they only say when they were saving."""
+"""What checkpoints cost, also of writers that know nothing of SCR: they only say when they were saving."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from .checkpoint_cost import CheckpointCost
-from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, JobStarted
+from .checkpoint_cost import CheckpointCost, CheckpointCosts
+from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, JobStarted, OutputCompleted
 
 _SAVE = "checkpoint_save"
+_SAID = {JobStarted, Interval, IntervalStarted, IntervalEnded}
+
+
+def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
+    """What each checkpoint cost; of writers that know nothing of SCR, each save."""
+    found: list[CheckpointCost] = []
+    if any(type(event) is OutputCompleted for event in events):  # else a million steps need no look at each
+        meter = CheckpointCosts()
+        found = [cost for cost in map(meter.handle, events) if cost is not None]
+    return found or costs_of_saves(events)
 
 
 def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
@@ -14,7 +24,7 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
     A save that has no end says nothing and is left out; so is what passed between two runs.
     """
     costs: list[CheckpointCost] = []
-    events = list(events)
+    events = [event for event in events if type(event) in _SAID]
     runs = sorted(event.time_s for event in events if isinstance(event, JobStarted))
     previous_s: float | None = None
     for start_s, end_s in _united(_saves(events)):

@@ -5,12 +5,11 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from .compat_rules import CompatError
-from .compat_steps import CompatStepTimes, compat_step_deviation
+from .compat_steps import CompatStepTimes
 from .events import GoodputEvent
 from .sanity import span
 from .step_table import StepTable, step_table
-from .step_time import deviations_s, ideal_s
+from .step_time import deviations_s, ideal_s, peers_ideal_s
 from .stragglers import CannotTellError, Straggler, stragglers
 
 ROLLING = 100
@@ -19,9 +18,13 @@ _SLOWEST = 5
 
 
 class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that took long: its number, when it began (epoch seconds), in which run, by which writer."""
+    """A step that took long: its number, when it began (epoch seconds), in which run, by which writer.
+
+    With sparse numbers it stands for `steps` steps from that number on, each of which took so long.
+    """
 
     step: int
+    steps: int
     took_s: float
     start_s: float
     run: int
@@ -33,7 +36,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     `ideal_s` is ours (:func:`.step_time.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own
     rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of
-    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones that were told.
+    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones (of 100 that were told).
     `deviations_s` has it for each step by number; of one that was computed again, the last time.
     `no_stragglers` says why it cannot be told who holds the others up.
     """
@@ -70,6 +73,7 @@ def step_summary(
     peers, no_peers = _peers(events)
     found, no_stragglers = stragglers_of(table)
     distances_s = deviations_s(rows.took_s, ideal)
+    last = rows.where(np.arange(len(distances_s))[-ROLLING:])
     return StepSummary(
         steps=rows.total,
         mean_s=float(np.average(rows.took_s, weights=rows.steps)),
@@ -77,8 +81,8 @@ def step_summary(
         peers_ideal_s=peers,
         no_peers_ideal=no_peers,
         deviation_s=float(np.average(distances_s, weights=rows.steps)),
-        rolling_deviation_s=float(distances_s[-ROLLING:].mean()),
-        rolling=min(ROLLING, len(distances_s)),
+        rolling_deviation_s=float(np.average(distances_s[-ROLLING:], weights=last.steps)),
+        rolling=last.total,
         slowest=_slowest(table),
         stragglers=found,
         no_stragglers=no_stragglers,
@@ -97,10 +101,10 @@ def stragglers_of(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
 def _peers(events: Sequence[GoodputEvent]) -> tuple[float | None, str]:
     times = CompatStepTimes()
     times.extend(events)
-    try:
-        return compat_step_deviation(times.times_s)[0], ""
-    except CompatError as error:
-        return None, str(error)
+    if not times.times_s:
+        return None, "no step is followed by the one with the next number"
+    found = peers_ideal_s(list(times.times_s.values()))
+    return found, "" if found is not None else "it leaves out steps that last less than a second"
 
 
 def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
@@ -108,6 +112,7 @@ def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
     return tuple(
         SlowStep(
             step=int(rows.number[index]),
+            steps=int(rows.steps[index]),
             took_s=float(rows.took_s[index]),
             start_s=float(rows.start_s[index]),
             run=int(rows.run[index]),

@@ -8,13 +8,14 @@ import msgspec
 import numpy as np
 
 from .step_table import Rows, StepTable
+from .step_time import Seconds
 
 _ENOUGH_STEPS = 8
 _RATIO = 1.1
 
 
 class Straggler(msgspec.Struct, frozen=True, kw_only=True):
-    """`writer` took `took_s` a step, `excess_s` longer than the median rank, `ratio` times as long (medians).
+    """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians).
 
     It was so in `slow` of the `steps` that it and at least one other rank told of. Times in seconds.
     """
@@ -32,10 +33,10 @@ class CannotTellError(Exception):
 
 
 def stragglers(table: StepTable, *, ratio: float = _RATIO) -> tuple[Straggler, ...]:
-    """Who took `ratio` times the median rank's time or more, in most of eight or more steps; worst first.
+    """Who took `ratio` times as long as the others, or longer, in most of eight or more steps; worst first.
 
-    A rank is held against the median of all ranks *at the same step*, so that steps that are slow for all are
-    nobody's fault. Raises :class:`CannotTellError` where no two ranks can be compared.
+    A rank is held against the median of the other ranks *at the same step*, so that steps that are slow for
+    all are nobody's fault. Raises :class:`CannotTellError` where no two ranks can be compared.
     """
     rows, usual_s = _shared(table.ranks)
     ratios = rows.took_s / usual_s
@@ -59,15 +60,20 @@ def stragglers(table: StepTable, *, ratio: float = _RATIO) -> tuple[Straggler, .
     return tuple(sorted(found, key=lambda each: (-each.ratio, each.writer)))
 
 
-def _shared(ranks: Rows) -> tuple[Rows, np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    """What several ranks told of with both ends, and the median rank's time (s) at the same step."""
+def _shared(ranks: Rows) -> tuple[Rows, Seconds]:
+    """What several ranks told of with both ends, and what the others took (median, s) at the same step."""
     rows = ranks.where(ranks.is_whole)
     rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.life, rows.run)))
     first = np.flatnonzero(rows.new_step())
     told = np.diff(first, append=len(rows.number))
-    middle_s = (rows.took_s[first + (told - 1) // 2] + rows.took_s[first + told // 2]) / 2
-    is_shared = np.repeat(told > 1, told) & (np.repeat(middle_s, told) > 0)
-    return rows.where(is_shared), np.repeat(middle_s, told)[is_shared]
+    first, told = np.repeat(first, told), np.repeat(told, told)
+    is_shared = told > 1
+    place = (np.arange(len(told)) - first)[is_shared]  # among those of the step, the fastest first
+    first, told = first[is_shared], told[is_shared]
+    middles = ((told - 2) // 2, (told - 1) // 2)  # of the others
+    others_s = sum(rows.took_s[first + middle + (middle >= place)] for middle in middles) / 2
+    rows = rows.where(is_shared)
+    return rows.where(others_s > 0), others_s[others_s > 0]
 
 
 def _why(table: StepTable) -> str:

@@ -178,7 +178,8 @@ def test_each_policy_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
     assert [job["conserving"] is not None for job in shown.values()] == [True, False, True]
     assert [job["compat"] is not None for job in shown.values()] == [False, True, True]
     assert shown["both"]["compat"]["goodput_percent"] == 75.0
-    assert {row["policy"] for row in rows(log, "--policy", "both")} == {"resiliency", "conserving", "compat"}
+    policies = {row["policy"] for row in rows(log, "--policy", "both")}
+    assert policies == {"resiliency", "conserving", "compat", "steps"}
     for policy, text in (("compat", "by ml-goodput-measurement"), ("conserving", "where the time went")):
         assert text in run(log, "--policy", policy).stdout
 
@@ -417,11 +418,11 @@ def test_a_job_of_scrtunes_has_its_buckets_as_csv_too(
         journal.append(9.0, event)
     journal.flush(9.0)
     journal.close()
-    seconds = {row["what"]: float(row["seconds"]) for row in rows("--job-id", "4711")}
+    shown = [{**row, "job": ""} for row in rows("--job-id", "4711")]
+    seconds = {row["what"]: float(row["seconds"]) for row in shown}
     assert (seconds["productive"], seconds["startup"], seconds["wall_time"]) == (7.0, 1.0, 8.0)
-    assert {
-        row["what"]: float(row["seconds"]) for row in rows(path) if row["policy"] == "conserving"
-    } == seconds
+    assert seconds["ideal_step"] == 7.0
+    assert shown == [{**row, "job": ""} for row in rows(path) if row["policy"] in {"conserving", "steps"}]
 
 
 def test_scrs_log_alone_is_right_to_a_second() -> None:

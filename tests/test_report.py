@@ -24,6 +24,7 @@ from scrtune.daemon.journal import Journal
 from scrtune.daemon.report_changes import Change, changes
 from scrtune.daemon.report_page import page
 from scrtune.daemon.report_theme import GROUP_COLOURS, GROUPS, LANE_COLOURS, VERDICTS, group_of
+from scrtune.daemon.told import Told
 from scrtune.goodput import report as content
 from scrtune.goodput.attribution import Gain
 from scrtune.goodput.buckets import BUCKETS
@@ -125,9 +126,9 @@ def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
 
 
 def reported(events: list[GoodputEvent], name: str = "a job") -> Report:
-    costs = content.costs_of(events)
     now = max(getattr(event, "end_s", getattr(event, "time_s", 0.0)) for event in events)
-    return content.report(name, events, content.ledger_of(events, costs), now, costs)
+    job = Told(name=name, events=events, now=now)
+    return content.report(name, events, job.ledger, now, job.tuning.costs)
 
 
 def write_log(path: Path, events: list[GoodputEvent], name: str = "a job") -> Path:

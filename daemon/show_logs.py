@@ -1,0 +1,173 @@
+"""What logs, or a job's daemon, say of where the time went: as tables, JSON and CSV."""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from ..goodput import resiliency
+from ..goodput.differences import Difference
+from ..goodput.ledger import Account
+from ..goodput.ledger import Window as LedgerWindow
+from ..goodput.step_summary import StepSummary
+from ..intents.intent import counted
+from . import show, show_gains, show_steps
+from .check_command import printable
+from .goodput_command import JobGoodputView, JobView, LogsView, report
+from .views import GoodputView
+
+
+def print_logs(paths: Iterable[Path], job_id: str | None, form: str, **wanted: Any) -> None:
+    """Print what the logs at `paths` say; what cannot be read of them goes to standard error.
+
+    Raises click.UsageError, and what :func:`.goodput_command.report` raises.
+    """
+    if job_id is not None:
+        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
+    view = report(paths, **wanted)
+    for problem in view.problems:
+        click.echo(printable(f"scrtune: {problem}"), err=True)
+    if view.lost:
+        click.echo(f"scrtune: {counted(view.lost, 'event')} were lost before they were logged", err=True)
+    if form == "table":
+        show.console().print(shown(view))
+    else:
+        click.echo(text_of(view, form), nl=False)
+
+
+def text_of(view: LogsView, form: str) -> str:
+    """`view` as one JSON object, or as CSV: one line for each kind of time of each policy."""
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n"
+    return _csv((job.job_name, *row) for job in view.jobs for row in _csv_rows(job))
+
+
+def csv_of_job(view: JobGoodputView) -> str:
+    """One line for each bucket of a job of scrtune's, and for its steps."""
+    rows = [*_account_rows(view.account), *_step_rows(view.steps)]
+    return _csv(("", *row) for row in rows)
+
+
+def _csv(rows: Iterable[Sequence[float | str]]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(("job", "policy", "what", "seconds", "percent"))
+    writer.writerows(rows)
+    return out.getvalue()
+
+
+def _csv_rows(job: JobView) -> Iterator[tuple[str, str, float, float | str]]:
+    metrics = job.metrics
+    yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
+    if metrics.effective_computation_time_s is not None:
+        percent = metrics.goodput_percentage
+        effective_s = metrics.effective_computation_time_s
+        yield "resiliency", "effective_computation_time", effective_s, "" if percent is None else percent
+    if job.conserving is not None:
+        yield from _account_rows(job.conserving)
+    if job.compat is not None:
+        total_s = job.compat["total_s"]
+        for what, spent_s in _compat_rows(job.compat):
+            yield "compat", what, spent_s, spent_s / total_s * 100
+        yield "compat", "total", total_s, 100.0
+    yield from _step_rows(job.steps)
+
+
+def _account_rows(account: Account | LedgerWindow) -> Iterator[tuple[str, str, float, float]]:
+    for bucket, spent_s in account.buckets.items():
+        yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
+    yield "conserving", "wall_time", account.wall_s, 100.0
+
+
+def _step_rows(steps: StepSummary | None) -> Iterator[tuple[str, str, float, float]]:
+    if steps is not None:
+        yield from (("steps", *row) for row in show_steps.rows(steps))
+
+
+def _compat_rows(compat: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    yield "productive", compat["productive_s"]
+    for badput, spent in compat["badput_s"].items():
+        if isinstance(spent, dict):
+            yield from ((f"{badput}:{name}", part_s) for name, part_s in spent.items())
+        else:
+            yield badput, spent
+
+
+def shown_job(view: JobGoodputView) -> RenderableType:
+    """A job of scrtune's: where its time went, what each change gained, and what its steps took."""
+    return Group(show_gains.goodput(view), *_steps(view.steps))
+
+
+def _steps(steps: StepSummary | None) -> list[RenderableType]:
+    return [] if steps is None else ["", show_steps.table(steps)]
+
+
+def shown(view: LogsView) -> RenderableType:
+    """All jobs, one below the other, as tables."""
+    parts: list[RenderableType] = []
+    for job in view.jobs:
+        parts += ["", f"=== Goodput Analysis for Job: {printable(job.job_name) or '(no name)'} ===", ""]
+        parts.append(_metrics_table(resiliency.rows(job.metrics)))
+        if job.window is not None:
+            parts.append(f"\nFrom {job.window[0]:.3f} to {job.window[1]:.3f} (epoch seconds):")
+        if isinstance(job.conserving, Account):
+            account = job.conserving
+            gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
+            parts += ["", show_gains.goodput(gained)]
+        elif job.conserving is not None:
+            parts += ["", _window_table(job.conserving)]
+        parts += _steps(job.steps)
+        if job.compat is not None:
+            parts += ["", _compat_table(job.compat)]
+        if job.no_compat:
+            parts += ["", Text(f"compat: {job.no_compat}")]
+        if job.differences:
+            parts += ["", _differences_table(job.differences)]
+    return Group(*parts)
+
+
+def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
+    table = Table(box=box.ASCII_DOUBLE_HEAD, show_lines=True)
+    table.add_column("Metric")
+    table.add_column("Value", min_width=7)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _window_table(window: LedgerWindow) -> RenderableType:
+    table = show.plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
+    for bucket, spent_s in sorted(window.buckets.items(), key=lambda item: -item[1]):
+        if spent_s > 0:
+            table.add_row(printable(bucket), f"{spent_s:.3f}", f"{spent_s / window.wall_s:.1%}")
+    table.add_row("window", f"{window.wall_s:.3f}", "100.0%" if window.wall_s else "-", style="bold")
+    return Group(table, f"goodput {window.goodput:.1%}")
+
+
+def _compat_table(compat: dict[str, Any]) -> RenderableType:
+    table = show.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
+    total_s = compat["total_s"]
+    for what, spent_s in _compat_rows(compat):
+        if spent_s:
+            table.add_row(printable(what), f"{spent_s:.3f}", f"{spent_s / total_s:.1%}")
+    table.add_row("total", f"{total_s:.3f}", "100.0%", style="bold")
+    disruptions = counted(compat["disruptions"], "disruption")
+    steps = f"last step {compat['last_step']}, {disruptions}"
+    return Group(table, f"{steps}; goodput {compat['goodput_percent']:.1f}%")
+
+
+def _differences_table(found: Iterable[Difference]) -> Table:
+    table = show.plain_table(
+        "where they differ", "conserving", "compat", "why (there: compat)", right=("conserving", "compat")
+    )
+    for each in found:
+        table.add_row(printable(each.what), f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}", each.why)
+    return table
