@@ -14,9 +14,9 @@ from queue import Empty, SimpleQueue
 import msgspec
 
 from ..goodput.events import GoodputEvent
+from ..goodput.line_log import RETRY_S, LineLog
 from ..intents.events import EventsLost
 from .emit import Emitter
-from .line_log import RETRY_S, LineLog
 
 GATHER_S = 0.02
 CLOSE_LIMIT_S = 1.0

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..goodput.line_log import LineLog
 from ..goodput.resiliency import (
     CHECKPOINT_LOADED,
     CHECKPOINT_SAVED,
@@ -27,7 +28,6 @@ from ..goodput.resiliency import (
     USER_TERMINATED,
 )
 from .event_writer import EventWriter
-from .line_log import LineLog
 from .paths import job_id_from_environment
 from .recorder_environment import log_path
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ..client.launcher_hooks import event_line, launcher_job, launcher_log
-from ..client.line_log import LineLog
+from ..goodput.line_log import LineLog
 from ..goodput.resiliency import KINDS
 
 

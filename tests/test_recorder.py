@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.client.peer_names import PeerNames
 from scrtune.client.recorder import Recorder
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
@@ -32,6 +31,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.formats import Log
+from scrtune.goodput.peer_names import PeerNames
 
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=timezone.utc)
 NOON_S = NOON.timestamp()

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.event_writer import EventWriter
-from scrtune.client.line_log import LineLog
 from scrtune.client.recorder import Recorder
 from scrtune.goodput.events import StepStarted
 from scrtune.goodput.formats import Log
+from scrtune.goodput.line_log import LineLog
 
 PATIENCE_S = 60.0
 HEAD = """

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from ..goodput.append import open_lines
+from .append import open_lines
 
 RETRY_S = 1.0
 WAITING_LIMIT = 65_536
