@@ -15,13 +15,16 @@ from .checkpoint_cost import CheckpointCost
 from .failure_rate import Posterior, Prior, posterior
 from .failures import Failures
 from .interval import (
+    Costs,
     IntervalError,
     Levels,
     Schedule,
     daly,
     exact,
     first_order,
+    flush_wait_s,
     optimal,
+    shortest_interval_s,
     two_level_goodput,
     young,
 )
@@ -42,17 +45,13 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     high: float
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class Measured(Costs, frozen=True, kw_only=True):
     """What checkpoints cost, in mean seconds over `checkpoints` of them, and when they are taken.
 
-    `flush_cost_s` is what a flush adds: blocking, waiting for it, slower steps. `flush_s` is how long it
-    lasts. `interval_s` is the work between two checkpoints now (0: unknown), and every `flush_every`-th is
+    `interval_s` is the work between two checkpoints now (0: unknown), and every `flush_every`-th is
     flushed; 0 says that there is only one level, and `checkpoint_s` is all that a checkpoint costs.
     """
 
-    checkpoint_s: float
-    flush_cost_s: float = 0.0
-    flush_s: float = 0.0
     interval_s: float = 0.0
     flush_every: int = 0
     checkpoints: int = 0
@@ -61,8 +60,10 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """One way to choose a schedule, and what comes of it.
 
-    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more of it.
-    `flush_every` is 0 where there is only one level.
+    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more of it, and
+    `gained` what this has more than the schedule in use (None: that is not known). `flush_every` is 0 where
+    there is only one level. The job waits `flush_wait_s` for each flush, and would not with intervals from
+    `shortest_interval_s` on (0: with none).
     """
 
     name: str
@@ -70,6 +71,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
     flush_every: Estimate
     goodput: Estimate
     lost: Estimate
+    gained: Estimate | None = None
+    flush_wait_s: float = 0.0
+    shortest_interval_s: float = 0.0
 
 
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,15 +103,17 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 
 IN_USE = "in use"
 ASKED = "what if"
-BEST = "best"
 _Method = Callable[[Levels], Schedule]
 
 
-def measured(costs: Sequence[CheckpointCost], flush_every: int = 0) -> Measured:
+def measured(
+    costs: Sequence[CheckpointCost], flush_every: int = 0, next_output_waits: bool = False
+) -> Measured:
     """What the checkpoints of the settings in force cost; of the last eight, where those are not three.
 
     Each checkpoint's cost is shared between the cache and the flush, whichever checkpoint felt that: the mean
-    is conserved. Raises IntervalError when there is none, or no cost.
+    is conserved. Waits that come of the interval in use are no cost of the flush, for another interval has
+    others. Raises IntervalError when there is none, or no cost.
     """
     if not costs:
         raise IntervalError("no checkpoint was measured yet: the interval depends on what one costs")
@@ -126,18 +132,33 @@ def measured(costs: Sequence[CheckpointCost], flush_every: int = 0) -> Measured:
         for before, cost in pairwise(mine)
         if cost.interval_s > before.blocking_s
     ]
-    return Measured(
-        checkpoint_s=own_s,
-        flush_cost_s=felt_s * len(mine) / len(flushes) if two_levels else 0.0,
-        flush_s=fmean(cost.flush_s for cost in flushes) if two_levels else 0.0,
-        interval_s=median(between) if between else 0.0,
-        flush_every=flush_every if two_levels else 0,
-        checkpoints=len(mine),
+    found = Measured(
+        checkpoint_s=own_s, interval_s=median(between) if between else 0.0, checkpoints=len(mine)
     )
+    if not two_levels:
+        return found
+    found = msgspec.structs.replace(
+        found,
+        flush_cost_s=felt_s * len(mine) / len(flushes),
+        flush_s=fmean(cost.flush_s for cost in flushes),
+        flush_every=flush_every,
+        next_output_waits=next_output_waits,
+    )
+    waited_s = sum(min(cost.blocking_s, cost.wait_s) for cost in mine) / len(flushes)
+    return _without_waits(found, waited_s) if found.interval_s else found
 
 
-def recommend(found: Measured, failures: Failures, prior: Prior) -> Outlook:
-    """The best schedule beside the one in use, Young's and Daly's."""
+def _without_waits(found: Measured, waited_s: float) -> Measured:
+    """Of `waited_s` seconds a flush, those that come of the interval in use taken from the flush's cost."""
+    others_s = max(0.0, found.flush_cost_s - waited_s)
+    alone = msgspec.structs.replace(found, flush_cost_s=others_s)
+    in_use = Schedule(interval_s=found.interval_s, flush_every=found.flush_every)
+    unexplained_s = max(0.0, found.flush_cost_s - others_s - flush_wait_s(in_use, alone))
+    return msgspec.structs.replace(found, flush_cost_s=others_s + unexplained_s)
+
+
+def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule | None = None) -> Outlook:
+    """The best schedule beside the one in use, what was `asked`, Young's and Daly's. Raises IntervalError."""
     in_use = max(1, found.flush_every)
 
     def one_level(rule: Callable[[float, float], float]) -> _Method:
@@ -154,32 +175,26 @@ def recommend(found: Measured, failures: Failures, prior: Prior) -> Outlook:
     if found.flush_every:
         best = "exact, two levels"
         methods |= {"first order, two levels": first_order, best: optimal}
-    return _outlook(found, failures, prior, {**_now(found), **methods}, best)
+    given: dict[str, _Method] = {}
+    if found.interval_s:
+        now = Schedule(interval_s=found.interval_s, flush_every=in_use)
+        given[IN_USE] = lambda _: now
+    if asked is not None:
+        given[ASKED] = lambda _: asked
+    return _outlook(found, failures, prior, given | methods, best)
 
 
 def what_if(
     found: Measured, failures: Failures, prior: Prior, interval_s: float, flush_every: int = 0
 ) -> Outlook:
-    """The schedule asked about beside the one in use and the best; 0 leaves flushes as they are.
+    """The same with the schedule asked about; `flush_every` 0 leaves flushes as they are.
 
     Raises IntervalError, also where it asks for flushes of a job that has only one level.
     """
     if flush_every and not found.flush_every:
         raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
     asked = Schedule(interval_s=interval_s, flush_every=flush_every or max(1, found.flush_every))
-
-    def at_one_level(levels: Levels) -> Schedule:
-        return Schedule(interval_s=exact(levels.checkpoint_s, levels.mtbf_s))
-
-    best = optimal if found.flush_every else at_one_level
-    return _outlook(found, failures, prior, {**_now(found), ASKED: lambda _: asked, BEST: best}, BEST)
-
-
-def _now(found: Measured) -> dict[str, _Method]:
-    if not found.interval_s:
-        return {}
-    schedule = Schedule(interval_s=found.interval_s, flush_every=max(1, found.flush_every))
-    return {IN_USE: lambda _: schedule}
+    return recommend(found, failures, prior, asked)
 
 
 def _outlook(
@@ -197,7 +212,8 @@ def _outlook(
     for name, method in methods.items():
         others = [method(levels) for levels in worlds]
         every = 1 if found.flush_every else 0
-        lost = [most - own for most, own in zip(gains[best], gains[name], strict=True)]
+        lost = _less(gains[name], gains[best])
+        gained = _less(gains[IN_USE], gains[name]) if IN_USE in gains else []
         choices.append(
             Choice(
                 name=name,
@@ -207,6 +223,9 @@ def _outlook(
                 ),
                 goodput=_estimate(gains[name][0], gains[name][1:]),
                 lost=_estimate(lost[0], lost[1:]),
+                gained=_estimate(gained[0], gained[1:]) if gained else None,
+                flush_wait_s=flush_wait_s(chosen[name], found),
+                shortest_interval_s=shortest_interval_s(found, chosen[name].flush_every),
             )
         )
     return Outlook(
@@ -223,9 +242,16 @@ def _outlook(
     )
 
 
+def _less(some: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [other - one for one, other in zip(some, others, strict=True)]
+
+
 def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
     """SCR counts whole seconds from the end of a checkpoint; SCR_FLUSH is left alone with one level."""
-    made = {"SCR_CHECKPOINT_SECONDS": max(1, round(schedule.interval_s))}
+    seconds, shortest_s = round(schedule.interval_s), shortest_interval_s(found, schedule.flush_every)
+    if seconds < shortest_s <= schedule.interval_s:  # rounded into waiting
+        seconds += 1
+    made = {"SCR_CHECKPOINT_SECONDS": max(1, seconds)}
     return {**made, "SCR_FLUSH": schedule.flush_every} if found.flush_every else made
 
 
@@ -239,6 +265,7 @@ def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: flo
         checkpoint_s=found.checkpoint_s,
         flush_cost_s=found.flush_cost_s,
         flush_s=found.flush_s,
+        next_output_waits=found.next_output_waits,
         cache_mtbf_s=mtbf_s / cache_share,
         prefix_mtbf_s=mtbf_s / (1 - cache_share),
         cache_restart_s=cache_restart_s,

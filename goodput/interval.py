@@ -10,7 +10,13 @@ One level. Whatever fails, the work goes on from the last checkpoint; the restar
     goodput = interval / (M exp(restart/M) (exp((interval + checkpoint)/M) - 1))
 
 Two levels. `cache` failures (processes, and nodes where the scheme protects them) leave the cached
-checkpoints, `prefix` failures those that were flushed.
+checkpoints, `prefix` failures those that were flushed. From one flush to the next passes at least what a
+flush lasts, however short the interval: they share the way to the prefix directory, and an output waits where
+all that the cache keeps is being flushed (SCR 3.1.0, `scr_start_output` in scr.c); with SCR_CACHE_SIZE=1 the
+next output does. That is a cost of the schedule, n being the checkpoints to one flush:
+
+    wait = max(0, flush - flush_cost - n (interval + checkpoint))
+    wait = max(0, flush - flush_cost - interval)                     where the next output waits
 
 Sources: J. W. Young, CACM 17(9), 1974; J. T. Daly, FGCS 22(3), 2006; A. Moody et al., SC'10, for the two
 levels (here every n-th cached checkpoint is flushed, as SCR does); Benoit 2017, for their first order.
@@ -84,20 +90,29 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     flush_every: int = 1
 
 
-class Levels(msgspec.Struct, frozen=True, kw_only=True):
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """What the two levels take from the job, in seconds.
+
+    `checkpoint_s` is what a checkpoint in the cache takes, `flush_cost_s` what a flush adds to it (blocking,
+    and slower steps) while it is under way, which is for `flush_s`. `next_output_waits` says that the cache
+    keeps one checkpoint only (SCR_CACHE_SIZE=1): the next output begins when the flush has ended.
+    """
+
+    checkpoint_s: float
+    flush_cost_s: float = 0.0
+    flush_s: float = 0.0
+    next_output_waits: bool = False
+
+
+class Levels(Costs, frozen=True, kw_only=True):
     """What the two levels cost and how often they are needed, in seconds.
 
-    `checkpoint_s` is what a checkpoint in the cache takes from the job, `flush_cost_s` what a flush adds to
-    it (blocking, and slower steps). A flush lasts `flush_s`: it is over before the next one begins.
     `cache_mtbf_s` is the mean time between failures that the cache survives, `prefix_mtbf_s` of the others;
     what passes until the work goes on is `cache_restart_s` and `prefix_restart_s`. Raises IntervalError.
     """
 
-    checkpoint_s: float
     cache_mtbf_s: float
     prefix_mtbf_s: float
-    flush_cost_s: float = 0.0
-    flush_s: float = 0.0
     cache_restart_s: float = 0.0
     prefix_restart_s: float = 0.0
 
@@ -118,6 +133,20 @@ class Levels(msgspec.Struct, frozen=True, kw_only=True):
         return 1 / (1 / self.cache_mtbf_s + 1 / self.prefix_mtbf_s)
 
 
+def shortest_interval_s(costs: Costs, flush_every: int) -> float:
+    """The shortest interval with which nothing waits for a flush, 0 if none is too short; seconds."""
+    rest_s = costs.flush_s - costs.flush_cost_s
+    if not costs.next_output_waits:
+        rest_s = rest_s / flush_every - costs.checkpoint_s
+    return max(0.0, rest_s)
+
+
+def flush_wait_s(schedule: Schedule, costs: Costs) -> float:
+    """Seconds that the job waits for each flush."""
+    missing_s = max(0.0, shortest_interval_s(costs, schedule.flush_every) - schedule.interval_s)
+    return missing_s if costs.next_output_waits else missing_s * schedule.flush_every
+
+
 def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
     """The share of time that is lasting work, 0 to 1, exact for exponential failures.
 
@@ -125,13 +154,17 @@ def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
     the piece that follows leads back to T(i) or, from the prefix directory, to T(0), after a restart that may
     fail in its turn. T(i) depends on T(i+1) and T(0) linearly and, but for the last piece, in the same way:
     the recursion is a geometric series. With one piece and equal restarts it is :func:`goodput`.
+
+    The last piece has the wait for the flush, whichever it is that waits. A failure is thought to end a flush
+    under way, which begins anew with the piece that is done again.
     """
     n = schedule.flush_every
     _require(interval_s=schedule.interval_s, flush_every=n)
     mtbf_s = levels.mtbf_s
     cached = mtbf_s / levels.cache_mtbf_s
     piece_s = schedule.interval_s + levels.checkpoint_s
-    longest_s = piece_s + levels.flush_cost_s + levels.cache_restart_s + levels.prefix_restart_s
+    last_piece_s = piece_s + levels.flush_cost_s + flush_wait_s(schedule, levels)
+    longest_s = last_piece_s + levels.cache_restart_s + levels.prefix_restart_s
     if longest_s / mtbf_s > _TOO_LONG:
         return 0.0
     restarted = exp(-levels.cache_restart_s / mtbf_s)
@@ -139,7 +172,7 @@ def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
     back, restart_s = restarted / ends, mtbf_s * (1 - restarted) / ends
     prefix_restart_s = mtbf_s * expm1(levels.prefix_restart_s / mtbf_s)
     through, spent_s = _piece(piece_s, mtbf_s, cached, back, restart_s)
-    last_through, last_spent_s = _piece(piece_s + levels.flush_cost_s, mtbf_s, cached, back, restart_s)
+    last_through, last_spent_s = _piece(last_piece_s, mtbf_s, cached, back, restart_s)
     all_but_last = exp((n - 1) * log(through))
     to_flush = all_but_last * last_through
     if to_flush < exp(-_TOO_LONG):
@@ -167,7 +200,7 @@ def first_order(levels: Levels) -> Schedule:
 
 
 def optimal(levels: Levels) -> Schedule:
-    """The schedule of the highest goodput among those whose flushes end before the next one begins."""
+    """The schedule of the highest goodput."""
 
     def best_with(n: int) -> tuple[float, Schedule]:
         schedule = best_interval(levels, n)
@@ -189,13 +222,20 @@ def best_interval(levels: Levels, flush_every: int) -> Schedule:
     _require(flush_every=flush_every)
     mean_cost_s = levels.checkpoint_s + levels.flush_cost_s / flush_every
     guess_s = exact(mean_cost_s, 1 / (1 / levels.cache_mtbf_s + flush_every / levels.prefix_mtbf_s))
-    shortest_s = levels.flush_s / flush_every - levels.checkpoint_s
-    low_s, high_s = max(guess_s / _BRACKET, shortest_s), max(guess_s * _BRACKET, 2 * shortest_s)
+    shortest_s = shortest_interval_s(levels, flush_every)
+    low_s, high_s = guess_s / _BRACKET, max(guess_s * _BRACKET, 2 * shortest_s)
+
+    def schedule(interval_s: float) -> Schedule:
+        return Schedule(interval_s=interval_s, flush_every=flush_every)
 
     def value(log_s: float) -> float:
-        return two_level_goodput(Schedule(interval_s=exp(log_s), flush_every=flush_every), levels)
+        return two_level_goodput(schedule(exp(log_s)), levels)
 
-    return Schedule(interval_s=exp(_highest(value, log(low_s), log(high_s))), flush_every=flush_every)
+    found = schedule(exp(_highest(value, log(low_s), log(high_s))))
+    if not shortest_s:
+        return found
+    # where waiting begins the goodput has a bend, which is often the best place
+    return max(found, schedule(shortest_s), key=lambda each: two_level_goodput(each, levels))
 
 
 def _highest(value: Callable[[float], float], low: float, high: float) -> float:
