@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-_IN_RUN_DIRECTORY = "metrics.sock"
+IN_RUN_DIRECTORY = "metrics.sock"
 _LOOPBACK = "127.0.0.1"
 _PLACE = re.compile(r"(?:(\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\[\]:\s]+):)?(\d{1,5})", re.ASCII)
 _LAST_PORT = 65_535
@@ -33,7 +33,7 @@ def address_of(text: str, run_directory: Path) -> Address:
     """
     kind, _, path = text.partition(":")
     if kind == "unix":
-        place = Path(path).absolute() if path else run_directory / _IN_RUN_DIRECTORY
+        place = Path(path).absolute() if path else run_directory / IN_RUN_DIRECTORY
         if len(str(place).encode(errors="surrogateescape")) > _SOCKET_PATH_LIMIT_BYTES:
             raise ValueError(
                 f"{place} is longer than the {_SOCKET_PATH_LIMIT_BYTES} bytes of a socket's path"

@@ -1,11 +1,14 @@
 """The metrics endpoint as the loop sees it: whether somebody asks, and a place to put the answer."""
 
 import logging
+import select
 import socket
 import threading
+from pathlib import Path
 
 from .address import Address
 from .snapshot import Snapshot
+from .unix_listener import listen_at
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -14,13 +17,46 @@ _FRESH_S = 3.0
 """The loop looks every two seconds at the slowest; if it does not, the last numbers are better than none."""
 
 
+class Doorbell:
+    """The socket at `path` while nobody has asked there yet: a descriptor, no thread and no library.
+
+    Raises OSError as :func:`listen_at` does.
+    """
+
+    failure = ""
+
+    def __init__(self, path: Path) -> None:
+        self._address = Address(path=path)
+        self.name = f"metrics at {self._address}"
+        self._path = path
+        self._listener = listen_at(path)
+        self._poll = select.poll()
+        self._poll.register(self._listener, select.POLLIN)
+
+    @property
+    def rings(self) -> bool:
+        """Whether somebody asks."""
+        return bool(self._poll.poll(0))
+
+    def answered(self) -> "Endpoint":
+        """An endpoint that takes over, and answers who has asked."""
+        return Endpoint(self._address, self._listener)
+
+    def close(self) -> None:
+        """Nobody has asked, and nobody will."""
+        self._listener.close()
+        self._path.unlink(missing_ok=True)
+
+
 class Endpoint:
     """Serves snapshots at `address` on threads of its own, as soon as that is free.
 
-    A scrape has the loop take a new snapshot and waits for it: one that nobody scrapes costs nothing.
+    A scrape has the loop take a new snapshot and waits for it: one that nobody scrapes costs nothing. Raises
+    RuntimeError when no thread can be started.
     """
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, listener: socket.socket | None = None) -> None:
+        self._listener = listener
         self.name = f"metrics at {address}"
         self.failure = ""
         self.is_asked = False
@@ -32,7 +68,12 @@ class Endpoint:
         self._over = threading.Event()
         self._wake, self._woken = socket.socketpair()
         self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # there are no more
+            self._wake.close()
+            self._woken.close()
+            raise
 
     def give(self, snapshot: Snapshot) -> None:
         """Answer those who wait with this one."""
@@ -71,7 +112,8 @@ class Endpoint:
                 try:
                     from .metrics import serve  # noqa: PLC0415  it loads prometheus_client
 
-                    serve(self._address, self._fresh, self._woken, self._listening)
+                    listener, self._listener = self._listener, None
+                    serve(self._address, self._fresh, self._woken, self._listening, listener)
                 except ImportError as error:
                     self._failed(f"{error}; pip install 'scrtune[monitoring]'")
                     return

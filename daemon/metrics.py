@@ -5,11 +5,9 @@ import logging
 import selectors
 import socket
 import socketserver
-import stat
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
@@ -19,12 +17,12 @@ from prometheus_client.registry import Collector
 
 from .address import Address
 from .snapshot import Snapshot
+from .unix_listener import listen_at
 
 log = logging.getLogger("scrtune.daemon")
 
 _SCRAPES_AT_ONCE = 8
 _SILENCE_S = 2.0
-_PATIENCE_S = 0.2
 
 
 class JobCollector(Collector):
@@ -141,14 +139,16 @@ def serve(
     latest: Callable[[], Snapshot | None],
     until_closed: socket.socket,
     listening: Callable[[str], None],
+    listener: socket.socket | None = None,
 ) -> None:
     """Answer scrapes at `address` until the other end of `until_closed` is closed.
 
-    `listening` is told where, as soon as somebody can ask. Raises OSError when nobody ever can.
+    `listening` is told where, as soon as somebody can ask; `listener` is a unix socket that listens there
+    already. Raises OSError when nobody ever can.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(JobCollector(latest))
-    server = (_UnixServer if address.path is not None else _HostServer)(address)
+    server = _HostServer(address) if address.path is None else _UnixServer(address, listener)
     with server, selectors.DefaultSelector() as selector:
         server.set_app(make_wsgi_app(registry))
         listening(server.told)
@@ -188,6 +188,10 @@ class _Server(socketserver.ThreadingMixIn, WSGIServer):
     def server_bind(self) -> None:
         """As HTTPServer does, but without asking the network for our own name."""
         socketserver.TCPServer.server_bind(self)
+        self.describe()
+
+    def describe(self) -> None:
+        """Say to scrapes' handlers where they are."""
         self.server_name, self.server_port = self.address.host or "localhost", self.address.port
         self.setup_environ()
 
@@ -233,45 +237,34 @@ class _HostServer(_Server):
 
 
 class _UnixServer(_Server):
-    """At a path, for this user alone."""
+    """At a path, for this user alone; `listener` listens there, if somebody does already."""
 
     address_family = socket.AF_UNIX
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, listener: socket.socket | None) -> None:
         assert address.path is not None  # noqa: S101
         self._path = address.path
+        self._listener = listener
         self._is_ours = False
         super().__init__(address, str(address.path))
 
     def server_bind(self) -> None:
-        """Take the place of a socket that nobody answers at; nobody can ask before the mode is set."""
-        _remove_dead(self._path)
-        super().server_bind()
+        """Listen, unless somebody does."""
+        self.socket.close()
+        self.socket = self._listener or listen_at(self._path)
         self._is_ours = True
-        self._path.chmod(0o600)
+        self.describe()
 
     def get_request(self) -> tuple[Any, Any]:
         """A unix socket's client has no address; the handler wants one."""
         request, _ = super().get_request()
         return request, ("unix", 0)
 
+    def server_activate(self) -> None:
+        """It listens."""
+
     def server_close(self) -> None:
         """Remove the socket, which nobody answers at any more."""
         super().server_close()
         if self._is_ours:
             self._path.unlink(missing_ok=True)
-
-
-def _remove_dead(path: Path) -> None:
-    """Remove the socket of a daemon that was killed. Raises OSError when somebody answers there."""
-    try:
-        if not stat.S_ISSOCK(path.lstat().st_mode):
-            return  # not ours to remove: bind will say that it is there
-    except FileNotFoundError:
-        return
-    with socket.socket(socket.AF_UNIX) as asker:
-        asker.settimeout(_PATIENCE_S)
-        try:
-            asker.connect(str(path))
-        except ConnectionRefusedError:
-            path.unlink(missing_ok=True)

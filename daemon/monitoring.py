@@ -8,6 +8,7 @@ occupied or a scraper that never reads is theirs alone.
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 
 from ..client.paths import JobPaths
 from ..goodput.events import JobStarted, StepCompleted, StepStarted
@@ -17,9 +18,9 @@ from ..goodput.sanity import defect
 from ..intents.decisions import Verdict
 from ..intents.events import Event
 from ..intents.pipeline import Pipeline
-from .address import address_of
-from .endpoint import Endpoint
-from .options import Monitoring
+from .address import IN_RUN_DIRECTORY, address_of
+from .endpoint import Doorbell, Endpoint
+from .options import OFF, Monitoring
 from .scalars import Writer, to_csv, to_tensorboard
 from .snapshot import Sink, Snapshot, bounded
 from .views import MonitorView
@@ -33,7 +34,7 @@ FEWEST_SECONDS = 1.0
 
 
 class Monitor:
-    """Belongs to the loop's thread, which calls all of this. Without options it does nothing."""
+    """Belongs to the loop's thread, which calls all of this. Without options it waits for a first scrape."""
 
     def __init__(self, options: Monitoring, paths: JobPaths, pipeline: Pipeline) -> None:
         self._options = options
@@ -41,6 +42,7 @@ class Monitor:
         self._pipeline = pipeline
         self._steps = RecentSteps()
         self._endpoint: Endpoint | None = None
+        self._doorbell: Doorbell | None = None
         self._writers: list[Writer] = []
         self._next_show_s = self._next_write_s = 0.0
         self._failed = False
@@ -52,20 +54,22 @@ class Monitor:
         """Start the threads; what they need is loaded there."""
         options = self._options
         try:
-            if options.metrics:
+            if options.metrics not in {"", OFF}:
                 self._endpoint = Endpoint(address_of(options.metrics, self._paths.root))
             if options.tensorboard is not None:
                 self._writers.append(to_tensorboard(options.tensorboard))
             if options.csv is not None:
                 self._writers.append(to_csv(options.csv))
+            if not options.metrics and find_spec("prometheus_client") is not None:
+                self._doorbell = Doorbell(self._paths.root / IN_RUN_DIRECTORY)
         except (OSError, RuntimeError, ValueError) as error:  # no descriptors or threads left, for one
-            self._not_started = str(error)
-            log.error("the job is not watched as was asked: %s", error)
+            self._fails(error)
         self._steps.take_deviations()  # those of the journal were written by the daemon before us
 
     def views(self) -> tuple[MonitorView, ...]:
         """Who watches, and why not, for `scrtune status`."""
-        views = [MonitorView(name=sink.name, failure=sink.failure) for sink in self._sinks]
+        watchers: list[Sink | Doorbell] = [*self._sinks, *filter(None, [self._doorbell])]
+        views = [MonitorView(name=each.name, failure=each.failure) for each in watchers]
         if self._not_started:
             views.append(MonitorView(name="whatever else was asked for", failure=self._not_started))
         if self._failed:
@@ -78,13 +82,16 @@ class Monitor:
 
     def observe(self, event: Event, now: float) -> None:
         """Take a step of the job in; all else is passed over."""
-        if not self._options.is_wanted or not isinstance(event, StepCompleted | StepStarted | JobStarted):
+        is_watched = self._options.is_wanted or self._endpoint is not None
+        if not is_watched or not isinstance(event, StepCompleted | StepStarted | JobStarted):
             return
         if defect(event, now) is None:
             self._steps.handle(event)
 
     def tick(self, time_s: float, now: float) -> None:
         """Give a snapshot to who asks for one, and to the writer when it is time, by the monotonic clock."""
+        if self._doorbell and self._doorbell.rings:
+            self._open(self._doorbell)
         if self._endpoint and self._endpoint.is_asked and time_s >= self._next_show_s:
             self._next_show_s = time_s + FEWEST_SECONDS
             self._give([self._endpoint], now)
@@ -92,8 +99,23 @@ class Monitor:
             self._next_write_s = time_s + self._options.every_s
             self._give(self._writers, now, self._steps.take_deviations())
 
+    def _open(self, doorbell: Doorbell) -> None:
+        """Somebody asks for the first time."""
+        self._doorbell = None
+        try:
+            self._endpoint = doorbell.answered()
+        except (OSError, RuntimeError) as error:
+            doorbell.close()
+            self._fails(error)
+
+    def _fails(self, error: Exception) -> None:
+        self._not_started = str(error)
+        log.error("the job is not watched as was asked: %s", error)
+
     def end(self, now: float) -> None:
         """Give everyone the last snapshot, and wait for them, half a second at most; then they are left."""
+        if self._doorbell:
+            self._doorbell.close()
         sinks = self._sinks
         if not sinks:
             return

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 from .address import address_of
-from .options import Monitoring
+from .options import OFF, Monitoring
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -37,7 +37,7 @@ def monitoring_options(command: _F) -> _F:
 def missing(monitoring: Monitoring) -> Iterator[str]:
     """What was asked for and cannot be had, and what to do: the job runs all the same."""
     needed = {
-        "--metrics": (monitoring.metrics, "prometheus_client"),
+        "--metrics": (monitoring.metrics not in {"", OFF}, "prometheus_client"),
         "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
     }
     for option, (is_asked_for, library) in needed.items():
@@ -47,7 +47,7 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
 
 def _address(_context: click.Context, _option: click.Parameter, text: str) -> str:
     """As the daemon will take it, wherever that is started."""
-    if text in {"", "unix"}:
+    if text in {"", "unix", OFF}:
         return text
     try:
         return str(address_of(text, Path()))
@@ -76,8 +76,8 @@ _OPTIONS = (
         default="",
         callback=_address,
         metavar="ADDRESS",
-        help="Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, or unix: a socket in the"
-        " run directory.",
+        help="Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, unix (a socket in the run"
+        " directory) or off.  [default: unix, if prometheus_client is installed]",
     ),
     click.option(
         "--tensorboard",

@@ -7,12 +7,20 @@ import msgspec
 
 from ..client.paths import JobPaths
 
+OFF = "off"
+
 
 class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`). Nobody, by default."""
+    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`).
+
+    By default its user alone, at a socket in the run directory, and nothing is written.
+    """
 
     metrics: str = ""
-    """Where the OpenMetrics endpoint listens (:func:`scrtune.daemon.address.address_of`)."""
+    """Where the OpenMetrics endpoint listens (:func:`scrtune.daemon.address.address_of`), or :data:`OFF`.
+
+    Empty: in the run directory, if it can, with nothing loaded before the first scrape.
+    """
 
     tensorboard: Path | None = None
     """The directory for TensorBoard's scalars."""
@@ -28,13 +36,13 @@ class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody watches."""
-        return bool(self.metrics) or self.tensorboard is not None or self.csv is not None
+        """Whether anybody is known to watch."""
+        return self.metrics not in {"", OFF} or self.tensorboard is not None or self.csv is not None
 
     def options(self) -> list[str]:
         """The same, as `scrtune run`, `scrtune daemon` and `scrtune node` take it."""
         if not self.is_wanted:
-            return []
+            return ["--metrics", OFF] if self.metrics else []
         given = {"--metrics": self.metrics, "--tensorboard": self.tensorboard, "--csv": self.csv}
         places = [part for name, value in given.items() if value for part in (name, str(value))]
         windows = [part for window in self.windows_s for part in ("--monitor-window", str(window))]

@@ -26,12 +26,14 @@ from scrtune.daemon.address import Address, address_of
 from scrtune.daemon.monitoring import Monitor
 from scrtune.daemon.options import Monitoring
 from scrtune.daemon.snapshot import OTHERS, bounded
+from scrtune.daemon.views import MonitorView
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 
 WaitUntil = Callable[[Callable[[], object]], None]
 BEGUN_S = float(int(time.time()) - 100)  # a daemon does not believe in events of another age
+HEAVY = {"prometheus_client", "tensorboardX", "google.protobuf", "wsgiref", "http.server"}
 OPEN_METRICS = "application/openmetrics-text; version=1.0.0"
 
 
@@ -182,6 +184,67 @@ def test_the_socket_of_a_daemon_that_was_killed_is_taken_over(
     assert asked_unix(path).startswith(b"HTTP/1.0 200 OK")
 
 
+def test_who_asks_for_nothing_can_look_all_the_same(real_daemon: Any, wait_until: WaitUntil) -> None:
+    daemon = real_daemon.start()
+    path = daemon.paths.root / "metrics.sock"
+    wait_until(path.exists)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert daemon.view("status").monitors == (MonitorView(name=f"metrics at unix:{path}"),)
+    assert "metrics at" not in daemon.log()  # nobody has asked
+    told(daemon)
+    for _ in range(2):
+        assert b"scrtune_checkpoints_total 1.0" in asked_unix(path)
+    assert f"metrics at unix:{path}" in daemon.log()
+    assert daemon.end(signal.SIGTERM) == 0
+    assert not path.exists()
+    assert "Traceback" not in daemon.log()
+
+
+def test_a_daemon_that_nobody_asks_takes_over_from_one_that_was_killed_and_leaves_nothing(
+    real_daemon: Any, wait_until: WaitUntil
+) -> None:
+    path = real_daemon.paths.root / "metrics.sock"
+    real_daemon.start()
+    wait_until(path.exists)
+    real_daemon.end(signal.SIGKILL)
+    assert path.exists()
+    daemon = real_daemon.start()
+    (monitor,) = daemon.view("status").monitors
+    assert monitor.failure == ""
+    assert daemon.end(signal.SIGTERM) == 0
+    assert not path.exists()
+
+
+def test_off_is_off(real_daemon: Any) -> None:
+    daemon = real_daemon.start("--metrics", "off")
+    assert daemon.view("status").monitors == ()
+    assert not (daemon.paths.root / "metrics.sock").exists()
+
+
+def test_a_socket_that_nobody_asks_at_loads_nothing_and_has_no_thread(tmp_path: Path) -> None:
+    code = (
+        "import sys, threading\n"
+        "from scrtune.client.paths import JobPaths\n"
+        "from scrtune.daemon.monitoring import Monitor\n"
+        "from scrtune.daemon.options import Monitoring\n"
+        "from scrtune.intents.pipeline import Pipeline\n"
+        "paths = JobPaths.of('j', host='n', base=__import__('pathlib').Path(sys.argv[1])).create()\n"
+        "monitor = Monitor(Monitoring(), paths, Pipeline())\n"
+        "monitor.start()\n"
+        "monitor.tick(1.0, 1.0)\n"
+        "print(paths.root / 'metrics.sock', (paths.root / 'metrics.sock').is_socket())\n"
+        "print(threading.active_count(), *sys.modules)\n"
+        "monitor.end(1.0)\n"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / "r")]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
+    where, counted = ran.stdout.splitlines()
+    assert where.endswith("metrics.sock True")
+    threads, *modules = counted.split()
+    assert threads == "1"
+    assert HEAVY.isdisjoint(modules)
+
+
 def test_what_lies_where_the_socket_should_is_left_alone(real_daemon: Any, wait_until: WaitUntil) -> None:
     place = real_daemon.paths.base.parent / "precious"
     place.write_text("mine")
@@ -315,6 +378,8 @@ def test_an_address_that_others_can_reach_is_told(real_daemon: Any, wait_until: 
     "wanted",
     [
         Monitoring(metrics="127.0.0.1:9464"),
+        Monitoring(metrics="off"),
+        Monitoring(metrics="off", csv=Path("/d/g.csv")),
         Monitoring(tensorboard=Path("/d/tb"), csv=Path("/d/g.csv"), every_s=2.5, windows_s=(60, 7200)),
     ],
 )
@@ -335,14 +400,26 @@ def test_a_library_that_is_not_installed_is_told_and_the_job_runs(monkeypatch: p
     told = list(monitoring_options.missing(Monitoring(metrics="1", tensorboard=Path("tb"))))
     assert [text.split()[0] for text in told] == ["--metrics", "--tensorboard"]
     assert all("pip install 'scrtune[monitoring]'" in text for text in told)
-    assert list(monitoring_options.missing(Monitoring(csv=Path("g.csv")))) == []
+    for silent in (Monitoring(), Monitoring(csv=Path("g.csv")), Monitoring(metrics="off")):
+        assert list(monitoring_options.missing(silent)) == []
+
+
+def test_where_its_library_is_not_installed_there_is_no_socket_and_nothing_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(monitoring, "find_spec", lambda _name: None)
+    paths = JobPaths.of("j", base=tmp_path / "r").create()
+    watched = Monitor(Monitoring(), paths, Pipeline())
+    watched.start()
+    assert watched.views() == ()
+    assert not (paths.root / "metrics.sock").exists()
+    assert caplog.messages == []
 
 
 def test_nobody_pays_for_what_is_not_asked_for() -> None:
     code = "import sys, scrtune.daemon.cli, scrtune.daemon.loop; print(*sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = {"prometheus_client", "tensorboardX", "google.protobuf", "wsgiref", "http.server"}
-    assert heavy.isdisjoint(ran.stdout.split())
+    assert HEAVY.isdisjoint(ran.stdout.split())
 
 
 class Watcher:
@@ -396,6 +473,26 @@ def test_a_daemon_that_can_start_no_more_threads_runs_unwatched(
     watched.tick(1.0, BEGUN_S)
     watched.end(BEGUN_S)
     assert caplog.messages == ["the job is not watched as was asked: can't start new thread"]
+
+
+def test_a_first_scrape_for_which_no_thread_can_be_started_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    paths = JobPaths.of("j", base=tmp_path / "r").create()
+    watched = Monitor(Monitoring(), paths, Pipeline())
+    watched.start()
+
+    def refused(_thread: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("threading.Thread.start", refused)
+    with socket.socket(socket.AF_UNIX) as asker:
+        asker.connect(str(paths.root / "metrics.sock"))
+        watched.tick(1.0, BEGUN_S)
+        assert [each.failure for each in watched.views()] == ["can't start new thread"]
+        watched.tick(2.0, BEGUN_S)
+    watched.end(BEGUN_S)
+    assert not (paths.root / "metrics.sock").exists()
 
 
 def test_nobody_asks_and_no_snapshot_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
