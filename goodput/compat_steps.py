@@ -25,11 +25,11 @@ class CompatStepTimes:
         if self._last is not None:
             steps.insert(0, self._last[0])
             times_s.insert(0, self._last[1])
-        self.times_s.update(
-            (step, until_s - from_s)
+        self.times_s |= {
+            step: until_s - from_s
             for step, later, from_s, until_s in zip(steps, steps[1:], times_s, times_s[1:], strict=False)
             if later == step + 1
-        )
+        }
         if steps:
             self._last = (steps[-1], times_s[-1])
 

@@ -286,6 +286,86 @@ def test_a_windows_buckets_sum_to_its_length() -> None:
     assert {name: spent_s for name, spent_s in last.items() if spent_s} == {"checkpoint_other": 300.0}
 
 
+# ---- step times ----
+
+
+def two_ranks(directory: Path) -> list[Path]:
+    """Logs of two ranks over two runs: the second takes half as long again, the first hangs once."""
+    logs = [directory / f"{rank}.jsonl" for rank in range(2)]
+    for rank, log in enumerate(logs):
+        recorder = Recorder("r", writer=f"rank{rank}", log=log)
+        for run in range(2):
+            begun_s = 1000.0 * run
+            if rank == 0:
+                recorder.job_started(ranks=2, at=begun_s)
+            for step in range(10 * run, 20 + 10 * run):  # the second half of a run is lost, and made again
+                start_s = begun_s + 10 + 5 * (step - 10 * run)
+                took_s = 4.0 if (rank, run, step) == (0, 1, 25) else (0.2, 0.3)[rank]
+                recorder.step_completed(step, start_s, start_s + took_s)
+        recorder.close()
+    return logs
+
+
+def test_steps_below_a_second_of_several_ranks_and_runs_are_shown(tmp_path: Path) -> None:
+    logs = two_ranks(tmp_path)
+    steps = only_job(*logs)["steps"]
+    assert steps["steps"] == 40
+    assert steps["ideal_s"] == pytest.approx(0.3)
+    assert steps["peers_ideal_s"] is not None  # by its rules a step lasts until the next begins
+    assert list(steps["deviations_s"]) == [str(step) for step in range(30)]
+    assert steps["deviations_s"]["25"] == pytest.approx(3.7)
+    slowest = steps["slowest"][0]
+    assert (slowest["step"], slowest["start_s"], slowest["run"], slowest["writer"]) == (
+        25,
+        1085.0,
+        2,
+        "rank0",
+    )
+    (straggler,) = steps["stragglers"]
+    assert (straggler["writer"], straggler["ratio"]) == ("rank1", pytest.approx(1.5))
+    assert (straggler["slow"], straggler["steps"]) == (39, 40)
+    text = run(*logs).stdout
+    assert "step 25: 4.00 s, 1970-01-01 00:18:05 UTC, run 2, rank0" in text
+    assert "rank1: 1.50 times as long as the others, 100.0 ms more a step, in 39 of 40 steps" in text
+
+
+def test_under_a_window_the_steps_are_those_that_began_in_it(tmp_path: Path) -> None:
+    logs = two_ranks(tmp_path)
+    steps = only_job(*logs, "--window", "1000..1050")["steps"]
+    assert (steps["steps"], list(steps["deviations_s"])) == (8, [str(step) for step in range(10, 18)])
+    assert only_job(*logs, "--window", "500..900")["steps"] is None
+
+
+def test_the_order_of_the_logs_does_not_matter_for_the_steps(tmp_path: Path) -> None:
+    def own(steps: dict[str, Any]) -> dict[str, Any]:  # the peer's rules are about the order of arrival
+        return {name: value for name, value in steps.items() if "peers" not in name}
+
+    first, second = two_ranks(tmp_path)
+    assert own(only_job(first, second)["steps"]) == own(only_job(second, first)["steps"])
+
+
+def test_csv_has_the_steps_in_short(tmp_path: Path) -> None:
+    found = {
+        row["what"]: (float(row["seconds"]), float(row["percent"]))
+        for row in rows(*two_ranks(tmp_path))
+        if row["policy"] == "steps"
+    }
+    assert found["ideal_step"] == (pytest.approx(0.3), 100.0)
+    assert found["straggler:rank1"] == (pytest.approx(0.3), pytest.approx(100.0))
+    assert found["slow_step:25"] == (pytest.approx(4.0), pytest.approx(4.0 / 0.3 * 100))
+
+
+def test_why_the_peer_has_no_ideal_step_and_no_straggler_is_known_is_said(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        {"job_name": "a", "job_start_time": 0},
+        *({"job_name": "a", "step_count": step, "step_start_time": 0.5 * step} for step in range(20)),
+    )
+    text = run(log).stdout
+    assert "by ml-goodput-measurement: none, it leaves out steps that last less than a second" in text
+    assert "cannot be told: steps are told by their starts only" in text
+
+
 # ---- jobs ----
 
 
