@@ -89,8 +89,8 @@ def _of_steps(snapshot: Snapshot) -> Iterator[Metric]:
     account = snapshot.account
     yield _counter("runs", "Times that the job was started", account.runs)
     yield _counter("steps", "Steps completed, each number once", account.steps)
-    yield _gauge("last_step", "Number of the last step", snapshot.last_step)
     if snapshot.ideal_step_s is not None:
+        yield _gauge("last_step", "Number of the last step", snapshot.last_step)
         yield _gauge("ideal_step_seconds", "Mean step without outliers", snapshot.ideal_step_s)
         yield _gauge("step_deviation_seconds", "Mean distance from the ideal step", snapshot.step_deviation_s)
 

@@ -194,6 +194,10 @@ def test_who_asks_for_nothing_can_look_all_the_same(real_daemon: Any, wait_until
     told(daemon)
     for _ in range(2):
         assert b"scrtune_checkpoints_total 1.0" in asked_unix(path)
+        assert b"scrtune_steps_total 10.0" in asked_unix(path)
+        assert b"scrtune_last_step" not in asked_unix(path)  # nobody has looked at steps one by one
+    daemon.tell(StepCompleted(step=10, start_s=BEGUN_S + 12, end_s=BEGUN_S + 13))
+    wait_until(lambda: b"scrtune_last_step 10.0" in asked_unix(path))
     assert f"metrics at unix:{path}" in daemon.log()
     assert daemon.end(signal.SIGTERM) == 0
     assert not path.exists()
