@@ -7,12 +7,9 @@ from typing import Any, TypeVar
 import click
 
 from ..goodput.best_interval import Outlook
-from ..goodput.events import GoodputEvent
 from ..goodput.interval import IntervalError
-from . import jobs, what_if
+from . import jobs, told, what_if
 from .check_command import printable
-from .goodput_command import UnknownJobError
-from .goodput_logs import read_logs
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -44,7 +41,7 @@ def options(command: _F) -> _F:
             "asked",
             callback=_read_by(what_if.question),
             metavar="interval=TIME[,flush=N]",
-            help="Show what another interval, or flushing every N-th checkpoint, would bring.",
+            help="Show that, and what another interval, or flushing every N-th checkpoint, would bring.",
         ),
         click.option("--interval", is_flag=True, help="Show the best interval between checkpoints instead."),
     ):
@@ -66,17 +63,15 @@ def outlook(logs: Sequence[Path], job_id: str | None, form: str, **wanted: Any) 
         raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
     if not logs and job_name is not None:
         raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
-    inputs = what_if.of_events(_job_in(logs, job_name)) if logs else what_if.of_job(jobs.find(job_id))
-    return what_if.outlook(inputs, known, asked)
+    job = _job_in(logs, job_name) if logs else told.of_job(jobs.find(job_id))
+    return what_if.outlook(what_if.inputs(job), known, asked)
 
 
-def _job_in(logs: Sequence[Path], job_name: str | None) -> list[GoodputEvent]:
-    read = read_logs(logs)
+def _job_in(logs: Sequence[Path], job_name: str | None) -> told.Told:
+    found, read = told.of_logs(logs, job_name)
     for problem in read.problems:
         click.echo(printable(f"scrtune: {problem}"), err=True)
-    found = {name: log for name, log in read.jobs.items() if log.events or log.launcher}
-    names = [job_name] if job_name is not None else list(found)
-    if len(names) == 1 and names[0] in found:
-        return found[names[0]].timeline()
-    listed = ", ".join(map(repr, sorted(found))) or "none"
-    raise UnknownJobError(f"the logs tell of these jobs: {listed}; name one with --job-name")
+    if len(found) > 1:
+        listed = ", ".join(repr(job.name) for job in found)
+        raise told.UnknownJobError(f"the logs tell of these jobs: {listed}; name one with --job-name")
+    return found[0]

@@ -4,16 +4,15 @@ Costs are the pipeline's own, those that every other view shows; failures are co
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ..client.paths import JobPaths
 from ..goodput.best_interval import (
     ASKED,
-    IN_USE,
     Choice,
     Estimate,
     Measured,
@@ -22,22 +21,23 @@ from ..goodput.best_interval import (
     recommend,
     what_if,
 )
-from ..goodput.checkpoint_cost import CheckpointCosts
-from ..goodput.events import GoodputEvent
+from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.failure_rate import RATE_WEIGHT, Prior, typical
 from ..goodput.failures import Failures, FailureWatch
 from ..goodput.interval import IntervalError
-from ..goodput.sanity import defect
-from ..goodput.saves import costs_of_saves
+from ..goodput.sanity import span
+from ..goodput.saves import costs_of
+from ..intents.events import Values
 from ..intents.intent import counted
 from ..intents.pipeline import Pipeline
 from ..intents.situation import number
 from . import show
 from .drive import drive
-from .jobs import UnknownJobError
 from .journal import JournalReader
+from .told import Told
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+_FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
 _DAY_H = 24
 _LONG_S = 10 * 365 * 86_400.0
@@ -67,11 +67,14 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
 def question(text: str) -> Question:
     """``interval=600`` or ``interval=10m,flush=4``. Raises IntervalError, which says what is meant."""
-    given = dict(each.strip().partition("=")[::2] for each in text.split(","))
-    flush = given.pop("flush", "0")
-    if given.keys() != {"interval"} or not flush.isdecimal():
+    said = [each.strip().partition("=") for each in text.split(",")]
+    given = {name: value for name, _, value in said}
+    if len(given) < len(said):
+        raise IntervalError(f"{text!r}: say interval and flush once each; one command answers one question")
+    flush = given.pop("flush", None)
+    if given.keys() != {"interval"} or not (flush is None or _FLUSH_EVERY.fullmatch(flush)):
         raise IntervalError(f"{text!r}: say interval=600 (seconds, or 10m, 2h), and flush=4 if you like")
-    return Question(interval_s=duration(given["interval"]), flush_every=int(flush))
+    return Question(interval_s=duration(given["interval"]), flush_every=int(flush or 0))
 
 
 def mtbf_prior(text: str) -> MtbfPrior:
@@ -93,70 +96,68 @@ def duration(text: str) -> float:
     return float(match[1]) * _UNITS_S[match[2]]
 
 
-def of_job(paths: JobPaths) -> Inputs:
-    """What the journal of a job tells, running or not. Raises UnknownJobError and IntervalError."""
-    pipeline, watch = Pipeline(), FailureWatch()
-    try:
-        for now, event in JournalReader(paths.journal):
-            drive(pipeline, event, now)
-            if isinstance(event, GoodputEvent) and defect(event, now) is None:
-                watch.handle(event)
-    except FileNotFoundError as error:
-        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
-    settings = pipeline.settings
+def inputs(job: Told) -> Inputs:
+    """What was told of `job`: by its daemon's journal, with the settings in force, or by any logs.
+
+    Where nobody said the settings, how often the job flushed is counted. Of writers that know nothing of SCR
+    the saves count as checkpoints. Raises IntervalError.
+    """
+    in_order = sorted(job.events, key=lambda event: span(event)[1])
+    watch = FailureWatch()
+    for event in in_order:
+        watch.handle(event)
+    costs, settings = _replayed(job.journal) if job.journal is not None else ([], None)
+    costs = costs or costs_of(in_order)
+    if settings is None:
+        return Inputs(measured=measured(costs, _flushed_every(costs)), failures=watch.failures)
     is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
     return Inputs(
-        measured=measured(pipeline.costs, number(settings, "SCR_FLUSH") if is_cached else 0),
+        measured=measured(
+            costs,
+            number(settings, "SCR_FLUSH") if is_cached else 0,
+            next_output_waits=number(settings, "SCR_CACHE_SIZE") == 1,
+        ),
         failures=watch.failures,
         survives_node=settings["SCR_COPY_TYPE"] != "SINGLE",
     )
 
 
-def of_events(events: Iterable[GoodputEvent]) -> Inputs:
-    """What logs tell of a job, which do not say its settings: how often it flushed is counted.
+def _replayed(journal: Path) -> tuple[Sequence[CheckpointCost], Values | None]:
+    """What checkpoints cost, and the settings in force, None if no application said them."""
+    pipeline = Pipeline()
+    for now, event in JournalReader(journal):
+        drive(pipeline, event, now)
+    return pipeline.costs, pipeline.settings if pipeline.tuner else None
 
-    Of writers that know nothing of SCR the saves count as checkpoints. Raises IntervalError.
-    """
-    meter, watch = CheckpointCosts(), FailureWatch()
-    costs = []
-    in_order = sorted(events, key=_time_s)
-    for event in in_order:
-        watch.handle(event)
-        if (cost := meter.handle(event)) is not None:
-            costs.append(cost)
-    costs = costs or costs_of_saves(in_order)
+
+def _flushed_every(costs: Sequence[CheckpointCost]) -> int:
     flushed = sum(cost.flushed for cost in costs)
-    every = max(1, round(len(costs) / flushed)) if flushed else 0
-    return Inputs(measured=measured(costs, every), failures=watch.failures)
+    return max(1, round(len(costs) / flushed)) if flushed else 0
 
 
-def _time_s(event: GoodputEvent) -> float:
-    return event.end_s if hasattr(event, "end_s") else event.time_s
-
-
-def outlook(inputs: Inputs, known: MtbfPrior | None = None, asked: Question | None = None) -> Outlook:
-    """The best schedule, or what was `asked` beside it. Raises IntervalError."""
-    prior = typical(inputs.failures.nodes, survives_node=inputs.survives_node)
+def outlook(found: Inputs, known: MtbfPrior | None = None, asked: Question | None = None) -> Outlook:
+    """The best schedule beside others, and what was `asked`. Raises IntervalError."""
+    prior = typical(found.failures.nodes, survives_node=found.survives_node)
     if known is not None:
         prior = msgspec.structs.replace(
             prior, mtbf_s=known.mtbf_s, weight=known.weight, source="--mtbf-prior"
         )
     if asked is None:
-        return recommend(inputs.measured, inputs.failures, prior)
-    return what_if(inputs.measured, inputs.failures, prior, asked.interval_s, asked.flush_every)
+        return recommend(found.measured, found.failures, prior)
+    return what_if(found.measured, found.failures, prior, asked.interval_s, asked.flush_every)
 
 
 def table(view: Outlook) -> RenderableType:
     """The schedules side by side, what they rest on, and what to set."""
-    columns = ["schedule", "interval", "90 %", "flush every", "goodput", "90 %", "points below the best"]
+    columns = ["schedule", "interval", "90 %", "flush every", "goodput", "90 %", "points\nlost", "90 %"]
     shown = show.plain_table(*columns, title="How long to compute between two checkpoints", right=columns[1:])
     for choice in view.choices:
         style = "bold green" if choice.name == view.best else ""
-        shown.add_row(*_row(choice), style=style)
+        shown.add_row(*_row(choice, view.best), style=style)
     return Group(shown, "", *(Text(line) for line in _grounds(view)), "", Text(_advice(view), style="bold"))
 
 
-def _row(choice: Choice) -> list[str]:
+def _row(choice: Choice, best: str) -> list[str]:
     every, lost = choice.flush_every, choice.lost
     flush = f"{every.value:.0f}" + (f" ({_flushes(every)})" if every.low != every.high else "")
     return [
@@ -166,8 +167,13 @@ def _row(choice: Choice) -> list[str]:
         flush if every.value else "-",
         f"{choice.goodput.value:.2%}",
         f"{choice.goodput.low:.2%} to {choice.goodput.high:.2%}",
-        f"{max(0.0, 100 * lost.value):.3f}",
+        _points(lost.value),
+        "" if choice.name == best else f"{_points(lost.low)} to {_points(lost.high)}",
     ]
+
+
+def _points(share: float) -> str:
+    return f"{round(100 * share, 2) + 0.0:.2f}"  # no -0.00
 
 
 def _flushes(every: Estimate) -> str:
@@ -187,6 +193,12 @@ def _grounds(view: Outlook) -> Iterable[str]:
     found, failures = view.measured, view.failures
     flush = f", a flush {time(found.flush_cost_s)} more" if found.flush_every else ""
     yield f"A checkpoint takes {time(found.checkpoint_s)}{flush} (mean of {found.checkpoints})."
+    for choice in view.choices:
+        if choice.flush_wait_s:
+            yield (
+                f"{choice.name}: outputs wait {time(choice.flush_wait_s)} for each flush, which lasts"
+                f" {time(found.flush_s)}; with {time(choice.shortest_interval_s)} or more they do not."
+            )
     yield (
         f"{counted(failures.total, 'failure')} seen in {time(failures.observed_s)} on"
         f" {counted(failures.nodes, 'node')}; with the prior one in {time(view.mtbf_s.value)}"
@@ -209,18 +221,21 @@ def _grounds(view: Outlook) -> Iterable[str]:
 def _advice(view: Outlook) -> str:
     setting = " ".join(f"{name}={value}" for name, value in view.settings.items())
     text = f"The best schedule is {setting}, in applications that ask SCR_Need_checkpoint"
-    choices = {each.name: each for each in view.choices}
-    if IN_USE not in choices:
+    best = view.choice(view.best).gained
+    if best is None:
         return f"{text}."
-    lost = choices[IN_USE].lost
-    text += (
-        f": {_DAY_H * lost.value:.2f} h a day more of lasting work than now"
-        f" ({_DAY_H * lost.low:.2f} to {_DAY_H * lost.high:.2f})."
+    text += f": {_a_day(best, ' of lasting work')}."
+    asked = next((each.gained for each in view.choices if each.name == ASKED), None)
+    return f"{text} What you ask about: {_a_day(asked)}." if asked else text
+
+
+def _a_day(gained: Estimate, of: str = "") -> str:
+    sign = 1 if gained.value >= 0 else -1
+    low, high = sorted((sign * gained.low, sign * gained.high))
+    return (
+        f"{_DAY_H * abs(gained.value):.2f} h a day {'more' if sign > 0 else 'less'}{of} than now"
+        f" ({_DAY_H * low:.2f} to {_DAY_H * high:.2f})"
     )
-    if ASKED in choices:
-        more = choices[ASKED].goodput.value - choices[IN_USE].goodput.value
-        text += f" What you ask about: {_DAY_H * abs(more):.2f} h {'more' if more >= 0 else 'less'} than now."
-    return text
 
 
 def time(value_s: float) -> str:

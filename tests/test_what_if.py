@@ -1,6 +1,8 @@
 """`scrtune goodput --interval` and `--what-if`: from a job's journal or its logs to a setting of SCR's."""
 
 import io
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -9,18 +11,20 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon import what_if
+from scrtune.daemon import told, what_if
 from scrtune.daemon.cli import main
 from scrtune.daemon.jobs import UnknownJobError
 from scrtune.daemon.journal import Journal
+from scrtune.daemon.told import Told
 from scrtune.daemon.what_if import Inputs, MtbfPrior, Question
 from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured, Outlook
 from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
 from scrtune.goodput.failure_rate import NODE_MTBF_S
 from scrtune.goodput.failures import Failures
 from scrtune.goodput.interval import IntervalError
+from scrtune.intents.events import Event
 
-from .simulated_job import CACHED, Job
+from .simulated_job import CACHED, T0, Job
 
 TWO_LEVELS = Inputs(
     measured=Measured(
@@ -53,9 +57,17 @@ def test_what_is_no_time_is_told(given: str) -> None:
         what_if.duration(given)
 
 
-@pytest.mark.parametrize("given", ["", "600", "flush=4", "interval=600,flush=x", "interval=600,often=1"])
+@pytest.mark.parametrize(
+    "given", ["", "600", "flush=4", "interval=600,flush=x", "interval=600,flush=0", "interval=600,often=1"]
+)
 def test_what_is_no_question_is_told(given: str) -> None:
     with pytest.raises(IntervalError, match="say interval=600"):
+        what_if.question(given)
+
+
+@pytest.mark.parametrize("given", ["interval=600,flush=4,flush=5", "interval=600,interval=10m"])
+def test_what_is_asked_twice_is_told(given: str) -> None:
+    with pytest.raises(IntervalError, match="once each"):
         what_if.question(given)
 
 
@@ -104,12 +116,44 @@ def test_a_what_if_has_a_row_of_its_own() -> None:
     asked, known = what_if.question("interval=30m,flush=4"), what_if.mtbf_prior("12h")
     view = what_if.outlook(TWO_LEVELS, known, asked)
     assert view.choice(ASKED).interval_s.value == 1800
-    more = 24 * (view.choice(ASKED).goodput.value - view.choice(IN_USE).goodput.value)
+    more = view.choice(ASKED).gained
+    assert more is not None
     row = next(line for line in text(TWO_LEVELS, known, asked).splitlines() if line.startswith("what if"))
     assert row.split()[2:5] == ["30.0", "min", "4"]
-    assert f"What you ask about: {more:.2f} h more than now." in " ".join(
-        text(TWO_LEVELS, known, asked).split()
+    told = f"What you ask about: {24 * more.value:.2f} h a day more than now"
+    told += f" ({24 * more.low:.2f} to {24 * more.high:.2f})."
+    assert told in " ".join(text(TWO_LEVELS, known, asked).split())
+
+
+def test_what_is_lost_has_an_interval_beside_it_but_the_best_loses_nothing() -> None:
+    view = what_if.outlook(TWO_LEVELS)
+    rows = {
+        name: line for line in text(TWO_LEVELS).splitlines() for name in ("in use", view.best) if name in line
+    }
+    lost = view.choice(IN_USE).lost
+    points = [f"{100 * each:.2f}" for each in (lost.value, lost.low, lost.high)]
+    assert rows["in use"].split()[-4:] == [points[0], points[1], "to", points[2]]
+    assert rows[view.best].split()[-1] == "0.00"
+
+
+def test_a_what_if_that_is_worse_says_by_how_much_less() -> None:
+    told = " ".join(text(TWO_LEVELS, asked=what_if.question("interval=20")).split())
+    assert re.search(r"What you ask about: [\d.]+ h a day less than now \([\d.]+ to [\d.]+\)", told)
+
+
+def test_an_interval_that_makes_outputs_wait_says_from_which_on_they_do_not() -> None:
+    shown = text(TWO_LEVELS, asked=what_if.question("interval=8,flush=1"))
+    waits = (
+        "what if: outputs wait 2.00 s for each flush, which lasts 100.00 s; with 10.00 s or more they do not."
     )
+    assert waits in shown
+    assert "outputs wait" not in text(TWO_LEVELS, asked=what_if.question("interval=8,flush=2"))
+
+
+def test_the_best_interval_and_what_another_would_bring_stand_in_one_table() -> None:
+    rules = [each.name for each in what_if.outlook(TWO_LEVELS).choices]
+    both = [each.name for each in what_if.outlook(TWO_LEVELS, asked=what_if.question("interval=8")).choices]
+    assert both == [rules[0], ASKED, *rules[1:]]
 
 
 @pytest.mark.parametrize(
@@ -121,12 +165,12 @@ def test_times_read_in_the_unit_that_suits(seconds: float, shown: str) -> None:
     assert what_if.time(1e12) == "over 10 years"
 
 
-def journal_of(job: Job, path: Path) -> None:
+def journal_of(told: Sequence[tuple[float, Event]], path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     journal = Journal(path)
-    for now, event in job.journal:
+    for now, event in told:
         journal.append(now, event)
-    journal.flush(job.now)
+    journal.flush(told[-1][0])
     journal.close()
 
 
@@ -142,41 +186,62 @@ def crashed_twice(flush_every: int) -> Job:
     return job
 
 
+def of_job(base: Path) -> Inputs:
+    return what_if.inputs(told.of_job(JobPaths.of("j", base=base)))
+
+
+def of_events(events: list[GoodputEvent]) -> Inputs:
+    return what_if.inputs(Told(name="j", events=events, now=0.0))
+
+
 def test_a_job_s_journal_has_all_that_is_needed(tmp_path: Path) -> None:
-    job = crashed_twice(flush_every=3)
-    paths = JobPaths.of("j", base=tmp_path)
-    journal_of(job, paths.journal)
-    found = what_if.of_job(paths)
+    journal_of(crashed_twice(flush_every=3).journal, JobPaths.of("j", base=tmp_path).journal)
+    found = of_job(tmp_path)
     assert found.measured.checkpoint_s == pytest.approx(1, rel=0.1)
     assert found.measured.flush_cost_s == pytest.approx(4, rel=0.15)
     assert found.measured.flush_every == 3
     assert found.measured.interval_s == pytest.approx(20, rel=0.01)
+    assert found.measured.next_output_waits  # SCR_CACHE_SIZE is 1, SCR's default
     assert found.failures.total == found.failures.unknown == 2
     assert not found.survives_node
     view = what_if.outlook(found)
     assert view.choice(IN_USE).flush_every == Estimate(value=3, low=3, high=3)
 
 
+def test_of_a_journal_and_of_its_job_the_same_is_known(tmp_path: Path) -> None:
+    path = JobPaths.of("j", base=tmp_path).journal
+    journal_of(crashed_twice(flush_every=3).journal, path)
+    ((job,), _) = told.of_logs([path])
+    assert what_if.inputs(job) == of_job(tmp_path)
+
+
 def test_logs_are_enough_where_settings_are_unknown() -> None:
     job = crashed_twice(flush_every=3)
-    events = [event for _, event in reversed(job.journal) if isinstance(event, GoodputEvent)]
-    found = what_if.of_events(events)
+    found = of_events([event for _, event in reversed(job.journal) if isinstance(event, GoodputEvent)])
     assert found.measured.flush_every == 3
     assert found.measured.checkpoint_s == pytest.approx(1, rel=0.1)
+    assert not found.measured.next_output_waits
     assert found.failures.total == 2
 
 
-def test_of_writers_that_know_nothing_of_scr_the_saves_count() -> None:
-    saves = [Interval(kind="checkpoint_save", start_s=at_s, end_s=at_s + 3) for at_s in range(100, 600, 100)]
-    found = what_if.of_events([JobStarted(time_s=0), *saves])
+SAVES: list[GoodputEvent] = [
+    JobStarted(time_s=T0),
+    *(Interval(kind="checkpoint_save", start_s=T0 + s, end_s=T0 + s + 3) for s in range(100, 600, 100)),
+]
+
+
+def test_of_writers_that_know_nothing_of_scr_the_saves_count_in_logs_and_in_journals(tmp_path: Path) -> None:
+    found = of_events(SAVES)
     assert found.measured == Measured(checkpoint_s=3, interval_s=97, checkpoints=5)
+    journal_of([(T0 + 600, event) for event in SAVES], JobPaths.of("j", base=tmp_path).journal)
+    assert of_job(tmp_path) == found
 
 
 def test_a_job_that_left_nothing_is_told(tmp_path: Path) -> None:
     with pytest.raises(UnknownJobError, match="no journal"):
-        what_if.of_job(JobPaths.of("j", base=tmp_path))
+        of_job(tmp_path)
     with pytest.raises(IntervalError, match="no checkpoint was measured yet"):
-        what_if.of_events([])
+        of_events([])
 
 
 def scrtune_goodput(*arguments: str | Path) -> Result:
@@ -186,7 +251,7 @@ def scrtune_goodput(*arguments: str | Path) -> Result:
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
     path = JobPaths.of("j", base=tmp_path).journal
-    journal_of(crashed_twice(flush_every=3), path)
+    journal_of(crashed_twice(flush_every=3).journal, path)
     return path
 
 
@@ -210,7 +275,7 @@ def test_and_what_another_would_bring_as_json_too(journal: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "code", "told"),
+    ("options", "code", "says"),
     [
         (("--mtbf-prior", "1h"), 2, "--mtbf-prior goes with --interval or --what-if"),
         (("--interval", "--mtbf-prior", "x"), 2, "'x': say an MTBF of the job"),
@@ -219,20 +284,42 @@ def test_and_what_another_would_bring_as_json_too(journal: Path) -> None:
         (("--interval", "--window", "1h"), 2, "--format table or json only"),
         (("--interval", "--policy", "both"), 2, "--format table or json only"),
         (("--interval", "--job-id", "j"), 2, "of LOG, name one with --job-name"),
-        (("--interval", "--job-name", "other"), 3, "name one with --job-name"),
+        (("--interval", "--job-name", "other"), 3, "no job 'other' in these logs; there are 'j'"),
     ],
 )
 def test_what_the_command_cannot_do_is_told(
-    journal: Path, options: tuple[str, ...], code: int, told: str
+    journal: Path, options: tuple[str, ...], code: int, says: str
 ) -> None:
     done = scrtune_goodput(journal, *options)
     assert done.exit_code == code
-    assert told in " ".join(done.output.split())
+    assert says in " ".join(done.output.split())
+
+
+def test_logs_of_several_jobs_need_a_name(tmp_path: Path) -> None:
+    logs = [JobPaths.of(name, base=tmp_path).journal for name in ("a", "b")]
+    for log in logs:
+        journal_of([(T0 + 600, event) for event in SAVES], log)
+    done = scrtune_goodput(*logs, "--interval")
+    assert done.exit_code == 3
+    assert "the logs tell of these jobs: 'a', 'b'; name one with --job-name" in done.output
+    assert scrtune_goodput(*logs, "--interval", "--job-name", "b").exit_code == 0
+
+
+def test_a_job_that_tells_only_its_saves_has_an_interval_by_its_id_and_by_its_journal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path))
+    journal = JobPaths.of("live").journal
+    journal_of([(T0 + 600, event) for event in SAVES], journal)
+    of_id, of_log = scrtune_goodput("--job-id", "live", "--interval"), scrtune_goodput(journal, "--interval")
+    assert of_id.exit_code == 0, of_id.output
+    assert "A checkpoint takes 3.00 s (mean of 5)" in of_id.stdout
+    assert of_id.stdout == of_log.stdout
 
 
 def test_without_a_checkpoint_there_is_no_interval(tmp_path: Path) -> None:
     path = JobPaths.of("j", base=tmp_path).journal
-    journal_of(Job(CACHED), path)
+    journal_of(Job(CACHED).journal, path)
     done = scrtune_goodput(path, "--interval")
     assert done.exit_code == 1
     assert "no checkpoint was measured yet" in done.output
