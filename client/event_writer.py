@@ -35,8 +35,8 @@ class EventWriter:
     `suffix` is more JSON for each event's object (``,"job_name":"x"``). A process that is killed loses what
     it recorded in the last `gather_s` seconds, and what the log could not take; at most `log.limit` events
     wait for the thread, and as many for the log. What is lost beyond that is counted in :attr:`lost`, and
-    told in the log, as lost by `source`, and on standard error by :meth:`close`. A forked child writes its
-    own events, and none of its parent's.
+    told in the log, as lost by `source`, and on standard error by :meth:`close`; what is lost behind that
+    by the next close. A forked child writes its own events, and none of its parent's.
     """
 
     def __init__(
@@ -66,13 +66,35 @@ class EventWriter:
         self._hurry.acquire()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ended = False
         self._told = False
         self._lost = 0
         self._lost_in_log = 0
+        self._notice = (
+            0  # what is no event in the log: 1 while it has not taken the line that tells of losses
+        )
+        self._lost_told = 0
+        self._marks = 0  # what is no event in the queue
+        self._missed: threading.Event | None = None
 
     @property
     def lost(self) -> int:
-        """Events that were lost so far: no place in the queue or the log, or not to be encoded."""
+        """Events that were lost so far: no place in the queue or the log, or not to be encoded.
+
+        When :meth:`close` has returned, what still waits is lost, too, unless it is written after all.
+        """
+        if not self._ended:
+            return self._gone
+        in_queue = max(0, self._queue.qsize() - self._marks)
+        return self._gone + max(0, self._log.waiting - self._notice) + in_queue
+
+    @property
+    def hangs(self) -> bool:
+        """Whether what a flush waited for in vain is still not done."""
+        return self._missed is not None and not self._missed.is_set()
+
+    @property
+    def _gone(self) -> int:
         return self._lost + self._log.lost
 
     def put(self, item: GoodputEvent | bytes) -> bool:
@@ -89,32 +111,51 @@ class EventWriter:
         """Count events that will not be written."""
         with self._lock:
             self._lost += count
+        if self._thread is None and not self._closed:
+            self._start()  # the log will be told of it: not by the thread that closes, which must not hang
 
     def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
         """Wait, `timeout_s` at most, until the log has what was put before; whether it has all of that."""
         if self._closed or self._thread is None:
             return self._queue.empty() and not self._log.waiting
         written = threading.Event()
-        self._queue.put(written)
-        self._ring()
-        return written.wait(timeout_s) and not self._log.waiting
+        self._mark(written)
+        if not written.wait(timeout_s):
+            self._missed = written
+            return False
+        return not self._log.waiting
 
     def close(self, timeout_s: float = CLOSE_LIMIT_S) -> None:
         """Write what is there, waiting `timeout_s` at most, and say on standard error what was lost."""
         with self._lock:
-            if self._closed:
-                return
-            self._closed = True
-        self._queue.put(None)
-        self._ring()
+            is_first, self._closed = not self._closed, True
+        if is_first:
+            self._end(timeout_s)
+        self._say_losses()
+
+    def _end(self, timeout_s: float) -> None:
+        self._mark(None)
         if self._thread is None:
             self._run()  # there was nothing to write, or no thread to be had
         elif self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
-        if lost := self.lost + self._log.waiting + self._queue.qsize():
-            hangs = self._thread is not None and self._thread.is_alive()
-            reason = "it does not take them" if hangs else "no place was left for them, or they made no event"
-            _say(f"{lost} events are not in {self._log.path}: {self._log.error or reason}")
+        self._ended = True
+
+    def _say_losses(self) -> None:
+        lost = self.lost
+        if lost <= self._lost_told:
+            return
+        self._lost_told = lost
+        hangs = self._thread is not None and self._thread.is_alive()
+        reason = "it does not take them" if hangs else "no place was left for them, or they made no event"
+        _say(f"{lost} events are not in {self._log.path}: {self._log.error or reason}")
+
+    def _mark(self, mark: threading.Event | None) -> None:
+        """Put what is to be done behind the events that are there, at once."""
+        with self._lock:
+            self._marks += 1
+        self._queue.put(mark)
+        self._ring()
 
     def _start(self) -> None:
         with self._lock:
@@ -150,10 +191,13 @@ class EventWriter:
         items = self._wait()
         flushed: list[threading.Event] = []
         for item in items:
-            if isinstance(item, threading.Event):
-                flushed.append(item)
-            elif item is not None:
+            if item is not None and not isinstance(item, threading.Event):
                 self._take(item)
+                continue
+            with self._lock:
+                self._marks -= 1
+            if item is not None:
+                flushed.append(item)
         ended = None in items
         self._log.write(now=ended or bool(flushed))
         self._log_losses()
@@ -192,11 +236,14 @@ class EventWriter:
 
     def _log_losses(self) -> None:
         """Say in the log what it lacks, once it takes lines again."""
-        if self._log.waiting or not (fresh := self.lost - self._lost_in_log):
+        if self._log.waiting:
             return
-        self._lost_in_log += fresh
-        self._log.add(self._line(EventsLost(source=self._source, count=fresh)))
-        self._log.write()
+        self._notice = 0
+        if fresh := self._gone - self._lost_in_log:
+            self._lost_in_log += fresh
+            self._notice = 1
+            self._log.add(self._line(EventsLost(source=self._source, count=fresh)))
+            self._log.write()
 
     def _begin_in_child(self) -> None:
         self._begin()

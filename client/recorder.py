@@ -19,8 +19,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from datetime import datetime
-from math import isfinite
 from pathlib import Path
 
 import msgspec
@@ -47,6 +45,7 @@ from .emit import Emitter
 from .event_writer import CLOSE_LIMIT_S, EventWriter
 from .paths import JobPaths, job_id_from_environment
 from .recorder_environment import absolute, log_path, writer_from_environment
+from .recorder_values import checked, seconds, span, whole
 
 _KINDS = frozenset(INTERVAL_KINDS)
 
@@ -84,21 +83,31 @@ class Recorder(PeerNames):
 
     @property
     def lost(self) -> int:
-        """Events that were lost so far: no place for them, or arguments that make no event."""
+        """Events that were lost so far: no place for them, or arguments that make no event.
+
+        When it is closed, also those that the log has not taken.
+        """
         return self._writer.lost
 
     def record(self, event: GoodputEvent) -> None:
         """Any event of :mod:`..goodput.events`."""
-        if self._enabled:
-            self._writer.put(event)
+        self._make(lambda: checked(event))
 
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
         """The job's processes are up. One writer tells, once for each run."""
-        self._make(lambda: JobStarted(time_s=_seconds(at), ranks=int(ranks), nodes=int(nodes)))
+        self._make(
+            lambda: JobStarted(time_s=seconds(at), ranks=whole(ranks), nodes=whole(nodes), writer=self.writer)
+        )
 
     def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
         """The job ended by itself: well, unless `exit_code` is something else than 0. One writer tells."""
-        self._make(lambda: JobEnded(time_s=_seconds(at), exit_code=exit_code))
+        self._make(
+            lambda: JobEnded(
+                time_s=seconds(at),
+                exit_code=None if exit_code is None else whole(exit_code),
+                writer=self.writer,
+            )
+        )
 
     @contextmanager
     def job(self, ranks: int = 1, nodes: int = 1) -> Iterator[None]:
@@ -116,23 +125,24 @@ class Recorder(PeerNames):
 
     def job_queued(self, at: Moment = None) -> None:
         """The job, or its next run, was handed to the resource manager."""
-        self._make(lambda: JobQueued(time_s=_seconds(at)))
+        self._make(lambda: JobQueued(time_s=seconds(at)))
 
     def allocation_ended(self, at: Moment = None) -> None:
         """The allocation comes to its end as planned."""
-        self._make(lambda: AllocationEnded(time_s=_seconds(at)))
+        self._make(lambda: AllocationEnded(time_s=seconds(at)))
 
     def step_started(self, step: int, at: Moment = None) -> None:
         """Step `step` begins; it lasts until what this writer tells of next. Steps may be sparse."""
-        self._make(lambda: StepStarted(step=int(step), time_s=_seconds(at), writer=self.writer))
+        self._make(lambda: StepStarted(step=whole(step), time_s=seconds(at), writer=self.writer))
 
     def step_completed(self, step: int, start: Moment, end: Moment = None) -> None:
         """Step `step` lasted from `start` to `end`."""
-        self._make(
-            lambda: StepCompleted(
-                step=int(step), start_s=_seconds(start), end_s=_seconds(end), writer=self.writer
-            )
-        )
+
+        def made() -> StepCompleted:
+            start_s, end_s = span(start, end)
+            return StepCompleted(step=whole(step), start_s=start_s, end_s=end_s, writer=self.writer)
+
+        self._make(made)
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
@@ -186,15 +196,13 @@ class Recorder(PeerNames):
         self, kind: str, step: int, start: Moment, end: Moment = None, directory: str = ""
     ) -> None:
         """A ``checkpoint_save`` or ``checkpoint_restore`` without SCR, from `start` to `end`, is over."""
-        self._make(
-            lambda: Interval(
-                kind=kind,
-                start_s=_seconds(start),
-                end_s=_seconds(end),
-                name=checkpoint_name(int(step), directory),
-                writer=self.writer,
-            )
-        )
+
+        def made() -> Interval:
+            start_s, end_s = span(start, end)
+            name = checkpoint_name(whole(step), directory)
+            return Interval(kind=kind, start_s=start_s, end_s=end_s, name=name, writer=self.writer)
+
+        self._make(made)
 
     def custom(self, name: str) -> AbstractContextManager[None]:
         """Something of the application's own holds up the main loop, such as an evaluation."""
@@ -212,7 +220,7 @@ class Recorder(PeerNames):
         """So many slices of an elastic job work, are asked for, and could be had."""
         self._make(
             lambda: SlicesObserved(
-                time_s=_seconds(at), active=int(active), total=int(total), available=int(available)
+                time_s=seconds(at), active=whole(active), total=whole(total), available=whole(available)
             )
         )
 
@@ -241,22 +249,12 @@ class Recorder(PeerNames):
             self._writer.put(made)
 
 
-def _seconds(moment: Moment) -> float:
-    """Epoch seconds; a datetime without a zone is local. Raises ValueError or TypeError for no time."""
-    if moment is None:
-        return time.time()
-    seconds = moment.timestamp() if isinstance(moment, datetime) else float(moment)
-    if not isfinite(seconds):
-        raise ValueError(f"{moment!r} is no time")
-    return seconds
-
-
 def _edge(
     event: type[IntervalStarted] | type[IntervalEnded], kind: str, name: str, at: Moment, writer: str
 ) -> IntervalStarted | IntervalEnded:
     if kind not in _KINDS:
         kind, name = "custom", kind
-    return event(kind=kind, time_s=_seconds(at), name=str(name), writer=writer)
+    return event(kind=kind, time_s=seconds(at), name=str(name), writer=writer)
 
 
 def _text(name: str) -> str:

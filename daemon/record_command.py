@@ -1,6 +1,7 @@
 """`scrtune record`: a launcher that is a shell script says what happens to its job."""
 
 import sys
+import threading
 from pathlib import Path
 
 import click
@@ -8,6 +9,9 @@ import click
 from ..client.launcher_hooks import event_line, launcher_job, launcher_log
 from ..goodput.line_log import LineLog
 from ..goodput.resiliency import KINDS
+
+WRITTEN_WITHIN_S = 5.0
+"""For so long a script waits for a file system that does not answer."""
 
 
 @click.command(short_help="Append an event of a job to its goodput log.")
@@ -33,8 +37,12 @@ def record(
     name = job_name or launcher_job()
     lines = LineLog(log or launcher_log(name))
     lines.add(event_line(event, name, step=step, node_rank=node_rank))
-    lines.write()
-    lines.close()
-    if lines.error:
-        click.echo(f"scrtune: {lines.path}: {lines.error}; name another file with --log", err=True)
+    writing = threading.Thread(target=lines.write, daemon=True)
+    writing.start()
+    writing.join(WRITTEN_WITHIN_S)
+    if not writing.is_alive():
+        lines.close()
+    if lines.waiting:
+        error = lines.error or "the file system does not answer"
+        click.echo(f"scrtune: {lines.path}: {error}; name another file with --log", err=True)
         sys.exit(1)

@@ -9,18 +9,20 @@ import msgspec
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag="job_started", kw_only=True):
-    """The application's ranks are up (one such event for each run of a job)."""
+    """The application's ranks are up (one such event for each run of a job). `writer` tells who says so."""
 
     time_s: float
     ranks: int = 1
     nodes: int = 1
+    writer: str = ""
 
 
 class JobEnded(msgspec.Struct, frozen=True, tag="job_ended", kw_only=True):
-    """The application ended by itself; a run without this event was cut off."""
+    """The application ended by itself; a run without this event was cut off. `writer` tells who says so."""
 
     time_s: float
     exit_code: int | None = None
+    writer: str = ""
 
 
 class StepStarted(msgspec.Struct, frozen=True, tag="step_started", kw_only=True, omit_defaults=True):

@@ -8,10 +8,12 @@ import os
 import re
 import shlex
 import threading
+import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
@@ -293,16 +295,17 @@ def two_ranks(directory: Path) -> list[Path]:
     """Logs of two ranks over two runs: the second takes half as long again, the first hangs once."""
     logs = [directory / f"{rank}.jsonl" for rank in range(2)]
     for rank, log in enumerate(logs):
-        recorder = Recorder("r", writer=f"rank{rank}", log=log)
+        events: list[GoodputEvent] = []
         for run in range(2):
             begun_s = 1000.0 * run
             if rank == 0:
-                recorder.job_started(ranks=2, at=begun_s)
+                events.append(JobStarted(time_s=begun_s, ranks=2, writer="rank0"))
             for step in range(10 * run, 20 + 10 * run):  # the second half of a run is lost, and made again
                 start_s = begun_s + 10 + 5 * (step - 10 * run)
                 took_s = 4.0 if (rank, run, step) == (0, 1, 25) else (0.2, 0.3)[rank]
-                recorder.step_completed(step, start_s, start_s + took_s)
-        recorder.close()
+                end_s = start_s + took_s
+                events.append(StepCompleted(step=step, start_s=start_s, end_s=end_s, writer=f"rank{rank}"))
+        log_of(log, *({**msgspec.to_builtins(event), "job_name": "r"} for event in events))
     return logs
 
 
@@ -439,12 +442,13 @@ def test_a_log_may_come_through_a_pipe(tmp_path: Path) -> None:
 
 def test_what_our_recorder_and_the_one_with_the_peers_names_log_is_read(tmp_path: Path) -> None:
     recorder = Recorder("r", writer="rank0", log=tmp_path / "r.jsonl")
-    recorder.job_started(at=0.0)
+    begun_s = float(int(time.time()) - 60)  # a recorder takes no times of 1970
+    recorder.job_started(at=begun_s)
     for step in range(3):
-        recorder.step_started(step, at=10.0 * step)
-    recorder.started("cooling", at=22.0)
-    recorder.ended("cooling", at=25.0)
-    recorder.job_ended(0, at=30.0)
+        recorder.step_started(step, at=begun_s + 10 * step)
+    recorder.started("cooling", at=begun_s + 22)
+    recorder.ended("cooling", at=begun_s + 25)
+    recorder.job_ended(0, at=begun_s + 30)
     recorder.close()
     log = LocalLog("c", tmp_path)
     peer = GoodputRecorder("c", "c", logging_enabled=True, cloud_logger=log)

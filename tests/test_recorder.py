@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.recorder import Recorder
+from scrtune.client.recorder_values import seconds
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
@@ -32,8 +33,12 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.formats import Log
 from scrtune.goodput.peer_names import PeerNames
+from scrtune.goodput.sanity import defect
 
-NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=timezone.utc)
+# a noon at which there may have been a job: what a recorder is told of is not years ago
+NOON = datetime.now(timezone.utc).replace(hour=12, minute=0, second=0, microsecond=250_000) - timedelta(
+    days=1
+)
 NOON_S = NOON.timestamp()
 
 
@@ -73,8 +78,8 @@ def ended(kind: str, name: str = "") -> IntervalEnded:
 # --- plain calls
 
 PEERS_CALLS: list[tuple[str, tuple[Any, ...], GoodputEvent]] = [
-    ("record_job_start_time", (NOON,), JobStarted(time_s=NOON_S)),
-    ("record_job_end_time", (NOON,), JobEnded(time_s=NOON_S)),
+    ("record_job_start_time", (NOON,), JobStarted(time_s=NOON_S, writer="rank0")),
+    ("record_job_end_time", (NOON,), JobEnded(time_s=NOON_S, writer="rank0")),
     ("record_step_start_time", (5, NOON), StepStarted(step=5, time_s=NOON_S, writer="rank0")),
     ("record_tpu_init_start_time", (NOON,), started("device_init")),
     ("record_tpu_init_end_time", (NOON,), ended("device_init")),
@@ -143,14 +148,15 @@ def test_the_peers_names_take_the_arguments_that_its_documentation_passes() -> N
 def test_the_progress_of_a_checkpoint_is_taken_and_makes_no_event(recorder: Recorder) -> None:
     recorder.record_checkpoint_progress(5, NOON)
     recorder.job_ended(at=NOON)
-    assert recorded(recorder) == [JobEnded(time_s=NOON_S)]
+    assert recorded(recorder) == [JobEnded(time_s=NOON_S, writer="rank0")]
 
 
 @pytest.mark.parametrize(
     ("call", "event"),
     [
-        (lambda r: r.job_started(8, 2, NOON), JobStarted(time_s=NOON_S, ranks=8, nodes=2)),
-        (lambda r: r.job_ended(3, NOON), JobEnded(time_s=NOON_S, exit_code=3)),
+        (lambda r: r.job_started(8, 2, NOON), JobStarted(time_s=NOON_S, ranks=8, nodes=2, writer="rank0")),
+        (lambda r: r.job_ended(3, NOON), JobEnded(time_s=NOON_S, exit_code=3, writer="rank0")),
+        (lambda r: r.job_ended(np.int64(3), NOON), JobEnded(time_s=NOON_S, exit_code=3, writer="rank0")),
         (lambda r: r.job_queued(NOON), JobQueued(time_s=NOON_S)),
         (lambda r: r.allocation_ended(NOON), AllocationEnded(time_s=NOON_S)),
         (lambda r: r.step_started(7, NOON), StepStarted(step=7, time_s=NOON_S, writer="rank0")),
@@ -163,8 +169,8 @@ def test_the_progress_of_a_checkpoint_is_taken_and_makes_no_event(recorder: Reco
         (lambda r: r.started("sdc_check", at=NOON), started("custom", "sdc_check")),
         (lambda r: r.slices(4, 8, at=NOON), SlicesObserved(time_s=NOON_S, active=4, total=8)),
         (
-            lambda r: r.record(Interval(kind="startup", start_s=1.0, end_s=2.0)),
-            Interval(kind="startup", start_s=1.0, end_s=2.0),
+            lambda r: r.record(Interval(kind="startup", start_s=NOON_S, end_s=NOON_S + 1.0)),
+            Interval(kind="startup", start_s=NOON_S, end_s=NOON_S + 1.0),
         ),
     ],
 )
@@ -186,7 +192,26 @@ def test_a_time_is_now_a_datetime_with_a_zone_or_without_one_or_epoch_seconds(re
     now, *others = recorded(recorder)
     assert isinstance(now, JobStarted)
     assert before_s <= now.time_s <= after_s
-    assert others == [JobStarted(time_s=NOON_S)] * 4
+    assert others == [JobStarted(time_s=NOON_S, writer="rank0")] * 4
+
+
+@given(st.floats())
+def test_a_time_is_one_that_the_daemon_takes(time_s: float) -> None:
+    try:
+        taken = seconds(time_s)
+    except ValueError:
+        assert defect(JobQueued(time_s=time_s), time.time()) is not None
+    else:
+        assert taken == time_s
+        assert defect(JobQueued(time_s=time_s), time.time()) is None
+
+
+@pytest.mark.parametrize("off_s", [-366 * 86_400 + 60, -1, 3540])
+def test_a_time_may_be_a_year_ago_or_an_hour_ahead(recorder: Recorder, off_s: int) -> None:
+    time_s = float(round(time.time()) + off_s)
+    recorder.job_queued(at=time_s)
+    assert recorded(recorder) == [JobQueued(time_s=time_s)]
+    assert defect(JobQueued(time_s=time_s), time.time()) is None
 
 
 def test_steps_may_be_of_an_array_library(recorder: Recorder) -> None:
@@ -275,6 +300,24 @@ class Hostile:
         lambda r: r.record_step_start_time(None),
         lambda r: r.record_step_start_time(1, "yesterday"),
         lambda r: r.record_step_start_time(1, float("nan")),
+        lambda r: r.record_step_start_time(2**80),
+        lambda r: r.record_step_start_time(float("inf")),
+        lambda r: r.step_started(7, at="2025"),
+        lambda r: r.step_started(7, at=b"2025"),
+        lambda r: r.step_started(7, at=True),
+        lambda r: r.step_started(7, at=2025),
+        lambda r: r.step_started(7, at=NOON_S * 1000),
+        lambda r: r.step_started(7, at=NOON_S + 10 * 365 * 86_400),
+        lambda r: r.step_completed(7, NOON, NOON_S - 1),
+        lambda r: r.checkpointed("checkpoint_save", 7, NOON, NOON_S - 1),
+        lambda r: r.job_started(ranks="all"),
+        lambda r: r.job_ended(exit_code="a"),
+        lambda r: r.job_ended(exit_code=2**63),
+        lambda r: r.slices(1, 2, 2**54),
+        lambda r: r.record(JobEnded(time_s=NOON_S, exit_code="a")),  # type: ignore[arg-type]
+        lambda r: r.record(JobEnded(time_s=2025.0)),
+        lambda r: r.record(StepStarted(step=2**60, time_s=NOON_S)),
+        lambda r: r.record(Interval(kind="startup", start_s=NOON_S, end_s=NOON_S - 1)),
         lambda r: r.started(Hostile()),
         lambda r: r.started("custom", Hostile()),
         lambda r: r.started("custom", "\ud800"),
@@ -292,6 +335,7 @@ def test_what_makes_no_event_is_counted_told_and_costs_nothing_else(
     log = read(tmp_path / "log")
     assert log.jobs["j"].events == [JobEnded(time_s=NOON_S)]
     assert recorder.lost == log.lost == 1
+    assert log.garbage == 0
     told = capsys.readouterr().err
     assert told.startswith(f"scrtune: 1 events are not in {tmp_path / 'log'}: ")
 
@@ -306,13 +350,18 @@ def test_a_recorder_that_is_not_enabled_does_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_recorded_behind_the_end_is_counted(tmp_path: Path) -> None:
+def test_what_is_recorded_behind_the_end_is_counted_and_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     recorder = Recorder("j", log=tmp_path / "log")
     recorder.close()
+    assert capsys.readouterr().err == ""
     recorder.record_step_start_time(1)
-    recorder.close()
+    for _ in range(2):
+        recorder.close()
     assert recorder.lost == 1
     assert recorder.flush()
+    assert capsys.readouterr().err.count("1 events are not in ") == 1
 
 
 # --- names
@@ -359,11 +408,12 @@ def test_every_line_names_its_job_whatever_it_is_called(tmp_path: Path) -> None:
 
 # --- order
 
+YESTERDAY_S = int(NOON_S)
 CALLS: list[Callable[[Recorder, int], None]] = [
-    lambda r, n: r.step_started(n, float(n)),
-    lambda r, n: r.started("data_loading", at=float(n)),
-    lambda r, n: r.ended("custom", "eval", float(n)),
-    lambda r, n: r.slices(n, n, n, float(n)),
+    lambda r, n: r.step_started(n, YESTERDAY_S + n),
+    lambda r, n: r.started("data_loading", at=YESTERDAY_S + n),
+    lambda r, n: r.ended("custom", "eval", YESTERDAY_S + n),
+    lambda r, n: r.slices(n, n, n, YESTERDAY_S + n),
 ]
 
 
@@ -386,7 +436,8 @@ def test_all_that_threads_record_arrives_once_and_in_each_threads_order(
             thread.start()
         for thread in threads:
             thread.join()
-    times = [event.time_s for event in read(path).jobs["j"].events] if any(calls) else []  # type: ignore[union-attr]
+    events = read(path).jobs["j"].events if any(calls) else []
+    times = [event.time_s - YESTERDAY_S for event in events]  # type: ignore[union-attr]
     for number, made in enumerate(calls):
         mine = [t for t in times if t // 1000 == number]
         assert mine == [number * 1000 + place for place in range(len(made))]

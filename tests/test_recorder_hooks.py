@@ -1,5 +1,7 @@
 """What launchers and training loops log by the hooks of the resiliency library's guide."""
 
+import contextlib
+import os
 import re
 import signal
 import subprocess
@@ -14,6 +16,7 @@ from click.testing import CliRunner
 
 from scrtune.client import launcher_hooks as goodput_event
 from scrtune.client import launcher_hooks as goodput_logging
+from scrtune.daemon import record_command
 from scrtune.daemon.cli import main
 from scrtune.goodput.formats import Log
 from scrtune.goodput.resiliency import metrics
@@ -115,18 +118,82 @@ launcher_hooks.log_event(launcher_hooks.JOB_TERMINATED, node_rank=0)
     ]
 
 
-def test_a_launcher_that_is_killed_has_said_what_it_said_before(path: Path) -> None:
+@pytest.mark.parametrize(
+    ("end", "exit_code"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.kill(os.getpid(), signal.SIGTERM)", -signal.SIGTERM),
+        ("os._exit(3)", 3),
+        ("raise SystemExit(3)", 3),
+    ],
+)
+def test_a_launcher_that_is_killed_has_said_what_it_said_before(path: Path, end: str, exit_code: int) -> None:
     code = f"""
-import os, time
+import os, signal
 from scrtune.client import launcher_hooks
 launcher_hooks.log_event(launcher_hooks.JOB_STARTED, node_rank=0)
-while not (os.path.exists({str(path)!r}) and os.path.getsize({str(path)!r})):
-    time.sleep(0.001)
-os.kill(os.getpid(), 9)
+{end}
 """
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE_S, check=False)
-    assert ran.returncode == -signal.SIGKILL
-    assert [event.kind for event in read(path).jobs[JOB].launcher] == ["job_started"]
+    for _ in range(5):
+        ran = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, timeout=PATIENCE_S, check=False
+        )
+        assert (ran.returncode, ran.stderr) == (exit_code, b"")
+    assert [event.kind for event in read(path).jobs[JOB].launcher] == ["job_started"] * 5
+
+
+def test_what_a_launcher_says_as_it_ends_is_there(path: Path) -> None:
+    code = """
+import atexit
+from scrtune.client import launcher_hooks
+atexit.register(launcher_hooks.log_event, launcher_hooks.JOB_TERMINATED)
+launcher_hooks.log_event(launcher_hooks.JOB_STARTED)
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
+    assert ran.stderr == ""
+    assert [event.kind for event in read(path).jobs[JOB].launcher] == ["job_started", "job_terminated"]
+
+
+@pytest.fixture
+def full_pipe(path: Path) -> Iterator[int]:
+    """A log whose every write hangs: a pipe that is full, and that nobody reads."""
+    os.mkfifo(path)
+    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(pipe, b"\n" * 4096)
+    yield pipe
+    os.close(pipe)
+
+
+@pytest.mark.usefixtures("full_pipe")
+def test_a_log_that_hangs_is_waited_for_once_by_a_launcher_and_once_by_its_end(path: Path) -> None:
+    # were each of them waited for, it would take ten times our patience
+    lines = int(10 * PATIENCE_S / goodput_logging.WRITTEN_WITHIN_S)
+    code = f"""
+from scrtune.client import launcher_hooks
+for step in range({lines}):
+    launcher_hooks.log_event(launcher_hooks.CHECKPOINT_SAVED, step=step)
+"""
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    assert ran.stderr == f"scrtune: {lines} events are not in {path}: it does not take them\n"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"step": "a"}, {"step": 2**80}, {"step": True}, {"node_rank": 1.5}, {"timestamp": "noon"}]
+)
+def test_what_makes_no_line_that_can_be_read_is_counted_and_told(
+    path: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, object]
+) -> None:
+    goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=0)
+    goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, **fields)  # type: ignore[arg-type]
+    assert [event.kind for event in written(path).jobs[JOB].launcher] == ["job_started"]
+    assert goodput_logging._writers[path].lost == 1
+    goodput_logging._writers[path].close()
+    assert capsys.readouterr().err.startswith(f"scrtune: 1 events are not in {path}: ")
 
 
 # --- scrtune record
@@ -174,6 +241,16 @@ def test_what_cannot_be_recorded_is_said(arguments: list[str], code: int, text: 
     ran = CliRunner().invoke(main, ["record", *arguments])
     assert (ran.exit_code, ran.stdout) == (code, "")
     assert text in ran.stderr
+
+
+def test_a_script_waits_for_a_log_that_hangs_and_then_goes_on(
+    monkeypatch: pytest.MonkeyPatch, path: Path, full_pipe: int
+) -> None:
+    monkeypatch.setattr(record_command, "WRITTEN_WITHIN_S", 0.01)
+    ran = CliRunner().invoke(main, ["record", "job_started"])
+    assert (ran.exit_code, ran.stdout) == (1, "")
+    assert ran.stderr == (f"scrtune: {path}: the file system does not answer; name another file with --log\n")
+    os.read(full_pipe, 1 << 20)  # the thread of this process goes on, too
 
 
 def test_without_a_name_it_is_the_job_s_id(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
