@@ -1,6 +1,6 @@
 """Claims to stretches of a job's time, in columns. All times are whole nanoseconds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -56,6 +56,14 @@ class Claims(NamedTuple):
         if mask.all():
             return self
         return Claims(self.start[mask], self.end[mask], self.kind[mask], self.step[mask])
+
+    def at(self, index: Longs | slice) -> "Claims":
+        """Those with these indexes."""
+        return Claims(*(column[index] for column in self))
+
+    def rows(self) -> Iterator[tuple[int, int, int, int]]:
+        """A row for each."""
+        return zip(*(column.tolist() for column in self), strict=True)
 
     def split(self, time: int) -> tuple["Claims", "Claims"]:
         """Of claims in order, those that start before `time`, and a copy of the others."""

@@ -6,7 +6,8 @@ the account depends on *what* was told, not on the order. Inside, time is whole 
 `docs/goodput.md` has the definitions, and the reasons.
 """
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -93,6 +94,7 @@ _MADE_DEARER = (
 )
 """Where what a trial cost was felt."""
 
+_BORDERS = (IntervalStarted, IntervalEnded)
 _OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
 
 
@@ -129,8 +131,8 @@ class Ledger:
             RestartCompleted: self._restart,
             Recovered: self._recovered,
             Interval: self._interval,
-            IntervalStarted: self._interval_started,
-            IntervalEnded: self._interval_ended,
+            IntervalStarted: lambda event: self._interval_borders([event]),
+            IntervalEnded: lambda event: self._interval_borders([event]),
         }
 
     def handle(self, event: GoodputEvent) -> None:
@@ -150,11 +152,20 @@ class Ledger:
             if steps:
                 self._steps_started(steps)
             if len(steps) < len(chunk):
-                for event in chunk:
-                    if type(event) is not StepStarted and type(event) in self._take:
-                        self._take[type(event)](event)
+                self._take_apart([event for event in chunk if type(event) is not StepStarted])
             self._unread += len(chunk)
             self._look_now_and_then()
+
+    def _take_apart(self, events: list[GoodputEvent]) -> None:
+        """Take events in, those that go to the same stream together."""
+        borders: dict[tuple[str, str, str], list[IntervalStarted | IntervalEnded]] = defaultdict(list)
+        for event in events:
+            if isinstance(event, _BORDERS):
+                borders[event.kind, event.name, event.writer].append(event)
+            elif type(event) in self._take:
+                self._take[type(event)](event)
+        for each in borders.values():
+            self._interval_borders(each)
 
     def charge(self, bucket: str, seconds: float) -> None:
         """Move `seconds` to `bucket`, which is one of :data:`CHARGED`; back, if negative.
@@ -338,18 +349,14 @@ class Ledger:
         if code in self._begins_life:
             self._told.restarts.append(start_ns)
 
-    def _interval_started(self, event: IntervalStarted) -> None:
-        code = self._codes.of_interval(event.kind, event.name)
-        stream = self._stream(event.writer, code)
-        stream.times.append(event.time_s)
-        stream.values.append(STARTS)
+    def _interval_borders(self, events: Sequence[IntervalStarted | IntervalEnded]) -> None:
+        """Starts and ends of one writer's intervals of one kind and name."""
+        code = self._codes.of_interval(events[0].kind, events[0].name)
+        stream = self._stream(events[0].writer, code)
+        stream.times.fromlist([event.time_s for event in events])
+        stream.values.fromlist([STARTS if type(event) is IntervalStarted else ENDS for event in events])
         if code in self._begins_life:
-            self._told.restarts.append(_ns(event.time_s))
-
-    def _interval_ended(self, event: IntervalEnded) -> None:
-        stream = self._stream(event.writer, self._codes.of_interval(event.kind, event.name))
-        stream.times.append(event.time_s)
-        stream.values.append(ENDS)
+            self._told.restarts += [_ns(event.time_s) for event in events if type(event) is IntervalStarted]
 
 
 class _Counted:

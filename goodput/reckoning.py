@@ -79,7 +79,8 @@ class Reckoning:
             anew = self._is_late(told, news)
         words = [*told.points, *self._moments(told)]
         points = np.array(words, np.int64)
-        self._points = np.append(self._points, points)
+        if words:
+            self._points = np.append(self._points, points)
         claims = _claims(told)
         if anew:
             self._work_out(joined([self._timeline.told(), claims]))

@@ -9,6 +9,7 @@ are whole nanoseconds: sums are exact. A doubt lies within one block.
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,32 +74,32 @@ class Timeline:
 
     def load(self, claims: Claims, doubts: list[Doubt], floor: int = -NEVER) -> None:
         """Start anew with `claims`."""
-        if (claims.start[1:] < claims.start[:-1]).any():
-            order = np.argsort(claims.start, kind="stable")
-            claims = Claims(*(column[order] for column in claims))
-        cuts = _cuts(claims.start, doubts, floor)
+        start, order = claims.start, None
+        if (start[1:] < start[:-1]).any():
+            order = np.argsort(start, kind="stable")
+            start = start[order]
+        cuts = _cuts(start, doubts, floor)
         bounds = [floor, *cuts.tolist(), NEVER]
-        edges = np.concatenate([[0], np.searchsorted(claims.start, cuts), [len(claims.start)]]).tolist()
-        self.blocks = [
-            Block(lo, hi, Claims(*(column[a:b] for column in claims)))
-            for lo, hi, a, b in zip(bounds, bounds[1:], edges, edges[1:], strict=False)
-        ]
+        edges = [0, *np.searchsorted(start, cuts).tolist(), len(start)]
+        self.blocks, reaching = [], []
+        for (lo, hi), within in zip(pairwise(bounds), map(slice, edges, edges[1:]), strict=True):
+            part = claims.at(within if order is None else order[within])
+            self.blocks.append(Block(lo, hi, part))
+            reaching.append(part.at(np.flatnonzero(part.end > hi)))
         self._los = bounds[:-1]
-        self._claims = len(claims.start)
+        self._claims = len(start)
         self._dirty = set(self.blocks)
         self._total = np.zeros(0, np.int64)
         self._prefix = None
         self._overlay, self._over, self._over_doubts = set(), Claims.of([]), []
-        ends_of_blocks = np.repeat(np.array(bounds[1:], np.int64), np.diff(edges))
-        for each in np.flatnonzero(claims.end > ends_of_blocks).tolist():
-            row = tuple(int(column[each]) for column in claims)
-            self._carry(row, int(bisect_right(self._los, row[0])))
+        for row in joined([Claims.of([]), *reaching]).rows():
+            self._carry(row, bisect_right(self._los, row[0]))
         for doubt in doubts:
             self.doubt(doubt)
 
     def extend(self, claims: Claims) -> None:
         """Take claims in."""
-        for row in zip(*(column.tolist() for column in claims), strict=True):
+        for row in claims.rows():
             self.add(row)
 
     def add(self, claim: tuple[int, int, int, int]) -> None:
@@ -124,9 +125,7 @@ class Timeline:
 
     def overlay(self, claims: Claims, doubts: list[Doubt]) -> None:
         """What may still change lies over the rest; it takes the place of the last overlay."""
-        made: set[Claim | Doubt] = {
-            Claim(*row) for row in zip(*(column.tolist() for column in claims), strict=True)
-        }
+        made: set[Claim | Doubt] = {Claim(*row) for row in claims.rows()}
         made.update(doubts)
         if made == self._overlay:
             return
@@ -261,7 +260,7 @@ class Timeline:
         left.carried = block.carried
         right.carried = [each for each in block.carried if each[1] > cut]
         reaching = claims.where((claims.start < cut) & (claims.end > cut))
-        right.carried += zip(*(column.tolist() for column in reaching), strict=True)
+        right.carried += reaching.rows()
         left.doubts = [each for each in block.doubts if each.start < cut]
         right.doubts = [each for each in block.doubts if each.start >= cut]
         self._replace(index, index + 1, [left, right])
