@@ -200,13 +200,28 @@ def first_order(levels: Levels) -> Schedule:
 
 
 def optimal(levels: Levels) -> Schedule:
-    """The schedule of the highest goodput."""
+    """The schedule of the highest goodput.
+
+    Where the best one waits for flushes, those that do not (of long intervals) and those that wait for a rare
+    flush each have a best one: the search begins at either end.
+    """
+    frequent = first_order(levels).flush_every
+    at_once = _climb(msgspec.structs.replace(levels, flush_s=0.0), frequent)
+    if not flush_wait_s(at_once, levels):
+        return at_once
+    rare = first_order(msgspec.structs.replace(levels, flush_cost_s=levels.flush_s)).flush_every
+    found = [_climb(levels, flush_every) for flush_every in sorted({1, frequent, rare})]
+    return max(found, key=lambda each: two_level_goodput(each, levels))
+
+
+def _climb(levels: Levels, flush_every: int) -> Schedule:
+    """The best schedule that steps to better ones lead to, which double while they do."""
 
     def best_with(n: int) -> tuple[float, Schedule]:
         schedule = best_interval(levels, n)
         return two_level_goodput(schedule, levels), schedule
 
-    here = best_with(first_order(levels).flush_every)
+    here = best_with(flush_every)
     stride = 1
     while stride:
         n = here[1].flush_every

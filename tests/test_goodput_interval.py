@@ -303,6 +303,19 @@ def test_where_the_cache_keeps_one_checkpoint_the_next_output_waits(
     assert shortest_interval_s(levels, flush_every) == 60
 
 
+@pytest.mark.parametrize(("cache_mtbf_s", "waits"), [(20_000, False), (1_000, True)])
+def test_the_best_schedule_waits_for_a_rare_flush_only_where_that_is_worth_it(
+    cache_mtbf_s: float, waits: bool
+) -> None:
+    levels = Levels(
+        checkpoint_s=1, flush_s=600, cache_mtbf_s=cache_mtbf_s, prefix_mtbf_s=1e5, next_output_waits=True
+    )
+    best = optimal(levels)
+    assert (flush_wait_s(best, levels) > 0) is waits
+    every = (two_level_goodput(best_interval(levels, n), levels) for n in range(1, 400))
+    assert two_level_goodput(best, levels) == pytest.approx(max(every), abs=1e-9)
+
+
 def test_a_flush_that_blocks_is_over_before_the_work_goes_on() -> None:
     levels = changed(SLOW_FLUSH, flush_cost_s=60)
     assert shortest_interval_s(levels, 1) == 0

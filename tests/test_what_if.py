@@ -156,6 +156,19 @@ def test_the_best_interval_and_what_another_would_bring_stand_in_one_table() -> 
     assert both == [rules[0], ASKED, *rules[1:]]
 
 
+def test_the_page_shows_what_is_printed() -> None:
+    page = (Path(__file__).parent.parent / "docs" / "interval.md").read_text(encoding="utf-8")
+    samples = page[page.index("    How long to") : page.index("*Goodput* is here")]
+    flush_beside = Measured(
+        checkpoint_s=10, flush_cost_s=20, flush_s=300, interval_s=600, flush_every=1, checkpoints=9
+    )
+    job = Inputs(measured=flush_beside, failures=TWO_LEVELS.failures)
+    printed = text(job) + text(job, asked=what_if.question("interval=2m,flush=1"))
+    indented = [line[4:] for line in samples.splitlines() if line.startswith("    ")]
+    assert len(indented) > 20
+    assert [line for line in indented if line not in printed] == []
+
+
 @pytest.mark.parametrize(
     ("seconds", "shown"),
     [(0.03, "30.0 ms"), (119, "119.00 s"), (120, "2.0 min"), (7200, "2.0 h"), (1e6, "11.6 d")],
