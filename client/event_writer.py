@@ -147,7 +147,8 @@ class EventWriter:
             return
         self._lost_told = lost
         hangs = self._thread is not None and self._thread.is_alive()
-        reason = "it does not take them" if hangs else "no place was left for them, or they made no event"
+        refused = "no place was left for them, they made no event, or they came behind the end"
+        reason = "it does not take them" if hangs else refused
         _say(f"{lost} events are not in {self._log.path}: {self._log.error or reason}")
 
     def _mark(self, mark: threading.Event | None) -> None:
