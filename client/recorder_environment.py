@@ -1,14 +1,12 @@
 """What the environment says of a recorder: who records, and where to."""
 
-import contextlib
 import os
-import re
 from pathlib import Path
 
-DIRECTORY_VARIABLE = "SCRTUNE_GOODPUT_DIR"
+from ..goodput import line_log
+
 # the launcher of MPI stands within srun's or flux's step: its word is the closer one
 _RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def writer_of_rank(rank: int) -> str:
@@ -28,13 +26,5 @@ def writer_from_environment() -> str:
 
 
 def log_path(job_name: str, ending: str) -> Path:
-    """``<job name>-goodput<ending>`` in $SCRTUNE_GOODPUT_DIR, else in the current directory."""
-    name = f"{_UNSAFE.sub('_', job_name)}-goodput{ending}"
-    return absolute(Path(os.environ.get(DIRECTORY_VARIABLE, "")) / name)
-
-
-def absolute(path: Path) -> Path:
-    """`path`, whatever directory the application changes to; as it is when there is no current one."""
-    with contextlib.suppress(OSError):
-        return path.absolute()
-    return path
+    """``<job name>-goodput<ending>``, where logs lie (:func:`..goodput.line_log.log_path`)."""
+    return line_log.log_path(f"{job_name}-goodput", ending)

@@ -28,7 +28,8 @@ from scrtune.client.recorder import Recorder
 from scrtune.goodput.compat import goodput, monitoring
 from scrtune.goodput.formats import Log
 from scrtune.goodput.ledger import Ledger
-from scrtune.goodput.store import log_path, utc_now
+from scrtune.goodput.line_log import log_path
+from scrtune.goodput.store import utc_now
 
 FEATURES, OUTPUTS, BATCH = 256, 64, 2048
 LEARNING_RATE = 0.1

@@ -1,16 +1,15 @@
 """``GoodputCalculator`` of ml-goodput-measurement, over a local log: a face on the policy ``compat``.
 
-What was read is kept: a call costs what is new in the log, and one pass over the steps as columns. Use a
-calculator from one thread.
+Use a calculator from one thread.
 """
 
 import datetime as dt
 from contextlib import suppress
 from typing import ClassVar, cast
 
-from .compat_entries import EntryReader
-from .compat_rules import CompatAccount, CompatError, account_of, compat_window
-from .compat_steps import CompatStepTimes, compat_step_deviation, slice_efficiency
+from .compat_job import CompatJob
+from .compat_rules import CompatAccount, CompatError
+from .compat_steps import compat_step_deviation
 from .compat_types import (
     BadputTimes,
     ElasticIntervalWorkloadMetricDetails,
@@ -19,18 +18,16 @@ from .compat_types import (
     IntervalWorkloadMetricDetails,
     WorkloadMetricDetails,
 )
-from .compat_walk import Walk
-from .events import GoodputEvent
-from .sanity import span
-from .store import LocalLog, LogStore, tell, utc_now
+from .store import CloudLogger, LogStore, store_of, tell, utc_now
 
 
 class GoodputCalculator:
     """Goodput and badput of a job, by its log.
 
-    `cloud_logger` takes another :class:`~.store.LogStore` than the local log `logger_name`. With
-    `max_logs_retention_period`, what is older than that is left out; else all counts. `using_pathways` and
-    `cache_dir` change nothing: there is no cache on disk that could go stale.
+    `cloud_logger` takes another :class:`~.store.LogStore` than the local log `logger_name`, or a logger with
+    the peer's two methods. With `max_logs_retention_period` (a timedelta, or seconds), what is older than
+    that is left out; else all counts. `using_pathways`, `gcs_path` and `cache_dir` change nothing: there is
+    no cache on disk that could go stale, and no cloud.
     """
 
     _elastic: ClassVar[bool] = False
@@ -39,23 +36,16 @@ class GoodputCalculator:
         self,
         job_name: str,
         logger_name: str,
-        cloud_logger: LogStore | None = None,
+        cloud_logger: LogStore | CloudLogger | None = None,
         using_pathways: bool = False,
-        max_logs_retention_period: dt.timedelta | None = None,
-        gcs_path: str | None = None,
+        max_logs_retention_period: dt.timedelta | float | None = None,
+        gcs_path: str | None = None,  # noqa: ARG002
         cache_dir: str = "/tmp",  # noqa: S108, ARG002  the peer's signature; nothing is written there
     ) -> None:
         self.job_name = job_name
         self.using_pathways = using_pathways
-        self._store = cloud_logger or LocalLog(logger_name)
-        self._reader = EntryReader(job_name)
-        self._position = 0
-        period = max_logs_retention_period
-        self._since_s = None if period is None else (utc_now() - period).timestamp()
-        self._gcs_path = gcs_path
-        self._events: list[GoodputEvent] = []
-        self._walk = Walk()
-        self._steps = CompatStepTimes()
+        store = store_of(cloud_logger, logger_name)
+        self._job = CompatJob(store, job_name, since_s(max_logs_retention_period))
         self._steps_seen = 0
         self._ideal_step_time_s = 0.0
         self._deviations: dict[int, float] = {}
@@ -68,8 +58,8 @@ class GoodputCalculator:
 
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
-        self._read_on()
-        self._account = account_of(self._walk, utc_now().timestamp(), elastic=self._elastic)
+        self._job.read_on()
+        self._account = self._job.account(utc_now().timestamp(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
             self._update_deviations(configured_ideal_step_time)
         breakdown = self._account.breakdown() if include_badput_breakdown else {}
@@ -83,9 +73,9 @@ class GoodputCalculator:
         The seconds are those from the window's first entry to its last. A time without a zone is UTC. Raises
         ValueError if the window has no two moments to tell of.
         """
-        self._read_on()
+        self._job.read_on()
         start_s, end_s = _epoch_s(interval_start), _epoch_s(interval_end)
-        account = compat_window(self._events, start_s, end_s, elastic=self._elastic)
+        account = self._job.window(start_s, end_s, elastic=self._elastic)
         return (
             account.goodput_percent,
             account.breakdown(),
@@ -100,7 +90,7 @@ class GoodputCalculator:
         Until a new step is logged, what was found before is returned, whatever ideal is configured now, as in
         the peer. Raises ValueError if there are no step times, or no ideal one.
         """
-        self._read_on()
+        self._job.read_on()
         self._update_deviations(configured_ideal_step_time)
         return dict(self._deviations)
 
@@ -145,32 +135,14 @@ class GoodputCalculator:
             return details
         return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
 
-    def sync_to_gcs(self) -> None:
-        """Say that nothing is copied to a cloud: the log is a file."""
-        if self._gcs_path:
-            tell(f"nothing is copied to {self._gcs_path}: scrtune has the log in a local file")
-
-    def _read_on(self) -> None:
-        while True:
-            before = self._position
-            entries, self._position = self._store.read(before)
-            if self._position == before:
-                return
-            events = self._reader.read(entries)
-            if self._since_s is not None:
-                events = [event for event in events if span(event)[0] >= self._since_s]
-            self._events += events
-            for event in events:
-                self._walk.handle(event)
-            self._steps.extend(events)
-
     def _update_deviations(self, configured_ideal_step_time_s: float | None) -> None:
-        if self._deviations and self._steps.seen == self._steps_seen:
+        steps = self._job.steps
+        if self._deviations and steps.seen == self._steps_seen:
             return
         self._ideal_step_time_s, self._deviations = compat_step_deviation(
-            self._steps.times_s, configured_ideal_step_time_s
+            steps.times_s, configured_ideal_step_time_s
         )
-        self._steps_seen = self._steps.seen
+        self._steps_seen = steps.seen
 
 
 class ElasticGoodputCalculator(GoodputCalculator):
@@ -181,11 +153,7 @@ class ElasticGoodputCalculator(GoodputCalculator):
     def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
         """As of every job, with the efficiency of its slices (0 to 1) if any were recorded."""
         details = cast(ElasticWorkloadMetricDetails, super().get_job_goodput_details())
-        start_s = self._walk.first_job_start_s
-        if start_s is None:
-            return details
-        end_s = start_s + details["total_elapsed_time"]
-        if (efficiency := slice_efficiency(self._events, start_s, end_s)) is not None:
+        if (efficiency := self._job.slice_efficiency(details["total_elapsed_time"])) is not None:
             details["stepping_slice_efficiency"], details["available_slice_efficiency"] = efficiency
         return details
 
@@ -198,10 +166,17 @@ class ElasticGoodputCalculator(GoodputCalculator):
             super().get_interval_metric_details(interval_start, interval_end),
         )
         start_s, end_s = _epoch_s(interval_start), _epoch_s(interval_end)
-        inside = [event for event in self._events if start_s < span(event)[0] <= end_s]
-        if (efficiency := slice_efficiency(inside, start_s, end_s)) is not None:
+        if (efficiency := self._job.slice_efficiency_within(start_s, end_s)) is not None:
             details["stepping_slice_efficiency"], details["available_slice_efficiency"] = efficiency
         return details
+
+
+def since_s(period: dt.timedelta | float | None) -> float | None:
+    """From when on entries count, as epoch seconds; None: from the first one on, as no period at all says."""
+    if not period:
+        return None
+    period_s = period.total_seconds() if isinstance(period, dt.timedelta) else period
+    return utc_now().timestamp() - period_s
 
 
 def _epoch_s(time: dt.datetime) -> float:

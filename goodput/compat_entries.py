@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from .events import GoodputEvent, StepStarted
-from .formats import LARGEST_S, NotUnderstoodError, own_event, recorder_events
+from .formats import LARGEST_INTEGER, LARGEST_S, NotUnderstoodError, own_event, recorder_events
 
 Entry: TypeAlias = dict[str, Any]
 
@@ -17,19 +17,21 @@ PREFIXES = {
     "training_prep": "training_prep",
     "data_loading": "data_loading",
     "custom": "custom_badput_event",
-    "elastic_wait": "elastic_wait",
+    "elastic_scale_up": "elastic_wait",
+    "elastic_slice_down": "elastic_wait",
     "elastic_reinit": "elastic_reinit",
 }
 """Our kinds of interval, and what the keys of their entries begin with."""
 
-NAME_KEYS = {"custom": "custom_badput_event_type", "elastic_wait": "elastic_wait_event_type"}
-"""The key of an entry that holds the interval's name."""
+NAME_KEYS = {"custom_badput_event": "custom_badput_event_type", "elastic_wait": "elastic_wait_event_type"}
+"""What these begin with, and the key that holds the interval's name."""
 
 
 def interval_entry(kind: str, edge: str, time_s: float, name: str = "") -> Entry:
     """The entry that tells the ``start`` or the ``end`` of an interval; who writes it adds the job's name."""
-    entry: Entry = {NAME_KEYS[kind]: name} if kind in NAME_KEYS else {}
-    entry[f"{PREFIXES[kind]}_{edge}_time"] = time_s
+    prefix = PREFIXES[kind]
+    entry: Entry = {NAME_KEYS[prefix]: name} if prefix in NAME_KEYS else {}
+    entry[f"{prefix}_{edge}_time"] = time_s
     return entry
 
 
@@ -78,7 +80,9 @@ class EntryReader:
 def _step(entry: Mapping[str, Any]) -> StepStarted | None:
     """A step as recorders write it, which most of a log is; None for any other entry."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
-    if type(time_s) is float and type(step) is int and abs(time_s) <= LARGEST_S:
+    if type(time_s) is not float or type(step) is not int:
+        return None
+    if abs(time_s) <= LARGEST_S and abs(step) <= LARGEST_INTEGER:
         return StepStarted(step=step, time_s=time_s)
     return None
 

@@ -10,7 +10,7 @@ from math import modf
 
 import msgspec
 
-from .compat_types import ELASTIC_BADPUT, BadputTimes, BadputType
+from .compat_types import BREAKDOWN_ORDER, ELASTIC_BADPUT, BadputTimes, BadputType
 from .compat_walk import Walk
 from .events import GoodputEvent
 from .sanity import span
@@ -19,6 +19,12 @@ _DISCOUNTED = (
     ("device_init", BadputType.TPU_INITIALIZATION),
     ("training_prep", BadputType.TRAINING_PREP),
 )
+
+_ELASTIC = {
+    "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
+    "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
+    "elastic_reinit": BadputType.ELASTIC_REINITIALIZATION,
+}
 
 
 class CompatError(ValueError):
@@ -49,7 +55,7 @@ class CompatAccount(msgspec.Struct, frozen=True, kw_only=True):
     def breakdown(self) -> BadputTimes:
         """Badput as percent of the total; what takes the whole of it counts as 0, as it does there."""
         percent: BadputTimes = {}
-        for badput in BadputType:
+        for badput in BREAKDOWN_ORDER:
             if badput in ELASTIC_BADPUT and not self.elastic:
                 continue
             spent_s = self.badput_s.get(badput, {} if badput is BadputType.CUSTOM_BADPUT_EVENTS else 0.0)
@@ -93,12 +99,17 @@ def compat_window(
     :class:`CompatError` if there are no two moments to tell of, or more productive time than that.
     """
     inside = [event for event in events if start_s < span(event)[0] <= end_s]
-    if not inside:
+    first_s, last_s = (span(inside[0])[0], span(inside[-1])[0]) if inside else (None, None)
+    return window_of(_walked(inside), first_s, last_s, elastic=elastic)
+
+
+def window_of(walk: Walk, first_s: float | None, last_s: float | None, *, elastic: bool) -> CompatAccount:
+    """The same for events that were walked already, the first and the last of which were at these times."""
+    if first_s is None or last_s is None:
         raise CompatError("no events in the window")
-    first_s, last_s = span(inside[0])[0], span(inside[-1])[0]
     if first_s >= last_s:
         raise CompatError("the window's first event is not before its last one: no time to account for")
-    return _account(_walked(inside), _whole_us(last_s) - _whole_us(first_s), elastic=elastic)
+    return _account(walk, _whole_us(last_s) - _whole_us(first_s), elastic=elastic)
 
 
 def _walked(events: Iterable[GoodputEvent]) -> Walk:
@@ -140,13 +151,10 @@ def _account(walk: Walk, total_s: float, *, elastic: bool) -> CompatAccount:
 
 
 def _add_elastic(badput_s: BadputTimes, walk: Walk) -> None:
-    for kind, badput in (
-        ("elastic_scale_up", BadputType.ELASTIC_SCALE_UP),
-        ("elastic_slice_down", BadputType.ELASTIC_SLICE_DOWN),
-        ("elastic_reinit", BadputType.ELASTIC_REINITIALIZATION),
-    ):
+    waits = [kind for kind in walk.spans if kind in {"elastic_scale_up", "elastic_slice_down"}]
+    for kind in (*waits, "elastic_reinit"):
         if kind in walk.spans:
-            badput_s[badput] = sum(end_s - start_s for start_s, end_s in walk.spans[kind])
+            badput_s[_ELASTIC[kind]] = sum(end_s - start_s for start_s, end_s in walk.spans[kind])
     # what a re-initialisation has in it is not counted twice
     reinits = walk.spans.get("elastic_reinit", ())
     for kind, badput in _DISCOUNTED:

@@ -10,30 +10,37 @@ from .compat_walk import Segment, Walk
 
 
 def spent(walk: Walk) -> tuple[float, BadputTimes, int, int]:
-    """Productive seconds, badput, the last step that counts and the last one recorded."""
+    """Productive seconds, badput, the last step that counts and the last one recorded.
+
+    Badput is in the order in which the peer comes to it.
+    """
+    badput_s: BadputTimes = {}
+    customs = Customs(walk.customs)
+    productive_s = 0.0
+    for number, segment in enumerate(walk.segments):
+        if walk.loaded_after == number:
+            badput_s[BadputType.DATA_LOADING_SYNC] = walk.sync_loading_s
+        productive_s += _close(segment, customs, badput_s)[0]
+        if segment.recovery_s is not None:
+            _add(badput_s, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, segment.recovery_s)
+    if walk.loaded_after is not None:
+        badput_s[BadputType.DATA_LOADING_SYNC] = walk.sync_loading_s
     save_s = _mean_by_name(walk.saves)
-    badput_s: BadputTimes = {
+    badput_s |= {
         BadputType.TPU_INITIALIZATION: walk.paired_s.get("device_init", 0.0),
         BadputType.TRAINING_PREP: walk.paired_s.get("training_prep", 0.0),
         BadputType.DATA_LOADING_ASYNC: walk.loading_s - walk.sync_loading_s + walk.async_loading_s,
         BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: save_s,
         BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME: _mean_by_name(walk.restores),
     }
-    if walk.has_sync_loading:
-        badput_s[BadputType.DATA_LOADING_SYNC] = walk.sync_loading_s
-    customs = Customs(walk.customs)
-    productive_s = 0.0
-    for segment in walk.segments:
-        productive_s += _close(segment, customs, badput_s)[0]
-        if segment.recovery_s is not None:
-            _add(badput_s, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, segment.recovery_s)
-    if not walk.starts:
+    if not walk.steps:
         return 0.0, badput_s, 0, 0
-    last_step = max(walk.starts)
-    segment_s, max_step = _close(Segment(walk.starts, last_step), customs, badput_s)
+    latest = int(np.argmax(np.array(walk.steps)))
+    last_step = walk.steps[latest]
+    segment_s, max_step = _close(Segment(walk.steps, walk.times_s, last_step), customs, badput_s)
     productive_s += segment_s
     if walk.job_end_s is not None:
-        productive_s += walk.job_end_s - walk.starts[last_step]
+        productive_s += walk.job_end_s - walk.times_s[latest]
         max_step = last_step
     return productive_s - save_s, badput_s, max_step, last_step
 
@@ -53,15 +60,15 @@ class Customs:
     def within(
         self, times_s: npt.NDArray[np.float64], counted: npt.NDArray[np.bool_]
     ) -> tuple[npt.NDArray[np.float64], dict[str, float]]:
-        """Seconds in each step that is `counted` (shape ``len(times_s) - 1``), and by name."""
+        """Seconds in each step that is `counted` (shape ``len(times_s) - 1``), and by name, as first met."""
         steps, customs = self._pairs(times_s)
         steps, customs = steps[counted[steps]], customs[counted[steps]]
         spent_s = self.end_s[customs] - self.start_s[customs]
         by_step_s = np.bincount(steps, weights=spent_s, minlength=len(counted))
         by_name_s = np.bincount(self.name_numbers[customs], weights=spent_s, minlength=len(self.names))
-        seen = set(self.name_numbers[customs].tolist())
+        met = self.name_numbers[customs[np.lexsort((customs, steps))]]
         return np.asarray(by_step_s, dtype=float), {
-            self.names[number]: float(by_name_s[number]) for number in sorted(seen)
+            self.names[number]: float(by_name_s[number]) for number in dict.fromkeys(met.tolist())
         }
 
     def _pairs(self, times_s: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
@@ -91,13 +98,15 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
     """
     if segment.resumed_at == 0:
         return 0.0, 0
-    steps = np.fromiter(segment.starts, dtype=np.int64, count=len(segment.starts))
-    times_s = np.fromiter(segment.starts.values(), dtype=float, count=len(steps))
+    # copies: an array whose memory is looked at cannot grow
+    steps = np.array(segment.steps, dtype=np.int64)
+    times_s = np.array(segment.times_s, dtype=np.float64)
     spans_s = np.diff(times_s)
     kept = steps[1:] <= segment.resumed_at
     counted = kept & (np.diff(steps) == 1)
-    _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, _sum(spans_s[~kept]))
+    wasted_s = _sum(spans_s[~kept])
     if not counted.any():
+        _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
         return 0.0, 0
     in_customs_s, by_name_s = customs.within(times_s, counted)
     took_s = np.maximum(0.0, spans_s - in_customs_s)[counted]
@@ -105,11 +114,15 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
     first = steps[:-1][counted] == steps.min()
     first_s, others = float(took_s[first].sum()), int((~first).sum())
     startup_s = max(0.0, first_s - (all_s - first_s) / others) if others else 0.0
-    _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
+    if others:
+        _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
+    _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
     custom_s = badput_s.setdefault(BadputType.CUSTOM_BADPUT_EVENTS, {})
     if isinstance(custom_s, dict):
         for name, spent_s in by_name_s.items():
             custom_s[name] = custom_s.get(name, 0.0) + spent_s
+    if not others:  # there, a segment of one step is told in another order
+        _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     return all_s - startup_s if others else first_s, int(steps[:-1][counted][-1])
 
 

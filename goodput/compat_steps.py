@@ -1,11 +1,23 @@
 """Step times, their deviation and the slices in use, by the rules of ml-goodput-measurement 0.2.3."""
 
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, pairwise
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from .compat_rules import CompatError
 from .events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
-from .step_time import deviations_s, peers_ideal_s
+from .step_time import Seconds, deviations_s, peers_ideal_s
+
+Rest = Callable[[], object]
+"""Called between pieces of work: who works beside an application lets its threads go on."""
+
+_PIECE = 16_384
+
+
+def no_rest() -> None:
+    """Work on."""
 
 
 class CompatStepTimes:
@@ -44,12 +56,36 @@ def compat_step_deviation(
     if not times_s:
         raise CompatError("no step times: no step was followed by the one with the next number")
     told_s = list(times_s.values())
-    ideal_s = peers_ideal_s(told_s) if ideal_step_time_s is None else ideal_step_time_s
+    ideal_s = _ideal_s(told_s, ideal_step_time_s)
+    return ideal_s, dict(zip(times_s, deviations_s(told_s, ideal_s).tolist(), strict=True))
+
+
+def compat_deviations_from(
+    first: int, times_s: dict[int, float], ideal_step_time_s: float | None = None, rest: Rest = no_rest
+) -> tuple[list[int], Seconds]:
+    """The same, but for the `first` steps of `times_s`, as columns, and in pieces: steps and deviations."""
+    new = len(times_s) - first
+    if new <= 0:
+        return [], np.empty(0)
+    steps = list(islice(reversed(times_s), new))[::-1]
+    columns: list[Seconds] = []
+    values = iter(times_s.values())
+    for begin in range(0, len(times_s), _PIECE):
+        size = min(_PIECE, len(times_s) - begin)
+        columns.append(np.fromiter(islice(values, size), dtype=np.float64, count=size))
+        rest()
+    told_s = np.concatenate(columns)
+    ideal_s = _ideal_s(told_s, ideal_step_time_s)
+    return steps, deviations_s(told_s[first:], ideal_s)
+
+
+def _ideal_s(times_s: ArrayLike, configured_s: float | None) -> float:
+    ideal_s = peers_ideal_s(times_s) if configured_s is None else configured_s
     if not ideal_s:
         raise CompatError(
             "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
         )
-    return ideal_s, dict(zip(times_s, deviations_s(told_s, ideal_s).tolist(), strict=True))
+    return ideal_s
 
 
 def slice_efficiency(

@@ -29,6 +29,21 @@ ELASTIC_BADPUT = (
     BadputType.ELASTIC_SCALE_UP,
     BadputType.ELASTIC_REINITIALIZATION,
 )
+BREAKDOWN_ORDER = (
+    BadputType.TPU_INITIALIZATION,
+    BadputType.TRAINING_PREP,
+    BadputType.DATA_LOADING_SYNC,
+    BadputType.DATA_LOADING_ASYNC,
+    BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
+    BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
+    BadputType.PROGRAM_STARTUP,
+    BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
+    BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
+    BadputType.CUSTOM_BADPUT_EVENTS,
+    BadputType.OTHER,
+    *ELASTIC_BADPUT,
+)
+"""The order of the peer's breakdown in percent."""
 
 
 class GoodputType(enum.Enum):

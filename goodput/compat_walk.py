@@ -1,5 +1,6 @@
 """One pass over a job's events in their order of arrival, as the peer's rules see them."""
 
+from array import array
 from dataclasses import dataclass, field
 
 from .events import (
@@ -20,10 +21,12 @@ from .events import (
 class Segment:
     """Steps by number and when they began (epoch seconds), up to where the work went on at `resumed_at`.
 
-    `recovery_s` is the time from the last step's begin to the newest start of the job, if that is after it.
+    No step is there twice. `recovery_s` is the time from the last step's begin to the newest start of the
+    job, if that is after it.
     """
 
-    starts: dict[int, float]
+    steps: "array[int]"
+    times_s: "array[float]"
     resumed_at: int
     recovery_s: float | None = None
 
@@ -32,16 +35,17 @@ class Segment:
 class Walk:
     """What the events that were handled so far come to.
 
-    A step number that is seen again is a disruption: it closes a segment. `starts` is the segment that is
-    open at the end. `saves` and `restores` are told as durations there: two epoch times give one back to the
-    microsecond. Only the first load after a start or a disruption is synchronous, and the last one before
-    the step that tells of a disruption.
+    A step number that is seen again is a disruption: it closes a segment. `steps` and `times_s` are the one
+    that is open at the end. `saves` and `restores` are told as durations there: two epoch times give one back
+    to the microsecond. Only the first load after a start or a disruption is synchronous, and the last one
+    before the step that tells of a disruption. `loaded_after` segments were closed before the first load.
     """
 
     first_job_start_s: float | None = None
     job_end_s: float | None = None
     segments: list[Segment] = field(default_factory=list)
-    starts: dict[int, float] = field(default_factory=dict)
+    steps: "array[int]" = field(default_factory=lambda: array("q"))
+    times_s: "array[float]" = field(default_factory=lambda: array("d"))
     paired_s: dict[str, float] = field(default_factory=dict)
     spans: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     customs: list[tuple[float, float, str]] = field(default_factory=list)
@@ -50,8 +54,9 @@ class Walk:
     loading_s: float = 0.0
     sync_loading_s: float = 0.0
     async_loading_s: float = 0.0
-    has_sync_loading: bool = False
+    loaded_after: int | None = None
     _job_start_s: float | None = None
+    _seen: set[int] = field(default_factory=set)
     _open: dict[tuple[str, str], float] = field(default_factory=dict)
     _load_is_sync: bool = True
     _last_load_s: float | None = None
@@ -88,18 +93,19 @@ class Walk:
             self.first_job_start_s = event.time_s
 
     def _step(self, step: int, time_s: float) -> None:
-        if step not in self.starts:
-            self.starts[step] = time_s
-            return
-        last_s = next(reversed(self.starts.values()))
-        restarted = self._job_start_s is not None and self._job_start_s > last_s
-        recovery_s = self._job_start_s - last_s if restarted and self._job_start_s is not None else None
-        self.segments.append(Segment(self.starts, step, recovery_s))
-        self.starts = {step: time_s}
-        if self._last_load_s is not None:
-            self._loaded_in_sync(self._last_load_s)
-            self._last_load_s = None
-        self._load_is_sync = True
+        if step in self._seen:
+            last_s = self.times_s[-1]
+            restarted = self._job_start_s is not None and self._job_start_s > last_s
+            recovery_s = self._job_start_s - last_s if restarted and self._job_start_s is not None else None
+            self.segments.append(Segment(self.steps, self.times_s, step, recovery_s))
+            self.steps, self.times_s, self._seen = array("q"), array("d"), set()
+            if self._last_load_s is not None:
+                self.sync_loading_s += self._last_load_s
+                self._last_load_s = None
+            self._load_is_sync = True
+        self._seen.add(step)
+        self.steps.append(step)
+        self.times_s.append(time_s)
 
     def _interval(self, kind: str, start_s: float, end_s: float, name: str) -> None:
         spent_s = end_s - start_s
@@ -124,12 +130,10 @@ class Walk:
         self._last_load_s = spent_s
         self.loading_s += spent_s
         if self._load_is_sync:
-            self._loaded_in_sync(spent_s)
+            self.sync_loading_s += spent_s
             self._load_is_sync = False
-
-    def _loaded_in_sync(self, spent_s: float) -> None:
-        self.sync_loading_s += spent_s
-        self.has_sync_loading = True
+        if self.loaded_after is None:
+            self.loaded_after = len(self.segments)
 
 
 def _key(event: IntervalStarted | IntervalEnded) -> tuple[str, str]:

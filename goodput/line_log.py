@@ -1,16 +1,32 @@
-"""A file that several processes append whole lines to, by one thread of each."""
+"""Logs of lines: where they lie, and how several processes append to one, by one thread of each."""
 
+import contextlib
 import errno
 import os
+import re
 import time
 from collections import deque
 from pathlib import Path
 
 from .append import open_lines
 
+DIRECTORY_VARIABLE = "SCRTUNE_GOODPUT_DIR"
 RETRY_S = 1.0
 WAITING_LIMIT = 65_536
 _WRITE_BYTES = 1 << 20
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def log_path(name: str, ending: str = ".jsonl") -> Path:
+    """The file of the log `name`: in $SCRTUNE_GOODPUT_DIR, else in the current directory; absolute."""
+    return absolute(Path(os.environ.get(DIRECTORY_VARIABLE, "")) / f"{_UNSAFE.sub('_', name)}{ending}")
+
+
+def absolute(path: Path) -> Path:
+    """`path`, whatever directory the application changes to; as it is when there is no current one."""
+    with contextlib.suppress(OSError):
+        return path.absolute()
+    return path
 
 
 class LineLog:
@@ -21,11 +37,12 @@ class LineLog:
     `limit` at most, and are tried again every second; those beyond are counted in :attr:`lost`. A line that
     was written in part, or that a killed process left, is ended, so that it spoils no other; ours is then
     written anew. Readers pass over empty lines: who opens the file while another process writes may see a
-    line of its that is not whole yet, and end that.
+    line of its that is not whole yet, and end that. The file's directory is made only if `makes_directory`.
     """
 
-    def __init__(self, path: Path, *, limit: int = WAITING_LIMIT) -> None:
+    def __init__(self, path: Path, *, limit: int = WAITING_LIMIT, makes_directory: bool = False) -> None:
         self.path = path
+        self._makes_directory = makes_directory
         self.error = ""
         """Why lines wait, or empty."""
         self.lost = 0
@@ -59,6 +76,15 @@ class LineLog:
             self.error = error.strerror or str(error)
             self._retry_at_s = time.monotonic() + RETRY_S
 
+    def sync(self) -> None:
+        """Have the file system keep what was written. What it says against that is in :attr:`error`."""
+        try:
+            if self._file >= 0:
+                os.fsync(self._file)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # a pipe, which keeps nothing
+                self.error = error.strerror or str(error)
+
     def close(self) -> None:
         """Close the file; a later write opens it again."""
         if self._file >= 0:
@@ -73,6 +99,8 @@ class LineLog:
 
     def _write_some(self) -> None:
         if self._file < 0:
+            if self._makes_directory:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file, self._torn = open_lines(self.path)
         taken: list[bytes] = []
         size = 0

@@ -13,8 +13,8 @@ Moment = datetime | float | None
 """A time as a caller has it: a datetime, epoch seconds, or None for now."""
 
 
-class PeerNames(ABC):
-    """Needs seven methods, and gives those of the two peers' recorders. Nothing here raises."""
+class JobNames(ABC):
+    """Needs six methods, and gives those of the peer's ``GoodputRecorder``."""
 
     @abstractmethod
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
@@ -39,10 +39,6 @@ class PeerNames(ABC):
     @abstractmethod
     def checkpointed(self, kind: str, step: int, start: Moment, end: Moment, directory: str) -> None:
         """A checkpoint of that step was written to `directory`, or read from it."""
-
-    @abstractmethod
-    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
-        """So many slices work, are asked for, and could be had."""
 
     def record_job_start_time(self, start_time: Moment = None) -> None:
         """The job starts."""
@@ -106,6 +102,14 @@ class PeerNames(ABC):
     ) -> None:
         """A checkpoint was read back. Not in the peer, as :meth:`record_checkpoint_save`."""
         self.checkpointed("checkpoint_restore", step, start_time, end_time, directory)
+
+
+class PeerNames(JobNames):
+    """Needs one more method, and gives those of the peer's ``ElasticGoodputRecorder``, too."""
+
+    @abstractmethod
+    def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
+        """So many slices work, are asked for, and could be had."""
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None

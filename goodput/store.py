@@ -1,28 +1,29 @@
-"""What the compat API needs of the machine: a log in a file, the clock, a thread, a line of text.
+"""What the compat API needs of the machine: a log in a file, the clock, a line of text.
 
-`goodput` is pure but for this, :mod:`.append` and :mod:`.tensorboard` (the import contract in `setup.cfg`
-names them). What needs a log takes a :class:`LogStore`; :class:`LocalLog` is one in a file, for code that was
-written for a log in a cloud.
+`goodput` is pure but for this and the few modules that the import contract in `setup.cfg` names. What needs a
+log takes a :class:`LogStore`; :class:`LocalLog` is one in a file, for code that was written for a log in a
+cloud.
 """
 
+import contextlib
 import datetime as dt
 import logging
 import os
-import re
-import threading
-import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
+import weakref
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from .append import open_lines
+from .line_log import DIRECTORY_VARIABLE, absolute, log_path
+from .line_writer import LineWriter, release, shared_writer
 
-DIRECTORY_VARIABLE = "SCRTUNE_GOODPUT_DIR"
-_CHUNK_BYTES = 4 << 20
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
+_CHUNK_BYTES = 1 << 15
+"""Read at once: a thread that reads a long log holds up no other for longer than these take."""
+
+_ENTRY = msgspec.json.Decoder(dict[str, Any])
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _log = logging.getLogger("scrtune.goodput")
 
 
@@ -36,11 +37,7 @@ def tell(text: str) -> None:
     _log.warning("%s", text)
 
 
-def new_lock() -> AbstractContextManager[bool]:
-    """What only one thread at a time is within."""
-    return threading.Lock()
-
-
+@runtime_checkable
 class LogStore(Protocol):
     """Where a recorder's entries go and a calculator's come from."""
 
@@ -54,157 +51,139 @@ class LogStore(Protocol):
         """Return when what was appended is safe."""
 
 
-def log_path(logger_name: str, directory: str | os.PathLike[str] | None = None) -> Path:
-    """The file of a log: in `directory`, else ``$SCRTUNE_GOODPUT_DIR``, else the user's state directory."""
-    base = directory or os.environ.get(DIRECTORY_VARIABLE) or _state_directory() / "scrtune" / "goodput"
-    return Path(base) / f"{_UNSAFE.sub('_', logger_name)}.jsonl"
+class CloudLogger(Protocol):
+    """What users of the peer pass as `cloud_logger`: their tests, mostly."""
+
+    def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
+        """Add an entry at the end."""
+
+    def read_cloud_logging_entries(
+        self,
+        start_time: dt.datetime | None = None,
+        end_time: dt.datetime | None = None,
+        last_entry_info: tuple[dt.datetime, str] | None = None,
+    ) -> tuple[list[dict[str, Any]], tuple[dt.datetime | None, str | None] | None]:
+        """Entries, and of the last one its time and its id; who has these may ask for what came later."""
 
 
-def _state_directory() -> Path:
-    if state := os.environ.get("XDG_STATE_HOME"):
-        return Path(state)
-    try:
-        return Path.home() / ".local" / "state"
-    except RuntimeError:  # a user without a home, as in some containers
-        return Path.cwd()
+def store_of(logger: "LogStore | CloudLogger | None", logger_name: str) -> LogStore:
+    """The log that a user of the API passed, or else the local log `logger_name`."""
+    if logger is None:
+        return LocalLog(logger_name)
+    return logger if isinstance(logger, LogStore) else _CloudStore(logger)
+
+
+class _CloudStore:
+    """A cloud logger as a store."""
+
+    def __init__(self, logger: CloudLogger) -> None:
+        self._logger = logger
+        self._last: tuple[Any, Any] | None = None
+
+    def append(self, entry: Mapping[str, Any]) -> None:
+        self._logger.write_cloud_logging_entry(dict(entry))
+
+    def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
+        if position and self._last is not None:
+            asked = {"start_time": self._last[0], "end_time": utc_now(), "last_entry_info": self._last}
+            entries, last = self._logger.read_cloud_logging_entries(**asked)
+        else:  # one that tells of no last entry gives all of them again
+            entries, last = self._logger.read_cloud_logging_entries()
+            entries = entries[position:]
+        if last is not None and last[0] is not None:
+            self._last = last
+        return entries, position + len(entries)
+
+    def flush(self) -> None:
+        if (flush := getattr(self._logger, "flush", None)) is not None:
+            flush()
 
 
 class LocalLog:
-    """An append-only file of JSON lines, one write for each: who reads never sees half of one.
+    """An append-only file of JSON lines, which a thread writes: no call of a recorder waits for it.
 
-    The file is opened at the first entry. Any thread may append, and writes by itself: no entry waits, as
-    lines do in the client's ``LineLog``, which one thread serves. When the file cannot be written, entries
-    are counted in `lost`, and that is told once. A line that is no JSON object is counted in `unread`.
+    The file is made at the first entry, in `directory` or where logs lie (:func:`~.line_log.log_path`). Any
+    number of these, in one process or in several on one machine, may append to one file. Entries that it does
+    not take wait for it, :data:`~.line_log.WAITING_LIMIT` at most; what is `lost` beyond that is told at the
+    end. A line that is no JSON object is counted in `unread`.
     """
 
     def __init__(self, logger_name: str, directory: str | os.PathLike[str] | None = None) -> None:
-        self._descriptor: int | None = None
-        self._opening = threading.Lock()
-        self.path = log_path(logger_name, directory)
-        self.lost = 0
+        path = log_path(logger_name)
+        self.path = path if directory is None else absolute(Path(directory)) / path.name
         self.unread = 0
-        self._torn = False
+        self._writer = shared_writer(self.path)
+        self._is_told = False
+        self.close = weakref.finalize(self, _release, self._writer)
+        """Write what is there, within a second, and say what was lost. Happens at the process's end, too."""
+
+    @property
+    def lost(self) -> int:
+        """Entries of this process that found no place to wait in."""
+        return self._writer.lost
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Add an entry."""
-        line = msgspec.json.encode(entry) + b"\n"
-        try:
-            descriptor = self._descriptor if self._descriptor is not None else self._open()
-            # after a write that was cut short, a line of its own
-            line = b"\n" + line if self._torn else line
-            self._torn = os.write(descriptor, line) < len(line)
-        except OSError as error:
-            self._lose(f"{error.strerror}; set {DIRECTORY_VARIABLE} to a directory that can be written")
-        else:
-            if self._torn:
-                self._lose("the file system takes no more bytes")
+        """Add an entry. Raises TypeError for what no JSON can have."""
+        self._writer.put(msgspec.json.encode(entry) + b"\n")
+        if self._writer.error and not self._is_told:
+            self._is_told = True
+            tell(
+                f"goodput is not recorded, but tried again: {self.path}: {self._writer.error}; "
+                f"set {DIRECTORY_VARIABLE} to a directory that can be written"
+            )
 
     def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
-        """Entries from byte `position` on, about 4 MiB of them; nothing while there is no file."""
+        """Entries from byte `position` on, some KiB of them; nothing while there is no file.
+
+        What this process has appended is there, unless the file takes longer than a second for it. Raises
+        OSError for a file that cannot be read.
+        """
+        text = self._read(position)
+        if not text:
+            self._writer.flush()
+            text = self._read(position)
+        return self._entries(text), position + len(text)
+
+    def flush(self) -> None:
+        """Have the file system keep it all; says so when that takes longer than a second, and goes on."""
+        if not self._writer.flush(sync=True):
+            tell(
+                f"{self.path} does not have all entries yet: {self._writer.error or 'it does not take them'}"
+            )
+
+    def _read(self, position: int) -> bytes:
+        """Whole lines."""
         try:
-            with self.path.open("rb") as file:
+            with open(self.path, "rb", opener=_open_at_once) as file:
                 file.seek(position)
                 # a line that has no end yet is not read
                 text = file.read(_CHUNK_BYTES)
                 while b"\n" not in text and (more := file.read(_CHUNK_BYTES)):
                     text += more
         except FileNotFoundError:
-            return [], position
-        whole = text[: text.rfind(b"\n") + 1]
-        return [entry for line in whole.split(b"\n") if (entry := self._entry(line))], position + len(whole)
+            return b""
+        return text[: text.rfind(b"\n") + 1]
 
-    def flush(self) -> None:
-        """Have the file system write it all down."""
-        if self._descriptor is not None:
-            try:
-                os.fsync(self._descriptor)
-            except OSError as error:
-                tell(f"{self.path} is not synced: {error.strerror}")
-
-    def close(self) -> None:
-        """Close the file; the next entry opens it again."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
-
-    def __del__(self) -> None:
-        self.close()
-
-    def _open(self) -> int:
-        with self._opening:  # threads of the application may record at the same time
-            if self._descriptor is None:
-                self.path.parent.mkdir(parents=True, exist_ok=True)
-                descriptor, self._torn = open_lines(self.path)
-                self._descriptor = descriptor  # last: from now on threads write without the lock
-            return self._descriptor
-
-    def _lose(self, why: str) -> None:
-        if not self.lost:
-            tell(f"goodput is not recorded: {self.path}: {why}")
-        self.lost += 1
+    def _entries(self, text: bytes) -> list[dict[str, Any]]:
+        with contextlib.suppress(*_NO_JSON):
+            return _ENTRY.decode_lines(text)
+        return [entry for line in text.split(b"\n") if (entry := self._entry(line)) is not None]
 
     def _entry(self, line: bytes) -> dict[str, Any] | None:
         if not line.strip():
             return None
         try:
-            return msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return _ENTRY.decode(line)
+        except _NO_JSON:
             self.unread += 1
             return None
 
 
-class Periodic:
-    """Does `work` every `interval_s` seconds on a thread of its own, until it is stopped.
-
-    A failure is told, once while it stays the same, and ends nothing. The thread is a daemon: the process
-    never waits for it.
-    """
-
-    def __init__(self, work: Callable[[], None], interval_s: float, name: str) -> None:
-        self._work = work
-        self._interval_s = interval_s
-        self._stopped = threading.Event()
-        self._once_more = False
-        self._told = ""
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    def ask_to_stop(self, *, once_more: bool) -> None:
-        """End it after what it is at, and after one more `work` if `once_more`."""
-        self._once_more = once_more
-        self._stopped.set()
-
-    def join(self, timeout_s: float | None) -> bool:
-        """Wait for its end, `timeout_s` at most (None: as long as it takes); whether it has ended."""
-        self._thread.join(timeout_s)
-        if self._thread.is_alive():
-            tell(f"{self._thread.name}: the last update is not done in time and is given up")
-        return not self._thread.is_alive()
-
-    def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
-            self._try()
-        if self._once_more:
-            self._try()
-
-    def _try(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # noqa: BLE001  monitoring never ends a job
-            text = f"{self._thread.name}: {error}"
-            if text != self._told:
-                tell(text)
-            self._told = text
+def _open_at_once(path: str, flags: int) -> int:
+    """A pipe in the file's place, which nobody writes to, would be waited for."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
-def stop_all(periodics: Iterable[Periodic], *, once_more: bool, timeout_s: float | None) -> bool:
-    """Stop them together, within `timeout_s` for all of them; whether all have ended."""
-    asked = list(periodics)
-    for periodic in asked:
-        periodic.ask_to_stop(once_more=once_more)
-    until_s = None if timeout_s is None else time.monotonic() + timeout_s
-    have_ended = True
-    for periodic in asked:
-        left_s = None if until_s is None else max(0.0, until_s - time.monotonic())
-        have_ended &= periodic.join(left_s)
-    return have_ended
+def _release(writer: LineWriter) -> None:
+    if lost := release(writer):
+        tell(lost)

@@ -75,7 +75,8 @@ def test_the_loop_comes_to_the_same_account_whoever_records_it(
     loop = runpy.run_path(str(ROOT / "examples" / "train_loop.py"))
     options = argparse.Namespace(steps=8, repeats=1, eval_every=3, checkpoint_every=4)
     ours = Recorder("job", writer="", log=tmp_path / "scrtune.jsonl")
-    both = Both(goodput.GoodputRecorder("job", "compat", logging_enabled=True), ours)
+    theirs = goodput.GoodputRecorder("job", "compat", logging_enabled=True)
+    both = Both(theirs, ours)
     checkpoints = loop["Checkpoints"](tmp_path)
     both.record_job_start_time()
     with pytest.raises(loop["NodeFailedError"]):
@@ -83,6 +84,7 @@ def test_the_loop_comes_to_the_same_account_whoever_records_it(
     both.record_job_start_time()
     loop["train_loop"](both, options, checkpoints, fail_at=-1)
     both.record_job_end_time()
+    theirs.flush()
     assert ours.flush(60)
     accounts = []
     for name in ("compat", "scrtune"):

@@ -6,15 +6,16 @@ import logging
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scrtune.goodput import compat_monitor
+from scrtune.goodput import compat_monitor, compat_scalars
 from scrtune.goodput.compat import GCPOptions, goodput, goodput_elastic, monitoring, monitoring_elastic
-from scrtune.goodput.store import Periodic, stop_all
+from scrtune.goodput.uploads import Uploads
 
 PATIENCE_S = 30.0
 NO_CLOUD = GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviation_metrics=False)
@@ -61,11 +62,18 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder.record_job_end_time(start + dt.timedelta(seconds=25))
 
 
+def end_of_threads() -> None:
+    """Wait for the end of all monitors' threads."""
+    for thread in threading.enumerate():
+        if thread.name == "goodput monitor":
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
 @pytest.fixture(autouse=True)
 def no_thread_is_left() -> Iterator[None]:
     yield
-    names = [thread.name for thread in threading.enumerate() if "uploader" in thread.name]
-    assert names == []
+    end_of_threads()
 
 
 def monitor(**arguments: Any) -> Any:
@@ -176,34 +184,149 @@ def test_a_monitor_that_is_not_enabled_does_nothing(scalars: Scalars) -> None:
     assert scalars.directory == ""
 
 
+def test_a_stop_without_a_start_writes_once_but_for_windows(scalars: Scalars) -> None:
+    watched = monitor()
+    watched.stop_rolling_window_goodput_uploader()
+    watched.stop_goodput_uploader(skip_final_flush=True)
+    assert scalars.written == {}
+    watched.stop_goodput_uploader()
+    assert scalars.written["goodput/goodput"] == {10: pytest.approx(80.0)}
+    assert "step_deviation" not in scalars.written
+    watched.stop_step_deviation_uploader()
+    assert sorted(scalars.written["step_deviation"]) == list(range(10))
+
+
+def test_a_retention_period_may_be_in_seconds(scalars: Scalars) -> None:
+    for week in (7 * 24 * 60 * 60, dt.timedelta(days=7)):
+        watched = monitor(max_logs_retention_period=week)
+        watched.stop_goodput_uploader()
+        assert scalars.written.pop("goodput/goodput") == {10: pytest.approx(80.0)}
+
+
+def test_all_uploaders_share_one_thread_and_one_reading_of_the_log(
+    scalars: Scalars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    real = compat_monitor.LocalLog.read
+
+    def counted(log: Any, position: int) -> Any:
+        entries, reached = real(log, position)
+        read.append(len(entries))
+        return entries, reached
+
+    monkeypatch.setattr(compat_monitor.LocalLog, "read", counted)
+    watched = monitor(include_step_deviation=True)
+    watched.start_goodput_uploader()
+    watched.start_step_deviation_uploader()
+    watched.start_rolling_window_goodput_uploader([60, 600])
+    assert [thread.name for thread in threading.enumerate()].count("goodput monitor") == 1
+    watched.stop_goodput_uploader()
+    watched.stop_step_deviation_uploader()
+    watched.stop_rolling_window_goodput_uploader()
+    assert {"goodput/goodput", "step_deviation", "rolling_goodput/600s"} <= set(scalars.written)
+    assert sum(read) == 16  # each entry once
+
+
+def test_a_start_that_comes_twice_is_told(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
+    watched = monitor()
+    watched.start_goodput_uploader()
+    watched.start_goodput_uploader()
+    watched.stop_goodput_uploader()
+    assert caplog.messages == ["the goodput uploader runs already"]
+
+
+def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
+    scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compat_scalars, "_MOST_AT_THE_END", 3)
+    watched = monitor()
+    watched.stop_step_deviation_uploader()
+    assert list(scalars.written["step_deviation"]) == [7, 8, 9]
+    assert caplog.messages == [
+        "of 7 steps no deviation is written: there is no time for more than the last ones"
+    ]
+
+
+# --- the thread
+
+
+def nothing(_rest: Any) -> None:
+    """Needs no preparation."""
+
+
 def test_a_failure_is_told_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     tried = threading.Semaphore(0)
 
-    def work() -> None:
+    def work(_rest: Any, _is_last: bool) -> None:
         tried.release()
         raise OSError("the disk is full")
 
+    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
     with caplog.at_level(logging.WARNING):
-        periodic = Periodic(work, 0.001, "some uploader")
+        assert uploads.start("some uploader", work, 0.001)
         for _ in range(5):
             assert tried.acquire(timeout=PATIENCE_S)
-        assert stop_all([periodic], once_more=False, timeout_s=PATIENCE_S)
+        assert uploads.stop("some uploader", None, once_more=False)
     assert caplog.messages == ["some uploader: the disk is full"]
 
 
-def test_a_stop_does_not_wait_for_what_hangs(caplog: pytest.LogCaptureFixture) -> None:
+def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptureFixture) -> None:
     released = threading.Event()
-    hanging = [Periodic(lambda: void(released), 3600, f"uploader {number}") for number in range(2)]
+    uploads = Uploads("goodput monitor", lambda _rest: void(released), patience_s=0.05)
+    names = [f"uploader {number}" for number in range(3)]
+    for name in names:
+        assert uploads.start(name, lambda _rest, _is_last: None, 3600)
     with caplog.at_level(logging.WARNING):
-        assert not stop_all(hanging, once_more=True, timeout_s=0.05)
-    assert len(caplog.messages) == 2
+        assert not uploads.stop(names[0], None, once_more=True)
+        assert uploads._left_s == 0.0  # none is left for the others
+        assert not uploads.stop(names[1], None, once_more=True)
+        assert not uploads.stop_all(once_more=True)
+    assert len(caplog.messages) == 3
     assert all("is given up" in message for message in caplog.messages)
     released.set()
-    assert stop_all(hanging, once_more=False, timeout_s=None)
 
 
 def void(released: threading.Event) -> None:
     released.wait(PATIENCE_S)
+
+
+def test_who_works_rests_until_somebody_waits() -> None:
+    began = threading.Event()
+    turns: list[bool] = []
+
+    def work(rest: Any, is_last: bool) -> None:
+        turns.append(is_last)
+        began.set()
+        while not is_last and not rest():
+            pass
+
+    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    uploads.start("busy", work, 0.001)
+    assert began.wait(PATIENCE_S)
+    before_s, before_cpu_s = time.monotonic(), time.process_time()
+    while time.monotonic() < before_s + 0.3:
+        time.sleep(0.01)
+    assert time.process_time() - before_cpu_s < 0.2  # of 0.3 s; a tenth, were there nothing else
+    assert uploads.stop("busy", None, once_more=True)
+    assert turns[-1] is True
+
+
+def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from scrtune.goodput.compat import monitoring\n"
+        "monitor = monitoring.GoodputMonitor('job', 'log', sys.argv[1], 3600, True)\n"
+        "monitor.start_goodput_uploader()\n"
+        "if os.fork() == 0:\n"
+        "    monitor.stop_goodput_uploader(skip_final_flush=True)\n"
+        "    monitor.start_goodput_uploader()\n"
+        "    monitor.stop_goodput_uploader()\n"
+        "    sys.exit()\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))"
+    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code, str(tmp_path / "tensorboard")]
+    ran = subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, text=True)
+    assert ran.stdout == "0\n"
+    assert "given up" not in ran.stderr
 
 
 def test_what_still_runs_when_the_process_ends_writes_a_last_time(tmp_path: Path) -> None:
@@ -225,4 +348,4 @@ def test_a_monitor_that_nobody_holds_any_more_ends_its_threads(scalars: Scalars)
     assert scalars.flushed.wait(PATIENCE_S)
     del watched
     gc.collect()
-    assert not [thread for thread in threading.enumerate() if thread.name == "goodput uploader"]
+    end_of_threads()

@@ -1,19 +1,23 @@
-"""The local log: whole lines, one write each; it never fails the application, and loses no neighbour."""
+"""The local log: whole lines, by a thread; nobody waits for it, it fails nobody, and loses no neighbour."""
 
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.store import LocalLog, log_path
+from scrtune.goodput.compat import goodput
+from scrtune.goodput.line_log import WAITING_LIMIT, log_path
+from scrtune.goodput.store import LocalLog, utc_now
 
 
 def read_all(log: LocalLog) -> list[dict[str, object]]:
@@ -41,6 +45,7 @@ def test_what_is_appended_is_read_in_order_and_read_on(tmp_path: Path) -> None:
 def test_the_file_is_json_lines_that_anything_can_read(tmp_path: Path) -> None:
     log = LocalLog("goodput/run 1", tmp_path)
     log.append({"job_name": "j", "step_count": 1, "step_start_time": 1.5})
+    log.flush()
     path = tmp_path / "goodput_run_1.jsonl"
     assert json.loads(path.read_text()) == {"job_name": "j", "step_count": 1, "step_start_time": 1.5}
 
@@ -48,6 +53,7 @@ def test_the_file_is_json_lines_that_anything_can_read(tmp_path: Path) -> None:
 def test_a_line_that_is_still_being_written_is_read_later(tmp_path: Path) -> None:
     log = LocalLog("run", tmp_path)
     log.append({"number": 0})
+    log.flush()
     with log.path.open("ab") as file:
         file.write(b'{"number":')
     entries, position = log.read(0)
@@ -62,6 +68,7 @@ def test_garbage_is_counted_and_costs_no_neighbour(garbage: list[bytes]) -> None
     with tempfile.TemporaryDirectory() as directory:
         log = LocalLog("run", directory)
         log.append({"number": 0})
+        log.flush()
         with log.path.open("ab") as file:
             file.writelines(line + b"\n" for line in garbage)
         log.append({"number": 1})
@@ -104,35 +111,49 @@ def test_threads_share_a_log(tmp_path: Path) -> None:
     assert log.unread == log.lost == 0
 
 
-def test_a_log_that_cannot_be_written_is_told_once_and_counted(
+def test_a_log_that_cannot_be_written_is_told_once_and_tried_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
     log = LocalLog("run", tmp_path / "file" / "below")
     with caplog.at_level(logging.WARNING):
-        for _ in range(3):
-            log.append({"number": 0})
-    assert log.lost == 3
-    assert len(caplog.messages) == 1
-    assert "set SCRTUNE_GOODPUT_DIR to a directory that can be written" in caplog.messages[0]
-
-
-def test_after_a_write_that_was_cut_short_the_next_line_is_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    log = LocalLog("run", tmp_path)
-    write = os.write
-    with monkeypatch.context() as full:
-        full.setattr(os, "write", lambda descriptor, line: write(descriptor, line[:5]))
         log.append({"number": 0})
-    log.append({"number": 1})
-    assert log.lost == 1
-    assert read_all(log) == [{"number": 1}]
+        log.flush()
+        for number in (1, 2):
+            log.append({"number": number})
+    assert [("does not have all entries yet" in said, "tried again" in said) for said in caplog.messages] == [
+        (True, False),
+        (False, True),
+    ]
+    assert "set SCRTUNE_GOODPUT_DIR to a directory that can be written" in caplog.messages[1]
+    (tmp_path / "file").unlink()
+    assert [entry["number"] for entry in read_all(log)] == [0, 1, 2]
+    assert log.lost == 0
+
+
+def test_what_finds_no_place_is_counted_and_told_at_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("")
+    log = LocalLog("run", tmp_path / "file" / "below")
+    line = {"number": 0}
+    log.append(line)
+    assert not log._writer.flush()  # the thread has it, and cannot write it
+    while not log.lost:
+        log.append(line)
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        log.close()
+    (said,) = caplog.messages
+    waiting, where = re.fullmatch(r"(\d+) lines are not in (\S+): Not a directory", said).groups()  # type: ignore[union-attr]
+    assert int(waiting) > WAITING_LIMIT
+    assert where == str(log.path)
 
 
 def test_what_a_killed_process_left_of_its_line_spoils_no_other(tmp_path: Path) -> None:
     before = LocalLog("run", tmp_path)
     before.append({"number": 0})
+    before.close()
     with before.path.open("ab") as file:
         file.write(b'{"number":1,"te')
     log = LocalLog("run", tmp_path)
@@ -151,10 +172,136 @@ def test_a_log_longer_than_one_read_comes_in_pieces(tmp_path: Path, monkeypatch:
 
 def test_where_the_log_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SCRTUNE_GOODPUT_DIR", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert log_path("run") == tmp_path / "state" / "scrtune" / "goodput" / "run.jsonl"
-    monkeypatch.delenv("XDG_STATE_HOME")
-    monkeypatch.setenv("HOME", str(tmp_path))
-    assert log_path("run") == tmp_path / ".local" / "state" / "scrtune" / "goodput" / "run.jsonl"
-    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path / "here"))
-    assert log_path("run") == tmp_path / "here" / "run.jsonl"
+    monkeypatch.chdir(tmp_path)
+    assert LocalLog("run").path == log_path("run") == tmp_path / "run.jsonl"
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", "here")
+    log = LocalLog("a/b run")
+    assert log.path == log_path("a/b run") == tmp_path / "here" / "a_b_run.jsonl"
+    monkeypatch.chdir(tmp_path.parent)
+    log.append({"number": 0})
+    assert read_all(log) == [{"number": 0}]
+    assert (tmp_path / "here" / "a_b_run.jsonl").exists()
+
+
+def test_what_one_process_appends_by_several_logs_is_in_the_file_in_that_order(tmp_path: Path) -> None:
+    logs = [LocalLog("run", tmp_path) for _ in range(3)]
+    for number in range(300):
+        logs[number % 3].append({"number": number})
+    assert [entry["number"] for entry in read_all(LocalLog("run", tmp_path))] == list(range(300))
+    logs[0].close()
+    logs[1].append({"number": 300})
+    assert read_all(logs[2])[-1] == {"number": 300}
+
+
+def run(directory: Path, code: str) -> str:
+    """What `code` says on standard output and on standard error; it has to end well, and within a minute."""
+    head = "import os, signal, sys, time\nfrom scrtune.goodput.compat import goodput\n"
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", head + code],
+        env={**os.environ, "SCRTUNE_GOODPUT_DIR": str(directory)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    return ran.stdout + ran.stderr
+
+
+def test_a_log_that_hangs_holds_up_neither_the_application_nor_its_end(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "log.jsonl")  # nobody reads it: a write hangs when it is full
+    code = """
+descriptor = os.open(os.environ["SCRTUNE_GOODPUT_DIR"] + "/log.jsonl", os.O_RDWR)
+recorder = goodput.GoodputRecorder("job", "log", True)
+for step in range(5000):
+    recorder.record_step_start_time(step)
+"""
+    assert re.fullmatch(r"4\d\d\d lines are not in \S+: it does not take them\n", run(tmp_path, code))
+
+
+def test_what_was_recorded_is_there_when_the_process_has_ended(tmp_path: Path) -> None:
+    code = """
+recorder = goodput.GoodputRecorder("job", "log", True)
+for step in range(3000):
+    recorder.record_step_start_time(step)
+"""
+    assert run(tmp_path, code) == ""
+    assert [entry["step_count"] for entry in read_all(LocalLog("log", tmp_path))] == list(range(3000))
+
+
+def test_it_is_the_thread_that_writes(tmp_path: Path) -> None:
+    code = """
+recorder = goodput.GoodputRecorder("job", "log", True)
+recorder.record_step_start_time(1)
+path = os.environ["SCRTUNE_GOODPUT_DIR"] + "/log.jsonl"
+while not (os.path.exists(path) and os.path.getsize(path)):
+    time.sleep(0.001)
+print("written")
+sys.stdout.flush()
+os._exit(0)
+"""
+    assert run(tmp_path, code) == "written\n"
+
+
+def test_a_forked_child_records_its_own_entries_and_none_of_its_parents(tmp_path: Path) -> None:
+    code = """
+import multiprocessing
+recorder = goodput.GoodputRecorder("parent", "log", True)
+for step in range(1000):
+    recorder.record_step_start_time(step)
+def work():
+    recorder.job_name = "worker"
+    for step in range(100):
+        recorder.record_step_start_time(step)
+worker = multiprocessing.get_context("fork").Process(target=work)
+worker.start()
+worker.join()
+if os.fork() == 0:
+    recorder.job_name = "child"
+    for step in range(1000):
+        recorder.record_step_start_time(step)
+    sys.exit()
+os.wait()
+"""
+    assert run(tmp_path, code) == ""
+    entries = read_all(LocalLog("log", tmp_path))
+    for job, steps in (("parent", 1000), ("child", 1000), ("worker", 100)):
+        assert [entry["step_count"] for entry in entries if entry["job_name"] == job] == list(range(steps))
+
+
+class MockCloudLogger:
+    """As users of the peer have it in their tests: it tells of no last entry, and gives all of them again."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+
+    def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
+        self.entries.append(entry)
+
+    def read_cloud_logging_entries(self, *_: Any, **__: Any) -> Any:
+        return list(self.entries), None
+
+
+class FollowingCloudLogger(MockCloudLogger):
+    """As the peer's own one: who has the last entry's time and id gets what came later."""
+
+    def read_cloud_logging_entries(
+        self, start_time: Any = None, end_time: Any = None, last_entry_info: Any = None
+    ) -> Any:
+        assert (start_time is None) == (end_time is None) == (last_entry_info is None)
+        new = self.entries[int(last_entry_info[1]) if last_entry_info else 0 :]
+        return new, (utc_now(), str(len(self.entries))) if new else (None, None)
+
+
+@pytest.mark.parametrize("logger", [MockCloudLogger(), FollowingCloudLogger()])
+def test_a_logger_with_the_peers_methods_is_taken(logger: MockCloudLogger) -> None:
+    recorder = goodput.GoodputRecorder("job", "log", True, logger)
+    calculator = goodput.GoodputCalculator("job", "log", logger)
+    recorder.record_job_start_time(10.0)
+    for step in range(4):
+        recorder.record_step_start_time(step, 20.0 + 10 * step)
+    recorder.record_job_end_time(60.0)
+    recorder.flush()
+    assert calculator.get_job_goodput() == (80.0, {}, 3)
+    recorder.record_job_end_time(90.0)
+    assert calculator.get_job_goodput() == (87.5, {}, 3)
+    assert len(logger.entries) == 7

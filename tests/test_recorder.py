@@ -137,7 +137,7 @@ def test_the_peers_names_take_the_arguments_that_its_documentation_passes() -> N
         "record_checkpoint_save": ["step", "start_time", "end_time", "directory"],
         "record_checkpoint_restore": ["step", "start_time", "end_time", "directory"],
     }
-    names = [name for name in vars(PeerNames) if name.startswith("record_")]
+    names = [name for name in dir(PeerNames) if name.startswith("record_")]
     assert set(names) == {name for name, _, _ in PEERS_CALLS} | {"record_checkpoint_progress"}
     for name in names:
         default = ["start_time" if "start" in name else "end_time"]
