@@ -342,15 +342,16 @@ def explain(job_id: str | None, form: str) -> None:
 @click.option(
     "--reference-step-time",
     "reference_step_time_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=float,
+    callback=goodput_command.step_time_of,
     metavar="SECONDS",
-    help="What a step of the job in the logs should take.",
+    help="What a step should take: what steps took beyond it is no goodput.",
 )
 @click.option(
     "--window",
     callback=goodput_command.window_of,
     metavar="START..END|LAST",
-    help="That part of the logs' time: two times, of which one may be left out; or as 900, 15m, 2h, 1d.",
+    help="That part of the time: two times, of which one may be left out; a day; or as 900, 15m, 2h, 1d.",
 )
 @click.option(
     "--policy",
@@ -390,7 +391,11 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: boo
     if logs:
         show_logs.print_logs(logs, job_id, form, **wanted)
         return
-    goodput_command.refuse_without_logs(**wanted)
+    if wanted.pop("job_name") is not None:
+        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
+    if wanted != {"policy": "conserving", "window": None, "reference_step_time_s": None}:
+        show_logs.print_view(goodput_command.report_job(jobs.find(job_id), **wanted), form)
+        return
     view = goodput_command.of_job(jobs.find(job_id))
     if form == "csv":
         click.echo(show_logs.csv_of_job(view), nl=False)

@@ -1,8 +1,8 @@
-"""`scrtune goodput LOG...`: where the time of a job went, from whatever log there is of it."""
+"""`scrtune goodput`: where the time of a job went, from its daemon or from whatever log there is of it."""
 
 import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,7 +13,6 @@ from ..client.paths import JobPaths
 from ..goodput import resiliency
 from ..goodput.compat_rules import CompatAccount, CompatError, compat_account, compat_window
 from ..goodput.differences import Difference, differences
-from ..goodput.events import GoodputEvent
 from ..goodput.ledger import Account
 from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.sanity import span
@@ -34,8 +33,9 @@ __all__ = [
     "LogsView",
     "UnknownJobError",
     "of_job",
-    "refuse_without_logs",
     "report",
+    "report_job",
+    "step_time_of",
     "window_of",
 ]
 
@@ -46,7 +46,11 @@ FORMATS = ("table", "json", "csv")
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 _LAST = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 _NUMBER = re.compile(r"-?\d{1,11}(\.\d{1,9})?")
-_WINDOW_HELP = "START..END or LAST, as in 900, 15m, 2h or 1d"
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY_S = 86_400.0
+_LONGEST_STEP_S = 1e9
+_MILLISECOND_S = 1e-3
+_WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m, 2h or 1d"
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -56,10 +60,9 @@ class Window(msgspec.Struct, frozen=True):
     end_s: float | None = None
     last_s: float | None = None
 
-    def of(self, events: Sequence[GoodputEvent]) -> tuple[float, float]:
-        """Where it lies for a job with these events."""
-        first_s = min(span(event)[0] for event in events)
-        final_s = max(span(event)[1] for event in events)
+    def of(self, account: Account) -> tuple[float, float]:
+        """Where it lies for a job with this account."""
+        first_s, final_s = account.start_s, account.start_s + account.wall_s
         if self.last_s is not None:
             return final_s - self.last_s, final_s
         return (
@@ -97,7 +100,7 @@ class JobGoodputView(GoodputView, frozen=True, kw_only=True):
 
 
 class LogsView(msgspec.Struct, frozen=True, kw_only=True):
-    """All jobs of the logs, and what of the logs could not be read."""
+    """All jobs of the logs, and what of the logs could not be read, or came more than once."""
 
     jobs: tuple[JobView, ...]
     entries: dict[str, int]
@@ -105,6 +108,14 @@ class LogsView(msgspec.Struct, frozen=True, kw_only=True):
     garbage: int
     lost: int
     problems: tuple[str, ...]
+    repeated: int = 0
+
+
+def step_time_of(_context: click.Context, _option: click.Parameter, seconds: float | None) -> float | None:
+    """A click callback: a reference step time that can be one."""
+    if seconds is not None and not 0 < seconds < _LONGEST_STEP_S:
+        raise click.BadParameter(f"{seconds:g} is no time of a step; write seconds, above 0")
+    return seconds
 
 
 def window_of(_context: click.Context, _option: click.Parameter, text: str | None) -> Window | None:
@@ -112,13 +123,15 @@ def window_of(_context: click.Context, _option: click.Parameter, text: str | Non
     if text is None:
         return None
     start, between, end = text.partition("..")
-    if not between:
+    if not between and not _DATE.fullmatch(text):
         match = _LAST.fullmatch(text)
         if match is None or not (last_s := float(match[1]) * _UNITS[match[2]]):
             raise click.BadParameter(f"{text!r} is no window; write {_WINDOW_HELP}")
         return Window(last_s=last_s)
     try:
         window = Window(start_s=_moment_s(start), end_s=_moment_s(end))
+        if not between and window.start_s is not None:  # a day
+            window = Window(start_s=window.start_s, end_s=window.start_s + _DAY_S)
     except ValueError as error:
         raise click.BadParameter(f"{error}; write times as 2025-09-27T04:51:00 or epoch seconds") from None
     if window.start_s is not None and window.end_s is not None and window.start_s >= window.end_s:
@@ -127,20 +140,15 @@ def window_of(_context: click.Context, _option: click.Parameter, text: str | Non
 
 
 def _moment_s(text: str) -> float | None:
-    """Epoch seconds, or a time as the logs write it (UTC unless it says its zone); None for nothing."""
+    """Epoch seconds, or a time as the logs write it (UTC unless it says its zone); None for nothing.
+
+    A date is the begin of that day. Raises ValueError.
+    """
     if not text:
         return None
-    return float(text) if _NUMBER.fullmatch(text) else resiliency.microseconds(text) / 1e6
-
-
-def refuse_without_logs(*, policy: str, **wanted: object) -> None:
-    """Raises click.UsageError for an option that only a LOG can have."""
-    named = [name for name, value in wanted.items() if value is not None]
-    if policy != "conserving":
-        named.append("policy")
-    if named:
-        option = named[0].removesuffix("_s").replace("_", "-")
-        raise click.UsageError(f"--{option} needs a LOG; a job's daemon writes the file 'journal'")
+    if _NUMBER.fullmatch(text):
+        return float(text)
+    return resiliency.microseconds(f"{text}T00:00:00" if _DATE.fullmatch(text) else text) / 1e6
 
 
 def of_job(paths: JobPaths) -> JobGoodputView:
@@ -155,40 +163,59 @@ def of_job(paths: JobPaths) -> JobGoodputView:
     return JobGoodputView(**{name: getattr(view, name) for name in view.__struct_fields__}, steps=steps)
 
 
-def report(
-    paths: Iterable[Path],
-    *,
-    job_name: str | None = None,
-    reference_step_time_s: float | None = None,
-    window: Window | None = None,
-    policy: Policy = "conserving",
-) -> LogsView:
+def report(paths: Iterable[Path], *, job_name: str | None = None, **wanted: Any) -> LogsView:
     """What the logs at `paths` say of their jobs, or of the one that is named.
 
-    Raises UnknownJobError, :class:`.goodput_logs.LogError`, :class:`.journal.JournalError` and OSError.
+    `wanted` is what :func:`report_job` takes. Raises UnknownJobError, :class:`.goodput_logs.LogError`,
+    :class:`.journal.JournalError` and OSError.
     """
     found, logs = told.of_logs(paths, job_name)
     return LogsView(
-        jobs=tuple(_job_view(each, reference_step_time_s, window, policy) for each in found),
+        jobs=tuple(_job_view(each, **wanted) for each in found),
         entries=dict(logs.forms),
         ignored=dict(logs.ignored),
         garbage=logs.garbage,
         lost=logs.lost,
         problems=tuple(logs.problems),
+        repeated=logs.repeated,
+    )
+
+
+def report_job(
+    paths: JobPaths,
+    *,
+    reference_step_time_s: float | None = None,
+    window: Window | None = None,
+    policy: Policy = "conserving",
+) -> LogsView:
+    """The same of a job of scrtune's, running or not, by its journal.
+
+    Raises what :func:`.told.of_job` raises.
+    """
+    job = told.of_job(paths)
+    view = _job_view(job, reference_step_time_s, window, policy)
+    return LogsView(
+        jobs=(view,), entries={"journal": len(job.events)}, ignored={}, garbage=0, lost=0, problems=()
     )
 
 
 def _job_view(
-    job: Told, reference_step_time_s: float | None, window: Window | None, policy: Policy
+    job: Told,
+    reference_step_time_s: float | None = None,
+    window: Window | None = None,
+    policy: Policy = "conserving",
 ) -> JobView:
     events = job.events
-    launcher = job.launcher or resiliency.from_goodput_events(events)
-    metrics = resiliency.metrics(launcher, reference_step_time_s)
     if not events:  # a launcher's log of which no run is left
+        metrics = resiliency.metrics(job.launcher, reference_step_time_s)
         return JobView(job_name=job.name, events=0, metrics=metrics)
-    bounds = window.of(events) if window else None
+    if job.launcher:
+        metrics = resiliency.metrics(job.launcher, reference_step_time_s)
+    else:
+        metrics = resiliency.metrics_of_job(events, job.account, reference_step_time_s)
+    bounds = window.of(job.account) if window else None
     conserving = _conserving(job, reference_step_time_s, bounds) if policy != "compat" else None
-    compat, no_compat = _compat(events, bounds) if policy != "conserving" else (None, "")
+    compat, no_compat = _compat(job, bounds) if policy != "conserving" else (None, "")
     differ: list[Difference] = []
     if conserving is not None and compat is not None:
         differ = differences(conserving.buckets, conserving.wall_s, compat, events)
@@ -215,14 +242,15 @@ def _conserving(
     return job.ledger.window(*bounds, job.now, reference_step_s=reference_step_time_s)
 
 
-def _compat(
-    events: Sequence[GoodputEvent], bounds: tuple[float, float] | None
-) -> tuple[CompatAccount | None, str]:
+def _compat(job: Told, bounds: tuple[float, float] | None) -> tuple[CompatAccount | None, str]:
+    events = job.events
     elastic = any(getattr(event, "kind", "").startswith("elastic") for event in events)
+    last_s = max(span(event)[1] for event in events)
+    runs_on = job.account.start_s + job.account.wall_s > last_s + _MILLISECOND_S
     try:
         if bounds is not None:
             return compat_window(events, *bounds, elastic=elastic), ""
-        return compat_account(events, max(span(event)[1] for event in events), elastic=elastic), ""
+        return compat_account(events, job.now if runs_on else last_s, elastic=elastic), ""
     except CompatError as error:
         return None, str(error)
 

@@ -4,16 +4,16 @@ Every form ends up as goodput events by job (:mod:`scrtune.goodput.formats`). Wh
 told with file and line, and costs nothing else.
 """
 
-import heapq
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..client.scr_log import Record, parse_line
 from ..client.work import Work
+from ..goodput.bulk import bulk_of, turn_away
 from ..goodput.events import (
     GoodputEvent,
     JobEnded,
@@ -21,8 +21,8 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from ..goodput.formats import HEAD_BYTES, Form, JobLog, Log, detect
-from ..goodput.sanity import defect, span
+from ..goodput.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detect
+from ..goodput.sanity import defect, merged
 from ..intents.dftracer import TraceDecoder
 from ..intents.events import TraceDigest
 from ..intents.intent import counted
@@ -64,8 +64,8 @@ class Logs(msgspec.Struct, kw_only=True):
     """What all files said, by job, and what of them could not be read.
 
     `journals` are those of daemons, by job. `forms` counts entries by kind, `ignored` those that are not
-    about time; `lost` are events that their writers had to drop. `problems` has one line each: file, line,
-    and what is wrong there.
+    about time; `lost` are events that their writers had to drop, `repeated` those that came more than once
+    and count once. `problems` has one line each: file, line, and what is wrong there.
     """
 
     jobs: dict[str, JobLog] = {}
@@ -74,6 +74,7 @@ class Logs(msgspec.Struct, kw_only=True):
     ignored: Counter[str] = msgspec.field(default_factory=Counter)
     garbage: int = 0
     lost: int = 0
+    repeated: int = 0
     problems: list[str] = []
 
     def job(self, name: str) -> JobLog:
@@ -86,7 +87,7 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     logs = Logs()
     inferred: dict[str, list[GoodputEvent]] = {}
     traces: list[Path] = []
-    paths = list(paths)
+    lines: list[tuple[Path, Log]] = []
     for path in paths:
         form, content = ("dftracer", iter(())) if path.is_dir() else _look(path)
         match form:
@@ -99,7 +100,8 @@ def read_logs(paths: Iterable[Path]) -> Logs:
                 for job, events in scr_log_alone.by_job(records).items():
                     inferred.setdefault(job, []).extend(events)
             case _:
-                _take_json(path, _lines(path, content, logs), logs)
+                lines.append((path, _json(_lines(path, content, logs))))
+    _take_lines(lines, logs)
     if traces:
         inferred.setdefault("", []).extend(_trace_events(traces, logs))
     _name_the_nameless(logs, inferred)
@@ -107,11 +109,12 @@ def read_logs(paths: Iterable[Path]) -> Logs:
         log = logs.job(name)
         knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
         told = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
-        log.events = _merged(log.events, told)
-    if len(paths) > 1:
-        for log in logs.jobs.values():  # the journal has what the recorder's log has
-            log.events = list(dict.fromkeys(log.events))
-            log.launcher = list(dict.fromkeys(log.launcher))
+        log.events = merged(log.events, told)
+    for log in logs.jobs.values():  # the journal has what the recorder's log has; a file may be named twice
+        told_events, told_launcher = len(log.events), len(log.launcher)
+        log.events = list(dict.fromkeys(log.events))
+        log.launcher = list(dict.fromkeys(log.launcher))
+        logs.repeated += told_events - len(log.events) + told_launcher - len(log.launcher)
     return logs
 
 
@@ -154,9 +157,11 @@ def _is_packed(path: Path) -> bool:
 
 
 def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
-    """Whole lines; one that damage tore apart ends there."""
+    """Whole lines; one that damage tore apart ends there. A byte order mark before them is none of them."""
     parts: list[bytes] = []
-    for piece in content:
+    for number, piece in enumerate(content):
+        if number == 0 and isinstance(piece, bytes):
+            piece = piece.removeprefix(MARK)  # noqa: PLW2901
         if isinstance(piece, Damage):
             logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
             lines = [b"", b""]
@@ -171,22 +176,40 @@ def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterato
         yield rest
 
 
-def _take_json(path: Path, lines: Iterator[bytes], logs: Logs) -> None:
+def _json(lines: Iterator[bytes]) -> Log:
     log = Log()
     first = next(lines, b"")
     if first.lstrip().startswith(b"["):
         log.array(b"\n".join([first, *lines]))
     else:
         log.lines(itertools.chain([first], lines))
-    for name, job in log.jobs.items():
-        _add(logs.job(name), job)
-    logs.forms += log.forms
-    logs.ignored += log.ignored
-    logs.garbage += log.garbage
-    logs.lost += log.lost
-    logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in log.problems[:_TOLD]]
-    if log.garbage > _TOLD:
-        logs.problems.append(f"{path}: {log.garbage - _TOLD} more lines like these")
+    return log
+
+
+def _take_lines(read: Sequence[tuple[Path, Log]], logs: Logs) -> None:
+    """Take logs of JSON lines in, but for what lies far from all else that they say of a job."""
+    parts: dict[str, list[JobLog]] = {}
+    for _, log in read:
+        for name, job in log.jobs.items():
+            parts.setdefault(name, []).append(job)
+    bulks = {name: bulk_of(each) for name, each in parts.items()}
+    for path, log in read:
+        problems = list(log.problems)
+        garbage = log.garbage
+        for name, job in log.jobs.items():
+            if (bulk := bulks[name]) is not None:
+                far = turn_away(job, bulk)
+                problems += far
+                garbage += len(far)
+            _add(logs.job(name), job)
+        logs.forms += log.forms
+        logs.ignored += log.ignored
+        logs.garbage += garbage
+        logs.lost += log.lost
+        problems.sort(key=lambda each: each.line)
+        logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in problems[:_TOLD]]
+        if garbage > _TOLD:
+            logs.problems.append(f"{path}: {garbage - _TOLD} more lines like these")
 
 
 def read_journal(path: Path) -> JournalLog:
@@ -245,13 +268,19 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
         return []
     start_s = min(digest.start_s for digest in digests if digest.end_s > 0)
     processes = {process for digest in digests for process in digest.processes}
+    found = list(checkpoints(digests, max(1, len(processes))))
+    if not found:
+        logs.problems.append(
+            f"{paths[0]}: no checkpoint in the trace: what of its time was work is not known"
+        )
+        return []
     events: list[GoodputEvent] = [
         JobStarted(
             time_s=start_s, ranks=max(1, len(processes)), nodes=max(1, len({host for host, _ in processes}))
         )
     ]
     work = Work(start_s)
-    for checkpoint in checkpoints(digests, max(1, len(processes))):
+    for checkpoint in found:
         events += [*work.output_started(checkpoint.start_s), checkpoint]
         work.resumed(checkpoint.dataset, checkpoint.end_s)
     return [*events, *work.output_started(max(ends)), JobEnded(time_s=max(ends))]
@@ -280,12 +309,5 @@ def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> N
 
 
 def _add(log: JobLog, more: JobLog) -> None:
-    log.events = _merged(log.events, more.events)
+    log.events = merged(log.events, more.events)
     log.launcher += more.launcher
-
-
-def _merged(told: list[GoodputEvent], more: list[GoodputEvent]) -> list[GoodputEvent]:
-    """Both by their times, each in its own order: that is all that is known of their order of arrival."""
-    if not told or not more:
-        return told or more
-    return list(heapq.merge(told, more, key=lambda event: span(event)[1]))

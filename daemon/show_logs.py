@@ -24,6 +24,9 @@ from .check_command import printable
 from .goodput_command import JobGoodputView, JobView, LogsView, report
 from .views import GoodputView
 
+_MILLISECOND_S = 1e-3
+_SHOWN_PERCENT = 0.05
+
 
 def print_logs(paths: Iterable[Path], job_id: str | None, form: str, **wanted: Any) -> None:
     """Print what the logs at `paths` say; what cannot be read of them goes to standard error.
@@ -32,9 +35,18 @@ def print_logs(paths: Iterable[Path], job_id: str | None, form: str, **wanted: A
     """
     if job_id is not None:
         raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
-    view = report(paths, **wanted)
+    print_view(report(paths, **wanted), form)
+
+
+def print_view(view: LogsView, form: str) -> None:
+    """Print `view`; what could not be read goes to standard error."""
     for problem in view.problems:
         click.echo(printable(f"scrtune: {problem}"), err=True)
+    if view.repeated:
+        count = "count" if view.repeated > 1 else "counts"
+        click.echo(
+            f"scrtune: {counted(view.repeated, 'event')} came more than once and {count} once", err=True
+        )
     if view.lost:
         click.echo(f"scrtune: {counted(view.lost, 'event')} were lost before they were logged", err=True)
     if form == "table":
@@ -117,13 +129,15 @@ def shown(view: LogsView) -> RenderableType:
         parts += ["", f"=== Goodput Analysis for Job: {printable(job.job_name) or '(no name)'} ===", ""]
         parts.append(_metrics_table(resiliency.rows(job.metrics)))
         if job.window is not None:
-            parts.append(f"\nFrom {job.window[0]:.3f} to {job.window[1]:.3f} (epoch seconds):")
+            parts += ["", _window_text(job.window, job.conserving)]
         if isinstance(job.conserving, Account):
             account = job.conserving
             gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
             parts += ["", show_gains.goodput(gained)]
-        elif job.conserving is not None:
+        elif job.conserving is not None and job.conserving.wall_s:
             parts += ["", _window_table(job.conserving)]
+        if two := _two_goodputs(job):
+            parts.append(Text(two, style="dim"))
         parts += _steps(job.steps)
         if job.compat is not None:
             parts += ["", _compat_table(job.compat)]
@@ -132,6 +146,28 @@ def shown(view: LogsView) -> RenderableType:
         if job.differences:
             parts += ["", _differences_table(job.differences)]
     return Group(*parts)
+
+
+def _window_text(asked: tuple[float, float], found: Account | LedgerWindow | None) -> str:
+    """The window, and what of it the job has."""
+    text = f"From {asked[0]:.3f} to {asked[1]:.3f} (epoch seconds)"
+    if not isinstance(found, LedgerWindow) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
+        return f"{text}:"
+    if not found.wall_s:
+        return f"{text}: the job has nothing of it"
+    return f"{text}; the job has that from {found.start_s:.3f} to {found.end_s:.3f}:"
+
+
+def _two_goodputs(job: JobView) -> str:
+    """Why the table and the buckets have different goodputs, if both are shown and do."""
+    theirs = job.metrics.goodput_percentage
+    if theirs is None or job.goodput is None or abs(theirs - 100 * job.goodput) < _SHOWN_PERCENT:
+        return ""
+    whole = " of the whole job" if job.window is not None else ""
+    return (
+        f"The table's {theirs:.2f}%{whole} is steps saved x reference step time / total runtime;"
+        f" {job.goodput:.1%} here is productive time / wall time."
+    )
 
 
 def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
@@ -168,6 +204,8 @@ def _differences_table(found: Iterable[Difference]) -> Table:
     table = show.plain_table(
         "where they differ", "conserving", "compat", "why (there: compat)", right=("conserving", "compat")
     )
+    above = ""
     for each in found:
-        table.add_row(printable(each.what), f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}", each.why)
+        why, above = "the same" if each.why == above else each.why, each.why
+        table.add_row(printable(each.what), f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}", why)
     return table

@@ -1,11 +1,11 @@
 """What the steps of a job took, as people read it, and as rows."""
 
 from collections.abc import Iterator
-from datetime import datetime, timezone
 
 from rich.console import RenderableType
 from rich.text import Text
 
+from ..goodput.resiliency import moment
 from ..goodput.step_summary import SlowStep, StepSummary
 from ..goodput.stragglers import Straggler
 from ..intents.intent import counted
@@ -56,7 +56,7 @@ def _slow(each: SlowStep) -> str:
     what = f"step {each.step}: {show.seconds(each.took_s)}"
     if each.steps > 1:
         what = f"steps {each.step} to {each.step + each.steps - 1}: {show.seconds(each.took_s)} each"
-    return f"{what}, {_moment(each.start_s)}{run}{who}"
+    return f"{what}, {moment(each.start_s)}{run}{who}"
 
 
 def _stragglers(steps: StepSummary) -> str:
@@ -74,10 +74,3 @@ def _straggler(each: Straggler) -> str:
     name, more = printable(each.writer) or "(no name)", show.seconds(each.excess_s)
     of = f"in {each.slow} of {counted(each.steps, 'step')}"
     return f"{name}: {each.ratio:.2f} times as long as the others, {more} more a step, {of}"
-
-
-def _moment(time_s: float) -> str:
-    try:
-        return f"{datetime.fromtimestamp(time_s, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
-    except (OverflowError, ValueError, OSError):  # the clock of a simulation
-        return f"{time_s:.3f} s"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..client.paths import JobPaths
+from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent
 from ..goodput.formats import JobLog
@@ -72,6 +73,11 @@ class Told:
         for bucket, seconds in self.tuning.charges.items():
             ledger.charge(bucket, seconds)
         return ledger
+
+    @cached_property
+    def account(self) -> Account:
+        """Where all of the job's time went until now."""
+        return self.ledger.account(self.now)
 
     @cached_property
     def gains(self) -> tuple[GainView, ...]:

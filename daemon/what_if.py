@@ -40,6 +40,7 @@ _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.
 _FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
 _DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
 _DAY_H = 24
+_MOST_FAILURES = 1e6
 _LONG_S = 10 * 365 * 86_400.0
 
 
@@ -82,6 +83,8 @@ def mtbf_prior(text: str) -> MtbfPrior:
     mtbf, _, weight = text.partition(":")
     try:
         counts = float(weight) if weight else RATE_WEIGHT
+        if counts > _MOST_FAILURES:
+            raise ValueError(weight)
         Prior(mtbf_s=duration(mtbf), weight=counts)
     except ValueError as error:
         raise IntervalError(f"{text!r}: say an MTBF of the job, and the failures it weighs: 24h:3") from error

@@ -1,11 +1,12 @@
 """Where the two policies differ over one job, and why: how ours counts, and the peer's rules.
 
-A sentence about the events is given only where the events have what it speaks of; the others say how the two
-define a kind of time.
+A sentence about the events is given only where the events have what it speaks of, and only for the kinds of
+time that it makes larger or smaller in that way; where there is none, how the two define the kind is said.
 """
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 import msgspec
 
@@ -18,14 +19,18 @@ from .events import (
     IntervalStarted,
     JobEnded,
     JobStarted,
+    RestartCompleted,
     StepCompleted,
     StepStarted,
 )
 from .sanity import span
+from .sweep import HUNG
 
 PRODUCTIVE = "productive"
 TOTAL = "total"
 _LEAST_S = 1e-6
+_GOES_BACK = frozenset({"checkpoint_restore", "elastic_reinit"})
+"""Kinds of intervals after which steps may be computed again."""
 
 _NAMES = {
     "device_init": BadputType.TPU_INITIALIZATION,
@@ -48,7 +53,10 @@ _DEFINITIONS = {
     TOTAL: "there from the first start of the job to its last end; here from the first event to the last",
     PRODUCTIVE: "there whatever a step took that is not deducted; here the steps less all that lies in them",
     "startup": "there what the first step took beyond the mean of the others; here all before it",
-    "data_loading": "there only the first load of a run is badput; here whatever is told as blocking",
+    "data_loading": (
+        "there only the first load of a run is badput, though its document says it is the time spent on"
+        " loading each batch; here, as that says, all that is told as loading the steps wait for"
+    ),
     "checkpoint_save": "there the sum of the saves, wherever they lie; here each second once",
     "checkpoint_restore": "there the sum of the restores, wherever they lie; here each second once",
     "wasted_progress": "there up to the begin of the last step; here up to the end of what is known of it",
@@ -80,6 +88,10 @@ class _Facts(msgspec.Struct):
     crossing: int = 0
     """Custom events that a step begins in."""
     resumed_after_end: int = 0
+    hung: int = 0
+    """Steps that took more than ten times as long as their neighbours."""
+    came_again: int = 0
+    """Steps with no higher number than the one before, where nobody told of a restart."""
 
 
 def differences(
@@ -94,16 +106,12 @@ def differences(
     theirs = {name: _seconds(compat, badput) for name, badput in _NAMES.items()}
     theirs |= {PRODUCTIVE: compat.productive_s, TOTAL: compat.total_s}
     ours[TOTAL] = wall_s
-    found = [
-        Difference(
-            what=what,
-            conserving_s=ours.get(what, 0.0),
-            compat_s=theirs.get(what, 0.0),
-            why=_why(what, facts, ours),
-        )
-        for what in {**ours, **theirs}
-        if abs(ours.get(what, 0.0) - theirs.get(what, 0.0)) > _LEAST_S
-    ]
+    found: list[Difference] = []
+    for what in {**ours, **theirs}:
+        here_s, there_s = ours.get(what, 0.0), theirs.get(what, 0.0)
+        if abs(here_s - there_s) > _LEAST_S:
+            why = _why(what, facts, ours, is_more_there=there_s > here_s)
+            found.append(Difference(what=what, conserving_s=here_s, compat_s=there_s, why=why))
     return sorted(found, key=lambda each: -abs(each.conserving_s - each.compat_s))
 
 
@@ -134,21 +142,45 @@ def _seconds(compat: CompatAccount, badput: BadputType) -> float:
     return sum(spent_s.values()) if isinstance(spent_s, dict) else spent_s
 
 
-def _why(what: str, facts: _Facts, ours: Mapping[str, float]) -> str:
-    reasons = [sentence for kinds, reason in _REASONS if what in kinds and (sentence := reason(facts, ours))]
+def _why(what: str, facts: _Facts, ours: Mapping[str, float], *, is_more_there: bool) -> str:
+    told = [
+        sentence
+        for more, less, reason in _REASONS
+        if what in (more if is_more_there else less) and (sentence := reason(facts, ours))
+    ]
     defined = _DEFINITIONS.get(what) or (_TWICE_THERE if what in _NAMES else _UNKNOWN_THERE)
-    return "; ".join([*reasons, defined])
+    return "; ".join(told) or defined
 
 
 def _sparse(facts: _Facts, _: Mapping[str, float]) -> str:
     if not facts.sparse:
         return ""
-    return f"where numbers of steps are missing ({facts.sparse} times) the time is other there"
+    times = "once" if facts.sparse == 1 else f"{facts.sparse} times"
+    return f"where numbers of steps are missing ({times}) the time is other there"
 
 
 def _slow(_: _Facts, ours: Mapping[str, float]) -> str:
     is_slow = ours.get("step_slowdown", 0.0) > _LEAST_S
     return "what steps took beyond the reference step time is productive there" if is_slow else ""
+
+
+def _hung(facts: _Facts, _: Mapping[str, float]) -> str:
+    if not facts.hung:
+        return ""
+    steps = "a step that hung" if facts.hung == 1 else f"{facts.hung} steps that hung"
+    return (
+        f"{steps}, for more than ten times what those beside it took: all of it productive there, other here"
+    )
+
+
+def _came_again(facts: _Facts, _: Mapping[str, float]) -> str:
+    if not facts.came_again:
+        return ""
+    times = "once" if facts.came_again == 1 else f"{facts.came_again} times"
+    return (
+        f"numbers of steps come again ({times}) where nobody tells of a restart: a disruption there; here"
+        " steps are computed again only behind a job start or a checkpoint that is read"
+    )
 
 
 def _many_writers(facts: _Facts, _: Mapping[str, float]) -> str:
@@ -173,65 +205,122 @@ def _overlapped(facts: _Facts, _: Mapping[str, float]) -> str:
 
 
 def _resumed(facts: _Facts, _: Mapping[str, float]) -> str:
-    return (
-        "a pause after an end of the job that is no failure is other here" if facts.resumed_after_end else ""
-    )
+    if not facts.resumed_after_end:
+        return ""
+    return "the pause after an end of the job that is no failure: a part of the last step there, other here"
 
 
 def _events(count: int) -> str:
     return "1 event" if count == 1 else f"{count} events"
 
 
-_STEPS = frozenset({PRODUCTIVE, "wasted_progress", "recovery"})
+_NOTHING: frozenset[str] = frozenset()
+_LOST = frozenset({"wasted_progress", "recovery"})
+_STEPS = _LOST | {PRODUCTIVE}
 _PAIRS = frozenset(_NAMES) - _STEPS - {"startup", "custom", "other"}
-_REASONS: tuple[tuple[frozenset[str], Callable[[_Facts, Mapping[str, float]], str]], ...] = (
-    (frozenset({PRODUCTIVE, "other"}), _sparse),
-    (frozenset({PRODUCTIVE}), _slow),
-    (_STEPS, _many_writers),
-    (_STEPS, _late),
-    (frozenset({"custom"}), _crossed),
-    (_PAIRS, _overlapped),
-    (frozenset({"recovery", "other"}), _resumed),
+_REASONS: tuple[tuple[frozenset[str], frozenset[str], Callable[[_Facts, Mapping[str, float]], str]], ...] = (
+    (frozenset({"other"}), frozenset({PRODUCTIVE}), _sparse),
+    (frozenset({PRODUCTIVE}), frozenset({"step_slowdown"}), _slow),
+    (frozenset({PRODUCTIVE}), frozenset({"other"}), _hung),
+    (_LOST | {"other"}, frozenset({PRODUCTIVE}), _came_again),
+    (_LOST | {"other"}, frozenset({PRODUCTIVE}), _many_writers),
+    (_STEPS, _STEPS, _late),
+    (_NOTHING, frozenset({"custom"}), _crossed),
+    (_PAIRS, _NOTHING, _overlapped),
+    (frozenset({PRODUCTIVE, "recovery"}), frozenset({"other"}), _resumed),
 )
+"""What each makes larger there, and what smaller."""
 
 
 def _facts(events: Sequence[GoodputEvent]) -> _Facts:
-    facts = _Facts()
+    look = _Look()
     newest_s = float("-inf")
     for event in events:
         end_s = span(event)[1]
-        facts.disordered += end_s < newest_s
+        look.facts.disordered += end_s < newest_s
         newest_s = max(newest_s, end_s)
-    intervals: list[tuple[float, float]] = []
-    customs: list[tuple[float, float]] = []
-    starts: list[float] = []
-    opened: dict[tuple[str, str, str], float] = {}
-    last: dict[str, int] = {}
-    ended = False
     for event in sorted(events, key=lambda event: span(event)[0]):
+        look.take(event)
+    return look.result()
+
+
+class _Look:
+    """Looks at events in the order in which they began."""
+
+    def __init__(self) -> None:
+        self.facts = _Facts()
+        self._intervals: list[tuple[float, float]] = []
+        self._customs: list[tuple[float, float]] = []
+        self._starts: list[float] = []
+        self._open: dict[tuple[str, str, str], float] = {}
+        self._last: dict[str, int] = {}
+        """The last step of each writer since a run began, or a checkpoint was read."""
+        self._run: dict[str, list[tuple[float, int]]] = {}
+        """The steps of each writer in this run that only said when they began."""
+        self._ended = False
+
+    def take(self, event: GoodputEvent) -> None:
+        """Take in the next one."""
         match event:
-            case StepStarted(step=step, writer=writer) | StepCompleted(step=step, writer=writer):
-                facts.writers.add(writer)
-                facts.sparse += step > last.get(writer, step) + 1
-                last[writer] = step
-                starts.append(span(event)[0])
+            case StepStarted() | StepCompleted():
+                self._step(event)
             case IntervalStarted():
-                opened[event.kind, event.name, event.writer] = event.time_s
+                self._open[event.kind, event.name, event.writer] = event.time_s
+                self._restarted(event.kind)
             case IntervalEnded():
-                start_s = opened.pop((event.kind, event.name, event.writer), event.time_s)
-                (customs if event.kind == "custom" else intervals).append((start_s, event.time_s))
+                start_s = self._open.pop((event.kind, event.name, event.writer), event.time_s)
+                self._interval(event.kind, start_s, event.time_s)
             case Interval():
-                (customs if event.kind == "custom" else intervals).append((event.start_s, event.end_s))
+                self._interval(event.kind, event.start_s, event.end_s)
+                self._restarted(event.kind)
+            case RestartCompleted(valid=True):
+                self._last.clear()
             case JobStarted():
-                facts.resumed_after_end += ended
-                ended = False
+                self._run_ended()
+                self.facts.resumed_after_end += self._ended
+                self._ended = False
             case JobEnded(exit_code=code):
-                ended = code in (None, 0)
+                self._ended = code in (None, 0)
             case _:
                 pass
-    facts.overlapping = _overlapping(intervals)
-    facts.crossing = _crossing(customs, starts)
-    return facts
+
+    def result(self) -> _Facts:
+        """What was seen."""
+        self._run_ended()
+        self.facts.overlapping = _overlapping(self._intervals)
+        self.facts.crossing = _crossing(self._customs, self._starts)
+        return self.facts
+
+    def _step(self, event: StepStarted | StepCompleted) -> None:
+        facts, step, start_s = self.facts, event.step, span(event)[0]
+        facts.writers.add(event.writer)
+        last = self._last.get(event.writer)
+        if last is not None:
+            facts.sparse += step > last + 1
+            facts.came_again += step <= last
+        self._last[event.writer] = step
+        self._starts.append(start_s)
+        if type(event) is StepStarted:
+            self._run.setdefault(event.writer, []).append((start_s, step))
+
+    def _interval(self, kind: str, start_s: float, end_s: float) -> None:
+        (self._customs if kind == "custom" else self._intervals).append((start_s, end_s))
+
+    def _restarted(self, kind: str) -> None:
+        if kind in _GOES_BACK:
+            self._last.clear()
+
+    def _run_ended(self) -> None:
+        self.facts.hung += sum(map(_hangs, self._run.values()))
+        self._run.clear()
+        self._last.clear()
+
+
+def _hangs(starts: Sequence[tuple[float, int]]) -> int:
+    """How many steps of one writer in one run took far longer than both beside them, whatever lay in them."""
+    rates = [(late - early) / max(1, after - step) for (early, step), (late, after) in pairwise(starts)]
+    beside = zip([0.0, *rates], rates, [*rates[1:], 0.0], strict=False)
+    return sum(rate > HUNG * max(before, after) > 0 for before, rate, after in beside)
 
 
 def _overlapping(intervals: list[tuple[float, float]]) -> int:

@@ -13,6 +13,7 @@ what a log says: what cannot be read is counted, and told with its line. `docs/g
 """
 
 import re
+from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias
@@ -30,11 +31,14 @@ from .events import (
     SlicesObserved,
     StepStarted,
 )
+from .launcher_log import beside
 from .resiliency import LauncherEvent
-from .sanity import span
+from .sanity import merged, span
 
 Form = Literal["journal", "gzip", "scr log", "dftracer", "json"]
 
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark that some editors begin a file with."""
 HEAD_BYTES = 64 * 1024
 """What :func:`detect` wants to see of a file."""
 LARGEST_S = 1e11
@@ -84,16 +88,16 @@ class NotUnderstoodError(ValueError):
 
 
 class JobLog(msgspec.Struct, kw_only=True):
-    """What was said of one job, in the order of the lines."""
+    """What was said of one job, in the order of the lines; where one file said it all, with their numbers."""
 
     events: list[GoodputEvent] = []
     launcher: list[LauncherEvent] = []
+    event_lines: "array[int]" = msgspec.field(default_factory=lambda: array("Q"))
+    launcher_lines: "array[int]" = msgspec.field(default_factory=lambda: array("Q"))
 
     def timeline(self) -> list[GoodputEvent]:
-        """All of it as events for a ledger; where the job speaks of its runs, the launcher need not."""
-        if any(isinstance(event, JobStarted) for event in self.events):
-            return self.events
-        return self.events + resiliency.as_goodput_events(self.launcher)
+        """All of it as events for a ledger, by their times; what a job says itself, its launcher need not."""
+        return merged(self.events, beside(self.events, self.launcher)) if self.launcher else self.events
 
 
 class Log:
@@ -111,6 +115,8 @@ class Log:
         self.forms: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
         self.lost = 0
+        self._number = 0
+        """That of the line at hand."""
 
     def lines(self, lines: Iterable[bytes]) -> None:
         """Take the lines of a file in; an array that has an entry on each line is read as well."""
@@ -129,13 +135,8 @@ class Log:
         for number, entry in enumerate(entries, start=1):
             self._line(bytes(entry), number)
 
-    def take(self, job: str, events: Iterable[GoodputEvent], form: str) -> None:
-        """Take in what another reader made of its own kind of log."""
-        for event in events:
-            self.forms[form] += 1
-            self._job(job).events.append(event)
-
     def _line(self, text: bytes, number: int) -> None:
+        self._number = number
         try:
             if not self._own(text):
                 self._foreign(text)
@@ -155,7 +156,7 @@ class Log:
             return False  # not of this kind, or it will be told why not
         _check(event)
         self.forms["scrtune"] += 1
-        self._job(job).events.append(event)
+        self._said(job, event)
         return True
 
     def _foreign(self, text: bytes) -> None:
@@ -175,7 +176,9 @@ class Log:
         if payload.get("event_type") in resiliency.KINDS:
             event = launcher_event(payload)
             self.forms["resiliency"] += 1
-            self._job(job).launcher.append(event)
+            log = self._job(job)
+            log.launcher.append(event)
+            log.launcher_lines.append(self._number)
             return
         if isinstance(payload.get("type"), str):
             self._no_event(payload)
@@ -184,7 +187,13 @@ class Log:
         if not events:
             raise NotUnderstoodError("an entry of no kind that is known")
         self.forms["ml-goodput-measurement"] += 1
-        self._job(job).events += events
+        for said in events:
+            self._said(job, said)
+
+    def _said(self, job: str, event: GoodputEvent) -> None:
+        log = self._job(job)
+        log.events.append(event)
+        log.event_lines.append(self._number)
 
     def _line_within(self, payload: Mapping[str, Any]) -> None:
         text = msgspec.json.encode(payload)
@@ -211,6 +220,7 @@ class Log:
 
 def detect(head: bytes) -> Form | None:
     """What a file is by its first :data:`HEAD_BYTES`, or None when it is nothing that is known."""
+    head = head.removeprefix(MARK)
     if head.startswith(_JOURNAL):
         return "journal"
     if head.startswith(_GZIP):

@@ -4,23 +4,23 @@
 
 Its log has six kinds of events, JSON lines that a launcher and a training loop write. What its documentation
 ("Goodput Measurement") prints for a log is :func:`rows`; where the rest of the time went it does not say:
-:func:`as_goodput_events` hands the same log to our own ledger, which does.
+:mod:`.launcher_log` hands the same log to our own ledger, which does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
-from itertools import groupby
 
 import msgspec
 
+from .account import Account
 from .events import (
     GoodputEvent,
     Interval,
     IntervalEnded,
-    JobEnded,
-    JobQueued,
     JobStarted,
     OutputCompleted,
+    RestartCompleted,
+    StepCompleted,
     StepStarted,
 )
 from .sanity import span
@@ -42,12 +42,11 @@ KINDS = (
 )
 """The kinds of events, in the order that those of the same time have."""
 
-AFTER_LAST_SAVE = "AFTER_LAST_SAVE"
-"""The name of the time between a job's last checkpoint and its end."""
-
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _US = 1_000_000
+_LEAP = 1 << 19
+"""Numbers of steps that lie so far apart are places: a dataset's number times 2**20, and more."""
 
 
 class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,11 +67,14 @@ class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
-    """What the library says of a job. Steps are None where no checkpoint was loaded, or none saved since."""
+    """What the library says of a job. Steps are None where no checkpoint was loaded, or none saved since.
+
+    Counts are None where the log, which is not the library's, does not tell of such a thing.
+    """
 
     total_events: int = 0
-    job_started_count: int = 0
-    checkpoints_loaded: int = 0
+    job_started_count: int | None = 0
+    checkpoints_loaded: int | None = 0
     checkpoints_saved: int = 0
     total_runtime_s: float = 0.0
     min_loaded_step: int | None = None
@@ -95,6 +97,14 @@ def microseconds(timestamp: str) -> int:
         raise ValueError(f"{timestamp!r} is no time") from None
 
 
+def moment(time_s: float) -> str:
+    """The other way round, to the second, for people; seconds where the calendar does not go so far."""
+    try:
+        return f"{_EPOCH + timedelta(seconds=time_s):%Y-%m-%d %H:%M:%S} UTC"
+    except OverflowError:
+        return f"{time_s:.3f} s"
+
+
 def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None = None) -> Metrics:
     """What the library says of the events of one job, in whatever order they come.
 
@@ -114,6 +124,13 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
         checkpoints_saved=len(saved),
         total_runtime_s=runtime_us / _US,
     )
+    return _gained(told, loaded, saved, reference_step_time_s)
+
+
+def _gained(
+    told: Metrics, loaded: Sequence[int], saved: Sequence[int], reference_step_time_s: float | None
+) -> Metrics:
+    """`told` with the steps between what was loaded and what was saved, and what they are worth."""
     difference = max(saved, default=0) - min(loaded, default=max(saved, default=0))
     if difference <= 0:
         return told
@@ -123,19 +140,22 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
     if reference_step_time_s is None:
         return told
     effective_s = difference * reference_step_time_s
+    runtime_s = told.total_runtime_s
     return msgspec.structs.replace(
         told,
         effective_computation_time_s=effective_s,
-        goodput_percentage=effective_s / told.total_runtime_s * 100 if runtime_us else None,
+        goodput_percentage=effective_s / runtime_s * 100 if runtime_s else None,
     )
 
 
 def rows(told: Metrics) -> list[tuple[str, str]]:
     """The table as the library prints it: metric and value."""
-    listed = [
-        ("Total Events", str(told.total_events)),
-        ("Job Started Count", str(told.job_started_count)),
-        ("Checkpoints Loaded", str(told.checkpoints_loaded)),
+    listed = [("Total Events", str(told.total_events))]
+    if told.job_started_count is not None:
+        listed.append(("Job Started Count", str(told.job_started_count)))
+    if told.checkpoints_loaded is not None:
+        listed.append(("Checkpoints Loaded", str(told.checkpoints_loaded)))
+    listed += [
         ("Checkpoints Saved", str(told.checkpoints_saved)),
         ("Total Runtime (hours)", _hours(told.total_runtime_s)),
     ]
@@ -152,117 +172,97 @@ def rows(told: Metrics) -> list[tuple[str, str]]:
     return listed
 
 
-def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
-    """The same log for a ledger: runs, and the steps that lie between its checkpoints.
+def metrics_of_job(
+    events: Sequence[GoodputEvent], account: Account, reference_step_time_s: float | None = None
+) -> Metrics:
+    """What the library would say of a job whose log is another one, with `account` for what both count.
 
-    Launchers of several nodes that start one behind the other are one run, from the first of them on; one
-    that starts again has begun another. A run that a launcher ended, and that another one follows, did not
-    end by itself: the log has no exit code, and the library's primer calls that pause the job's restart.
-    What follows the last checkpoint of all led to nothing that the log knows of: it has a name of its own.
+    A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
+    that is saved has the steps before the next one, and at the end all that were told of. Of a job that tells
+    of no steps, or of places instead of their numbers (:mod:`scrtune.client.work`), there are no numbers.
     """
-    made: list[GoodputEvent] = []
-    listed = sorted(events, key=_order)
-    groups = [(kind, list(group)) for kind, group in groupby(listed, key=lambda event: event.kind)]
-    last_start = max((n for n, (kind, _) in enumerate(groups) if kind == JOB_STARTED), default=-1)
-    for number, (kind, group) in enumerate(groups):
-        match kind:
-            case "user_scheduled":
-                made += [JobQueued(time_s=event.time_s) for event in group]
-            case "job_started":
-                made += [JobStarted(time_s=time_s, nodes=nodes) for time_s, nodes in _starts(group)]
-            case "job_terminated":
-                code = 1 if number < last_start else None
-                made.append(JobEnded(time_s=group[-1].time_s, exit_code=code))
-            case "checkpoint_loaded" | "checkpoint_saved":
-                made += [StepStarted(step=event.step, time_s=event.time_s) for event in group]
-    checkpoints = [event for event in listed if event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED)]
-    if checkpoints and checkpoints[-1].kind == CHECKPOINT_SAVED:
-        made += _after(checkpoints[-1], listed)
-        if len(checkpoints) > 1 and checkpoints[-1].step > checkpoints[-2].step:
-            made.remove(StepStarted(step=checkpoints[-1].step, time_s=checkpoints[-1].time_s))
-            made.append(_last_step(*checkpoints[-2:]))
-    return sorted(made, key=lambda event: span(event)[0])
+    told = Metrics(
+        total_events=len(events),
+        job_started_count=account.runs or None,
+        checkpoints_loaded=None,
+        checkpoints_saved=account.checkpoints,
+        total_runtime_s=account.wall_s,
+    )
+    steps = _Steps()
+    begun = [event for event in events if type(event) is StepStarted]
+    others = [event for event in events if type(event) is not StepStarted]
+    for event in sorted([*others, *begun], key=_end_s):  # a step that begins as a save ends is behind it
+        steps.take(event)
+    steps.settle()
+    if not steps.loaded or steps.are_places:
+        return told
+    told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in steps.loaded))
+    return _gained(told, steps.loaded, steps.saved, reference_step_time_s)
 
 
-def _last_step(before: LauncherEvent, saved: LauncherEvent) -> StepStarted:
-    """The step that a last checkpoint ended, when it began: in proportion to all since the one before."""
-    step_s = (saved.time_s - before.time_s) / (saved.step - before.step)
-    return StepStarted(step=saved.step - 1, time_s=saved.time_s - step_s)
+class _Steps:
+    """Follows a job's steps, told by their starts or by both ends, to what it loaded and saved."""
 
+    def __init__(self) -> None:
+        self.loaded: list[int] = []
+        self.saved: list[int] = []
+        self.are_places = False
+        self._done: dict[str, int] = {}
+        """How many steps each writer has told of in this run."""
+        self._begins = True
+        self._is_open = False
+        """The last step only said when it began: whether it ended, the next one shows."""
+        self._unsettled = False
 
-def _after(saved: LauncherEvent, listed: Sequence[LauncherEvent]) -> Iterator[Interval]:
-    """What came after the last checkpoint, until its run's end."""
-    later = [event for event in listed if event.time_us > saved.time_us]
-    ending = (event for event in later if event.kind in (JOB_STARTED, JOB_TERMINATED))
-    end = next(ending, later[-1] if later else saved)
-    if end.time_us > saved.time_us:
-        yield Interval(kind="custom", name=AFTER_LAST_SAVE, start_s=saved.time_s, end_s=end.time_s)
-
-
-def from_goodput_events(events: Iterable[GoodputEvent]) -> list[LauncherEvent]:
-    """What the library's log would have said of a job that tells of its steps as they start.
-
-    A run has loaded the step that it begins with. A checkpoint that is saved has the steps before the next
-    one that starts in that run; without a next one, all that had started.
-    """
-    made: list[LauncherEvent] = []
-    saved_us: list[int] = []
-    done: int | None = None
-    begins = True
-
-    def settle(step: int | None) -> None:
-        if step is not None:
-            made.extend(LauncherEvent(kind=CHECKPOINT_SAVED, time_us=at, step=step) for at in saved_us)
-        saved_us.clear()
-
-    for event in sorted(events, key=_end_s):
-        at_us = round(_end_s(event) * _US)
+    def take(self, event: GoodputEvent) -> None:
+        """Take in the next event."""
         match event:
             case StepStarted(step=step):
-                settle(step)
-                done = step + 1
-                if begins:
-                    made.append(LauncherEvent(kind=CHECKPOINT_LOADED, time_us=at_us, step=step))
-                    begins = False
-            case JobStarted():
-                settle(done)
-                begins, done = True, None
-                made.append(LauncherEvent(kind=JOB_STARTED, time_us=at_us))
-            case (
-                OutputCompleted(checkpoint=True, valid=True)
-                | Interval(kind="checkpoint_save")
-                | IntervalEnded(kind="checkpoint_save")
-            ):
-                saved_us.append(at_us)
-            case JobQueued():
-                made.append(LauncherEvent(kind=USER_SCHEDULED, time_us=at_us))
-            case JobEnded():
-                settle(done)
-                made.append(LauncherEvent(kind=JOB_TERMINATED, time_us=at_us))
+                self._stepped(step, event.writer, begins=True)
+            case StepCompleted(step=step):
+                self._stepped(step, event.writer, begins=False)
+            case JobStarted() | RestartCompleted(valid=True) | Interval(kind="checkpoint_restore"):
+                self._again()
+            case IntervalEnded(kind="checkpoint_restore"):
+                self._again()
+            case OutputCompleted(checkpoint=True, valid=True) | Interval(kind="checkpoint_save"):
+                self._save()
+            case IntervalEnded(kind="checkpoint_save"):
+                self._save()
             case _:
                 pass
-    settle(done)
-    return made
+
+    def settle(self, step: int | None = None) -> None:
+        """The checkpoints that wait for it have the steps before `step`, else all that were told of."""
+        if self._unsettled and (step is not None or self._done):
+            self.saved.append(max(self._done.values()) if step is None else step)
+        self._unsettled = False
+
+    def _stepped(self, step: int, writer: str, *, begins: bool) -> None:
+        if self._unsettled:
+            self.settle(step)
+        if self._begins:
+            self.loaded.append(step)
+            self._begins = False
+        self.are_places |= abs(step + 1 - self._done.get(writer, step)) >= _LEAP
+        self._done[writer] = step + 1
+        self._is_open = begins
+
+    def _save(self) -> None:
+        self._unsettled = True
+        if not self._is_open:
+            self.settle()
+
+    def _again(self) -> None:
+        self.settle()
+        self._begins, self._is_open = True, False
+        self._done.clear()
 
 
 def _end_s(event: GoodputEvent) -> float:
     """The later one of :func:`.sanity.span`, quickly: a log may have millions of steps."""
     time_s: float | None = getattr(event, "time_s", None)
     return span(event)[1] if time_s is None else time_s
-
-
-def _starts(group: Sequence[LauncherEvent]) -> Iterator[tuple[float, int]]:
-    """When each run began, and on how many nodes."""
-    began: LauncherEvent | None = None
-    ranks: set[int] = set()
-    for event in group:
-        if event.node_rank in ranks and began is not None:
-            yield began.time_s, len(ranks)
-            began, ranks = None, set()
-        began = began or event
-        ranks.add(event.node_rank)
-    if began is not None:
-        yield began.time_s, len(ranks)
 
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:

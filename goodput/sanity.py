@@ -1,5 +1,6 @@
 """Events that cannot be true. One of them would spoil every sum that follows: they are turned away."""
 
+import heapq
 from math import isfinite
 
 import msgspec
@@ -50,3 +51,10 @@ def span(event: GoodputEvent) -> tuple[float, float]:
             return event.start_s, event.end_s
         case _:
             return event.time_s, event.time_s
+
+
+def merged(told: list[GoodputEvent], more: list[GoodputEvent]) -> list[GoodputEvent]:
+    """Both by their times, each in its own order: that is all that is known of their order of arrival."""
+    if not told or not more:
+        return told or more
+    return list(heapq.merge(told, more, key=lambda event: span(event)[1]))

@@ -231,6 +231,41 @@ def test_a_reason_is_given_where_the_log_has_what_it_speaks_of() -> None:
     assert "came late" not in crossing["productive"]
 
 
+def test_a_hang_is_the_reason_for_what_it_made_larger_and_smaller_and_for_nothing_else() -> None:
+    loading = Interval(kind="data_loading", start_s=8, end_s=9)
+    found = whys(START, *steps(10, 11, 12, 60, 61, 62), loading, JobEnded(time_s=63.0))
+    assert "a step that hung" in found["productive"]
+    assert "a step that hung" in found["other"]
+    assert "hung" not in found["startup"]
+    usual = whys(START, *steps(10, 20, 30, 40), END)
+    assert not any("hung" in why for why in usual.values())
+
+
+def test_a_restart_within_a_run_is_the_reason_where_nobody_told_of_it() -> None:
+    again = [*steps(10, 20, 30, 40), *steps(50, 60, 70, first=2)]
+    found = whys(START, *again, END)
+    for what in ("productive", "wasted_progress"):
+        assert "numbers of steps come again (once)" in found[what]
+    restore = Interval(kind="checkpoint_restore", start_s=45, end_s=50)
+    told = whys(START, *again[:4], restore, *again[4:], END)
+    assert not any("come again" in why for why in told.values())
+
+
+def test_the_pause_between_two_runs_is_the_reason_for_what_is_more_there() -> None:
+    found = whys(
+        START, *steps(10, 20), JobEnded(time_s=30.0), JobStarted(time_s=60.0), *steps(70, first=2), END
+    )
+    assert "the pause after an end of the job" in found["other"]
+
+
+def test_loading_in_each_step_is_badput_here_as_the_peers_document_says() -> None:
+    loads = [Interval(kind="data_loading", start_s=at, end_s=at + 2) for at in (8, 18, 28)]
+    assert (
+        "its document says it is the time spent on loading each batch"
+        in (whys(START, *loads, *steps(10, 20, 30), END)["data_loading"])
+    )
+
+
 def test_ranks_that_tell_of_the_same_steps_are_told_to_disrupt_each_other_there() -> None:
     ranks = (steps(10, 20, 30, 40, writer="rank0"), steps(11, 21, 31, 41, writer="rank1"))
     told = [event for both in zip(*ranks, strict=True) for event in both]
@@ -258,13 +293,18 @@ def test_a_log_that_the_peers_rules_cannot_take_says_so(tmp_path: Path) -> None:
         ("100..200.5", Window(start_s=100.0, end_s=200.5)),
         ("..1970-01-01T00:01:00", Window(end_s=60.0)),
         ("1970-01-01T01:00:00+01:00..", Window(start_s=0.0)),
+        ("1970-01-02..1970-01-04", Window(start_s=86_400.0, end_s=3 * 86_400.0)),
+        ("1970-01-02", Window(start_s=86_400.0, end_s=2 * 86_400.0)),
     ],
 )
 def test_windows(text: str, expected: Window) -> None:
     assert window_of(None, None, text) == expected  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("text", ["", "0", "-5", "5 minutes", "later", "9..soon", "200..100", "1..2..3"])
+@pytest.mark.parametrize(
+    "text",
+    ["", "0", "-5", "5 minutes", "later", "9..soon", "200..100", "1..2..3", "2025-02-30", "2025-1-1.."],
+)
 def test_what_is_no_window_is_a_wrong_command_line(text: str) -> None:
     result = run(SAMPLE, "--window", text)
     assert result.exit_code == 2
@@ -286,6 +326,17 @@ def test_a_windows_buckets_sum_to_its_length() -> None:
         )
     last = only_job(PRIMER, "--window", "5m")["conserving"]["buckets"]
     assert {name: spent_s for name, spent_s in last.items() if spent_s} == {"checkpoint_other": 300.0}
+
+
+def test_a_window_beyond_the_jobs_time_says_what_the_job_has_of_it() -> None:
+    assert (
+        "the job has that from 1735701300.000 to 1735701600.000:"
+        in run(PRIMER, "--window", "1735701300..1735709999").stdout
+    )
+    nothing = run(PRIMER, "--window", "2024-01-01").stdout
+    assert "the job has nothing of it" in nothing
+    assert "where the time went" not in nothing
+    assert "the job has" not in run(PRIMER, "--window", "5m").stdout
 
 
 # ---- step times ----
@@ -409,6 +460,52 @@ def test_what_two_files_tell_alike_counts_once(tmp_path: Path) -> None:
 
 
 # ---- forms of files ----
+
+
+def test_what_comes_twice_counts_once_and_is_told(tmp_path: Path) -> None:
+    lines = [
+        {"job_name": "a", "job_start_time": 1000.0},
+        *({"job_name": "a", "step_count": n, "step_start_time": 1010.0 + n} for n in range(5)),
+        {"job_name": "a", "job_end_time": 1020.0},
+    ]
+    once = log_of(tmp_path / "once", *lines)
+    expected = only_job(once, "--policy", "both")
+    assert expected["compat"]["disruptions"] == 0
+    for logs in ((log_of(tmp_path / "doubled", *lines, *lines),), (once, once)):
+        assert only_job(*logs, "--policy", "both") == expected
+        assert "7 events came more than once and count once" in run(*logs).stderr
+    assert "more than once" not in run(once).stderr
+
+
+def test_an_entry_far_from_all_others_is_told_and_does_not_count(tmp_path: Path) -> None:
+    begun_s = 1735689600.0
+    steps = [{"job_name": "a", "step_count": n, "step_start_time": begun_s + n} for n in range(5)]
+    wrong = [
+        {"job_name": "a", "job_start_time": 0.0},
+        {"type": "interval", "kind": "custom", "start_s": begun_s, "end_s": 1e11, "job_name": "a"},
+    ]
+    launched = {"timestamp": "1970-01-01T00:00:00", "job_name": "a", "event_type": "job_started"}
+    log = log_of(tmp_path / "log", *steps, *wrong, {"job_name": "b", "job_start_time": 5.0})
+    alone = log_of(tmp_path / "alone", launched)
+    view = json.loads(run(log, alone, "--format", "json").stdout)
+    assert view["garbage"] == 3
+    assert [job["metrics"]["total_runtime_s"] for job in view["jobs"]] == [4.0, 0.0]
+    assert f"{log}: line 6: 1970-01-01 00:00:00 UTC is more than a year from the bulk" in view["problems"][0]
+    assert f"{log}: line 7: 5138-11-16 09:46:40 UTC" in view["problems"][1]
+    assert f"{alone}: line 1: 1970-01-01" in view["problems"][2]
+
+
+def test_a_byte_order_mark_costs_no_line(tmp_path: Path) -> None:
+    mark = b"\xef\xbb\xbf"
+    log = tmp_path / "log"
+    log.write_bytes(
+        mark + b'{"job_name":"a","job_start_time":1000.0}\n{"job_name":"a","job_end_time":1060.0}\n'
+    )
+    result = run(log, "--format", "json")
+    assert json.loads(result.stdout)["garbage"] == 0
+    assert json.loads(result.stdout)["jobs"][0]["conserving"]["wall_s"] == 60.0
+    (tmp_path / "scr").write_bytes(mark + SCR_LOG.read_bytes())
+    assert only_job(tmp_path / "scr") == only_job(SCR_LOG)
 
 
 def test_logs_may_be_compressed_and_one_that_is_cut_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
@@ -601,11 +698,12 @@ def test_what_a_writer_lost_is_told(tmp_path: Path) -> None:
     "arguments",
     [
         (str(SAMPLE), "--job-id", "4711"),
-        ("--policy", "both"),
-        ("--window", "5m"),
         ("--job-name", "a"),
-        ("--reference-step-time", "2"),
-        (str(SAMPLE), "--reference-step-time", "0"),
+        *((str(SAMPLE), "--reference-step-time", seconds) for seconds in ("0", "-1", "nan", "inf", "1e300")),
+        *(
+            (str(SAMPLE), "--interval", "--mtbf-prior", f"24h:{failures}")
+            for failures in ("nan", "inf", "1e300")
+        ),
         (str(SAMPLE), "--policy", "kind"),
     ],
 )

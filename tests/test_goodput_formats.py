@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.goodput import resiliency
+from scrtune.goodput.account import Account
 from scrtune.goodput.compat_entries import EntryReader
 from scrtune.goodput.compat_rules import compat_account
 from scrtune.goodput.compat_types import BadputType
@@ -28,14 +28,17 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.formats import HEAD_BYTES, MAX_JOBS, MAX_PROBLEMS, JobLog, Log, Problem, detect
+from scrtune.goodput.launcher_log import as_goodput_events
+from scrtune.goodput.ledger import Ledger
 from scrtune.goodput.resiliency import (
     LauncherEvent,
     Metrics,
-    from_goodput_events,
     metrics,
+    metrics_of_job,
     microseconds,
     rows,
 )
+from scrtune.goodput.sanity import span
 
 DATA = Path(__file__).parent / "data"
 SAMPLE = DATA / "goodput" / "resiliency.jsonl"
@@ -59,6 +62,14 @@ def read_file(path: Path) -> Log:
     with path.open("rb") as file:
         log.lines(file)
     return log
+
+
+def account(said: list[GoodputEvent], reference_step_s: float | None = None) -> Account:
+    ledger = Ledger(remembered=None)
+    ledger.extend(said)
+    return ledger.account(
+        max((span(event)[1] for event in said), default=0.0), reference_step_s=reference_step_s
+    )
 
 
 def events(*lines: bytes | str | dict[str, Any], job: str = "") -> list[GoodputEvent]:
@@ -94,7 +105,11 @@ def test_the_sample_log_has_the_goodput_that_its_guide_prints() -> None:
 @pytest.mark.parametrize("path", [PRIMER, PRIMER_LAUNCHER])
 def test_the_primers_example_has_half_its_time_for_goodput(path: Path) -> None:
     job = read_file(path).jobs["primer"]
-    told = metrics(job.launcher or from_goodput_events(job.events), 120.0)
+    told = (
+        metrics(job.launcher, 120.0)
+        if job.launcher
+        else metrics_of_job(job.events, account(job.events), 120.0)
+    )
     assert (told.min_loaded_step, told.max_saved_step, told.step_difference) == (25, 75, 50)
     assert (told.effective_computation_time_s, told.total_runtime_s) == (6000.0, 12000.0)
     assert told.goodput_percentage == 50.0
@@ -146,16 +161,20 @@ def test_a_launchers_log_is_runs_and_sparse_steps_for_a_ledger() -> None:
     assert len(starts) == 2
     assert [event.exit_code for event in ends] == [1, None]  # the first was followed by a restart
     assert steps == [*range(0, 4001, 500), *range(4000, 9501, 500), 9999]  # the last one ends with its save
-    (tail,) = [event for event in timeline if isinstance(event, Interval)]
-    assert (tail.name, round(tail.end_s - tail.start_s, 6)) == (resiliency.AFTER_LAST_SAVE, 2.004928)
+    assert sum(isinstance(event, Interval) and event.kind == "checkpoint_save" for event in timeline) == 20
+    made = account(timeline, 0.002569)
+    assert (made.steps, made.checkpoints, made.runs) == (10000, 20, 2)
+    assert made.buckets["restore"] == pytest.approx(33.614406)  # the second run read step 4000
+    assert made.buckets["other"] == pytest.approx(2.004928)  # behind the last save of all
+    assert not any(name.startswith("custom:") for name in made.buckets)
 
 
 def test_launchers_that_start_one_behind_the_other_are_one_run_and_one_that_starts_again_another() -> None:
     said = [
         launcher("job_started", minute, node_rank=rank) for minute, rank in ((0, 0), (1, 1), (9, 1), (10, 0))
     ]
-    timeline = resiliency.as_goodput_events([launcher("user_scheduled", -1), *said])
-    assert timeline == [
+    timeline = as_goodput_events([launcher("user_scheduled", -1), *said])
+    assert [event for event in timeline if not isinstance(event, Interval)] == [
         JobQueued(time_s=-60.0),
         JobStarted(time_s=0.0, nodes=2),
         JobStarted(time_s=540.0, nodes=2),
@@ -165,34 +184,6 @@ def test_launchers_that_start_one_behind_the_other_are_one_run_and_one_that_star
 def test_a_launcher_is_silent_beside_a_job_that_speaks_for_itself() -> None:
     job = JobLog(events=[JobStarted(time_s=5.0)], launcher=[launcher("job_started", 0)])
     assert job.timeline() == job.events
-
-
-def test_what_the_library_would_have_logged_of_a_job_that_tells_of_its_steps() -> None:
-    said: list[GoodputEvent] = [
-        JobQueued(time_s=0.0),
-        JobStarted(time_s=1.0),
-        StepStarted(step=0, time_s=2.0),
-        OutputCompleted(dataset=1, name="c", start_s=3.0, end_s=4.0),
-        OutputCompleted(dataset=2, name="o", start_s=4.0, end_s=4.5, checkpoint=False),
-        StepStarted(step=10, time_s=5.0),
-        JobStarted(time_s=7.0),
-        StepStarted(step=10, time_s=8.0),
-        Interval(kind="checkpoint_save", start_s=9.0, end_s=10.0),
-        JobEnded(time_s=11.0),
-    ]
-    kinds = [
-        (event.kind, event.step) for event in sorted(from_goodput_events(said), key=lambda each: each.time_us)
-    ]
-    assert kinds == [
-        ("user_scheduled", 0),
-        ("job_started", 0),
-        ("checkpoint_loaded", 0),
-        ("checkpoint_saved", 10),
-        ("job_started", 0),
-        ("checkpoint_loaded", 10),
-        ("checkpoint_saved", 11),
-        ("job_terminated", 0),
-    ]
 
 
 @pytest.mark.parametrize(
@@ -529,7 +520,7 @@ def test_no_line_whatever_it_holds_raises_or_costs_another(lines: list[bytes | s
     detect(b"\n".join(whole))
     for job in log.jobs.values():
         metrics(job.launcher, 1.0)
-        metrics(from_goodput_events(job.timeline()), 1.0)
+        metrics_of_job(job.timeline(), account(job.timeline()), 1.0)
 
 
 def test_nesting_beyond_all_bounds_is_garbage() -> None:
