@@ -81,13 +81,14 @@ def question(text: str) -> Question:
 def mtbf_prior(text: str) -> MtbfPrior:
     """``24h``, or ``24h:3``. Raises IntervalError, which says what is meant."""
     mtbf, _, weight = text.partition(":")
+    wrong = f"{text!r}: say an MTBF of the job, and the failures it weighs: 24h:3"
     try:
         counts = float(weight) if weight else RATE_WEIGHT
-        if counts > _MOST_FAILURES:
-            raise ValueError(weight)
         Prior(mtbf_s=duration(mtbf), weight=counts)
     except ValueError as error:
-        raise IntervalError(f"{text!r}: say an MTBF of the job, and the failures it weighs: 24h:3") from error
+        raise IntervalError(wrong) from error
+    if counts > _MOST_FAILURES:
+        raise IntervalError(wrong)
     return MtbfPrior(mtbf_s=duration(mtbf), weight=counts)
 
 

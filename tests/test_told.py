@@ -98,6 +98,25 @@ def test_a_window_of_a_journal_has_its_share_of_what_flushes_took(paths: JobPath
     assert sum(part["steps"]["steps"] for part in parts) == whole["steps"]["steps"]
 
 
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ("--window", "30s"),
+        ("--policy", "both"),
+        ("--reference-step-time", "0.5", "--policy", "compat", "--window", "..2100-01-01"),
+    ],
+)
+@pytest.mark.parametrize("form", ["table", "json", "csv"])
+def test_what_is_asked_of_a_job_is_shown_as_of_its_journal(
+    paths: JobPaths, wanted: tuple[str, ...], form: str
+) -> None:
+    of_job = scrtune("--job-id", "4711", "--format", form, *wanted)
+    of_journal = scrtune(paths.journal, "--format", form, *wanted)
+    if form == "json":
+        of_job, of_journal = (json.loads(text)["jobs"] for text in (of_job, of_journal))
+    assert of_job == of_journal
+
+
 def test_two_copies_of_a_journal_are_charged_once(paths: JobPaths, tmp_path: Path) -> None:
     copy = tmp_path / "copies" / "4711" / "node1" / "journal"
     copy.parent.mkdir(parents=True)
@@ -126,6 +145,10 @@ def test_a_running_jobs_account_goes_on_and_its_steps_come_from_its_journal(
     )
     shown = json.loads(scrtune("--job-id", "j", "--format", "json"))
     assert shown["account"]["wall_s"] > 49
+    (last,) = json.loads(scrtune("--job-id", "j", "--window", "10s", "--format", "json"))["jobs"]
+    assert last["window"][1] > begun_s + 49  # it ends now, not with the last event
+    assert last["conserving"]["wall_s"] == pytest.approx(10)
+    assert last["conserving"]["buckets"]["productive"] == 0
     assert shown["steps"]["ideal_s"] == pytest.approx(1.0)
 
 
