@@ -3,7 +3,9 @@
 It is computed where it is asked for, not in the daemon, which has a job to watch.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import hypot
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +42,25 @@ def gains(decisions: Sequence[Decision], costs: Sequence[CheckpointCost]) -> tup
     trials = (index for index, each in enumerate(decisions) if each.verdict is Verdict.TRIAL)
     views = (_gain_of(decisions[index], decisions[index + 1 :], turns) for index in trials)
     return tuple(view for view in views if view is not None)
+
+
+class Together(NamedTuple):
+    """Seconds that several changes saved so far, with the bounds of the 90 % interval."""
+
+    total_s: float
+    low_s: float
+    high_s: float
+
+
+def together(found: Iterable[Gain]) -> Together:
+    """The sum of `found`; each was measured in a trial of its own, so that their errors are independent."""
+    found = tuple(found)
+    total_s = sum(each.total_s for each in found)
+    return Together(
+        total_s,
+        total_s - hypot(*(each.total_s - each.total_low_s for each in found)),
+        total_s + hypot(*(each.total_high_s - each.total_s for each in found)),
+    )
 
 
 def _gain_of(trial: Decision, later: Sequence[Decision], turns: _Turns) -> GainView | None:

@@ -14,8 +14,12 @@ _NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that was made, or was not: `until_s` is when its trial ended (epoch seconds)."""
+    """A change that was made, or was not: `until_s` is when its trial ended (epoch seconds).
 
+    `number` counts them from 1; `because` is why it was tried, `outcome` what became of it for which reason.
+    """
+
+    number: int
     time_s: float
     until_s: float | None
     generation: int
@@ -23,6 +27,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     rule: str
     what: str
     because: str
+    outcome: str = ""
     gain: Gain | None
 
     @property
@@ -31,18 +36,23 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict not in _NOT_MADE
 
     @property
+    def name(self) -> str:
+        """What it is called where it stands beside others."""
+        return f"{self.number}. {self.rule}"
+
+    @property
     def short(self) -> str:
         """In few words, with what it saved."""
         if self.gain is None:
-            return self.rule
+            return self.name
         word, saved_s, low_s, high_s = _in_words(self.gain)
-        return f"{self.rule}: {word} {show.seconds(saved_s)} ({low_s:.2f} to {high_s:.2f} s)"
+        return f"{self.name}: {word} {saved_s:.3f} s ({low_s:.3f} to {high_s:.3f} s)"
 
     @property
     def text(self) -> str:
         """In one line."""
         gain = f"; {saved(self.gain)}" if self.gain is not None else ""
-        return f"generation {self.generation}: {self.rule}: {self.what}{gain}"
+        return f"{self.name}: {self.what}{gain}"
 
 
 def saved(gain: Gain) -> str:
@@ -64,18 +74,25 @@ def changes(decisions: Sequence[Decision], gains: Sequence[GainView]) -> tuple[C
     """Every decision, a trial and its verdict as one, oldest first."""
     found = {view.generation: view.gain for view in gains}
     made = []
-    for change, verdict in show.joined(decisions):
+    for number, (change, verdict) in enumerate(show.joined(decisions), start=1):
         last = verdict or change
         made.append(
             Change(
+                number=number,
                 time_s=change.time_s,
                 until_s=verdict.time_s if verdict else None,
                 generation=change.generation,
                 verdict=last.verdict,
                 rule=printable(change.rule),
                 what=printable(show.changed(change.previous, change.changes)),
-                because=printable(last.because or change.because),
+                because=printable(change.because),
+                outcome=printable(_ratio_in_words(verdict.because)) if verdict else "",
                 gain=found.get(change.generation) if change.verdict is Verdict.TRIAL else None,
             )
         )
     return tuple(made)
+
+
+def _ratio_in_words(verdict: str) -> str:
+    """What a trial found (:meth:`..intents.trial.Trial.judgement`), for who has not seen one before."""
+    return verdict.replace(" x in ", " times the cost before, in ")

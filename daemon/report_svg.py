@@ -13,10 +13,12 @@ from matplotlib.figure import Figure, FigureBase
 from ..goodput.report import Report
 from . import report_figures as figures
 from .report_changes import Change
-from .report_figures import Notes
+from .report_drawing import WIDTH, Notes
 from .report_theme import LIGHT, PAGE, VARIABLES, Theme
+from .report_timeline import Timeline
 
-WIDTH = 11.6
+_FEW = 6
+"""Changes for which there is room below the first figures on the first sheet of paper."""
 _HALF = WIDTH / 2 - 0.1
 _DOTS_PER_INCH = 150
 _SVG = "http://www.w3.org/2000/svg"
@@ -38,35 +40,20 @@ class Panel(NamedTuple):
 
 def rows(report: Report, changes: Sequence[Change]) -> list[list[Panel]]:
     """The figures as they stand on the page; there is none of what nothing is known of."""
-    shown = [change for change in changes if change.gain is not None]
     lower = figures.waterfall_height(report)
-    made = [
-        [
-            Panel(
-                "timeline",
-                "Over time",
-                WIDTH,
-                figures.timeline_height(report, changes),
-                partial(figures.timeline, report=report, changes=changes),
-            )
-        ],
-        [
-            Panel(
-                "waterfall",
-                "From wall time to productive",
-                _HALF,
-                max(lower, 2.2),
-                partial(figures.waterfall, report=report),
-            )
-        ],
-    ]
+    width = WIDTH if report.steps is None else _HALF
+    draw_waterfall = partial(figures.waterfall, report=report)
+    made = [[Panel("waterfall", "From wall time to productive", width, lower, draw_waterfall)]]
     if report.steps is not None:
         draw = partial(figures.distribution, steps=report.steps)
-        made[1].append(Panel("distribution", "How long steps took", _HALF, max(lower, 2.2), draw))
-    if shown:
+        made[0].append(Panel("distribution", "How long steps took", _HALF, lower, draw))
+    timeline = Timeline(report, changes)
+    made.append([Panel("timeline", "Over time", WIDTH, timeline.height, timeline.draw)])
+    if shown := figures.gains_shown(changes):
         draw_gains = partial(figures.gains, changes=shown)
         height = figures.gains_height(len(shown))
-        made.append([Panel("gains", "What each change of the tuner gained", WIDTH, height, draw_gains)])
+        panel = Panel("gains", "What each change of the tuner gained", WIDTH, height, draw_gains)
+        made.insert(1 if len(shown) <= _FEW else 2, [panel])
     return made
 
 

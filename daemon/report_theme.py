@@ -1,4 +1,6 @@
-"""Colours of the report: those of Okabe and Ito, which readers tell apart who do not see all colours.
+"""Colours of the report, each with one meaning.
+
+Most are those of Okabe and Ito, which readers tell apart who do not see all colours.
 
 In SVG the colours of ink and paper are placeholders that become CSS variables, so that the page has them
 follow the reader's choice of light or dark; a PNG is light.
@@ -9,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..goodput import buckets
+from ..goodput.report_lanes import BACKGROUND_FLUSH, STEPS
 from ..intents.decisions import Verdict
 
 GROUPS = {
@@ -39,7 +42,7 @@ GROUPS = {
         buckets.ELASTIC_SLICE_DOWN,
         buckets.ELASTIC_REINIT,
     ),
-    "data loading": (buckets.DATA_LOADING,),
+    "data loading": (buckets.DATA_LOADING, buckets.ASYNC_LOADING),
     "tuning": (buckets.TUNING,),
     "own intervals": (),
     "other": (),
@@ -52,42 +55,41 @@ GROUP_COLOURS = {
     "wasted progress": "#d55e00",
     "checkpoints": "#0072b2",
     "restore, recovery": "#cc79a7",
-    "start-up, queue, scaling": "#56b4e9",
+    "start-up, queue, scaling": "#56627c",
     "data loading": "#e69f00",
     "tuning": "#8c4fb3",
-    "own intervals": "#a6761d",
-    "other": "#999999",
+    "own intervals": "#96613d",
+    "other": "#a8a8a8",
 }
 
-LANE_COLOURS = {
-    "runs": "#777777",
-    "steps": "#009e73",
-    "checkpoint save": "#0072b2",
-    "write": "#0072b2",
-    "encode": "#56b4e9",
-    "blocked on flush": "#d55e00",
-    "wait for a flush": "#e69f00",
-    "other checkpoint time": "#7b8fb2",
-    "tuning": "#8c4fb3",
-    "background flush": "#9a8f2e",
-    "flush slowdown": "#e6c200",
-    "restart": "#cc79a7",
-    "rebuild": "#cc79a7",
-    "fetch": "#cc79a7",
-    "scavenge": "#cc79a7",
+_SHADES = {
+    buckets.CHECKPOINT_WRITE: "#00497a",
+    buckets.CHECKPOINT_ENCODE: "#2b8cc9",
+    buckets.CHECKPOINT_FLUSH: "#6cbcea",
+    buckets.CHECKPOINT_WAIT: "#8b9ad4",
+    buckets.CHECKPOINT_OTHER: "#b3cde0",
 }
-OTHER_LANE = "#56b4e9"
+"""The parts of a checkpoint: shades of their group, light enough and dark enough for either paper."""
+
+_LANES = {STEPS: GROUP_COLOURS["productive"], BACKGROUND_FLUSH: "#a3a86b"}
+"""Lanes that are no buckets."""
 
 VERDICTS = {
-    Verdict.TRIAL: ("on trial", "o", "#e69f00"),
-    Verdict.ACCEPTED: ("kept", "^", "#009e73"),
-    Verdict.REVERTED: ("taken back", "v", "#d55e00"),
-    Verdict.REQUIRED: ("required", "s", "#0072b2"),
-    Verdict.VETOED: ("vetoed", "x", "#777777"),
-    Verdict.ANCHOR: ("yours again", "D", "#cc79a7"),
-    Verdict.PENDING: ("pending", "P", "#56b4e9"),
+    Verdict.TRIAL: ("on trial", "o", False),
+    Verdict.ACCEPTED: ("kept", "^", True),
+    Verdict.REVERTED: ("taken back", "v", False),
+    Verdict.REQUIRED: ("required", "s", True),
+    Verdict.VETOED: ("vetoed", "x", False),
+    Verdict.ANCHOR: ("yours again", "D", True),
+    Verdict.PENDING: ("pending", "P", False),
 }
-"""Each verdict in a word, with a shape and a colour: the shape alone tells them apart."""
+"""Each verdict in a word, with a shape, and whether it stays in force: then it is drawn filled. All are in
+ink, for colours say what the time went into, and nothing else."""
+
+
+def colour_of(name: str) -> str:
+    """The colour of a bucket or a lane: the same wherever it is drawn."""
+    return _SHADES.get(name) or _LANES.get(name) or GROUP_COLOURS[group_of(name)]
 
 
 def group_of(bucket: str) -> str:
@@ -125,7 +127,10 @@ class Theme(msgspec.Struct, frozen=True):
             "figure.facecolor": self.paper,
             "grid.color": self.grid,
             "grid.linewidth": 0.6,
-            "legend.frameon": False,
+            "legend.frameon": True,
+            "legend.facecolor": self.paper,
+            "legend.edgecolor": "none",
+            "legend.framealpha": 0.85,
             "legend.fontsize": 7.0,
             "savefig.facecolor": self.paper,
             "svg.fonttype": "none",

@@ -1,13 +1,12 @@
 """What each decision gained, as people read it."""
 
 from collections.abc import Sequence
-from math import sqrt
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from . import show
-from .gains import GainView
+from .gains import GainView, together
 from .report_changes import saved
 from .views import ExplainView, GoodputView
 
@@ -46,10 +45,8 @@ def table(views: Sequence[GainView]) -> RenderableType:
             _number(found.total_s),
             _between(found.total_low_s, found.total_high_s),
         )
-    total_s = sum(view.gain.total_s for view in views)
-    less_s = sqrt(sum((view.gain.total_s - view.gain.total_low_s) ** 2 for view in views))
-    more_s = sqrt(sum((view.gain.total_high_s - view.gain.total_s) ** 2 for view in views))
-    row = ["", "together", *[""] * 5, _number(total_s), _between(total_s - less_s, total_s + more_s)]
+    total_s, low_s, high_s = together(view.gain for view in views)
+    row = ["", "together", *[""] * 5, _number(total_s), _between(low_s, high_s)]
     shown.add_row(*row, style="bold")
     return Group("", shown, Text(_NOTE, style="dim"))
 

@@ -12,9 +12,10 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
+from . import buckets
 from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
-from .ledger import FLUSH_SLOWDOWN, PRODUCTIVE, Account, Ledger, Window
+from .ledger import Account, Ledger, Window
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
 from .step_summary import stragglers_of
 from .step_table import Rows, StepTable, step_table
@@ -66,7 +67,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostPoint(msgspec.Struct, frozen=True):
-    """Mean of `count` checkpoints from `dataset` on: seconds by part, and when the first began."""
+    """Mean of `count` checkpoints from `dataset` on: seconds by bucket, and when the first began."""
 
     time_s: float
     dataset: int
@@ -82,7 +83,8 @@ class CostPoint(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All that is shown of one job.
 
-    `slices` have the slowdown by flushes beside those flushes; a sum of them may be below the account's.
+    `slices` are windows of the ledger, which add up to the account: what is estimated for the whole job, like
+    the slowdown by flushes, is spread over it there. `costs` are of the checkpoints whose cost is known.
     """
 
     job_name: str
@@ -92,13 +94,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     disruptions: tuple[Disruption, ...]
     steps: Steps | None
     costs: tuple[CostPoint, ...]
-    checkpoints: int
     events: int
 
     @property
     def start_s(self) -> float:
         """When the job began, epoch seconds."""
         return self.account.start_s
+
+    @property
+    def checkpoints(self) -> int:
+        """How many checkpoints `costs` are of."""
+        return sum(point.count for point in self.costs)
 
     @property
     def resolution_s(self) -> float:
@@ -126,36 +132,13 @@ def report(  # noqa: PLR0913 - what it is made of
     return Report(
         job_name=job_name,
         account=account,
-        slices=tuple(_slowed(slices, costs)) if account.wall_s > 0 else (),
+        slices=slices if account.wall_s > 0 else (),
         lanes=tuple(lanes(events, steps.job, runs, account.wall_s / BARS)),
         disruptions=tuple(disruptions(events, runs)),
         steps=_steps(steps),
         costs=tuple(_cost_points(costs, events)),
-        checkpoints=len(costs),
         events=len(events),
     )
-
-
-def _slowed(slices: Sequence[Window], costs: Iterable[CheckpointCost]) -> Iterator[Window]:
-    """`slices` with the flushes' slowdown where there were flushes: the ledger knows only their sum."""
-    weights = np.zeros(len(slices))
-    first_s, length_s = slices[0].start_s, slices[-1].end_s - slices[0].start_s
-    for cost in costs:
-        begin, end = (
-            (time_s - first_s) / length_s * len(slices)
-            for time_s in (cost.time_s - cost.flush_s, cost.time_s)
-        )
-        touched = np.arange(max(0, int(begin)), min(len(slices), int(end) + 1))
-        overlap = np.minimum(touched + 1, end) - np.maximum(touched, begin)
-        if len(touched) and end > begin:
-            weights[touched] += max(0.0, cost.slowdown_s) * overlap / (end - begin)
-    whole_s = sum(window.buckets[FLUSH_SLOWDOWN] for window in slices)
-    scale = whole_s / weights.sum() if weights.sum() else 0.0
-    for window, weight in zip(slices, weights.tolist(), strict=True):
-        pool_s = window.buckets[PRODUCTIVE] + window.buckets[FLUSH_SLOWDOWN]
-        slowed_s = min(pool_s, weight * scale)
-        made = {**window.buckets, PRODUCTIVE: pool_s - slowed_s, FLUSH_SLOWDOWN: slowed_s}
-        yield msgspec.structs.replace(window, buckets=made)
 
 
 def _steps(table: StepTable) -> Steps | None:
@@ -211,16 +194,16 @@ def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]
 
 def _cost_parts(cost: CheckpointCost) -> dict[str, float]:
     parts = {
-        "write": cost.write_s,
-        "encode": cost.encode_s,
-        "blocked on flush": cost.blocked_on_flush_s,
-        "wait for a flush": cost.wait_s,
+        buckets.CHECKPOINT_WRITE: cost.write_s,
+        buckets.CHECKPOINT_ENCODE: cost.encode_s,
+        buckets.CHECKPOINT_FLUSH: cost.blocked_on_flush_s,
+        buckets.CHECKPOINT_WAIT: cost.wait_s,
     }
     total_s = sum(parts.values())
     share = min(1.0, cost.blocking_s / total_s) if total_s else 0.0
     parts = {name: part_s * share for name, part_s in parts.items()}
-    parts["other checkpoint time"] = max(0.0, cost.blocking_s - sum(parts.values()))
-    parts["flush slowdown"] = max(0.0, cost.slowdown_s)
+    parts[buckets.CHECKPOINT_OTHER] = max(0.0, cost.blocking_s - sum(parts.values()))
+    parts[buckets.FLUSH_SLOWDOWN] = max(0.0, cost.slowdown_s)
     return parts
 
 

@@ -5,7 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from . import buckets
 from .events import (
     AllocationEnded,
     FlushCompleted,
@@ -27,34 +30,38 @@ from .step_table import Rows
 
 BARS = 300
 """Most bars of one lane."""
+_LEAST_S = 1e-6
 _BETWEEN_RUNS = (NodeFailed, Recovered, AllocationEnded, JobQueued)
 
+RUNS, STEPS, BACKGROUND_FLUSH = "runs", "steps", "background flush"
+"""Lanes of what is no bucket; all others have the names of the buckets that their events claim."""
+
 _PARTS = (
-    ("apply_s", "tuning"),
-    ("wait_s", "wait for a flush"),
-    ("write_s", "write"),
-    ("encode_s", "encode"),
-    ("flush_s", "blocked on flush"),
+    ("apply_s", buckets.TUNING),
+    ("wait_s", buckets.CHECKPOINT_WAIT),
+    ("write_s", buckets.CHECKPOINT_WRITE),
+    ("encode_s", buckets.CHECKPOINT_ENCODE),
+    ("flush_s", buckets.CHECKPOINT_FLUSH),
 )
 """The parts of an output, in the order in which SCR does them."""
 
 LANES = (
-    "runs",
-    "steps",
-    "checkpoint save",
-    "write",
-    "encode",
-    "blocked on flush",
-    "wait for a flush",
-    "other checkpoint time",
-    "tuning",
-    "background flush",
-    "restart",
-    "rebuild",
-    "fetch",
-    "scavenge",
+    RUNS,
+    STEPS,
+    buckets.WASTED_PROGRESS,
+    buckets.CHECKPOINT_WRITE,
+    buckets.CHECKPOINT_ENCODE,
+    buckets.CHECKPOINT_FLUSH,
+    buckets.CHECKPOINT_WAIT,
+    buckets.CHECKPOINT_OTHER,
+    buckets.TUNING,
+    BACKGROUND_FLUSH,
+    buckets.RESTORE,
+    buckets.REBUILD,
+    buckets.FETCH,
+    buckets.SCAVENGE,
 )
-"""From top to bottom; below them those of the intervals that the job names."""
+"""From top to bottom; below them those of the intervals that the job tells of itself."""
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -103,18 +110,25 @@ def lanes(
 ) -> Iterator[Lane]:
     """Every lane that anything is in; bars less than `gap_s` apart may be joined."""
     bars: dict[str, list[Bar]] = {name: [] for name in LANES}
-    told = zip(
-        *(each.tolist() for each in (steps.start_s, steps.took_s, steps.steps, steps.number)), strict=True
-    )
-    for start_s, took_s, count, number in told:
+    columns = (steps.start_s, steps.took_s, steps.steps, steps.number, made_again(steps))
+    for start_s, took_s, count, number, again in zip(*(each.tolist() for each in columns), strict=True):
         label = f"step {number}" if count == 1 else ""
-        bars["steps"].append(Bar(start_s, start_s + took_s * count, took_s * count, count, label))
+        name = buckets.WASTED_PROGRESS if again else STEPS
+        bars[name].append(Bar(start_s, start_s + took_s * count, took_s * count, count, label))
     for name, bar in (*_run_bars(runs), *_told(events), *_intervals(events)):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():
         if made:
             fitting = tuple(thinned(made, gap_s))
             yield Lane(name, fitting, sum(bar.count for bar in made), len(fitting) < len(made))
+
+
+def made_again(steps: Rows) -> NDArray[np.bool_]:
+    """Which steps, in the order of time, a later life of the job computed again: their work was lost."""
+    lowest_later = np.minimum.accumulate(steps.number[::-1])[::-1]
+    again = np.zeros(len(steps.number), dtype=np.bool_)
+    again[:-1] = steps.number[:-1] >= lowest_later[1:]
+    return again
 
 
 def thinned(bars: Sequence[Bar], gap_s: float) -> list[Bar]:
@@ -162,7 +176,7 @@ def _run_bars(runs: Sequence[Run]) -> Iterator[tuple[str, Bar]]:
         verdict = "broke off" if number < len(runs) else "has not said that it ended"
         if run.is_over:
             verdict = f"ended with exit code {run.exit_code}" if run.exit_code else "ended"
-        yield "runs", Bar(run.start_s, run.end_s, run.end_s - run.start_s, 1, f"run {number}: {verdict}")
+        yield RUNS, Bar(run.start_s, run.end_s, run.end_s - run.start_s, 1, f"run {number}: {verdict}")
 
 
 def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
@@ -172,12 +186,12 @@ def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
                 yield from _parts(event)
             case FlushCompleted(asynchronous=True):
                 text = f"flush of dataset {event.dataset}{'' if event.valid else ', failed'}"
-                yield "background flush", Bar(event.start_s, event.end_s, event.flush_s, 1, text)
+                yield BACKGROUND_FLUSH, Bar(event.start_s, event.end_s, event.flush_s, 1, text)
             case RestartCompleted():
                 text = f"dataset {event.dataset} from {event.source}{'' if event.valid else ', failed'}"
-                yield "restart", Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
+                yield buckets.RESTORE, Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
             case Recovered():
-                lane = event.kind if event.kind in LANES else "rebuild"
+                lane = event.kind if event.kind in LANES else buckets.REBUILD
                 text = f"dataset {event.dataset}{'' if event.valid else ', failed'}"
                 yield lane, Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
             case _:
@@ -190,11 +204,12 @@ def _parts(output: OutputCompleted) -> Iterator[tuple[str, Bar]]:
     parts = [(lane, max(0.0, getattr(output, field))) for field, lane in _PARTS]
     share = min(1.0, output.blocking_s / (sum(took for _, took in parts) or 1.0))
     label = f"{output.name or 'output'} (dataset {output.dataset})"
-    for lane, took_s in (*parts, ("other checkpoint time", 0.0)):
-        end_s = at_s + took_s * share if lane != "other checkpoint time" else max(at_s, output.end_s)
-        if end_s > at_s + 1e-6:
-            yield lane, Bar(at_s, end_s, end_s - at_s, 1, label)
-        at_s = end_s
+    for lane, took_s in parts:
+        if took_s * share > _LEAST_S:
+            yield lane, Bar(at_s, at_s + took_s * share, took_s * share, 1, label)
+            at_s += took_s * share
+    if output.end_s - at_s > _LEAST_S:
+        yield buckets.CHECKPOINT_OTHER, Bar(at_s, output.end_s, output.end_s - at_s, 1, label)
 
 
 def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
@@ -214,15 +229,8 @@ def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
 
 
 def _lane_of(event: Interval | IntervalEnded) -> str:
-    match event.kind:
-        case "checkpoint_save":
-            return "checkpoint save"
-        case "checkpoint_restore":
-            return "restart"
-        case "custom":
-            return event.name or "unnamed"
-        case _:
-            return event.kind.replace("_", " ")
+    own = event.name or ("unnamed" if event.kind == "custom" else event.kind)
+    return buckets.OF_INTERVAL.get(event.kind, buckets.CUSTOM + own)
 
 
 def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator[Disruption]:
