@@ -206,6 +206,8 @@ def _differences_table(found: Iterable[Difference]) -> Table:
     )
     above = ""
     for each in found:
-        why, above = "the same" if each.why == above else each.why, each.why
-        table.add_row(printable(each.what), f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}", why)
+        here, there = f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}"
+        if here != there:
+            table.add_row(printable(each.what), here, there, "the same" if each.why == above else each.why)
+            above = each.why
     return table

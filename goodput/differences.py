@@ -29,6 +29,7 @@ from .sweep import HUNG
 PRODUCTIVE = "productive"
 TOTAL = "total"
 _LEAST_S = 1e-6
+_STEPPING = (StepStarted, StepCompleted)
 _GOES_BACK = frozenset({"checkpoint_restore", "elastic_reinit"})
 """Kinds of intervals after which steps may be computed again."""
 
@@ -83,6 +84,7 @@ class _Facts(msgspec.Struct):
     sparse: int = 0
     """Steps before which a number is missing."""
     disordered: int = 0
+    """Steps that were told of behind later ones."""
     writers: set[str] = msgspec.field(default_factory=set)
     overlapping: int = 0
     crossing: int = 0
@@ -164,6 +166,11 @@ def _slow(_: _Facts, ours: Mapping[str, float]) -> str:
     return "what steps took beyond the reference step time is productive there" if is_slow else ""
 
 
+def _beside_flushes(_: _Facts, ours: Mapping[str, float]) -> str:
+    is_slow = ours.get("flush_slowdown", 0.0) > _LEAST_S
+    return "what flushes slowed the steps beside them down is productive there" if is_slow else ""
+
+
 def _hung(facts: _Facts, _: Mapping[str, float]) -> str:
     if not facts.hung:
         return ""
@@ -191,7 +198,8 @@ def _many_writers(facts: _Facts, _: Mapping[str, float]) -> str:
 def _late(facts: _Facts, _: Mapping[str, float]) -> str:
     if not facts.disordered:
         return ""
-    return f"{_events(facts.disordered)} came late, and there the order of arrival counts"
+    steps = "1 step" if facts.disordered == 1 else f"{facts.disordered} steps"
+    return f"{steps} told of behind later ones, and there the order of arrival counts"
 
 
 def _crossed(facts: _Facts, _: Mapping[str, float]) -> str:
@@ -221,10 +229,11 @@ _PAIRS = frozenset(_NAMES) - _STEPS - {"startup", "custom", "other"}
 _REASONS: tuple[tuple[frozenset[str], frozenset[str], Callable[[_Facts, Mapping[str, float]], str]], ...] = (
     (frozenset({"other"}), frozenset({PRODUCTIVE}), _sparse),
     (frozenset({PRODUCTIVE}), frozenset({"step_slowdown"}), _slow),
+    (frozenset({PRODUCTIVE}), frozenset({"flush_slowdown"}), _beside_flushes),
     (frozenset({PRODUCTIVE}), frozenset({"other"}), _hung),
     (_LOST | {"other"}, frozenset({PRODUCTIVE}), _came_again),
     (_LOST | {"other"}, frozenset({PRODUCTIVE}), _many_writers),
-    (_STEPS, _STEPS, _late),
+    (_STEPS | {"other"}, _STEPS | {"other"}, _late),
     (_NOTHING, frozenset({"custom"}), _crossed),
     (_PAIRS, _NOTHING, _overlapped),
     (frozenset({PRODUCTIVE, "recovery"}), frozenset({"other"}), _resumed),
@@ -236,9 +245,10 @@ def _facts(events: Sequence[GoodputEvent]) -> _Facts:
     look = _Look()
     newest_s = float("-inf")
     for event in events:
-        end_s = span(event)[1]
-        look.facts.disordered += end_s < newest_s
-        newest_s = max(newest_s, end_s)
+        if isinstance(event, _STEPPING):
+            start_s = span(event)[0]
+            look.facts.disordered += start_s < newest_s
+            newest_s = max(newest_s, start_s)
     for event in sorted(events, key=lambda event: span(event)[0]):
         look.take(event)
     return look.result()

@@ -227,8 +227,8 @@ def test_a_reason_is_given_where_the_log_has_what_it_speaks_of() -> None:
         "1 event within others: counted twice" in whys(START, *nested, *steps(10, 20), END)["training_prep"]
     )
     late = whys(START, *steps(10, 20), *reversed(steps(30, 40, first=2)), END)
-    assert "1 event came late" in late["productive"]
-    assert "came late" not in crossing["productive"]
+    assert "1 step told of behind later ones" in late["productive"]
+    assert "behind later ones" not in crossing["productive"]
 
 
 def test_a_hang_is_the_reason_for_what_it_made_larger_and_smaller_and_for_nothing_else() -> None:
@@ -326,6 +326,17 @@ def test_a_windows_buckets_sum_to_its_length() -> None:
         )
     last = only_job(PRIMER, "--window", "5m")["conserving"]["buckets"]
     assert {name: spent_s for name, spent_s in last.items() if spent_s} == {"checkpoint_other": 300.0}
+
+
+def test_why_the_table_and_the_buckets_have_other_goodputs_is_said_where_they_have() -> None:
+    text = "is steps saved x reference step time / total runtime"
+    assert text not in run(PRIMER, "--reference-step-time", "120").stdout
+    assert text not in run(PRIMER).stdout
+    assert text not in run(PRIMER, "--reference-step-time", "150").stdout  # 62.50% and 62.5%
+    window = run(PRIMER, "--reference-step-time", "120", "--window", "5m").stdout
+    assert f"The table's 50.00% of the whole job {text}; 0.0% here" in " ".join(window.split())
+    slower = run(PRIMER, "--reference-step-time", "240").stdout
+    assert f"The table's 100.00% {text}; 62.5% here" in " ".join(slower.split())
 
 
 def test_a_window_beyond_the_jobs_time_says_what_the_job_has_of_it() -> None:
@@ -632,6 +643,12 @@ def test_traces_are_logs_with_the_checkpoints_that_a_replay_finds(name: str) -> 
     job = only_job(directory)
     assert job["conserving"]["checkpoints"] == replayed.pipeline.account(replayed.end_s).checkpoints
     assert job["conserving"]["wall_s"] == pytest.approx(replayed.end_s - replayed.start_s, abs=1e-3)
+
+
+def test_of_a_trace_without_checkpoints_no_work_is_known() -> None:
+    result = run(DATA / "traces" / "gen4-preload")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "no checkpoint in the trace: what of its time was work is not known" in result.stderr
 
 
 def test_beside_a_log_with_steps_a_trace_tells_of_checkpoints_only(tmp_path: Path) -> None:
