@@ -14,8 +14,8 @@ from .uploads import Rest
 
 _FLUSHED_AT_ONCE = 4096
 _PIECE = 64
-_MOST_AT_THE_END = 20_000
-"""Step deviations that can be written while somebody waits: 0.2 s or so."""
+_MOST_AT_THE_END = 10_000
+"""Step deviations that can be written while somebody waits: 0.1 s or so."""
 
 Scalar: TypeAlias = tuple[str, float, int]
 """Tag, value, step."""

@@ -19,8 +19,9 @@ import msgspec
 from .line_log import DIRECTORY_VARIABLE, absolute, log_path
 from .line_writer import LineWriter, release, shared_writer
 
+_AHEAD_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 15
-"""Read at once: a thread that reads a long log holds up no other for longer than these take."""
+"""Understood at once: a thread that reads a long log holds up no other for longer than these take."""
 
 _ENTRY = msgspec.json.Decoder(dict[str, Any])
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -112,6 +113,8 @@ class LocalLog:
         path = log_path(logger_name)
         self.path = path if directory is None else absolute(Path(directory)) / path.name
         self.unread = 0
+        self._ahead = b""
+        self._ahead_at = 0
         self._writer = shared_writer(self.path)
         self._is_told = False
         self.close = weakref.finalize(self, _release, self._writer)
@@ -152,13 +155,20 @@ class LocalLog:
             )
 
     def _read(self, position: int) -> bytes:
-        """Whole lines."""
+        """Whole lines from `position` on, some KiB of them."""
+        begin = position - self._ahead_at
+        if not 0 <= begin < len(self._ahead):
+            self._ahead, self._ahead_at, begin = self._read_ahead(position), position, 0
+        end = self._ahead.find(b"\n", begin + _CHUNK_BYTES) + 1
+        return self._ahead[begin : end or None]
+
+    def _read_ahead(self, position: int) -> bytes:
         try:
             with open(self.path, "rb", opener=_open_at_once) as file:
                 file.seek(position)
                 # a line that has no end yet is not read
-                text = file.read(_CHUNK_BYTES)
-                while b"\n" not in text and (more := file.read(_CHUNK_BYTES)):
+                text = file.read(_AHEAD_BYTES)
+                while b"\n" not in text and (more := file.read(_AHEAD_BYTES)):
                     text += more
         except FileNotFoundError:
             return b""

@@ -35,7 +35,7 @@ class Uploads:
     """Does works in turn, behind a common preparation that is done every second, until they are stopped.
 
     A work calls the :data:`.Rest` that it is given between small pieces: the thread then rests, so that it
-    takes a tenth of the time, and no other thread of the process waits for it longer than for one piece.
+    takes a tenth of the time at most, and nobody waits longer than for one piece.
     While somebody waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as
     long as it takes), and anew when something was started since. A failure is told, once while it stays the
     same, and ends nothing. The thread is a daemon, and ends with the last work; a forked child has none of

@@ -164,6 +164,7 @@ def test_what_a_killed_process_left_of_its_line_spoils_no_other(tmp_path: Path) 
 
 def test_a_log_longer_than_one_read_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrtune.goodput.store._CHUNK_BYTES", 64)
+    monkeypatch.setattr("scrtune.goodput.store._AHEAD_BYTES", 200)
     log = LocalLog("run", tmp_path)
     for number in range(20):
         log.append({"number": number, "text": "x" * (number * 10)})
