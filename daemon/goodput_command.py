@@ -206,9 +206,6 @@ def _job_view(
     policy: Policy = "conserving",
 ) -> JobView:
     events = job.events
-    if not events:  # a launcher's log of which no run is left
-        metrics = resiliency.metrics(job.launcher, reference_step_time_s)
-        return JobView(job_name=job.name, events=0, metrics=metrics)
     if job.launcher:
         metrics = resiliency.metrics(job.launcher, reference_step_time_s)
     else:

@@ -7,8 +7,8 @@ The log has no steps, and no word on how long a load or a save takes, so this is
 - From a run's start to its load of a step beyond 0 a checkpoint is read: the library's primer calls that
   *Checkpoint Loading*. A load of step 0 reads nothing: that is the run's start-up.
 - Between a load or save and the next save lie the steps between their numbers.
-- What a run did behind its last save, or what it did before it loaded again, is lost: steps that are computed
-  again. Where nothing of it is computed again it led to nothing that the log knows of, and is no step.
+- What a run did behind its last save, when another run follows or when it loads again, is lost. What the last
+  run of all did behind its last save led to nothing that the log knows of: it is no step.
 - A run that a launcher ended, and that another one follows, did not end by itself, unless the user ended it:
   there is no exit code, and the primer calls that pause the job's restart.
 """
@@ -73,15 +73,14 @@ class _Run:
 def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     """The log as events for a ledger, by their times; the module says how it is taken."""
     listed = sorted(events, key=_order)
-    queued = [event.time_s for event in listed if event.kind == USER_SCHEDULED]
-    made: list[GoodputEvent] = [JobQueued(time_s=time_s) for time_s in queued]
+    made = _queued(listed)
     runs = _runs(listed)
     for number, run in enumerate(runs):
         following = runs[number + 1 :]
         made += _frame(run)
         made += _saves(run)
         made += _restores(run)
-        made += _work(run, following, queued)
+        made += _work(run, following)
     for edge in (listed[:1], listed[-1:]):  # whatever these are: from one to the other goes the job's time
         made += [Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
     return sorted(made, key=lambda event: span(event)[1])
@@ -97,9 +96,7 @@ def beside(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) ->
     if told.isdisjoint({JobStarted, StepStarted, StepCompleted}):
         return as_goodput_events(launcher)
     listed = sorted(launcher, key=_order)
-    made: list[GoodputEvent] = [
-        JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED
-    ]
+    made = _queued(listed)
     runs = _runs(listed)
     for run, following in [*pairwise(runs), *((run, None) for run in runs[-1:])]:
         made += _frame(run)
@@ -109,6 +106,10 @@ def beside(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) ->
     if OutputCompleted not in told and not any(getattr(event, "kind", "") == _SAVE for event in events):
         made += [save for run in runs for save in _saves(run)]
     return sorted(made, key=lambda event: span(event)[1])
+
+
+def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
+    return [JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED]
 
 
 def _runs(listed: Sequence[LauncherEvent]) -> list[_Run]:
@@ -163,33 +164,35 @@ def _restores(run: _Run) -> Iterator[GoodputEvent]:
         yield Interval(kind="checkpoint_restore", start_s=start_s, end_s=loaded.time_s)
 
 
-def _work(run: _Run, following: Sequence[_Run], queued: Sequence[float]) -> Iterator[GoodputEvent]:
+def _work(run: _Run, following: Sequence[_Run]) -> Iterator[GoodputEvent]:
     """The steps of a run, and its end."""
     lives = run.lives()
+    if following or not lives:
+        for life in lives:
+            yield from map(_step, life)
+        if lives and run.ended_s is not None and not _is_computed_again(lives[-1][-1].step, following):
+            yield from _lost(lives[-1][-1].step, run.ended_s)
+        if run.ended_s is not None:
+            yield JobEnded(time_s=run.ended_s, exit_code=_code(run, following[0] if following else None))
+        return
     for life in lives[:-1]:
         yield from map(_step, life)
-    code = _code(run, following[0] if following else None)
-    if not lives or _is_computed_again(lives[-1][-1].step, following):
-        yield from map(_step, lives[-1] if lives else ())
-        if run.ended_s is not None:
-            yield JobEnded(time_s=run.ended_s, exit_code=code)
-        return
     kept = _advancing(lives[-1])
     yield from map(_step, kept[:-1])
     if len(kept) > 1:
         yield _last_step(*kept[-2:])
     last_s = kept[-1].time_s
-    next_s = following[0].start_s if following else None
-    if run.ended_s is not None:  # the ledger is told that the work ended then, and that all ended later
+    if run.ended_s is not None:  # for a ledger the work ends here, and the job with its last event
         yield JobEnded(time_s=last_s)
-        if next_s is not None and code:
-            until_s = min((time_s for time_s in (*queued, next_s) if time_s >= run.ended_s), default=next_s)
-            yield Interval(kind="recovery", start_s=run.ended_s, end_s=until_s)
-    elif following:
-        yield JobEnded(time_s=last_s, exit_code=code)
     else:  # it may still run: this says only that it had come so far
         yield IntervalStarted(kind=_SAVE, time_s=last_s)
         yield IntervalEnded(kind=_SAVE, time_s=last_s)
+
+
+def _lost(step: int, end_s: float) -> Iterator[GoodputEvent]:
+    """What was made from `step` on is not there any more at `end_s`, though no run has made it again yet."""
+    yield Interval(kind="checkpoint_restore", start_s=end_s, end_s=end_s)
+    yield StepStarted(step=step, time_s=end_s)
 
 
 def _code(run: _Run, following: _Run | None) -> int | None:

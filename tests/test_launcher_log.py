@@ -21,6 +21,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from scrtune.goodput.failures import FailureWatch
 from scrtune.goodput.formats import JobLog
 from scrtune.goodput.launcher_log import as_goodput_events
 from scrtune.goodput.ledger import Ledger
@@ -78,16 +79,13 @@ PRIMER = [
 
 def test_the_primers_rows_come_out_as_far_as_a_launchers_log_tells_them() -> None:
     events = as_goodput_events(PRIMER)
-    assert (
-        minutes(events, reference_step_s=120.0)
-        == {
-            "productive": 100,
-            "restore": 10,  # Checkpoint Loading
-            "wasted_progress": 40,  # Training Progress Loss
-            "recovery": 15,  # Job Restart
-            "step_slowdown": 35,  # Training Slowdown and Checkpoint Saving: how long that took is not told
-        }
-    )
+    assert minutes(events, reference_step_s=120.0) == {
+        "productive": 100,
+        "restore": 10,  # Checkpoint Loading
+        "wasted_progress": 40,  # Training Progress Loss
+        "recovery": 15,  # Job Restart
+        "step_slowdown": 35,  # Training Slowdown and Checkpoint Saving: how long that took is not told
+    }
     account = accounted(events)
     assert (account.steps, account.checkpoints, account.runs) == (50, 2, 2)
 
@@ -135,9 +133,28 @@ def test_a_run_that_saved_nothing_was_not_productive() -> None:
     assert accounted(events).steps == 0
 
 
-def test_what_no_later_run_computes_again_is_other_and_the_pause_behind_it_recovery() -> None:
-    said = [started(0), loaded(5, 0), saved(60, 50), terminated(70), started(80), terminated(90)]
-    assert minutes(as_goodput_events(said)) == {"startup": 15, "productive": 55, "other": 10, "recovery": 10}
+def test_what_a_run_made_behind_its_last_save_is_lost_as_soon_as_another_one_starts() -> None:
+    said = [started(0), loaded(5, 0), saved(60, 50), terminated(70), started(80)]
+    expected = {"startup": 5, "productive": 55, "wasted_progress": 10, "recovery": 10}
+    assert minutes(as_goodput_events(said)) == expected
+    assert minutes(as_goodput_events([*said, terminated(90)])) == {**expected, "startup": 15}
+    again = [*said, loaded(90, 50), saved(100, 60)]
+    assert minutes(as_goodput_events(again)) == {**expected, "productive": 65, "restore": 10}
+
+
+def test_a_run_that_never_said_that_it_ended_was_last_heard_of_with_its_last_save() -> None:
+    said = [started(0), loaded(5, 0), saved(60, 50), started(80), loaded(85, 50), saved(95, 60)]
+    assert minutes(as_goodput_events(said)) == {"startup": 5, "productive": 65, "recovery": 20, "restore": 5}
+
+
+def test_each_run_that_another_one_follows_counts_as_a_failure_unless_the_user_ended_it() -> None:
+    for end, failures in ((terminated(70), 1), (by_user(70), 0)):
+        watch = FailureWatch()
+        for event in as_goodput_events(
+            [started(0), loaded(5, 0), saved(60, 50), end, started(80), saved(90, 60)]
+        ):
+            watch.handle(event)
+        assert watch.failures.total == failures
 
 
 def test_a_load_within_a_run_wastes_what_was_made_beyond_it() -> None:
@@ -173,10 +190,6 @@ def test_the_buckets_of_any_log_sum_to_the_runtime_that_its_table_has(said: list
     assert account.wall_s == pytest.approx(told.total_runtime_s)
     assert sum(account.buckets.values()) == pytest.approx(told.total_runtime_s)
     assert not any(name.startswith("custom:") for name in account.buckets)
-    if not any(event.kind == "checkpoint_saved" for event in said):
-        assert account.steps == 0 or account.buckets["wasted_progress"] == account.wall_s - sum(
-            spent_s for name, spent_s in account.buckets.items() if name != "wasted_progress"
-        )
 
 
 # ---- beside what the job tells itself ----
