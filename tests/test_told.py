@@ -70,7 +70,7 @@ def test_a_job_its_journal_and_its_page_say_the_same(tuned: Job, paths: JobPaths
     page = (tmp_path / "live.html").read_text(encoding="utf-8")
     assert page == (tmp_path / "log.html").read_text(encoding="utf-8")
     for bucket, spent_s in account["buckets"].items():
-        assert spent_s == 0 or f"{bucket}</td><td>" in page
+        assert spent_s == 0 or f"{bucket}</span></td>" in page
         assert spent_s == 0 or f">{spent_s:,.3f}</td>" in page
 
 
