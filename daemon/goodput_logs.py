@@ -192,6 +192,9 @@ def _take_lines(read: Sequence[tuple[Path, Log]], logs: Logs) -> None:
     for _, log in read:
         for name, job in log.jobs.items():
             parts.setdefault(name, []).append(job)
+    names = [name for name in parts if name]
+    if len(names) == 1 and "" in parts:  # what names no job is of that one
+        parts[""] = parts[names[0]] = parts[""] + parts[names[0]]
     bulks = {name: bulk_of(each) for name, each in parts.items()}
     for path, log in read:
         problems = list(log.problems)

@@ -506,6 +506,16 @@ def test_an_entry_far_from_all_others_is_told_and_does_not_count(tmp_path: Path)
     assert f"{alone}: line 1: 1970-01-01" in view["problems"][2]
 
 
+def test_an_entry_that_names_no_job_must_lie_near_those_of_the_job_that_it_belongs_to(tmp_path: Path) -> None:
+    log = log_of(
+        tmp_path / "log",
+        {"job_start_time": 0.0},
+        *({"job_name": "a", "step_count": n, "step_start_time": 1735689600.0 + n} for n in range(5)),
+    )
+    assert "log: line 1: 1970-01-01 00:00:00 UTC is more than a year" in run(log).stderr
+    assert only_job(log)["conserving"]["wall_s"] == 4.0
+
+
 def test_a_byte_order_mark_costs_no_line(tmp_path: Path) -> None:
     mark = b"\xef\xbb\xbf"
     log = tmp_path / "log"
