@@ -109,6 +109,7 @@ class Ledger:
         self._codes = Codes()
         self._told = Told()
         self._streams: dict[tuple[str, int], Stream] = {}
+        self._spoke: dict[tuple[str, int], None] = {}
         self._reckoned: Reckoning | None = None
         self._remembered = remembered
         self._unread = 0
@@ -238,8 +239,9 @@ class Ledger:
 
         if self._reckoned is None:
             self._reckoned = Reckoning(self._codes, self._streams, self._remembered)
-        told, self._told, self._unread = self._told, Told(), 0
-        self._reckoned.take(told)
+        told, spoke = self._told, self._spoke
+        self._told, self._spoke, self._unread = Told(), {}, 0
+        self._reckoned.take(told, spoke)
         return self._reckoned
 
     def _look_now_and_then(self) -> None:
@@ -272,6 +274,7 @@ class Ledger:
             if len(self._streams) >= _STREAMS:  # then writers are told apart no more
                 writer = ""
             stream = self._streams.setdefault((writer, kind), Stream(writer, kind))
+        self._spoke[writer, kind] = None
         return stream
 
     def _claim(self, start_ns: int, end_ns: int, kind: int, step: int = _NO_STEP) -> None:

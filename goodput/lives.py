@@ -1,6 +1,6 @@
 """The lives of a job, and from which step on the work of each was wasted."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -23,11 +23,25 @@ class Lives:
         """Those of `times` at which no life that is known began."""
         return set(times) - self._known
 
-    def begin(self, times: set[int]) -> None:
-        """Lives began at `times`, none of which is known, behind all steps so far."""
+    def know(self, times: set[int]) -> None:
+        """Lives began at `times`; what follows is worked out :meth:`anew`."""
         self._known |= times
         self.begins = np.array(sorted(self._known), np.int64)
-        self._least = np.append(self._least, np.full(len(times), NEVER, np.int64))
+
+    def begin(self, times: set[int], least: Callable[[int, int], int]) -> None:
+        """Lives began at `times`, none of which is known.
+
+        `least` says which is the lowest number of the known steps that began between two times.
+        """
+        self._known |= times
+        for time in sorted(times):
+            life = int(np.searchsorted(self.begins, time))
+            self.begins = np.insert(self.begins, life, time)
+            self.wasted_from = np.insert(self.wasted_from, life, self.wasted_from[life])
+            was, late = int(self._least[life]), least(time, self._bound(life + 2))
+            early = least(self._bound(life), time) if late <= was < NEVER else was
+            self._least = np.insert(self._least, life, early)
+            self._least[life + 1] = late
 
     def anew(self) -> None:
         """Forget all steps; the lives remain."""
@@ -45,11 +59,15 @@ class Lives:
         """
         later = np.append(self._least[1:], NEVER)
         made: Longs = np.minimum.accumulate(later[::-1])[::-1]
-        before = np.append(self.wasted_from, np.full(len(made) - len(self.wasted_from), NEVER, np.int64))
-        self.wasted_from = made
+        before, self.wasted_from = self.wasted_from, made
         changed = np.flatnonzero(made != before)
         if not len(changed):
             return None
-        bounds = [-NEVER, *self.begins.tolist(), NEVER]
         step = int(np.minimum(made, before)[changed].min())
-        return bounds[int(changed[0])], bounds[int(changed[-1]) + 1], step
+        return self._bound(int(changed[0])), self._bound(int(changed[-1]) + 1), step
+
+    def _bound(self, life: int) -> int:
+        """When a life begins, and the one before it ends."""
+        if not life:
+            return -NEVER
+        return int(self.begins[life - 1]) if life <= len(self.begins) else NEVER

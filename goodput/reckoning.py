@@ -6,6 +6,9 @@ of the time line. Very late ones (the start of a run before things that were hea
 comes behind dozens of later ones of its kind) make it work out everything anew.
 """
 
+from array import array
+from collections.abc import Iterable
+
 import numpy as np
 
 from . import buckets
@@ -52,14 +55,14 @@ class Reckoning:
         self._between = [codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
         self._timeline, self._lives = Timeline(), Lives()
         self._writers = Writers(streams, self._step, self.runs, self.made)
-        self._points: Longs = np.zeros(0, np.int64)
+        self._points = array("q")
         self._steps_before: list[int] = []
         self._settled_row: Longs = np.zeros(len(codes), np.int64)
         self._background: Longs = _columns(self.runs.background()[1])
-        self._latest_word = self._latest_step = -NEVER
+        self._latest_word = -NEVER
 
     def _forget_what_follows(self) -> None:
-        self._latest_word = self._latest_step = -NEVER
+        self._latest_word = -NEVER
         self._lives.anew()
         self._writers.anew()
         if self.floor is None:
@@ -67,9 +70,9 @@ class Reckoning:
             self._saved.clear()
         self.runs.anew()
 
-    def take(self, told: Told) -> None:
-        """Take in what was told since the last time, and what the streams have got since."""
-        fresh = self._writers.fresh()
+    def take(self, told: Told, spoke: Iterable[Key]) -> None:
+        """Take in what was told since the last time, and what the streams that `spoke` have got since."""
+        fresh = self._writers.fresh(spoke)
         if not len(told) and not fresh:
             return
         anew = len(told.start) + sum(fresh.values()) > max(_LARGE, len(self._timeline) // 4)
@@ -77,15 +80,16 @@ class Reckoning:
         if not anew:
             news = {key: tokens_of(self._streams[key], self._streams[key].sorted_to) for key in fresh}
             anew = self._is_late(told, news)
+        if lives := self._lives.unknown([*told.starts, *told.restarts]):
+            self._lives.know(lives) if anew else self._lives.begin(lives, self._least_step)
         words = [*told.points, *self._moments(told)]
-        points = np.array(words, np.int64)
-        if words:
-            self._points = np.append(self._points, points)
+        self._points.extend(words)
         claims = _claims(told)
         if anew:
             self._work_out(joined([self._timeline.told(), claims]))
         else:
-            self._advance(claims, news, points, anyhow=bool(told.starts or told.restarts or told.ends))
+            points = np.array(words, np.int64)
+            self._advance(claims, news, points, anyhow=bool(told.starts or told.ends))
         self._reach()
         self._forget()
 
@@ -132,8 +136,7 @@ class Reckoning:
 
     def saves(self) -> int:
         """How many saves were told of, by both ends: those that overlap, of several writers, are one."""
-        parts = self._writers.unsettled.items()
-        unsettled = [claims for (_, kind), (claims, _) in parts if kind == self._save]
+        unsettled = [claims for claims, _ in self._writers.unsettled.get(self._save, {}).values()]
         return self._saved.pieces_with(*self._ended_saves(joined([Claims.of([]), *unsettled])))
 
     def _ended_saves(self, claims: Claims) -> tuple[Longs, Longs]:
@@ -142,25 +145,24 @@ class Reckoning:
         return saves.start, np.maximum(saves.start, saves.end - 1)
 
     def _is_late(self, told: Told, news: News) -> bool:
-        starts = self.runs.unknown(told.starts)
-        lives = self._lives.unknown([*told.starts, *told.restarts])
-        if min(starts, default=NEVER) <= self._latest_word or min(lives, default=NEVER) <= self._latest_step:
+        if min(self.runs.unknown(told.starts), default=NEVER) <= self._latest_word:
             return True
         run_began = self.runs.starts[-1] if self.runs.starts else -NEVER
         if any(time < run_began for time, _ in told.ends):
             return True
-        settled = self._writers.settled_until()
         return any(
-            int(time.min()) < max(run_began, settled[writer]) for (writer, _), (time, _) in news.items()
+            int(time.min()) < max(run_began, self._writers.settled_until(writer))
+            for (writer, _), (time, _) in news.items()
         )
+
+    def _least_step(self, start: int, end: int) -> int:
+        return self._timeline.least_step(start, end, self._step)
 
     def _moments(self, told: Told) -> list[int]:
         """Take in what happened at once; returns when that says that a run was alive."""
         starts = self.runs.unknown(told.starts)
         if starts:
             self.runs.started(starts)
-        if lives := self._lives.unknown([*told.starts, *told.restarts]):
-            self._lives.begin(lives)
         for time, badly in told.ends:
             self.runs.ended(time, badly=badly)
         for time in told.halts:
@@ -193,7 +195,7 @@ class Reckoning:
         for stream in self._streams.values():
             sort(stream, 0)
         news = {key: tokens_of(stream) for key, stream in self._streams.items()}
-        self._absorb(claims, news, self._points)
+        self._absorb(claims, news, np.array(self._points, np.int64))
         for time in self._steps_before:
             self.runs.step(self.runs.of(time), time)
         sure, doubts = [claims], []
@@ -201,33 +203,27 @@ class Reckoning:
             settle(stream, len(self._streams))
             settled, doubtful = self._writers.read(stream, 0, news.pop(key))
             self._saved.add(*self._ended_saves(settled))
-            sure.append(settled)
-            doubts += doubtful
+            unsettled, more_doubtful = self._writers.unsettled_of(key)
+            sure += [settled, unsettled]
+            doubts += [*doubtful, *more_doubtful]
         self._timeline.load(joined(sure), doubts, -NEVER if self.floor is None else self.floor)
-        self._lay_over()
 
     def _advance(self, claims: Claims, news: News, points: Longs, *, anyhow: bool) -> None:
         """Add to what is known; of the streams those whose writers said something, all of them `anyhow`."""
         self._timeline.extend(claims)
         self._absorb(claims, news, points)
-        speaking = {writer for writer, _ in news}
         settled = {key: self._streams[key].settled for key in news}
         for key in news:
             sort(self._streams[key], settled[key])
             settle(self._streams[key], len(self._streams))
-        for key, stream in self._streams.items():
-            if anyhow or key in news or (key[0] in speaking and self._writers.is_open_ended(key)):
+        for key in self._streams if anyhow else self._writers.of({writer for writer, _ in news}):
+            if anyhow or key in news or self._writers.is_open_ended(key):
+                stream = self._streams[key]
+                before = self._writers.unsettled_of(key)
                 sure, doubts = self._writers.read(stream, settled.get(key, stream.settled))
                 self._saved.add(*self._ended_saves(sure))
-                self._timeline.extend(sure)
-                for doubt in doubts:
-                    self._timeline.doubt(doubt)
-        self._lay_over()
-
-    def _lay_over(self) -> None:
-        parts = self._writers.unsettled.values()
-        claims = joined([Claims.of([]), *(each for each, _ in parts)])
-        self._timeline.overlay(claims, [doubt for _, doubts in parts for doubt in doubts])
+                unsettled, more_doubts = self._writers.unsettled_of(key)
+                self._timeline.exchange(before, (joined([sure, unsettled]), doubts + more_doubts))
 
     def _absorb(self, claims: Claims, news: News, points: Longs) -> None:
         """What claims and tokens say of runs and lives."""
@@ -253,7 +249,6 @@ class Reckoning:
             self._lives.stepped(begun, number)
             for run, first in extremes(starts, begun, np.minimum):
                 self.runs.step(run, first)
-            self._latest_step = max(self._latest_step, int(begun.max(initial=-NEVER)))
         if changed := self._lives.judge():
             self._timeline.wasted_from(*changed)
 
@@ -290,9 +285,9 @@ class Reckoning:
         row[: len(held)] += held
         self._settled_row = row
         firsts = (time for time in self.runs.first_step if time is not None and time < self.floor)
-        lasts = [time for time in self.runs.last_word if time is not None and time < self.floor]
+        lasts = (time for time in self.runs.last_word if time is not None and time < self.floor)
         self._steps_before = list(firsts)
-        self._points = np.append(self._points[self._points >= self.floor], np.array(lasts, np.int64))
+        self._points = array("q", [*(time for time in self._points if time >= self.floor), *lasts])
         for stream in self._streams.values():
             forget(stream, self.floor)
 

@@ -2,22 +2,25 @@
 
 A claim is a stretch of time, what it is for, and a step's number. At each moment the strongest claim wins, so
 that claims may come in any order. Each block keeps its claims and the sum of its buckets; a claim that is
-added makes only the blocks it touches dirty, and dirty blocks are summed again when somebody asks. All times
-are whole nanoseconds: sums are exact. A doubt lies within one block.
+added or taken out makes only the blocks it touches dirty, and dirty blocks are summed again when somebody
+asks. All times are whole nanoseconds: sums are exact. A doubt lies within one block.
 """
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
-from .claims import DERIVED, NEVER, Claim, Claims, Doubt, Longs, joined
+from .claims import DERIVED, KINDS, NEVER, Claims, Doubt, Longs, joined
 from .sweep import Rules, sweep
 
 BLOCK = 1024
+
+Derived = tuple[Claims, list[Doubt]]
+"""What starts and ends stand for."""
 
 
 class Block:
@@ -29,10 +32,7 @@ class Block:
         self.lo, self.hi = lo, hi
         claims = Claims.of([]) if claims is None else claims
         self.start, self.end = array("q", claims.start.tobytes()), array("q", claims.end.tobytes())
-        self.step, self.kind = (
-            array("q", claims.step.tobytes()),
-            array("i", claims.kind.astype("i").tobytes()),
-        )
+        self.step, self.kind = array("q", claims.step.tobytes()), array("q", claims.kind.tobytes())
         self.carried: list[tuple[int, int, int, int]] = []
         self.doubts: list[Doubt] = []
         self.row: Longs | None = None
@@ -41,18 +41,31 @@ class Block:
 
     def view(self) -> Claims:
         """Those that start here, to look at only: nothing can be added as long as it is kept."""
-        kind: Any = np.frombuffer(self.kind, np.int32)
-        start, end, step = (np.frombuffer(each, np.int64) for each in (self.start, self.end, self.step))
-        return Claims(start, end, kind, step)
+        return Claims(*(np.frombuffer(column, np.int64) for column in self._columns))
 
     def claims(self) -> Claims:
         """Those that start here."""
-        return Claims(
-            np.array(self.start, np.int64),
-            np.array(self.end, np.int64),
-            np.array(self.kind, np.int64),
-            np.array(self.step, np.int64),
-        )
+        return Claims(*(column.copy() for column in self.view()))
+
+    def append(self, claim: tuple[int, int, int, int]) -> None:
+        """Take in a claim that starts here."""
+        for column, value in zip(self._columns, claim, strict=True):
+            column.append(value)
+        self.most = max(self.most, claim[3])
+
+    def remove(self, claim: tuple[int, int, int, int]) -> bool:
+        """Take out a claim that starts here; returns whether it was there."""
+        here = [column == value for column, value in zip(self.view(), claim, strict=True)]
+        found = np.flatnonzero(np.logical_and.reduce(here))
+        if not len(found):
+            return False
+        for column in self._columns:
+            del column[int(found[-1])]
+        return True
+
+    @property
+    def _columns(self) -> tuple["array[int]", ...]:
+        return self.start, self.end, self.kind, self.step
 
 
 class Timeline:
@@ -65,9 +78,6 @@ class Timeline:
         self._dirty: set[Block] = set(self.blocks)
         self._total: Longs = np.zeros(0, np.int64)
         self._prefix: Longs | None = None
-        self._overlay: set[Claim | Doubt] = set()
-        self._over: Claims = Claims.of([])
-        self._over_doubts: list[Doubt] = []
 
     def __len__(self) -> int:
         return self._claims
@@ -91,7 +101,6 @@ class Timeline:
         self._dirty = set(self.blocks)
         self._total = np.zeros(0, np.int64)
         self._prefix = None
-        self._overlay, self._over, self._over_doubts = set(), Claims.of([]), []
         for row in joined([Claims.of([]), *reaching]).rows():
             self._carry(row, bisect_right(self._los, row[0]))
         for doubt in doubts:
@@ -107,11 +116,7 @@ class Timeline:
         self._claims += 1
         index = max(0, bisect_right(self._los, claim[0]) - 1)
         block = self.blocks[index]
-        block.start.append(claim[0])
-        block.end.append(claim[1])
-        block.kind.append(claim[2])
-        block.step.append(claim[3])
-        block.most = max(block.most, claim[3])
+        block.append(claim)
         self._soil(block)
         self._carry(claim, index + 1)
         if len(block.start) > block.too_many:
@@ -123,17 +128,18 @@ class Timeline:
         block.doubts.append(doubt)
         self._soil(block)
 
-    def overlay(self, claims: Claims, doubts: list[Doubt]) -> None:
-        """What may still change lies over the rest; it takes the place of the last overlay."""
-        made: set[Claim | Doubt] = {Claim(*row) for row in claims.rows()}
-        made.update(doubts)
-        if made == self._overlay:
-            return
-        for doubt in doubts:
-            self._one_block(doubt.start, doubt.end)
-        for each in made ^ self._overlay:
-            self.touch(each.start, each.end)
-        self._overlay, self._over, self._over_doubts = made, claims, doubts
+    def exchange(self, gone: Derived, come: Derived) -> None:
+        """Take claims and doubts out, and others in. What is in both stays where it is."""
+        old, new = Counter(gone[0].rows()), Counter(come[0].rows())
+        old_doubts, new_doubts = Counter(gone[1]), Counter(come[1])
+        for claim in (old - new).elements():
+            self._remove(claim)
+        for doubt in (old_doubts - new_doubts).elements():
+            self._remove_doubt(doubt)
+        for claim in (new - old).elements():
+            self.add(claim)
+        for doubt in (new_doubts - old_doubts).elements():
+            self.doubt(doubt)
 
     def touch(self, start: int, end: int) -> None:
         """What lies in [start, end] has to be summed again."""
@@ -142,18 +148,24 @@ class Timeline:
 
     def wasted_from(self, start: int, end: int, step: int) -> None:
         """Steps from `step` on that began in [start, end) may now be wasted, or not any more."""
-        for block in self.blocks:
-            own = block.most >= step and block.lo < end and block.hi > start
-            carried = any(number >= step and start <= begun < end for begun, _, _, number in block.carried)
-            if (
-                own
-                or carried
-                or any(each.step >= step and start <= each.start < end for each in block.doubts)
-            ):
+        for block in self.blocks[max(0, bisect_right(self._los, start) - 1) :]:
+            carried = [number for begun, _, _, number in block.carried if start <= begun < end]
+            if block.lo >= end and not carried:  # what reaches further has been carried here, too
+                break
+            doubts = [each.step for each in block.doubts if start <= each.start < end]
+            own = block.most if block.lo < end else -NEVER
+            if max(own, *carried, *doubts, -NEVER) >= step:
                 self._soil(block)
-        for each in self._overlay:
-            if each.step >= step:
-                self.touch(each.start, each.end)
+
+    def least_step(self, start: int, end: int, step: int) -> int:
+        """The lowest number of the steps (claims of kind `step`) that began in [start, end), or NEVER."""
+        least = NEVER
+        for block in self.blocks[max(0, bisect_right(self._los, start) - 1) : bisect_left(self._los, end)]:
+            claims = block.view()
+            which = (claims.kind & KINDS == step) & (claims.start >= start) & (claims.start < end)
+            least = min(least, int(claims.step[which].min(initial=NEVER)))
+            least = min([least, *(each.step for each in block.doubts if start <= each.start < end)])
+        return least
 
     def told(self) -> Claims:
         """The claims that were told as such."""
@@ -194,12 +206,8 @@ class Timeline:
         self.blocks, self._los, self._prefix = self.blocks[gone:], self._los[gone:], None
         oldest = self.blocks[0]
         self._claims += len(oldest.carried)
-        for start, end, kind, step in oldest.carried:  # whose block is gone
-            oldest.start.append(start)
-            oldest.end.append(end)
-            oldest.kind.append(kind)
-            oldest.step.append(step)
-            oldest.most = max(oldest.most, step)
+        for claim in oldest.carried:  # whose block is gone
+            oldest.append(claim)
         oldest.carried = []
         return self._los[0], held
 
@@ -221,15 +229,7 @@ class Timeline:
         parts = [block.view()]
         if block.carried:
             parts.append(Claims.of(block.carried))
-        doubts = block.doubts
-        if self._overlay:
-            over = self._over
-            near = (over.start < hi) & (over.end > lo)
-            if near.any():
-                parts.append(over.where(near))
-            doubts = doubts + [each for each in self._over_doubts if each.start < hi and each.end > lo]
-        claims = joined(parts) if len(parts) > 1 else parts[0]
-        return sweep(claims, doubts, (lo, hi, min(until, hi)), rules)
+        return sweep(joined(parts), block.doubts, (lo, hi, min(until, hi)), rules)
 
     def _soil(self, block: Block) -> None:
         if block.row is not None:
@@ -237,21 +237,33 @@ class Timeline:
             block.row = None
         self._dirty.add(block)
 
-    def _carry(self, claim: tuple[int, ...], index: int) -> None:
-        start, end, kind, step = claim
-        while index < len(self.blocks) and self._los[index] < end:
-            self.blocks[index].carried.append((start, end, kind, step))
+    def _carry(self, claim: tuple[int, int, int, int], index: int) -> None:
+        while index < len(self.blocks) and self._los[index] < claim[1]:
+            self.blocks[index].carried.append(claim)
             self._soil(self.blocks[index])
             index += 1
 
-    def _doubts(self, block: Block) -> Iterator[Doubt]:
-        yield from block.doubts
-        yield from (each for each in self._over_doubts if each.start < block.hi and each.end > block.lo)
+    def _remove(self, claim: tuple[int, int, int, int]) -> None:
+        """Take a claim out; one that is forgotten is not there any more."""
+        index = max(0, bisect_right(self._los, claim[0]) - 1)
+        if not self.blocks[index].remove(claim):
+            return
+        self._claims -= 1
+        self._soil(self.blocks[index])
+        while (index := index + 1) < len(self.blocks) and self._los[index] < claim[1]:
+            self.blocks[index].carried.remove(claim)
+            self._soil(self.blocks[index])
+
+    def _remove_doubt(self, doubt: Doubt) -> None:
+        block = self.blocks[max(0, bisect_right(self._los, doubt.start) - 1)]
+        if doubt in block.doubts:
+            block.doubts.remove(doubt)
+            self._soil(block)
 
     def _split(self, index: int) -> None:
         block = self.blocks[index]
         claims = block.claims()
-        cut = _good_cut(claims.start, block.lo, list(self._doubts(block)))
+        cut = _good_cut(claims.start, block.lo, block.doubts)
         if cut is None:
             block.too_many *= 2
             return

@@ -1,16 +1,17 @@
 """Those who tell of starts and ends one by one: their last words, and what their tokens stand for."""
 
+from collections.abc import Iterable
+
 import numpy as np
 
-from .claims import DERIVED, NEVER, OPEN, Claims, Doubt, Longs, joined
+from .claims import DERIVED, NEVER, OPEN, Claims, Longs, joined
 from .columns import Stream
 from .ranges import Ranges
 from .runs import Runs
 from .streams import intervals, nanoseconds, runs_of, steps, tokens_of
+from .timeline import Derived
 
 Key = tuple[str, int]
-Derived = tuple[Claims, list[Doubt]]
-
 _PIECE = 8192
 """Columns of so many numbers stay in a core's own cache."""
 
@@ -22,7 +23,10 @@ class Writers:
     """
 
     def __init__(self, streams: dict[Key, Stream], step: int, runs: Runs, made: Ranges) -> None:
-        self.unsettled: dict[Key, Derived] = {}
+        self.unsettled: dict[int, dict[str, Derived]] = {}
+        """By kind and writer."""
+        self._kinds: dict[str, list[int]] = {}
+        """What each writer tells of."""
         self._streams, self._step, self._runs, self._made = streams, step, runs, made
         self._closing: dict[str, dict[int, int]] = {}
         self._open: set[Key] = set()
@@ -31,23 +35,35 @@ class Writers:
     def anew(self) -> None:
         """Forget what the streams stand for."""
         self.unsettled, self._closing, self._open = {}, {}, set()
+        self._kinds = {}
+        for writer, kind in self._streams:
+            self._kinds.setdefault(writer, []).append(kind)
         for stream in self._streams.values():
             stream.settled, stream.settled_until = 0, -NEVER
 
-    def fresh(self) -> dict[Key, int]:
-        """The streams that have got tokens since they were last sorted: how many."""
-        return {
-            key: len(stream.times) - stream.sorted_to
-            for key, stream in self._streams.items()
-            if len(stream.times) > stream.sorted_to
-        }
+    def fresh(self, spoke: Iterable[Key]) -> dict[Key, int]:
+        """Of the streams that `spoke`: how many tokens each has got since it was last sorted."""
+        made = {}
+        for writer, kind in spoke:
+            kinds = self._kinds.setdefault(writer, [])
+            if kind not in kinds:
+                kinds.append(kind)
+            stream = self._streams[writer, kind]
+            made[writer, kind] = len(stream.times) - stream.sorted_to
+        return made
 
-    def settled_until(self) -> dict[str, int]:
-        """From when on each writer may be heard without changing what is settled."""
-        settled: dict[str, int] = {}
-        for stream in self._streams.values():
-            settled[stream.writer] = max(settled.get(stream.writer, -NEVER), stream.settled_until)
-        return settled
+    def of(self, writers: Iterable[str]) -> list[Key]:
+        """The streams of `writers`."""
+        return [(writer, kind) for writer in writers for kind in self._kinds[writer]]
+
+    def settled_until(self, writer: str) -> int:
+        """From when on a writer may be heard without changing what is settled."""
+        return max(self._streams[key].settled_until for key in self.of([writer]))
+
+    def unsettled_of(self, key: Key) -> Derived:
+        """What the last tokens of a stream stand for, as far as is known."""
+        writer, kind = key
+        return self.unsettled.get(kind, {}).get(writer, (Claims.of([]), []))
 
     def heard(self, writer: str, run: int, time: int) -> None:
         """`writer` said something in `run` at `time`."""
@@ -63,14 +79,14 @@ class Writers:
 
         `tokens` are all of the stream, where they are at hand.
         """
-        key = stream.writer, stream.kind
+        unsettled = self.unsettled.setdefault(stream.kind, {})
         derived, doubts = self._derive(stream, begin, tokens)
         if stream.settled <= begin:
-            self.unsettled[key] = derived, doubts
+            unsettled[stream.writer] = derived, doubts
             return Claims.of([]), []
         border = int(tokens_of(stream, stream.settled)[0][0])
         early, late = derived.split(border)
-        self.unsettled[key] = late, [each for each in doubts if each.start >= border]
+        unsettled[stream.writer] = late, [each for each in doubts if each.start >= border]
         return early, [each for each in doubts if each.start < border]
 
     def _derive(self, stream: Stream, begin: int, tokens: tuple[Longs, Longs] | None) -> Derived:
