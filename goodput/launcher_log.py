@@ -2,8 +2,8 @@
 
 The log has no steps, and no word on how long a load or a save takes, so this is what it says of the time:
 
-- Launchers of several nodes that start one behind the other are one run, from the first of them on; one that
-  starts again has begun another.
+- Launchers of several nodes that start one behind the other are one run, from the first of them on, though
+  others of the run before may end between them; one that starts again has begun another.
 - From a run's start to its load of a step beyond 0 a checkpoint is read: the library's primer calls that
   *Checkpoint Loading*. A load of step 0 reads nothing: that is the run's start-up.
 - Between a load or save and the next save lie the steps between their numbers.
@@ -15,7 +15,7 @@ The log has no steps, and no word on how long a load or a save takes, so this is
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby, pairwise
+from itertools import pairwise
 
 from .events import (
     GoodputEvent,
@@ -49,7 +49,8 @@ class _Run:
     """A run: `start_s` is None before the first one that was told of; `ended_s` while nobody said so."""
 
     start_s: float | None = None
-    nodes: int = 1
+    ranks: set[int] = field(default_factory=set)
+    """The nodes whose launchers began it."""
     checkpoints: list[LauncherEvent] = field(default_factory=list)
     """Loads and saves."""
     ended_s: float | None = None
@@ -63,6 +64,16 @@ class _Run:
                 lives.append([])
             lives[-1].append(event)
         return lives
+
+    def begins_with(self, event: LauncherEvent) -> bool:
+        """Whether a launcher that starts does so for this run, as others did before it."""
+        is_young = self.start_s is not None and self.ended_s is None and not self.checkpoints
+        return is_young and event.node_rank not in self.ranks
+
+    def is_not_meant_by(self, event: LauncherEvent) -> bool:
+        """Whether a launcher that ends is one of the run before, later than others that began this one."""
+        is_young = self.start_s is not None and not self.checkpoints
+        return is_young and event.kind == JOB_TERMINATED and event.node_rank not in self.ranks
 
     def end(self, event: LauncherEvent) -> None:
         """Somebody said that it ended."""
@@ -114,37 +125,28 @@ def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
 
 def _runs(listed: Sequence[LauncherEvent]) -> list[_Run]:
     runs = [_Run()]
-    for kind, each in groupby(listed, key=lambda event: event.kind):
-        group = list(each)
-        if kind == JOB_STARTED:
-            runs += [_Run(start_s=time_s, nodes=nodes) for time_s, nodes in _starts(group)]
-        elif kind in (JOB_TERMINATED, USER_TERMINATED):
-            runs[-1].end(group[-1])
-        elif kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED):
-            runs[-1].checkpoints += group
+    for event in listed:
+        run = runs[-1]
+        if event.kind == JOB_STARTED and run.begins_with(event):
+            run.ranks.add(event.node_rank)
+        elif event.kind == JOB_STARTED:
+            runs.append(_Run(start_s=event.time_s, ranks={event.node_rank}))
+        elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
+            if not run.is_not_meant_by(event):
+                run.end(event)
+            elif runs[-2].ended_s is None:
+                runs[-2].ended_s = run.start_s
+        elif event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED):
+            run.checkpoints.append(event)
     for run in runs:
         if run.ended_s is not None and run.checkpoints:  # one node's launcher ended, the others went on
             run.ended_s = max(run.ended_s, run.checkpoints[-1].time_s)
     return runs if runs[0].checkpoints or runs[0].ended_s is not None else runs[1:]
 
 
-def _starts(group: Sequence[LauncherEvent]) -> Iterator[tuple[float, int]]:
-    """When each run began, and on how many nodes."""
-    began: LauncherEvent | None = None
-    ranks: set[int] = set()
-    for event in group:
-        if event.node_rank in ranks and began is not None:
-            yield began.time_s, len(ranks)
-            began, ranks = None, set()
-        began = began or event
-        ranks.add(event.node_rank)
-    if began is not None:
-        yield began.time_s, len(ranks)
-
-
 def _frame(run: _Run) -> Iterator[GoodputEvent]:
     if run.start_s is not None:
-        yield JobStarted(time_s=run.start_s, nodes=run.nodes)
+        yield JobStarted(time_s=run.start_s, nodes=max(1, len(run.ranks)))
 
 
 def _saves(run: _Run) -> Iterator[GoodputEvent]:

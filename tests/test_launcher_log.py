@@ -142,6 +142,27 @@ def test_what_a_run_made_behind_its_last_save_is_lost_as_soon_as_another_one_sta
     assert minutes(as_goodput_events(again)) == {**expected, "productive": 65, "restore": 10}
 
 
+def test_launchers_that_end_late_are_of_the_run_before() -> None:
+    said = [
+        *(started(minute, rank) for minute, rank in ((0, 0), (1, 1), (2, 2))),
+        *(loaded(5, 0), saved(60, 50), terminated(70, 0)),
+        *(started(80, 0), terminated(81, 1), started(82, 1), terminated(83, 2), started(84, 2)),
+        *(loaded(90, 50), saved(100, 60), terminated(100, 0), terminated(100, 1), terminated(100, 2)),
+    ]
+    events = as_goodput_events(said)
+    assert [event for event in events if isinstance(event, JobStarted)] == [
+        JobStarted(time_s=0.0, nodes=3),
+        JobStarted(time_s=4800.0, nodes=3),
+    ]
+    assert minutes(events) == {
+        "startup": 5,
+        "productive": 65,
+        "wasted_progress": 10,
+        "recovery": 10,
+        "restore": 10,
+    }
+
+
 def test_a_run_that_never_said_that_it_ended_was_last_heard_of_with_its_last_save() -> None:
     said = [started(0), loaded(5, 0), saved(60, 50), started(80), loaded(85, 50), saved(95, 60)]
     assert minutes(as_goodput_events(said)) == {"startup": 5, "productive": 65, "recovery": 20, "restore": 5}
