@@ -38,6 +38,9 @@ class LineWriter:
         self.users = 0
         """How many have it from :func:`shared_writer`."""
         self._log = log
+        self._begin()
+
+    def _begin(self) -> None:
         # reentrant, as the queue is: a signal handler may record while the thread that it interrupts does
         self._lock = threading.RLock()
         self._queue: SimpleQueue[_Item] = SimpleQueue()
@@ -106,10 +109,8 @@ class LineWriter:
 
     def begin_in_child(self) -> None:
         """Begin anew: of the parent's threads there is none here, and its locks may be held for good."""
+        self._begin()
         self._log.begin_in_child()
-        users = self.users
-        self.__init__(self._log)  # type: ignore[misc]
-        self.users = users
 
     def _start(self) -> None:
         with self._lock:
