@@ -17,13 +17,18 @@ from .sweep import HUNG
 _UNSETTLED = 32
 _UNSETTLED_OF_MANY = 8
 _MANY = 16
+"""The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
 _COMPARED = 64
 _CLOCKS = 64
-"""The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
 
 _NS = 1_000_000_000
 
+AROUND = 4
+"""With so many steps on either side a step is compared."""
+_NEIGHBOURS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
+
 Doubles = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 
 
 def tokens_of(stream: Stream, begin: int = 0) -> tuple[Longs, Longs]:
@@ -69,7 +74,7 @@ def settle(stream: Stream, streams: int) -> None:
         settled -= 1
     if settled > stream.settled:
         stream.settled = settled
-        stream.settled_until = round(stream.times[settled + unsettled // 2] * _NS)
+        stream.settled_until = round(stream.times[settled + AROUND] * _NS) + 1
 
 
 def forget(stream: Stream, floor: int) -> None:
@@ -87,7 +92,9 @@ def steps(
     """What the starts of steps with an index in [`which`) stand for: claims, doubts, and ranges of numbers.
 
     A step lasts until the next one of its writer starts; the last one of a run until `closing`. Steps may be
-    sparse: one that is followed by number n + 10 stands for ten. `run` says in which run each token is.
+    sparse: one that is followed by number n + 10 stands for ten, and a run's last one is compared with the
+    others as if it were one like the one before. `run` says in which run each token is. The tokens have
+    `AROUND` before those in question, and `AROUND` + 1 behind them.
     """
     time, step = tokens
     count = len(time)
@@ -96,22 +103,49 @@ def steps(
     end = np.where(same, np.append(time[1:], 0), np.maximum(time, closing))
     jump = np.append(step[1:], 0) - step
     covers = np.where(same & (jump > 0), jump, 1)
-    rate = np.where(same, (end - time) / covers, 0.0)
     is_first = np.ones(count, np.bool_)
     is_first[1:] = ~same[:-1]
-    before = np.where(is_first, 0.0, np.append(0.0, rate[:-1]))
-    after = np.where(same, np.append(rate[1:], 0.0), 0.0)
-    usual = np.maximum(before, after)
-    long = np.where(is_first, rate > after, rate > HUNG * usual)
-    doubtful = same & long & (usual > 0)
+    sparse = np.where(same | is_first, covers, np.append(1, covers[:-1]))
+    rate = (end - time) / sparse
     chosen = slice(*which)
-    in_doubt = np.flatnonzero(doubtful[chosen]) + which[0]
-    limit = np.rint(usual[in_doubt] * covers[in_doubt]).astype(np.int64)
+    limits = _usual(rate, same, run, is_first, chosen)
+    in_doubt = np.array(list(limits), np.int64)
+    limit = np.rint(np.array(list(limits.values())) * sparse[in_doubt]).astype(np.int64)
     columns = (time[in_doubt], end[in_doubt], step[in_doubt], limit, is_first[in_doubt].astype(np.int64))
     doubts = [Doubt(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
+    is_sure = np.ones(count, np.bool_)
+    is_sure[in_doubt] = False
     time, end, step, covers = time[chosen], end[chosen], step[chosen], covers[chosen]
-    claims = Claims(time, end, np.full(len(time), kind, np.int64), step).where(~doubtful[chosen])
+    claims = Claims(time, end, np.full(len(time), kind, np.int64), step).where(is_sure[chosen])
     return claims, doubts, (step, step + covers)
+
+
+def _usual(rate: Doubles, same: Flags, run: Longs, is_first: Flags, chosen: slice) -> dict[int, float]:
+    """The chosen steps that last out of all proportion, and what one usually lasts there.
+
+    That is the median of up to four steps on either side in the same run, but for its last one, whose end is
+    not known. Of a run's first step, which compiles, it is that of the next four.
+    """
+    known = np.where(same, rate, np.inf)
+    padded = np.concatenate([np.full(AROUND, np.inf), known, np.full(AROUND, np.inf)])
+    two = np.minimum(padded[:-1], padded[1:])
+    four = np.minimum(two[:-2], two[2:])
+    least = np.minimum(four[: len(rate)], four[AROUND + 1 :])
+    suspects = (rate > HUNG * least) | (is_first & (rate > 0))
+    found = np.flatnonzero(suspects[chosen]) + chosen.start
+    if not len(found):
+        return {}
+    near = found[:, np.newaxis] + _NEIGHBOURS
+    inside = (near >= 0) & (near < len(rate))
+    near = np.where(inside, near, found[:, np.newaxis])
+    times = np.where(inside & same[near] & (run[near] == run[found][:, np.newaxis]), rate[near], np.inf)
+    times.sort(axis=1)
+    count = np.isfinite(times).sum(axis=1)
+    rows = np.arange(len(found))
+    usual = (times[rows, np.maximum(count - 1, 0) // 2] + times[rows, np.minimum(count // 2, 7)]) / 2
+    usual = np.where(count > 0, usual, 0.0)
+    long = (usual > 0) & (rate[found] > np.where(is_first[found], 1, HUNG) * usual)
+    return dict(zip(found[long].tolist(), usual[long].tolist(), strict=True))
 
 
 def intervals(

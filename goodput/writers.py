@@ -8,7 +8,7 @@ from .claims import DERIVED, NEVER, OPEN, Claims, Longs, joined
 from .columns import Stream
 from .ranges import Ranges
 from .runs import Runs
-from .streams import intervals, nanoseconds, runs_of, steps, tokens_of
+from .streams import AROUND, intervals, nanoseconds, runs_of, steps, tokens_of
 from .timeline import Derived
 
 Key = tuple[str, int]
@@ -90,7 +90,7 @@ class Writers:
         return early, [each for each in doubts if each.start < border]
 
     def _derive(self, stream: Stream, begin: int, tokens: tuple[Longs, Longs] | None) -> Derived:
-        context = max(0, begin - 1) if stream.kind == self._step else begin
+        context = max(0, begin - AROUND) if stream.kind == self._step else begin
         if tokens is None:
             tokens = tokens_of(stream, context)
         if stream.kind == self._step:
@@ -115,12 +115,12 @@ class Writers:
         return claims, []
 
     def _derive_steps(self, writer: str, tokens: tuple[Longs, Longs], begin: int) -> Derived:
-        """A piece at a time: a step depends on the one before it and the two behind it."""
+        """A piece at a time: a step depends on those around it, and how long these took."""
         claims, doubts = [Claims.of([])], []
         starts = self._runs.starts_at
         for first in range(begin, len(tokens[0]), _PIECE):
-            low, behind = max(0, first - 1), min(first + _PIECE, len(tokens[0]))
-            time, step = (each[low : behind + 2] for each in tokens)
+            low, behind = max(0, first - AROUND), min(first + _PIECE, len(tokens[0]))
+            time, step = (each[low : behind + AROUND + 1] for each in tokens)
             run = runs_of(starts, time)
             closing = self._last_words(writer, run)
             made, doubtful, numbers = steps(

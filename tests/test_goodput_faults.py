@@ -230,3 +230,40 @@ def test_loading_data_beside_the_steps_costs_nothing_and_is_told_apart() -> None
     ).account(T0)
     assert spent(account) == {"productive": 9.0, "data_loading": 1.0}
     assert account.data_loading_async_s == 5.5
+
+
+def test_a_hang_in_the_last_step_of_a_run_is_badput_although_the_runs_end_is_told() -> None:
+    hung = [started(0), *starts(0, 100, 0), ended(3700)]
+    assert spent(told(*hung).account(T0)) == {"productive": 100.0, "other": 3600.0}
+    resumed = told(*hung, started(3710), *starts(90, 20, 3710), ended(3730)).account(T0)
+    assert spent(resumed) == {"productive": 110.0, "wasted_progress": 10.0, "other": 3610.0}
+
+
+def test_the_last_of_sparse_steps_is_held_against_as_many_as_the_others_stand_for() -> None:
+    log = [StepStarted(step=step, time_s=T0 + step) for step in range(0, 1000, 50)]
+    assert spent(told(started(0), *log, ended(1000)).account(T0)) == {"productive": 1000.0}
+    assert spent(told(started(0), *log, ended(5000)).account(T0)) == {"productive": 1000.0, "other": 4000.0}
+
+
+def test_a_long_checkpoint_in_the_step_before_hides_no_hang() -> None:
+    account = told(
+        started(0),
+        *starts(0, 50, 0),
+        interval("checkpoint_save", 49.5, 149.5),
+        *starts(50, 1, 150),
+        *starts(51, 49, 1050),
+        ended(1099),
+    ).account(T0)
+    assert spent(account) == {"productive": 100.0, "checkpoint_other": 100.0, "other": 899.0}
+
+
+def test_a_long_evaluation_in_the_second_step_hides_no_compilation_in_the_first() -> None:
+    account = told(
+        started(0),
+        *starts(0, 1, 0),
+        *starts(1, 1, 30),
+        interval("custom", 30.5, 60.5, "eval"),
+        *starts(2, 20, 61),
+        ended(81),
+    ).account(T0)
+    assert spent(account) == {"productive": 22.0, "startup": 29.0, "custom:eval": 30.0}

@@ -98,8 +98,8 @@ def tiny_blocks() -> Iterator[None]:
     """Blocks of a few claims: so that a short log has many of them, splits them, joins them, and settles."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(timeline, "BLOCK", 2)
-        patch.setattr(streams, "_UNSETTLED", 3)
-        patch.setattr(streams, "_UNSETTLED_OF_MANY", 3)
+        patch.setattr(streams, "_UNSETTLED", 5)
+        patch.setattr(streams, "_UNSETTLED_OF_MANY", 5)
         patch.setattr(reckoning, "_LARGE", 3)
         yield
 
