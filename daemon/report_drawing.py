@@ -1,6 +1,6 @@
 """What the figures of a report have in common: the axis of time, names, durations, tooltips."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -77,10 +77,17 @@ def name_rows(axes: Axes, names: Sequence[str]) -> None:
 
 
 def seconds_axis(axes: Axes) -> None:
-    """A vertical axis in seconds."""
+    """A vertical axis of durations, whose limits are set."""
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} s")
+    axes.yaxis.set_major_formatter(ticks(axes.get_ylim()[1]))
     axes.grid(visible=True, axis="y")
+
+
+def ticks(most_s: float) -> Callable[[float, float], str]:
+    """How durations up to `most_s` are written at an axis."""
+    if most_s < 1:
+        return lambda value, _: f"{1000 * value:g} ms"
+    return lambda value, _: f"{value:g} s"
 
 
 def legend(axes: Axes, **where: Any) -> None:

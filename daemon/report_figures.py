@@ -18,7 +18,7 @@ from ..goodput.report import Report, Steps
 from ..intents.intent import counted
 from . import show
 from .report_changes import Change
-from .report_drawing import Notes, duration, edge_name, legend, name_rows
+from .report_drawing import Notes, duration, edge_name, legend, name_rows, ticks
 from .report_theme import GROUP_COLOURS, VERDICTS, Theme, colour_of
 
 _LEAST_SHARE = 0.0005
@@ -104,7 +104,7 @@ def distribution(figure: FigureBase, notes: Notes, theme: Theme, *, steps: Steps
     axes.set_ylim(0, 1.15 * max(steps.heights))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
+    axes.xaxis.set_major_formatter(ticks(steps.bins[-1]))
     axes.set_ylabel("steps")
     axes.grid(visible=True, axis="y")
     legend(axes, loc="upper right")

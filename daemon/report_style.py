@@ -58,7 +58,10 @@ th:last-child, td:last-child { padding-right: 0; }
   .row { grid-template-columns: 1fr 1fr; gap: 0 6mm; }
   .row:has(> section:only-child) { display: block; }
   .wide svg { min-width: 0; max-height: 168mm; }
-  .tables { columns: 3; column-gap: 8mm; }
+  .tables { columns: 4; column-gap: 5mm; }
+  .tables table, .tables .note { font-size: 7.5pt; }
+  .tables .name { white-space: normal; }
+  .costs th:nth-child(4), .costs td:nth-child(4) { display: none; }
   .account th:nth-child(2), .account td:nth-child(2) { display: none; }
   h2 { margin: 5mm 0 1mm; }
   .tables h2 { margin-top: 3mm; }

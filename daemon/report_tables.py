@@ -133,7 +133,7 @@ def _checkpoints(report: Report) -> str:
     if report.account.buckets[TUNING] > 0:
         note += " In the account trials are tuning."
     columns = ("bucket", "seconds", "each", "share")
-    return _table("What checkpoints cost", columns, rows, right=3, note=note)
+    return _table("What checkpoints cost", columns, rows, right=3, note=note, kind="costs")
 
 
 def _lanes(report: Report) -> str:

@@ -63,7 +63,7 @@ GROUP_COLOURS = {
 }
 
 _SHADES = {
-    buckets.CHECKPOINT_WRITE: "#00497a",
+    buckets.CHECKPOINT_WRITE: "#06558c",
     buckets.CHECKPOINT_ENCODE: "#2b8cc9",
     buckets.CHECKPOINT_FLUSH: "#6cbcea",
     buckets.CHECKPOINT_WAIT: "#8b9ad4",

@@ -95,7 +95,7 @@ class Timeline:
 
 def _title_left(axes: Axes, text: str) -> None:
     axes.set_ylabel(text, rotation=0, ha="right", va="center", labelpad=6)
-    axes.yaxis.set_label_coords(-0.055, 0.5)
+    axes.yaxis.set_label_coords(-0.068, 0.5)
 
 
 def _account(axes: Axes, report: Report, axis: Axis) -> None:
