@@ -215,7 +215,8 @@ def _job_view(
     compat, no_compat = _compat(job, bounds) if policy != "conserving" else (None, "")
     differ: list[Difference] = []
     if conserving is not None and compat is not None:
-        differ = differences(conserving.buckets, conserving.wall_s, compat, events)
+        begun = [event for event in events if bounds is None or bounds[0] <= span(event)[0] < bounds[1]]
+        differ = differences(conserving.buckets, conserving.wall_s, compat, begun)
     return JobView(
         job_name=job.name,
         events=len(events),

@@ -51,7 +51,10 @@ _NAMES = {
 """The same kind of time in both: our name, and the peer's type."""
 
 _DEFINITIONS = {
-    TOTAL: "there from the first start of the job to its last end; here from the first event to the last",
+    TOTAL: (
+        "there from the first start of the job to its last end, of a window from its first event to its last;"
+        " here from the first event of the job to the last, of a window all of it"
+    ),
     PRODUCTIVE: "there whatever a step took that is not deducted; here the steps less all that lies in them",
     "startup": "there what the first step took beyond the mean of the others; here all before it",
     "data_loading": (

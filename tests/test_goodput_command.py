@@ -241,6 +241,20 @@ def test_a_hang_is_the_reason_for_what_it_made_larger_and_smaller_and_for_nothin
     assert not any("hung" in why for why in usual.values())
 
 
+def test_of_a_window_only_what_is_in_it_is_a_reason(tmp_path: Path) -> None:
+    begun = [*range(50), *range(1050, 1100)]
+    log = log_of(
+        tmp_path / "log",
+        {"job_name": "a", "job_start_time": 0.0},
+        *({"job_name": "a", "step_count": n, "step_start_time": at} for n, at in enumerate(begun)),
+    )
+    whole = {each["what"]: each["why"] for each in only_job(log, "--policy", "both")["differences"]}
+    part = only_job(log, "--policy", "both", "--window", "500..1100")["differences"]
+    assert "a step that hung" in whole["other"]
+    assert {each["what"] for each in part} >= {"other", "total"}
+    assert not any("hung" in each["why"] for each in part)
+
+
 def test_a_restart_within_a_run_is_the_reason_where_nobody_told_of_it() -> None:
     again = [*steps(10, 20, 30, 40), *steps(50, 60, 70, first=2)]
     found = whys(START, *again, END)
