@@ -6,7 +6,6 @@ added or taken out makes only the blocks it touches dirty, and dirty blocks are 
 asks. All times are whole nanoseconds: sums are exact. A doubt lies within one block.
 """
 
-from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable
@@ -14,6 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from .block import Block, Row, Rows
 from .claims import DERIVED, KINDS, NEVER, Claims, Doubt, Longs, joined
 from .sweep import Rules, sweep
 
@@ -21,51 +21,6 @@ BLOCK = 1024
 
 Derived = tuple[Claims, list[Doubt]]
 """What starts and ends stand for."""
-
-
-class Block:
-    """The claims that start in [`lo`, `hi`), and `carried` ones that began before and reach into it."""
-
-    __slots__ = ("carried", "doubts", "end", "hi", "kind", "lo", "most", "row", "start", "step", "too_many")
-
-    def __init__(self, lo: int, hi: int, claims: Claims | None = None) -> None:
-        self.lo, self.hi = lo, hi
-        claims = Claims.of([]) if claims is None else claims
-        self.start, self.end = array("q", claims.start.tobytes()), array("q", claims.end.tobytes())
-        self.step, self.kind = array("q", claims.step.tobytes()), array("q", claims.kind.tobytes())
-        self.carried: list[tuple[int, int, int, int]] = []
-        self.doubts: list[Doubt] = []
-        self.row: Longs | None = None
-        self.most = int(claims.step.max(initial=-NEVER))
-        self.too_many = 2 * BLOCK
-
-    def view(self) -> Claims:
-        """Those that start here, to look at only: nothing can be added as long as it is kept."""
-        return Claims(*(np.frombuffer(column, np.int64) for column in self._columns))
-
-    def claims(self) -> Claims:
-        """Those that start here."""
-        return Claims(*(column.copy() for column in self.view()))
-
-    def append(self, claim: tuple[int, int, int, int]) -> None:
-        """Take in a claim that starts here."""
-        for column, value in zip(self._columns, claim, strict=True):
-            column.append(value)
-        self.most = max(self.most, claim[3])
-
-    def remove(self, claim: tuple[int, int, int, int]) -> bool:
-        """Take out a claim that starts here; returns whether it was there."""
-        here = [column == value for column, value in zip(self.view(), claim, strict=True)]
-        found = np.flatnonzero(np.logical_and.reduce(here))
-        if not len(found):
-            return False
-        for column in self._columns:
-            del column[int(found[-1])]
-        return True
-
-    @property
-    def _columns(self) -> tuple["array[int]", ...]:
-        return self.start, self.end, self.kind, self.step
 
 
 class Timeline:
@@ -111,7 +66,7 @@ class Timeline:
         for row in claims.rows():
             self.add(row)
 
-    def add(self, claim: tuple[int, int, int, int]) -> None:
+    def add(self, claim: Row) -> None:
         """Take a claim in."""
         self._claims += 1
         index = max(0, bisect_right(self._los, claim[0]) - 1)
@@ -119,7 +74,7 @@ class Timeline:
         block.append(claim)
         self._soil(block)
         self._carry(claim, index + 1)
-        if len(block.start) > block.too_many:
+        if len(block.own) > max(2 * BLOCK, block.too_many):
             self._split(index)
 
     def doubt(self, doubt: Doubt) -> None:
@@ -149,19 +104,20 @@ class Timeline:
     def wasted_from(self, start: int, end: int, step: int) -> None:
         """Steps from `step` on that began in [start, end) may now be wasted, or not any more."""
         for block in self.blocks[max(0, bisect_right(self._los, start) - 1) :]:
-            carried = [number for begun, _, _, number in block.carried if start <= begun < end]
-            if block.lo >= end and not carried:  # what reaches further has been carried here, too
+            carried = block.carried.view()
+            carried = carried.where((carried.start >= start) & (carried.start < end))
+            if block.lo >= end and not len(carried.start):  # what reaches further was carried here, too
                 break
-            doubts = [each.step for each in block.doubts if start <= each.start < end]
+            numbers = [each.step for each in block.doubts if start <= each.start < end]
             own = block.most if block.lo < end else -NEVER
-            if max(own, *carried, *doubts, -NEVER) >= step:
+            if max(own, int(carried.step.max(initial=-NEVER)), *numbers) >= step:
                 self._soil(block)
 
     def least_step(self, start: int, end: int, step: int) -> int:
         """The lowest number of the steps (claims of kind `step`) that began in [start, end), or NEVER."""
         least = NEVER
         for block in self.blocks[max(0, bisect_right(self._los, start) - 1) : bisect_left(self._los, end)]:
-            claims = block.view()
+            claims = block.own.view()
             which = (claims.kind & KINDS == step) & (claims.start >= start) & (claims.start < end)
             least = min(least, int(claims.step[which].min(initial=NEVER)))
             least = min([least, *(each.step for each in block.doubts if start <= each.start < end)])
@@ -169,7 +125,7 @@ class Timeline:
 
     def told(self) -> Claims:
         """The claims that were told as such."""
-        claims = joined([Claims.of([]), *(block.claims() for block in self.blocks)])
+        claims = joined([Claims.of([]), *(block.own.copy() for block in self.blocks)])
         return claims.where(claims.kind & DERIVED == 0)
 
     def total(self, rules: Rules) -> Longs:
@@ -194,7 +150,7 @@ class Timeline:
         """Let the oldest blocks go until at most `keep` claims are left: up to when, and what they held."""
         left, gone = len(self), 0
         while left > keep and gone < len(self.blocks) - 1:
-            left -= len(self.blocks[gone].start)
+            left -= len(self.blocks[gone].own)
             gone += 1
         if not gone:
             return None
@@ -206,9 +162,9 @@ class Timeline:
         self.blocks, self._los, self._prefix = self.blocks[gone:], self._los[gone:], None
         oldest = self.blocks[0]
         self._claims += len(oldest.carried)
-        for claim in oldest.carried:  # whose block is gone
+        for claim in oldest.carried.copy().rows():  # whose block is gone
             oldest.append(claim)
-        oldest.carried = []
+        oldest.carried = Rows()
         return self._los[0], held
 
     def _refresh(self, rules: Rules) -> None:
@@ -226,10 +182,8 @@ class Timeline:
         lo, hi = max(block.lo, rules.first), min(block.hi, rules.last)
         if hi <= lo or until <= lo:
             return np.zeros(rules.size, np.int64)
-        parts = [block.view()]
-        if block.carried:
-            parts.append(Claims.of(block.carried))
-        return sweep(joined(parts), block.doubts, (lo, hi, min(until, hi)), rules)
+        claims = joined([block.own.view(), block.carried.view()])
+        return sweep(claims, block.doubts, (lo, hi, min(until, hi)), rules)
 
     def _soil(self, block: Block) -> None:
         if block.row is not None:
@@ -237,16 +191,16 @@ class Timeline:
             block.row = None
         self._dirty.add(block)
 
-    def _carry(self, claim: tuple[int, int, int, int], index: int) -> None:
+    def _carry(self, claim: Row, index: int) -> None:
         while index < len(self.blocks) and self._los[index] < claim[1]:
             self.blocks[index].carried.append(claim)
             self._soil(self.blocks[index])
             index += 1
 
-    def _remove(self, claim: tuple[int, int, int, int]) -> None:
+    def _remove(self, claim: Row) -> None:
         """Take a claim out; one that is forgotten is not there any more."""
         index = max(0, bisect_right(self._los, claim[0]) - 1)
-        if not self.blocks[index].remove(claim):
+        if not self.blocks[index].own.remove(claim):
             return
         self._claims -= 1
         self._soil(self.blocks[index])
@@ -262,17 +216,15 @@ class Timeline:
 
     def _split(self, index: int) -> None:
         block = self.blocks[index]
-        claims = block.claims()
+        claims, carried = block.own.copy(), block.carried.copy()
         cut = _good_cut(claims.start, block.lo, block.doubts)
         if cut is None:
-            block.too_many *= 2
+            block.too_many = 2 * len(claims.start)
             return
-        left = Block(block.lo, cut, claims.where(claims.start < cut))
-        right = Block(cut, block.hi, claims.where(claims.start >= cut))
-        left.carried = block.carried
-        right.carried = [each for each in block.carried if each[1] > cut]
-        reaching = claims.where((claims.start < cut) & (claims.end > cut))
-        right.carried += reaching.rows()
+        early = claims.start < cut
+        reaching = joined([carried, claims.where(early)])
+        left = Block(block.lo, cut, claims.where(early), carried)
+        right = Block(cut, block.hi, claims.where(~early), reaching.where(reaching.end > cut))
         left.doubts = [each for each in block.doubts if each.start < cut]
         right.doubts = [each for each in block.doubts if each.start >= cut]
         self._replace(index, index + 1, [left, right])
@@ -284,10 +236,10 @@ class Timeline:
         if behind == first + 1:
             return self.blocks[first]
         parts = self.blocks[first:behind]
-        made = Block(parts[0].lo, parts[-1].hi, joined([each.claims() for each in parts]))
-        made.carried = list(parts[0].carried)
+        claims = joined([each.own.copy() for each in parts])
+        made = Block(parts[0].lo, parts[-1].hi, claims, parts[0].carried.copy())
         made.doubts = [doubt for each in parts for doubt in each.doubts]
-        made.too_many = max(2 * len(made.start), 2 * BLOCK)
+        made.too_many = 2 * len(claims.start)
         self._replace(first, behind, [made])
         return made
 
