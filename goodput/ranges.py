@@ -1,5 +1,8 @@
 """Ranges of whole numbers: a million steps in a row are one range."""
 
+from array import array
+from bisect import bisect_left
+
 import numpy as np
 
 from .claims import Longs
@@ -15,18 +18,19 @@ class Ranges:
 
     def clear(self) -> None:
         """Take all numbers out."""
-        self._low: Longs = np.zeros(0, np.int64)
-        self._behind: Longs = np.zeros(0, np.int64)
+        self._low, self._behind = array("q"), array("q")
         self.count = 0
 
     def add(self, low: Longs, behind: Longs) -> None:
         """Add the numbers of each range [low, behind). Ranges that meet or overlap become one."""
-        if not len(low) or (len(low) == 1 and len(self._low) and self._extends(int(low[0]), int(behind[0]))):
+        if not len(low) or (len(low) == 1 and self._low and self._extends(int(low[0]), int(behind[0]))):
             return
         kept, new_low, new_behind = self._merged(low, behind)
-        self.count += int((new_behind - new_low).sum() - (self._behind[kept:] - self._low[kept:]).sum())
-        self._low = np.append(self._low[:kept], new_low)
-        self._behind = np.append(self._behind[:kept], new_behind)
+        replaced = _tail(self._behind, kept) - _tail(self._low, kept)
+        self.count += int((new_behind - new_low).sum() - replaced.sum())
+        del self._low[kept:], self._behind[kept:]
+        self._low.frombytes(new_low.tobytes())
+        self._behind.frombytes(new_behind.tobytes())
 
     def pieces_with(self, low: Longs, behind: Longs) -> int:
         """How many ranges there would be with these as well."""
@@ -37,8 +41,8 @@ class Ranges:
 
     def _merged(self, low: Longs, behind: Longs) -> tuple[int, Longs, Longs]:
         """So many ranges stay as they are; those that take the place of the others."""
-        kept = int(np.searchsorted(self._behind, low.min()))
-        low, behind = np.append(self._low[kept:], low), np.append(self._behind[kept:], behind)
+        kept = bisect_left(self._behind, int(low.min()))
+        low, behind = np.append(_tail(self._low, kept), low), np.append(_tail(self._behind, kept), behind)
         if (low[1:] < low[:-1]).any():
             order = np.argsort(low, kind="stable")
             low, behind = low[order], behind[order]
@@ -49,9 +53,14 @@ class Ranges:
 
     def _extends(self, low: int, behind: int) -> bool:
         """The usual case: the step after the last one."""
-        last = int(self._behind[-1])
-        if not int(self._low[-1]) <= low <= last:
+        last = self._behind[-1]
+        if not self._low[-1] <= low <= last:
             return False
         self._behind[-1] = max(last, behind)
         self.count += max(0, behind - last)
         return True
+
+
+def _tail(column: "array[int]", begin: int) -> Longs:
+    """To look at only: nothing can be added as long as it is kept."""
+    return np.frombuffer(column, np.int64)[begin:]

@@ -49,8 +49,12 @@ class Runs:
     def started(self, times: set[int]) -> None:
         """Runs began at `times`, none of which is known, behind everything heard so far."""
         self._changed(len(self.starts))
-        self.starts = sorted({*self.starts, *times})
-        self.starts_at = np.array(self.starts, np.int64)
+        if self.starts and min(times) < self.starts[-1]:
+            self.starts = sorted({*self.starts, *times})
+            self.starts_at = np.array(self.starts, np.int64)
+        else:
+            self.starts += sorted(times)
+            self.starts_at = np.append(self.starts_at, sorted(times))
         missing = len(self.starts) + 1 - len(self.last_word)
         self.first_step += [None] * missing
         self.last_word += [None] * missing
