@@ -7,6 +7,7 @@ time that it makes larger or smaller in that way; where there is none, how the t
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
+from statistics import median
 
 import msgspec
 
@@ -24,6 +25,7 @@ from .events import (
     StepStarted,
 )
 from .sanity import span
+from .streams import AROUND
 from .sweep import HUNG
 
 PRODUCTIVE = "productive"
@@ -94,7 +96,7 @@ class _Facts(msgspec.Struct):
     """Custom events that a step begins in."""
     resumed_after_end: int = 0
     hung: int = 0
-    """Steps that took more than ten times as long as their neighbours."""
+    """Steps that took more than ten times as long as those around them."""
     came_again: int = 0
     """Steps with no higher number than the one before, where nobody told of a restart."""
 
@@ -179,7 +181,8 @@ def _hung(facts: _Facts, _: Mapping[str, float]) -> str:
         return ""
     steps = "a step that hung" if facts.hung == 1 else f"{facts.hung} steps that hung"
     return (
-        f"{steps}, for more than ten times what those beside it took: all of it productive there, other here"
+        f"{steps}, for more than ten times what those around it took: productive there, recovery where a"
+        " restart follows; other here"
     )
 
 
@@ -233,7 +236,7 @@ _REASONS: tuple[tuple[frozenset[str], frozenset[str], Callable[[_Facts, Mapping[
     (frozenset({"other"}), frozenset({PRODUCTIVE}), _sparse),
     (frozenset({PRODUCTIVE}), frozenset({"step_slowdown"}), _slow),
     (frozenset({PRODUCTIVE}), frozenset({"flush_slowdown"}), _beside_flushes),
-    (frozenset({PRODUCTIVE}), frozenset({"other"}), _hung),
+    (frozenset({PRODUCTIVE, "recovery"}), frozenset({"other"}), _hung),
     (_LOST | {"other"}, frozenset({PRODUCTIVE}), _came_again),
     (_LOST | {"other"}, frozenset({PRODUCTIVE}), _many_writers),
     (_STEPS | {"other"}, _STEPS | {"other"}, _late),
@@ -271,6 +274,8 @@ class _Look:
         self._run: dict[str, list[tuple[float, int]]] = {}
         """The steps of each writer in this run that only said when they began."""
         self._ended = False
+        self._end_s: float | None = None
+        """When this run said last that it ended."""
 
     def take(self, event: GoodputEvent) -> None:
         """Take in the next one."""
@@ -294,6 +299,7 @@ class _Look:
                 self._ended = False
             case JobEnded(exit_code=code):
                 self._ended = code in (None, 0)
+                self._end_s = event.time_s
             case _:
                 pass
 
@@ -324,16 +330,24 @@ class _Look:
             self._last.clear()
 
     def _run_ended(self) -> None:
-        self.facts.hung += sum(map(_hangs, self._run.values()))
+        for told in self._run.values():
+            if self._end_s is not None and len(told) > 1:  # the last step is one like the one before it
+                told.append((self._end_s, 2 * told[-1][1] - told[-2][1]))
+            self.facts.hung += _hangs(told)
+        self._end_s = None
         self._run.clear()
         self._last.clear()
 
 
 def _hangs(starts: Sequence[tuple[float, int]]) -> int:
-    """How many steps of one writer in one run took far longer than both beside them, whatever lay in them."""
+    """How many steps of one writer in one run took far longer than those around them."""
     rates = [(late - early) / max(1, after - step) for (early, step), (late, after) in pairwise(starts)]
-    beside = zip([0.0, *rates], rates, [*rates[1:], 0.0], strict=False)
-    return sum(rate > HUNG * max(before, after) > 0 for before, rate, after in beside)
+    count = 0
+    for index, rate in enumerate(rates[1:], start=1):  # the first one compiles
+        if rate > HUNG * min(rates[max(0, index - AROUND) : index]):
+            around = rates[max(0, index - AROUND) : index] + rates[index + 1 : index + 1 + AROUND]
+            count += rate > HUNG * median(around) > 0
+    return count
 
 
 def _overlapping(intervals: list[tuple[float, float]]) -> int:

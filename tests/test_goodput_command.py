@@ -237,7 +237,9 @@ def test_a_hang_is_the_reason_for_what_it_made_larger_and_smaller_and_for_nothin
     assert "a step that hung" in found["productive"]
     assert "a step that hung" in found["other"]
     assert "hung" not in found["startup"]
-    usual = whys(START, *steps(10, 20, 30, 40), END)
+    last = whys(START, *steps(10, 11, 12, 13), END)
+    assert "a step that hung" in last["other"]
+    usual = whys(START, *steps(10, 20, 30, 40), JobEnded(time_s=60.0))
     assert not any("hung" in why for why in usual.values())
 
 
