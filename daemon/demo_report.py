@@ -23,7 +23,7 @@ def report(view: DemoView) -> RenderableType:
         "",
         show.intents(view.explain.intents),
         "",
-        show.decisions(view.explain.decisions),
+        show.decisions(view.explain.decisions, view.explain.start_s),
         "",
         table(view),
         "",

@@ -86,13 +86,8 @@ def changes(decisions: Sequence[Decision], gains: Sequence[GainView]) -> tuple[C
                 rule=printable(change.rule),
                 what=printable(show.changed(change.previous, change.changes)),
                 because=printable(change.because),
-                outcome=printable(_ratio_in_words(verdict.because)) if verdict else "",
+                outcome=printable(verdict.because) if verdict else "",
                 gain=found.get(change.generation) if change.verdict is Verdict.TRIAL else None,
             )
         )
     return tuple(made)
-
-
-def _ratio_in_words(verdict: str) -> str:
-    """What a trial found (:meth:`..intents.trial.Trial.judgement`), for who has not seen one before."""
-    return verdict.replace(" x in ", " times the cost before, in ")

@@ -135,15 +135,16 @@ def _evidence(view: IntentView) -> str:
 
 
 def decisions(
-    log: Sequence[Decision], start_s: float | None = None, gained: Mapping[int, str] | None = None
+    log: Sequence[Decision], start_s: float, gained: Mapping[int, str] | None = None
 ) -> RenderableType:
-    """The decision log, one block for each change: its reason, what became of it, and what it `gained`.
+    """The decision log of a job that began at `start_s`: each change, its reason, and what it `gained`.
 
-    That is in words, by the generation with which a trial began.
+    That is in words, by the generation with which a trial began. Of a job that has told of no time yet
+    (`start_s` is 0) times run from the first decision.
     """
     if not log:
         return Text("No decision yet: a few checkpoints under your own settings come first.")
-    begin_s = log[0].time_s if start_s is None else start_s
+    begin_s = start_s or log[0].time_s
     table = plain_table("at", "gen", "verdict", "change and reason", title="Decisions", right=("at", "gen"))
     for change, verdict in joined(log):
         last = verdict or change
@@ -193,7 +194,7 @@ def explain(view: ExplainView, gained: Mapping[int, str] | None = None) -> Rende
         f" {cost(view.anchor_cost_s)} under your settings;"
         f" trials may still cost {seconds(max(0.0, view.credit_s))}."
     )
-    shown = [intents(view.intents), "", decisions(view.decisions, gained=gained)]
+    shown = [intents(view.intents), "", decisions(view.decisions, view.start_s, gained)]
     shown += ["", settings(view), "", verdict]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changed(view.settings, view.at_launch)}."))

@@ -95,6 +95,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     credit_s: float
     at_launch: Values = {}
     """What the next launch puts in force beyond `settings`."""
+    start_s: float = 0.0
+    """When the job began, epoch seconds; 0 before it was heard of."""
     unpublished: str = ""
     """Why the settings are in force nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
@@ -157,6 +159,7 @@ def explain(pipeline: Pipeline) -> ExplainView:
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
         credit_s=tuner.credit_s if tuner else 0.0,
         at_launch=tuner.at_launch if tuner else {},
+        start_s=pipeline.start_s,
     )
 
 

@@ -193,6 +193,11 @@ class Pipeline:
         now = self.situation
         return tuple(each for each in proposals(now) if (veto(each, now) or too_dear(each, now)) is None)
 
+    @property
+    def start_s(self) -> float:
+        """When the job began, epoch seconds; 0 before it was heard of."""
+        return self.ledger.account(0.0).start_s
+
     def account(self, now: float) -> Account:
         """Where the job's time went until `now`."""
         return self.ledger.account(now)

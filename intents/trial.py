@@ -56,7 +56,7 @@ class Trial(msgspec.Struct, kw_only=True):
     def judgement(self) -> tuple[Verdict, str] | None:
         """What becomes of it, and why; None when it takes another block to tell."""
         result = compare(self.before, self.after, self.spread)
-        measured = f"{result.ratio:.2f} x in {result.pairs} pairs"
+        measured = f"{result.ratio:.2f} times the cost before, in {result.pairs} pairs"
         if self.since_launch:
             measured += ", against the run before"
         if result.p_better >= PROBABILITY and result.ratio <= 1 - INDIFFERENT:

@@ -220,7 +220,7 @@ def test_a_trial_and_its_verdict_are_one_change() -> None:
         previous={"SCR_FILE_BUF_SIZE": 1 << 14},
         because="small",
     )
-    judged = "0.42 x in 2 pairs, cheaper with probability 1.00"
+    judged = "0.42 times the cost before, in 2 pairs, cheaper with probability 1.00"
     kept = msgspec.structs.replace(trial, time_s=T + 9, verdict=Verdict.ACCEPTED, because=judged)
     vetoed = msgspec.structs.replace(trial, time_s=T + 12, verdict=Verdict.VETOED)
     view = GainView(

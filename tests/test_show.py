@@ -65,7 +65,7 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
     assert pipeline.tuner is not None
     waiting = Proposal(rule="r", intent="i", changes={"SCR_SET_SIZE": 4}, because="b", source="s")
     pipeline.tuner.pend(waiting, "only a launch can change it", 2.0)
-    shown = text(show.decisions(pipeline.decisions))
+    shown = text(show.decisions(pipeline.decisions, pipeline.start_s))
     assert "pending SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
 
