@@ -24,9 +24,8 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
+from .hangs import AROUND, HUNG
 from .sanity import span
-from .streams import AROUND
-from .sweep import HUNG
 
 PRODUCTIVE = "productive"
 TOTAL = "total"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .claims import NEVER, OPEN, Claims, Doubt, Longs
 from .columns import ENDS, STARTS, Stream
-from .sweep import HUNG
+from .hangs import AROUND, HUNG
 
 _UNSETTLED = 32
 _UNSETTLED_OF_MANY = 8
@@ -23,8 +23,6 @@ _CLOCKS = 64
 
 _NS = 1_000_000_000
 
-AROUND = 4
-"""With so many steps on either side a step is compared."""
 _NEIGHBOURS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
 
 Doubles = npt.NDArray[np.float64]

@@ -10,9 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .claims import KINDS, Claims, Doubt, Longs
-
-HUNG = 10
-"""A step that lasts more than ten times as long as its neighbours hangs."""
+from .hangs import HUNG
 
 
 class Rules(NamedTuple):

@@ -6,9 +6,10 @@ import numpy as np
 
 from .claims import DERIVED, NEVER, OPEN, Claims, Longs, joined
 from .columns import Stream
+from .hangs import AROUND
 from .ranges import Ranges
 from .runs import Runs
-from .streams import AROUND, intervals, nanoseconds, runs_of, steps, tokens_of
+from .streams import intervals, nanoseconds, runs_of, steps, tokens_of
 from .timeline import Derived
 
 Key = tuple[str, int]
