@@ -4,22 +4,30 @@ from array import array
 
 STARTS, ENDS = 1, 2
 
+Key = tuple[str, int, str]
+"""A stream's writer, kind and name."""
+
 
 class Stream:
-    """What one writer tells of its steps, or of one kind of interval, start by start.
+    """What one writer tells of its steps, or of intervals of one kind and name, start by start.
 
     A token is a time (epoch seconds) and a step's number, or STARTS or ENDS. `kind` is the code of the
     interval, or that of a step. The first `settled` tokens stand for something for good; what comes before
     `settled_until` (nanoseconds) changes that.
     """
 
-    __slots__ = ("kind", "settled", "settled_until", "sorted_to", "times", "values", "writer")
+    __slots__ = ("kind", "name", "settled", "settled_until", "sorted_to", "times", "values", "writer")
 
-    def __init__(self, writer: str, kind: int) -> None:
-        self.writer, self.kind = writer, kind
+    def __init__(self, writer: str, kind: int, name: str = "") -> None:
+        self.writer, self.kind, self.name = writer, kind, name
         self.times, self.values = array("d"), array("q")
         self.sorted_to = self.settled = 0
         self.settled_until = -(1 << 62)
+
+    @property
+    def key(self) -> Key:
+        """What it is known by."""
+        return self.writer, self.kind, self.name
 
 
 class Told:

@@ -165,8 +165,8 @@ class Interval(msgspec.Struct, frozen=True, tag="interval", kw_only=True):
 class IntervalStarted(msgspec.Struct, frozen=True, tag="interval_started", kw_only=True):
     """An interval begins.
 
-    One whose end was lost has ended with its writer's next step, with the next start of its kind, or with its
-    writer's last word before the run's end.
+    One whose end was lost has ended with its writer's next step, with the next start of its kind and name, or
+    with its writer's last word before the run's end.
     """
 
     kind: str

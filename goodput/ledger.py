@@ -25,7 +25,7 @@ from .buckets import (
     WASTED_PROGRESS,
     Codes,
 )
-from .columns import ENDS, STARTS, Stream, Told
+from .columns import ENDS, STARTS, Key, Stream, Told
 from .events import (
     AllocationEnded,
     GoodputEvent,
@@ -108,8 +108,8 @@ class Ledger:
     def __init__(self, remembered: int | None = REMEMBERED) -> None:
         self._codes = Codes()
         self._told = Told()
-        self._streams: dict[tuple[str, int], Stream] = {}
-        self._spoke: dict[tuple[str, int], None] = {}
+        self._streams: dict[Key, Stream] = {}
+        self._spoke: dict[Key, None] = {}
         self._reckoned: Reckoning | None = None
         self._remembered = remembered
         self._unread = 0
@@ -268,13 +268,13 @@ class Ledger:
         own = sorted((self._codes.names[code], code) for code in self._codes.custom if row[code])
         return named | {name: row[code] / _NS for name, code in own}
 
-    def _stream(self, writer: str, kind: int) -> Stream:
-        stream = self._streams.get((writer, kind))
+    def _stream(self, writer: str, kind: int, name: str = "") -> Stream:
+        stream = self._streams.get((writer, kind, name))
         if stream is None:
-            if len(self._streams) >= _STREAMS:  # then writers are told apart no more
-                writer = ""
-            stream = self._streams.setdefault((writer, kind), Stream(writer, kind))
-        self._spoke[writer, kind] = None
+            if len(self._streams) >= _STREAMS:  # then writers and names are told apart no more
+                writer = name = ""
+            stream = self._streams.setdefault((writer, kind, name), Stream(writer, kind, name))
+        self._spoke[writer, kind, name] = None
         return stream
 
     def _claim(self, start_ns: int, end_ns: int, kind: int, step: int = _NO_STEP) -> None:
@@ -355,7 +355,7 @@ class Ledger:
     def _interval_borders(self, events: Sequence[IntervalStarted | IntervalEnded]) -> None:
         """Starts and ends of one writer's intervals of one kind and name."""
         code = self._codes.of_interval(events[0].kind, events[0].name)
-        stream = self._stream(events[0].writer, code)
+        stream = self._stream(events[0].writer, code, events[0].name)
         stream.times.fromlist([event.time_s for event in events])
         stream.values.fromlist([STARTS if type(event) is IntervalStarted else ENDS for event in events])
         if code in self._begins_life:

@@ -14,14 +14,14 @@ import numpy as np
 from . import buckets
 from .buckets import Codes
 from .claims import DERIVED, NEVER, Claims, Longs, joined
-from .columns import Stream, Told
+from .columns import Key, Stream, Told
 from .lives import Lives
 from .ranges import Ranges
 from .runs import Background, Runs
 from .streams import extremes, forget, settle, skew, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
-from .writers import Key, Writers
+from .writers import Writers
 
 News = dict[Key, tuple[Longs, Longs]]
 """Tokens that are new, by stream."""
@@ -152,7 +152,7 @@ class Reckoning:
             return True
         return any(
             int(time.min()) < max(run_began, self._writers.settled_until(writer))
-            for (writer, _), (time, _) in news.items()
+            for (writer, *_), (time, _) in news.items()
         )
 
     def _least_step(self, start: int, end: int) -> int:
@@ -200,7 +200,7 @@ class Reckoning:
             self.runs.step(self.runs.of(time), time)
         sure, doubts = [claims], []
         for key, stream in self._streams.items():
-            settle(stream, len(self._streams))
+            settle(stream, len(self._streams), nests=stream.kind != self._step)
             settled, doubtful = self._writers.read(stream, 0, news.pop(key))
             self._saved.add(*self._ended_saves(settled))
             unsettled, more_doubtful = self._writers.unsettled_of(key)
@@ -215,8 +215,8 @@ class Reckoning:
         settled = {key: self._streams[key].settled for key in news}
         for key in news:
             sort(self._streams[key], settled[key])
-            settle(self._streams[key], len(self._streams))
-        for key in self._streams if anyhow else self._writers.of({writer for writer, _ in news}):
+            settle(self._streams[key], len(self._streams), nests=key[1] != self._step)
+        for key in self._streams if anyhow else self._writers.of({key[0] for key in news}):
             if anyhow or key in news or self._writers.is_open_ended(key):
                 stream = self._streams[key]
                 before = self._writers.unsettled_of(key)
@@ -235,7 +235,7 @@ class Reckoning:
         words = np.concatenate([claims.start[own], claims.end[own], points])
         for run, latest in extremes(starts, words, np.maximum):
             self._heard(run, latest)
-        for (writer, _), (time, _) in news.items():
+        for (writer, *_), (time, _) in news.items():
             self._seen(time)
             for run, latest in extremes(starts, time, np.maximum):
                 self._heard(run, latest)
@@ -244,7 +244,7 @@ class Reckoning:
         self.made.add(claims.step[is_step], claims.step[is_step] + 1)
         self._saved.add(*self._ended_saves(claims))
         stepped = [(claims.start[is_step], claims.step[is_step])]
-        stepped += [tokens for (_, kind), tokens in news.items() if kind == self._step]
+        stepped += [tokens for (_, kind, _), tokens in news.items() if kind == self._step]
         for begun, number in stepped:
             self._lives.stepped(begun, number)
             for run, first in extremes(starts, begun, np.minimum):

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from . import brackets
 from .claims import NEVER, OPEN, Claims, Doubt, Longs
-from .columns import ENDS, STARTS, Stream
+from .columns import STARTS, Stream
 from .hangs import AROUND, HUNG
 
 _UNSETTLED = 32
@@ -61,18 +62,22 @@ def _view(stream: Stream, begin: int) -> tuple[Doubles, Longs]:
     return times[begin:], values[begin:]
 
 
-def settle(stream: Stream, streams: int) -> None:
+def settle(stream: Stream, streams: int, *, nests: bool) -> None:
     """All but the last tokens are settled from now on: only one that comes very late changes them.
 
-    There are so many `streams`: of many, fewer tokens are left unsettled.
+    There are so many `streams`: of many, fewer tokens are left unsettled. Intervals may lie in each other:
+    of what `nests`, those that may still end are left unsettled.
     """
     unsettled = _UNSETTLED if streams <= _MANY else _UNSETTLED_OF_MANY
     settled = len(stream.times) - unsettled
+    border = settled + AROUND
+    if nests and settled > stream.settled:
+        settled = brackets.settled(stream, settled, border)
     while settled > 0 and stream.times[settled] == stream.times[settled - 1]:
         settled -= 1
     if settled > stream.settled:
         stream.settled = settled
-        stream.settled_until = round(stream.times[settled + AROUND] * _NS) + 1
+        stream.settled_until = round(stream.times[border] * _NS) + 1
 
 
 def forget(stream: Stream, floor: int) -> None:
@@ -153,24 +158,22 @@ def intervals(
     next_step: Callable[[Longs], tuple[Longs, Longs]],
     kind: int,
 ) -> Claims:
-    """What the starts and ends of one kind of interval stand for.
+    """What the starts and ends of one kind and name of interval stand for.
 
-    A start without an end is marked `OPEN`. It lasts until the next start of its kind or of a step
-    (`next_step`: time and run, for indexes of tokens), and at the end of a run until the writer's last word
-    (`closing`). A start and an end at the same time change nothing.
+    An end belongs to a start as brackets do (:func:`.brackets.ends_of`). A start without an end is marked
+    `OPEN`. It lasts until the next start of its kind or of a step (`next_step`: time and run, for indexes of
+    tokens), and at the end of a run until the writer's last word (`closing`). A start and an end at the same
+    time change nothing.
     """
     times, mask = tokens
-    index = np.arange(len(times))
-    same_time = np.flatnonzero(times[1:] == times[:-1])
-    if len(same_time):  # what was said twice counts once already: each is a start and an end
-        told = np.ones(len(times), np.bool_)
-        told[same_time] = told[same_time + 1] = False
-        times, mask, run, closing, index = times[told], mask[told], run[told], closing[told], index[told]
+    index = np.flatnonzero(~brackets.is_moment(times))
+    if len(index) < len(times):
+        times, mask, run, closing = times[index], mask[index], run[index], closing[index]
+    ended_by = brackets.ends_of(mask, run, index)
+    ended = ended_by >= 0
     end = np.maximum(times, closing)
-    ended = np.zeros(len(times), np.bool_)
-    same = run[1:] == run[:-1]
-    end[:-1] = np.where(same, times[1:], end[:-1])
-    ended[:-1] = same & (mask[1:] == ENDS)
+    end[:-1] = np.where(run[1:] == run[:-1], times[1:], end[:-1])
+    end[ended] = times[ended_by[ended]]
     started = mask == STARTS
     never = np.flatnonzero(started & ~ended)
     if len(never):

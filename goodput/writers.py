@@ -5,14 +5,13 @@ from collections.abc import Iterable
 import numpy as np
 
 from .claims import DERIVED, NEVER, OPEN, Claims, Longs, joined
-from .columns import Stream
+from .columns import Key, Stream
 from .hangs import AROUND
 from .ranges import Ranges
 from .runs import Runs
 from .streams import intervals, nanoseconds, runs_of, steps, tokens_of
 from .timeline import Derived
 
-Key = tuple[str, int]
 _PIECE = 8192
 """Columns of so many numbers stay in a core's own cache."""
 
@@ -24,10 +23,10 @@ class Writers:
     """
 
     def __init__(self, streams: dict[Key, Stream], step: int, runs: Runs, made: Ranges) -> None:
-        self.unsettled: dict[int, dict[str, Derived]] = {}
-        """By kind and writer."""
-        self._kinds: dict[str, list[int]] = {}
-        """What each writer tells of."""
+        self.unsettled: dict[int, dict[Key, Derived]] = {}
+        """By kind and stream."""
+        self._keys: dict[str, dict[Key, None]] = {}
+        """The streams of each writer."""
         self._streams, self._step, self._runs, self._made = streams, step, runs, made
         self._closing: dict[str, dict[int, int]] = {}
         self._open: set[Key] = set()
@@ -36,26 +35,23 @@ class Writers:
     def anew(self) -> None:
         """Forget what the streams stand for."""
         self.unsettled, self._closing, self._open = {}, {}, set()
-        self._kinds = {}
-        for writer, kind in self._streams:
-            self._kinds.setdefault(writer, []).append(kind)
+        self._keys = {}
+        for key in self._streams:
+            self._keys.setdefault(key[0], {})[key] = None
         for stream in self._streams.values():
             stream.settled, stream.settled_until = 0, -NEVER
 
     def fresh(self, spoke: Iterable[Key]) -> dict[Key, int]:
         """Of the streams that `spoke`: how many tokens each has got since it was last sorted."""
         made = {}
-        for writer, kind in spoke:
-            kinds = self._kinds.setdefault(writer, [])
-            if kind not in kinds:
-                kinds.append(kind)
-            stream = self._streams[writer, kind]
-            made[writer, kind] = len(stream.times) - stream.sorted_to
+        for key in spoke:
+            self._keys.setdefault(key[0], {})[key] = None
+            made[key] = len(self._streams[key].times) - self._streams[key].sorted_to
         return made
 
     def of(self, writers: Iterable[str]) -> list[Key]:
         """The streams of `writers`."""
-        return [(writer, kind) for writer in writers for kind in self._kinds[writer]]
+        return [key for writer in writers for key in self._keys[writer]]
 
     def settled_until(self, writer: str) -> int:
         """From when on a writer may be heard without changing what is settled."""
@@ -63,8 +59,7 @@ class Writers:
 
     def unsettled_of(self, key: Key) -> Derived:
         """What the last tokens of a stream stand for, as far as is known."""
-        writer, kind = key
-        return self.unsettled.get(kind, {}).get(writer, (Claims.of([]), []))
+        return self.unsettled.get(key[1], {}).get(key, (Claims.of([]), []))
 
     def heard(self, writer: str, run: int, time: int) -> None:
         """`writer` said something in `run` at `time`."""
@@ -83,11 +78,11 @@ class Writers:
         unsettled = self.unsettled.setdefault(stream.kind, {})
         derived, doubts = self._derive(stream, begin, tokens)
         if stream.settled <= begin:
-            unsettled[stream.writer] = derived, doubts
+            unsettled[stream.key] = derived, doubts
             return Claims.of([]), []
         border = int(tokens_of(stream, stream.settled)[0][0])
         early, late = derived.split(border)
-        unsettled[stream.writer] = late, [each for each in doubts if each.start >= border]
+        unsettled[stream.key] = late, [each for each in doubts if each.start >= border]
         return early, [each for each in doubts if each.start < border]
 
     def _derive(self, stream: Stream, begin: int, tokens: tuple[Longs, Longs] | None) -> Derived:
@@ -99,7 +94,7 @@ class Writers:
         starts = self._runs.starts_at
 
         def next_step(index: Longs) -> tuple[Longs, Longs]:
-            stepping = self._streams.get((stream.writer, self._step))
+            stepping = self._streams.get((stream.writer, self._step, ""))
             if stepping is None:
                 return np.full(len(index), NEVER, np.int64), np.full(len(index), -1, np.int64)
             begun = np.array([stream.times[context + each] for each in index.tolist()])
@@ -112,7 +107,7 @@ class Writers:
         run = runs_of(starts, tokens[0])
         closing = self._last_words(stream.writer, run)
         claims = intervals(tokens, run, closing, next_step, stream.kind | DERIVED)
-        (self._open.add if (claims.kind & OPEN).any() else self._open.discard)((stream.writer, stream.kind))
+        (self._open.add if (claims.kind & OPEN).any() else self._open.discard)(stream.key)
         return claims, []
 
     def _derive_steps(self, writer: str, tokens: tuple[Longs, Longs], begin: int) -> Derived:

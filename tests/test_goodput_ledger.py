@@ -422,3 +422,58 @@ def test_a_window_of_a_job_longer_than_what_is_remembered_begins_where_that_does
 )
 def test_events_that_cannot_be_true_are_told(event: GoodputEvent, problem: str | None) -> None:
     assert defect(event, T0 + 10) == problem
+
+
+def custom(*borders: tuple[str, float], name: str = "x", kind: str = "custom") -> list[GoodputEvent]:
+    made = {"start": IntervalStarted, "end": IntervalEnded}
+    return [made[what](kind=kind, name=name, time_s=T0 + at) for what, at in borders]
+
+
+@pytest.mark.parametrize(
+    ("borders", "seconds"),
+    [
+        ([("start", 2), ("start", 3), ("end", 4), ("end", 9)], 7.0),
+        ([("start", 1), ("start", 2), ("start", 3), ("end", 4), ("end", 5), ("end", 6)], 5.0),
+        ([("start", 1), ("start", 2), ("end", 3), ("start", 4), ("end", 5), ("end", 9)], 8.0),
+        ([("start", 1), ("start", 3), ("end", 4), ("start", 6), ("end", 7)], 4.0),  # an end was lost
+        ([("start", 1), ("end", 2), ("end", 5), ("start", 6), ("end", 7)], 2.0),  # a start was lost
+    ],
+)
+def test_intervals_of_the_same_name_may_lie_in_each_other(
+    borders: list[tuple[str, float]], seconds: float
+) -> None:
+    for told in permutations(custom(*borders)):
+        made = account(started(0), step(0, 0, 1), step(1, 19, 20), *told, now=20)
+        assert spent(made)["custom:x"] == seconds
+
+
+def test_intervals_of_one_kind_are_told_apart_by_their_names() -> None:
+    outer = custom(("start", 1), ("end", 9), kind="elastic_slice_down")
+    inner = custom(("start", 2), ("end", 3), kind="elastic_slice_down", name="y")
+    for told in permutations([*outer, *inner]):
+        assert spent(account(started(0), *told, now=10))["elastic_slice_down"] == 8.0
+
+
+def test_an_interval_with_many_others_of_its_name_in_it_ends_with_its_own_end_however_late_that_comes() -> (
+    None
+):
+    inner = [border for at in range(10) for border in (("start", 2 + at), ("end", 2.5 + at))]
+    told = custom(("start", 1), *inner, ("end", 15))
+    later = custom(*[(what, 20 + at) for at in range(100) for what in ("start", "end")])
+    ledger = Ledger()
+    for event in [started(0), *told, *later]:
+        ledger.handle(event)
+        ledger.account(T0)
+    assert ledger.account(T0) == account(started(0), *told, *later, now=0)
+    assert spent(ledger.account(T0))["custom:x"] == 14.0
+
+
+def test_a_kind_of_which_no_end_is_ever_told_does_not_pile_up() -> None:
+    ledger = Ledger()
+    for number in range(1000):
+        ledger.handle(IntervalStarted(kind="custom", time_s=T0 + number))
+        if number % 10 == 0:
+            ledger.account(T0)
+    assert spent(ledger.account(T0)) == {"custom:unnamed": 999.0}
+    (stream,) = ledger._streams.values()
+    assert len(stream.times) - stream.settled < 100
