@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -13,10 +13,11 @@ from ..client.paths import JobPaths
 from ..goodput import resiliency
 from ..goodput.compat_rules import CompatAccount, CompatError, compat_account, compat_window
 from ..goodput.differences import Difference, differences
+from ..goodput.events import GoodputEvent
 from ..goodput.ledger import Account
 from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.sanity import span
-from ..goodput.step_summary import StepSummary, step_summary
+from ..goodput.step_facts import StepSummary
 from . import jobs, told
 from .gains import GainView
 from .goodput_logs import LogError
@@ -159,7 +160,7 @@ def of_job(paths: JobPaths) -> JobGoodputView:
     view = jobs.goodput(paths)
     steps = None
     with contextlib.suppress(OSError, JournalError, jobs.UnknownJobError):
-        steps = step_summary(told.of_job(paths).events)
+        steps = _steps(told.of_job(paths).events)
     return JobGoodputView(**{name: getattr(view, name) for name in view.__struct_fields__}, steps=steps)
 
 
@@ -227,9 +228,15 @@ def _job_view(
         compat=_compat_view(compat) if compat is not None else None,
         no_compat=no_compat,
         differences=tuple(differ),
-        steps=step_summary(events, bounds),
+        steps=_steps(events, bounds),
         gains=job.gains if policy != "compat" else (),
     )
+
+
+def _steps(events: Sequence[GoodputEvent], bounds: tuple[float, float] | None = None) -> StepSummary | None:
+    from ..goodput.step_summary import step_summary  # noqa: PLC0415 - numpy: who never asks shall not pay for it
+
+    return step_summary(events, bounds)
 
 
 def _conserving(

@@ -17,7 +17,7 @@ from ..goodput import resiliency
 from ..goodput.differences import Difference
 from ..goodput.ledger import Account
 from ..goodput.ledger import Window as LedgerWindow
-from ..goodput.step_summary import StepSummary
+from ..goodput.step_facts import StepSummary
 from ..intents.intent import counted
 from . import show, show_gains, show_steps
 from .check_command import printable

@@ -6,8 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ..goodput.resiliency import moment
-from ..goodput.step_summary import SlowStep, StepSummary
-from ..goodput.stragglers import Straggler
+from ..goodput.step_facts import SlowStep, StepSummary, Straggler
 from ..intents.intent import counted
 from . import show
 from .check_command import printable

@@ -17,10 +17,10 @@ from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
 from .ledger import Account, Ledger, Window
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
+from .step_facts import Straggler
 from .step_summary import stragglers_of
 from .step_table import Rows, StepTable, step_table
 from .step_time import deviations_s, ideal_s
-from .stragglers import Straggler
 
 _T = TypeVar("_T")
 

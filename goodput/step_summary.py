@@ -2,57 +2,19 @@
 
 from collections.abc import Sequence
 
-import msgspec
 import numpy as np
 
 from .compat_steps import CompatStepTimes
 from .events import GoodputEvent
 from .sanity import span
+from .step_facts import SlowStep, StepSummary, Straggler
 from .step_table import StepTable, step_table
 from .step_time import deviations_s, ideal_s, peers_ideal_s
-from .stragglers import CannotTellError, Straggler, stragglers
+from .stragglers import CannotTellError, stragglers
 
 ROLLING = 100
 """Of so many steps is the rolling deviation."""
 _SLOWEST = 5
-
-
-class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that took long: its number, when it began (epoch seconds), in which run, by which writer.
-
-    With sparse numbers it stands for `steps` steps from that number on, each of which took so long.
-    """
-
-    step: int
-    steps: int
-    took_s: float
-    start_s: float
-    run: int
-    writer: str = ""
-
-
-class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The step times of a job, or of a window of it; all in seconds.
-
-    `ideal_s` is ours (:func:`.step_time.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own
-    rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of
-    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones (of 100 that were told).
-    `deviations_s` has it for each step by number; of one that was computed again, the last time.
-    `no_stragglers` says why it cannot be told who holds the others up.
-    """
-
-    steps: int
-    mean_s: float
-    ideal_s: float
-    peers_ideal_s: float | None
-    no_peers_ideal: str
-    deviation_s: float
-    rolling_deviation_s: float
-    rolling: int
-    slowest: tuple[SlowStep, ...]
-    stragglers: tuple[Straggler, ...]
-    no_stragglers: str
-    deviations_s: dict[int, float]
 
 
 def step_summary(

@@ -4,28 +4,14 @@ Only times that a rank spent itself say so: told with both ends (:class:`.events
 waits for the others. From start to start all ranks of a synchronous job take the same time, whoever was late.
 """
 
-import msgspec
 import numpy as np
 
+from .step_facts import Straggler
 from .step_table import Rows, StepTable
 from .step_time import Seconds
 
 _ENOUGH_STEPS = 8
 _RATIO = 1.1
-
-
-class Straggler(msgspec.Struct, frozen=True, kw_only=True):
-    """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians).
-
-    It was so in `slow` of the `steps` that it and at least one other rank told of. Times in seconds.
-    """
-
-    writer: str
-    ratio: float
-    excess_s: float
-    took_s: float
-    steps: int
-    slow: int
 
 
 class CannotTellError(Exception):

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
-from scrtune.goodput.step_summary import ROLLING, StepSummary, step_summary
+from scrtune.goodput.step_facts import StepSummary, Straggler
+from scrtune.goodput.step_summary import ROLLING, step_summary
 from scrtune.goodput.step_table import step_table
 from scrtune.goodput.step_time import deviations_s, ideal_s, peers_ideal_s
-from scrtune.goodput.stragglers import CannotTellError, Straggler, stragglers
+from scrtune.goodput.stragglers import CannotTellError, stragglers
 
 
 def starts(*times_s: float, first: int = 0, every: int = 1, writer: str = "") -> list[GoodputEvent]:

@@ -1,0 +1,55 @@
+"""What can be told of a job's steps; apart from the arithmetic, which loads numpy."""
+
+import msgspec
+
+
+class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
+    """A step that took long: its number, when it began (epoch seconds), in which run, by which writer.
+
+    With sparse numbers it stands for `steps` steps from that number on, each of which took so long.
+    """
+
+    step: int
+    steps: int
+    took_s: float
+    start_s: float
+    run: int
+    writer: str = ""
+
+
+class Straggler(msgspec.Struct, frozen=True, kw_only=True):
+    """`writer` took `took_s` a step, `excess_s` longer than the others, `ratio` times as long (medians).
+
+    It was so in `slow` of the `steps` that it and at least one other rank told of. Times in seconds.
+    """
+
+    writer: str
+    ratio: float
+    excess_s: float
+    took_s: float
+    steps: int
+    slow: int
+
+
+class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The step times of a job, or of a window of it; all in seconds.
+
+    `ideal_s` is ours (:func:`.step_time.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own
+    rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of
+    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones (of 100 that were told).
+    `deviations_s` has it for each step by number; of one that was computed again, the last time.
+    `no_stragglers` says why it cannot be told who holds the others up.
+    """
+
+    steps: int
+    mean_s: float
+    ideal_s: float
+    peers_ideal_s: float | None
+    no_peers_ideal: str
+    deviation_s: float
+    rolling_deviation_s: float
+    rolling: int
+    slowest: tuple[SlowStep, ...]
+    stragglers: tuple[Straggler, ...]
+    no_stragglers: str
+    deviations_s: dict[int, float]
