@@ -16,6 +16,9 @@ OPEN = 1 << 17
 """Marks the kind of a derived claim whose end was not told."""
 KINDS = DERIVED - 1
 """What is left of a kind without its marks."""
+SPARSE = 18
+"""The kind of a step's claim, shifted by so many bits, says for how many more steps than one it stands."""
+MOST_SPARSE = 1 << 32
 
 
 class Claim(NamedTuple):
@@ -28,13 +31,17 @@ class Claim(NamedTuple):
 
 
 class Doubt(NamedTuple):
-    """A step whose end is inferred: `limit` is what its neighbours took; `first` of its run or not."""
+    """A step whose end is inferred: `limit` is what its neighbours took; `first` of its run or not.
+
+    It stands for `steps`, if they are sparse.
+    """
 
     start: int
     end: int
     step: int
     limit: int
     first: int
+    steps: int = 1
 
 
 class Claims(NamedTuple):

@@ -193,9 +193,10 @@ class Ledger:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         end_ns = _end_ns(reckoned, now)
         row = reckoned.spent(end_ns)
+        moved = self._slowed(self._charged(row, row), row, reference_step_s)
         return Account(
             wall_s=(end_ns - reckoned.first) / _NS,
-            buckets=self._named(self._moved(row, row, reference_step_s)),
+            buckets=self._named(moved),
             steps=reckoned.made.count,
             checkpoints=self._outputs.count if self._knows_scr else reckoned.saves(),
             runs=len(reckoned.runs.starts),
@@ -211,9 +212,11 @@ class Ledger:
     ) -> Window:
         """Where the time from `start_s` to `end_s` went, as far as it lies within the job's.
 
-        Windows that follow each other add up to the account, to the nanosecond. What is estimated for the
-        whole job (the slowdowns, what trials cost) is shared out by the time that it is taken from. Of a job
-        longer than what is remembered, a window begins where that does.
+        Windows that follow each other add up to the account, to the nanosecond; but a window's
+        `step_slowdown` is that of the steps made in it, and never below 0: where steps of other windows were
+        faster than the reference, those of windows add up to more than the account's. What is estimated for
+        the whole job (what flushes and trials cost) is shared out by the time that it is taken from. Of a
+        job longer than what is remembered, a window begins where that does.
         """
         reckoned = self._reckoning()
         if reckoned.first is None:
@@ -223,14 +226,13 @@ class Ledger:
         begin_ns = min(max(_ns(start_s), first_ns), last_ns)
         end_ns = min(max(_ns(end_s), begin_ns), last_ns)
         whole = reckoned.spent(last_ns)
-        before, until = (
-            self._moved(reckoned.spent(time_ns), whole, reference_step_s) for time_ns in (begin_ns, end_ns)
-        )
+        before, until = (self._charged(reckoned.spent(time_ns), whole) for time_ns in (begin_ns, end_ns))
+        row = [late - early for early, late in zip(before, until, strict=True)]
         return Window(
             start_s=begin_ns / _NS,
             end_s=end_ns / _NS,
             wall_s=(end_ns - begin_ns) / _NS,
-            buckets=self._named([late - early for early, late in zip(before, until, strict=True)]),
+            buckets=self._named(self._slowed(row, whole, reference_step_s)),
         )
 
     def _reckoning(self) -> "Reckoning":
@@ -249,15 +251,26 @@ class Ledger:
         if self._unread >= _LOOK_EVERY and self._remembered is not None:
             self._reckoning()
 
-    def _moved(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
+    def _slowed(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
+        """Move what the steps in `row`, which is all or a part of the `whole` job, took beyond the reference.
+
+        How many they are is their share of the steps made.
+        """
+        if reference_step_s is None:
+            return row
+        steps, productive = self._codes[buckets.STEPS_MADE], self._codes[PRODUCTIVE]
+        reference_ns = _ns(reference_step_s) * self._reckoning().made.count
+        if row[steps] < whole[steps]:
+            reference_ns = reference_ns * max(0, row[steps]) // whole[steps]
+        made = list(row)
+        _move(made, list(row), self._codes[STEP_SLOWDOWN], [productive], row[productive] - reference_ns)
+        return made
+
+    def _charged(self, row: list[int], whole: list[int]) -> list[int]:
         """Move what is estimated for the `whole` job between the buckets of `row`, by its share of them."""
         codes = self._codes
-        productive = codes[PRODUCTIVE]
         made, job = list(row), list(whole)
-        _move(made, job, codes[FLUSH_SLOWDOWN], [productive], self._charged_ns[FLUSH_SLOWDOWN])
-        if reference_step_s is not None:
-            over_ns = job[productive] - _ns(reference_step_s) * self._reckoning().made.count
-            _move(made, job, codes[STEP_SLOWDOWN], [productive], over_ns)
+        _move(made, job, codes[FLUSH_SLOWDOWN], [codes[PRODUCTIVE]], self._charged_ns[FLUSH_SLOWDOWN])
         dearer = [codes[bucket] for bucket in _MADE_DEARER]
         _move(made, job, codes[TUNING], dearer, self._charged_ns[TUNING])
         return made

@@ -111,6 +111,7 @@ class Reckoning:
             startup=code[buckets.STARTUP],
             other=code[buckets.OTHER],
             aside=code[buckets.ASYNC_LOADING],
+            made=code[buckets.STEPS_MADE],
             first=NEVER if self.first is None else self.first,
             last=self.last,
         )

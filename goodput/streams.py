@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import brackets
-from .claims import NEVER, OPEN, Claims, Doubt, Longs
+from .claims import MOST_SPARSE, NEVER, OPEN, SPARSE, Claims, Doubt, Longs
 from .columns import STARTS, Stream
 from .hangs import AROUND, HUNG
 
@@ -114,12 +114,14 @@ def steps(
     limits = _usual(rate, same, run, is_first, chosen)
     in_doubt = np.array(list(limits), np.int64)
     limit = np.rint(np.array(list(limits.values())) * sparse[in_doubt]).astype(np.int64)
-    columns = (time[in_doubt], end[in_doubt], step[in_doubt], limit, is_first[in_doubt].astype(np.int64))
+    first, stands_for = is_first[in_doubt].astype(np.int64), covers[in_doubt]
+    columns = (time[in_doubt], end[in_doubt], step[in_doubt], limit, first, stands_for)
     doubts = [Doubt(*row) for row in zip(*(each.tolist() for each in columns), strict=True)]
     is_sure = np.ones(count, np.bool_)
     is_sure[in_doubt] = False
     time, end, step, covers = time[chosen], end[chosen], step[chosen], covers[chosen]
-    claims = Claims(time, end, np.full(len(time), kind, np.int64), step).where(is_sure[chosen])
+    kinds = kind + (np.minimum(covers - 1, MOST_SPARSE) << SPARSE)
+    claims = Claims(time, end, kinds, step).where(is_sure[chosen])
     return claims, doubts, (step, step + covers)
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from .claims import KINDS, Claims, Doubt, Longs
 from .hangs import HUNG
+from .steps_made import MILLIONTHS, steps_made
 
 
 class Rules(NamedTuple):
@@ -29,21 +30,25 @@ class Rules(NamedTuple):
     startup: int
     other: int
     aside: int
+    made: int
     first: int
     last: int
 
 
 def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules: Rules) -> Longs:
-    """Nanoseconds by code that `claims` make of [lo, hi), counted until the third of `span`."""
+    """Nanoseconds by code that `claims` make of [lo, hi), counted until the third of `span`; steps made."""
     lo, hi, until = span
     at = rules.background_at
     inside = at[np.searchsorted(at, lo, side="right") : np.searchsorted(at, hi)]
     kind = _kinds(claims, rules)
     start, end = _clipped(claims.start, lo, hi), _clipped(claims.end, lo, hi)
     groups = _groups(doubts, lo, hi, rules) if doubts else None
+    made = steps_made(claims.where(kind == rules.productive), lo, until, rules.last)
     is_plain = groups is None and not len(inside) and rules.aside not in kind
     if is_plain and (start[1:] >= end[:-1]).all():
-        return _apart(kind, np.minimum(end, until) - np.minimum(start, until), (lo, until), rules)
+        row = _apart(kind, np.minimum(end, until) - np.minimum(start, until), (lo, until), rules)
+        row[rules.made] = made
+        return row
     edges = [start, end, inside, np.array([lo, hi, until], np.int64)]
     if groups is not None:
         edges += [groups.start, groups.end]
@@ -64,6 +69,7 @@ def sweep(claims: Claims, doubts: list[Doubt], span: tuple[int, int, int], rules
     row = np.zeros(rules.size + 1, np.int64)
     np.add.at(row, winner, length)
     row = row[:-1]
+    row[rules.made] = made
     if rules.aside in present:
         row[rules.aside] = length[_covered(kind == rules.aside, opening, closing, count)].sum()
     if groups is not None:
@@ -94,6 +100,7 @@ class _Groups(NamedTuple):
     limit: Longs
     first: Longs
     wasted: Longs
+    steps: Longs
 
 
 def _groups(doubts: list[Doubt], lo: int, hi: int, rules: Rules) -> _Groups:
@@ -111,10 +118,11 @@ def _groups(doubts: list[Doubt], lo: int, hi: int, rules: Rules) -> _Groups:
                 max(last[2], doubt.limit),
                 max(last[3], doubt.first),
                 min(last[4], wasted),
+                max(last[5], doubt.steps),
             ]
         else:
-            made.append([start, end, doubt.limit, doubt.first, wasted])
-    columns = np.array(made, np.int64).reshape(-1, 5)
+            made.append([start, end, doubt.limit, doubt.first, wasted, doubt.steps])
+    columns = np.array(made, np.int64).reshape(-1, 6)
     return _Groups(*columns.T)
 
 
@@ -133,6 +141,9 @@ def _resolve(groups: _Groups, row: Longs, length: Longs, where: tuple[Longs, int
     row[rules.productive] += stepped[groups.wasted == 0].sum()
     row[rules.startup] += (before - stepped)[first].sum()
     row[rules.other] += (before - stepped)[~first].sum()
+    share = np.where(kept > 0, stepped / np.maximum(kept, 1), until >= groups.end)
+    made = np.rint(share * groups.steps * MILLIONTHS).astype(np.int64)
+    row[rules.made] += made[groups.wasted == 0].sum()
 
 
 def _kinds(claims: Claims, rules: Rules) -> Longs:

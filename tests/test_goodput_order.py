@@ -193,6 +193,8 @@ def test_windows_that_follow_each_other_add_up_to_the_account(
     for bucket, charge_s in zip(CHARGED, charges, strict=True):
         ledger.charge(bucket, charge_s)
     whole = ledger.account(now, reference_step_s=reference)
+    all_of_it = ledger.window(T0 - 5, T0 + 200, now, reference_step_s=reference)
+    assert all_of_it.buckets == whole.buckets
     edges = sorted({T0 - 5, *borders, T0 + 200})
     windows = [ledger.window(start, end, now, reference_step_s=reference) for start, end in pairwise(edges)]
     added: dict[str, int] = {}
@@ -202,7 +204,11 @@ def test_windows_that_follow_each_other_add_up_to_the_account(
         assert min(window.buckets.values()) >= 0
         for name, value in nanoseconds.items():
             added[name] = added.get(name, 0) + value
-    assert added == spent_ns(whole)
+    of_all = spent_ns(whole)
+    slow, slow_of_all = added.pop("step_slowdown", 0), of_all.pop("step_slowdown", 0)
+    assert slow >= slow_of_all - len(windows)  # the fast steps of one do not make up for another's slow ones
+    added["productive"] = added.get("productive", 0) + slow - slow_of_all
+    assert {name: value for name, value in added.items() if value} == of_all
 
 
 @settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow], deadline=None)

@@ -1,0 +1,60 @@
+"""How many steps were made in a stretch of time: what a window of a job holds its time against.
+
+In millionths of a step, so that sums are exact: of a step that began before, or ends behind, it is its share
+of time. Where several ranks tell of steps at the same moment, the mean of their rates counts there.
+"""
+
+import numpy as np
+
+from .claims import SPARSE, Claims, Longs
+
+MILLIONTHS = 1_000_000
+
+
+def steps_made(steps: Claims, lo: int, until: int, last: int) -> int:
+    """Millionths of `steps` that were made from `lo` to `until`; `last` is where the account ends.
+
+    A step that has taken no time yet counts from the moment behind its start on, or at `last`.
+    """
+    if not len(steps.start):
+        return 0
+    if until >= last:
+        until = last + 1
+    if not _are_apart(steps):
+        steps = steps.at(np.lexsort((steps.end, steps.start)))
+    if _are_apart(steps):
+        if steps.start[0] >= lo and max(steps.end[-1], steps.start[-1] + 1) <= until:
+            return int(_stands_for(steps).sum()) * MILLIONTHS
+        return int((_before(steps, until) - _before(steps, lo)).sum())
+    return _together(steps, lo, until)
+
+
+def _are_apart(steps: Claims) -> bool:
+    return bool((steps.start[1:] >= steps.end[:-1]).all())
+
+
+def _stands_for(steps: Claims) -> Longs:
+    made: Longs = (steps.kind >> SPARSE) + 1
+    return made
+
+
+def _before(steps: Claims, time: int) -> Longs:
+    """Millionths of each before `time`: the same wherever the time line is cut."""
+    share = (time - steps.start) / np.maximum(steps.end - steps.start, 1)
+    made: Longs = np.rint(np.clip(share, 0.0, 1.0) * _stands_for(steps) * MILLIONTHS).astype(np.int64)
+    return made
+
+
+def _together(steps: Claims, lo: int, until: int) -> int:
+    """Of steps that overlap: at each moment the mean of the rates of those that are under way."""
+    begun = (steps.end == steps.start) & (steps.start >= lo) & (steps.start < until)
+    lasting = steps.where(steps.end > steps.start)
+    rate = _stands_for(lasting) / (lasting.end - lasting.start)
+    start, end = (np.clip(each, lo, until) for each in (lasting.start, lasting.end))
+    points = np.unique(np.concatenate([start, end]))
+    opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
+    depth = np.bincount(opening, minlength=len(points)) - np.bincount(closing, minlength=len(points))
+    rates = np.bincount(opening, rate, len(points)) - np.bincount(closing, rate, len(points))
+    mean = np.cumsum(rates)[:-1] / np.maximum(np.cumsum(depth)[:-1], 1)
+    made = round(float((mean * np.diff(points)).sum()) * MILLIONTHS)
+    return max(0, made) + MILLIONTHS * len(np.setdiff1d(steps.step[begun], lasting.step))
