@@ -9,20 +9,22 @@ too low (`docs/interval.md` has what that costs). Its scale is uncertain here, t
 
 ("beta prime"). Its weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 %
 between a sixteenth and eight times its rate. After the first few failures it hardly matters. With n failures
-in T seconds the density is that, times r^n exp(-r T); it is added up numerically.
+in T seconds the density is that, times r^n exp(-r T); `rate_density.py` adds it up.
 
 The share has a Beta distribution, to whose parameters the failures of either kind are added (conjugate).
 """
 
-from collections.abc import Callable, Sequence
-from math import isfinite, log, sqrt
+from collections.abc import Sequence
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from .failures import Failures
 from .interval import IntervalError
+
+if TYPE_CHECKING:
+    from .rate_density import RateDensity
 
 NODE_MTBF_S = 54 * 86_400 * (16_384 / 8) / 419
 """Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a
@@ -35,12 +37,7 @@ PROCESS_SHARE = 0.16
 """Share that plausibly ends only the process, of Llama 3's: all that a cache without redundancy survives."""
 SHARE_WEIGHT = 4.0
 """Failures that either share counts as: there is less between machines than in their rates."""
-_NEGLIGIBLE = 40.0
-_POINTS = 2001
-_FIRST_REACH, _FURTHER = 1e-4, 1.25
 _SURELY = 1e-9
-_SOONEST = 1e-12
-_Floats = NDArray[np.float64]
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,8 +100,7 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
         What an interval costs is linear in the rate, so that the mean rate is the one to decide by.
         """
-        logs, shares = self._density()
-        return self.prior.unit_s / float(np.sum(np.exp(logs) * shares))
+        return self.prior.unit_s / self._density().mean
 
     @property
     def half_within(self) -> float:
@@ -114,29 +110,12 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     def mtbfs_s(self, probabilities: Sequence[float]) -> list[float]:
         """The MTBFs below which it lies with these probabilities, each above 0 and below 1."""
-        logs, shares = self._density()
-        rates = np.interp([1 - each for each in probabilities], np.cumsum(shares) - shares / 2, logs)
-        return [self.prior.unit_s * float(each) for each in np.exp(-rates)]
+        return [self.prior.unit_s * time for time in self._density().times(probabilities)]
 
-    def _density(self) -> tuple[_Floats, _Floats]:
-        """Logs of the rate in the prior's units, and the probability of each.
+    def _density(self) -> "RateDensity":
+        from .rate_density import RateDensity  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
-        Over the log the density has one peak, and falls off on both sides faster and faster.
-        """
-        n, weight, watched = self.failures, self.prior.weight, max(_SOONEST, self.time_s / self.prior.unit_s)
-
-        def log_density(x: _Floats) -> _Floats:
-            made: _Floats = (n + weight) * x - watched * np.exp(x) - (2 * weight + 1) * np.logaddexp(0, x)
-            return made
-
-        half = weight + 1 + watched - n  # the peak is the root of a quadratic equation in the rate
-        root = sqrt(half * half + 4 * watched * (n + weight))
-        peak = log(2 * (n + weight) / (half + root) if half > 0 else (root - half) / (2 * watched))
-        least = log_density(np.array([peak]))[0] - _NEGLIGIBLE
-        low, high = (_reach(log_density, peak, side, least) for side in (-1, 1))
-        logs = np.linspace(low, high, _POINTS)
-        shares = np.exp(log_density(logs) - least - _NEGLIGIBLE)
-        return logs, shares / shares.sum()
+        return RateDensity(self.failures, self.time_s / self.prior.unit_s, self.prior.weight)
 
     @property
     def cache_share(self) -> float:
@@ -149,14 +128,6 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
         shares = betaincinv(self.cache, self.prefix, probabilities)
         return [min(1 - _SURELY, max(_SURELY, float(share))) for share in shares]
-
-
-def _reach(log_density: Callable[[_Floats], _Floats], peak: float, side: int, least: float) -> float:
-    """Where, on that side of its peak, a density is negligible."""
-    reach = _FIRST_REACH
-    while log_density(np.array([peak + side * reach]))[0] > least:
-        reach *= _FURTHER
-    return peak + side * reach
 
 
 def posterior(failures: Failures, prior: Prior) -> Posterior:

@@ -426,6 +426,16 @@ def test_nobody_pays_for_what_is_not_asked_for() -> None:
     assert HEAVY.isdisjoint(ran.stdout.split())
 
 
+def test_a_command_that_reckons_nothing_loads_no_arithmetic() -> None:
+    code = (
+        "import sys; from scrtune.daemon.cli import main; "
+        "main(['--version'], standalone_mode=False); print(*sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert {"scrtune.daemon.interval_command", "scrtune.daemon.goodput_command"} <= set(ran.stdout.split())
+    assert {"numpy", "scipy", "matplotlib", "sklearn"}.isdisjoint(ran.stdout.split())
+
+
 class Watcher:
     """Stands for a thread that gets snapshots."""
 
