@@ -44,6 +44,7 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
+from .moved import CHARGED, charged, slowed
 
 if TYPE_CHECKING:
     from .reckoning import Reckoning
@@ -84,15 +85,6 @@ _PARTS = (
     ("flush_s", buckets.CHECKPOINT_FLUSH),
 )
 """The parts of an output, in the order in which SCR does them."""
-
-CHARGED = (FLUSH_SLOWDOWN, TUNING)
-"""What nothing claims, for it is estimated over many checkpoints."""
-_MADE_DEARER = (
-    *(bucket for name, bucket in _PARTS if name != "apply_s"),
-    buckets.CHECKPOINT_OTHER,
-    FLUSH_SLOWDOWN,
-)
-"""Where what a trial cost was felt."""
 
 _BORDERS = (IntervalStarted, IntervalEnded)
 _OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
@@ -193,7 +185,7 @@ class Ledger:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         end_ns = _end_ns(reckoned, now)
         row = reckoned.spent(end_ns)
-        moved = self._slowed(self._charged(row, row), row, reference_step_s)
+        moved = self._moved(charged(row, row, self._charged_ns, codes), row, reference_step_s)
         return Account(
             wall_s=(end_ns - reckoned.first) / _NS,
             buckets=self._named(moved),
@@ -226,13 +218,16 @@ class Ledger:
         begin_ns = min(max(_ns(start_s), first_ns), last_ns)
         end_ns = min(max(_ns(end_s), begin_ns), last_ns)
         whole = reckoned.spent(last_ns)
-        before, until = (self._charged(reckoned.spent(time_ns), whole) for time_ns in (begin_ns, end_ns))
+        before, until = (
+            charged(reckoned.spent(time_ns), whole, self._charged_ns, self._codes)
+            for time_ns in (begin_ns, end_ns)
+        )
         row = [late - early for early, late in zip(before, until, strict=True)]
         return Window(
             start_s=begin_ns / _NS,
             end_s=end_ns / _NS,
             wall_s=(end_ns - begin_ns) / _NS,
-            buckets=self._named(self._slowed(row, whole, reference_step_s)),
+            buckets=self._named(self._moved(row, whole, reference_step_s)),
         )
 
     def _reckoning(self) -> "Reckoning":
@@ -251,29 +246,11 @@ class Ledger:
         if self._unread >= _LOOK_EVERY and self._remembered is not None:
             self._reckoning()
 
-    def _slowed(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
-        """Move what the steps in `row`, which is all or a part of the `whole` job, took beyond the reference.
-
-        How many they are is their share of the steps made.
-        """
+    def _moved(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
+        """Move what the steps in `row`, of the `whole` job, took beyond the reference."""
         if reference_step_s is None:
             return row
-        steps, productive = self._codes[buckets.STEPS_MADE], self._codes[PRODUCTIVE]
-        reference_ns = _ns(reference_step_s) * self._reckoning().made.count
-        if row[steps] < whole[steps]:
-            reference_ns = reference_ns * max(0, row[steps]) // whole[steps]
-        made = list(row)
-        _move(made, list(row), self._codes[STEP_SLOWDOWN], [productive], row[productive] - reference_ns)
-        return made
-
-    def _charged(self, row: list[int], whole: list[int]) -> list[int]:
-        """Move what is estimated for the `whole` job between the buckets of `row`, by its share of them."""
-        codes = self._codes
-        made, job = list(row), list(whole)
-        _move(made, job, codes[FLUSH_SLOWDOWN], [codes[PRODUCTIVE]], self._charged_ns[FLUSH_SLOWDOWN])
-        dearer = [codes[bucket] for bucket in _MADE_DEARER]
-        _move(made, job, codes[TUNING], dearer, self._charged_ns[TUNING])
-        return made
+        return slowed(row, whole, _ns(reference_step_s) * self._reckoning().made.count, self._codes)
 
     def _named(self, row: list[int]) -> dict[str, float]:
         """Seconds by bucket: all of ours, and those of the user's that have any."""
@@ -389,19 +366,6 @@ class _Counted:
         self._recent[thing] = None
         if len(self._recent) > _COUNTED:
             del self._recent[next(iter(self._recent))]
-
-
-def _move(row: list[int], whole: list[int], bucket: int, sources: list[int], wanted_ns: int) -> None:
-    """Move `wanted_ns` of the whole from `sources` to `bucket`, as far as they go, and of `row` its share."""
-    there_ns = sum(whole[source] for source in sources)
-    moved_ns = min(max(0, wanted_ns), there_ns)
-    for source in sources:
-        if part_ns := moved_ns * whole[source] // there_ns if there_ns else 0:
-            share_ns = part_ns * row[source] // whole[source]
-            row[bucket] += share_ns
-            row[source] -= share_ns
-            whole[bucket] += part_ns
-            whole[source] -= part_ns
 
 
 def _end_ns(reckoned: "Reckoning", now: float) -> int:

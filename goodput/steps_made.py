@@ -47,14 +47,16 @@ def _before(steps: Claims, time: int) -> Longs:
 
 def _together(steps: Claims, lo: int, until: int) -> int:
     """Of steps that overlap: at each moment the mean of the rates of those that are under way."""
-    begun = (steps.end == steps.start) & (steps.start >= lo) & (steps.start < until)
+    begun = steps.step[(steps.end == steps.start) & (steps.start >= lo) & (steps.start < until)]
     lasting = steps.where(steps.end > steps.start)
     rate = _stands_for(lasting) / (lasting.end - lasting.start)
     start, end = (np.clip(each, lo, until) for each in (lasting.start, lasting.end))
-    points = np.unique(np.concatenate([start, end]))
+    points = np.sort(np.concatenate([start, end]))
     opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
     depth = np.bincount(opening, minlength=len(points)) - np.bincount(closing, minlength=len(points))
     rates = np.bincount(opening, rate, len(points)) - np.bincount(closing, rate, len(points))
     mean = np.cumsum(rates)[:-1] / np.maximum(np.cumsum(depth)[:-1], 1)
-    made = round(float((mean * np.diff(points)).sum()) * MILLIONTHS)
-    return max(0, made) + MILLIONTHS * len(np.setdiff1d(steps.step[begun], lasting.step))
+    made = max(0, round(float((mean * np.diff(points)).sum()) * MILLIONTHS))
+    if len(begun):
+        made += MILLIONTHS * len(np.setdiff1d(begun, lasting.step))
+    return made
