@@ -28,6 +28,7 @@ from .buckets import (
 from .columns import ENDS, STARTS, Key, Stream, Told
 from .events import (
     AllocationEnded,
+    FlushCompleted,
     GoodputEvent,
     Interval,
     IntervalEnded,
@@ -41,6 +42,7 @@ from .events import (
     OutputStarted,
     Recovered,
     RestartCompleted,
+    SlicesObserved,
     StepCompleted,
     StepStarted,
 )
@@ -120,6 +122,8 @@ class Ledger:
             StepStarted: self._step_started,
             StepCompleted: self._step_completed,
             OutputStarted: lambda event: self._told.points.append(_ns(event.time_s)),
+            SlicesObserved: lambda event: self._told.points.append(_ns(event.time_s)),
+            FlushCompleted: lambda event: self._told.points.extend((_ns(event.start_s), _ns(event.end_s))),
             OutputCompleted: self._output,
             RestartCompleted: self._restart,
             Recovered: self._recovered,

@@ -144,10 +144,12 @@ class Runs:
         is_over = bool(self._ends_in(run)) or (run < len(self.starts) and (run > 0 or first is not None))
         if is_over:
             made.append((silent, self._verdict(run, silent, marks)))
+        is_waiting = False
         for time, code in marks:
             if code != self._code.recovery:
                 made.append((max(time, silent), code))
-            elif time > silent and not is_over:
+                is_waiting = True
+            elif time > silent and not is_over and not is_waiting:
                 made.append((time, code))
         return made
 
