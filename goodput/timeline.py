@@ -32,7 +32,9 @@ class Timeline:
         self._claims = 0
         self._dirty: set[Block] = set(self.blocks)
         self._total: Longs = np.zeros(0, np.int64)
-        self._prefix: Longs | None = None
+        self._sums: Longs = np.zeros((1, 0), np.int64)
+        self._summed = 0
+        """So many blocks' rows are in the sums: each of these is that of all blocks before one."""
 
     def __len__(self) -> int:
         return self._claims
@@ -55,7 +57,7 @@ class Timeline:
         self._claims = len(start)
         self._dirty = set(self.blocks)
         self._total = np.zeros(0, np.int64)
-        self._prefix = None
+        self._summed = 0
         for row in joined([Claims.of([]), *reaching]).rows():
             self._carry(row, bisect_right(self._los, row[0]))
         for doubt in doubts:
@@ -136,15 +138,8 @@ class Timeline:
     def until(self, time: int, rules: Rules) -> Longs:
         """Nanoseconds by code from the rules' first moment to `time`."""
         self._refresh(rules)
-        if self._prefix is None:
-            rows = np.zeros((len(self.blocks) + 1, rules.size), np.int64)
-            for index, block in enumerate(self.blocks):
-                if block.row is not None:
-                    rows[index + 1, : len(block.row)] = block.row
-            self._prefix = np.cumsum(rows, axis=0)
         index = max(0, bisect_right(self._los, time) - 1)
-        before = _widened(self._prefix[index], rules.size)
-        return before + self._swept(self.blocks[index], rules, time)
+        return self._before(index, rules.size) + self._swept(self.blocks[index], rules, time)
 
     def forget(self, keep: int) -> tuple[int, Longs] | None:
         """Let the oldest blocks go until at most `keep` claims are left: up to when, and what they held."""
@@ -159,7 +154,7 @@ class Timeline:
         size = max(len(row) for row in rows)
         held: Longs = np.sum([_widened(row, size) for row in rows], axis=0, dtype=np.int64)
         self._total = self._total - _widened(held, len(self._total))
-        self.blocks, self._los, self._prefix = self.blocks[gone:], self._los[gone:], None
+        self.blocks, self._los, self._summed = self.blocks[gone:], self._los[gone:], 0
         oldest = self.blocks[0]
         self._claims += len(oldest.carried)
         for claim in oldest.carried.copy().rows():  # whose block is gone
@@ -176,7 +171,21 @@ class Timeline:
             total += block.row
         self._total = total
         self._dirty.clear()
-        self._prefix = None
+
+    def _before(self, index: int, size: int) -> Longs:
+        """What the blocks before that one add up to."""
+        height, width = self._sums.shape
+        if height <= index or width < size:
+            sums = np.zeros((len(self.blocks) * 5 // 4 + 2, size), np.int64)
+            sums[: self._summed + 1, :width] = self._sums[: self._summed + 1]
+            self._sums = sums
+        for at in range(self._summed, index):
+            row = self.blocks[at].row
+            self._sums[at + 1] = self._sums[at]
+            if row is not None:
+                self._sums[at + 1, : len(row)] += row
+        self._summed = max(self._summed, index)
+        return self._sums[index]
 
     def _swept(self, block: Block, rules: Rules, until: int) -> Longs:
         lo, hi = max(block.lo, rules.first), min(block.hi, rules.last)
@@ -190,6 +199,7 @@ class Timeline:
             self._total = self._total - _widened(block.row, len(self._total))
             block.row = None
         self._dirty.add(block)
+        self._summed = min(self._summed, bisect_right(self._los, block.lo) - 1)
 
     def _carry(self, claim: Row, index: int) -> None:
         while index < len(self.blocks) and self._los[index] < claim[1]:
@@ -250,7 +260,6 @@ class Timeline:
         self.blocks[first:behind] = made
         self._los[first:behind] = [block.lo for block in made]
         self._dirty.update(made)
-        self._prefix = None
 
 
 def _cuts(start: Longs, doubts: Iterable[Doubt], floor: int) -> Longs:
