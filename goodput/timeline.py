@@ -185,7 +185,8 @@ class Timeline:
             if row is not None:
                 self._sums[at + 1, : len(row)] += row
         self._summed = max(self._summed, index)
-        return self._sums[index]
+        made: Longs = self._sums[index]
+        return made
 
     def _swept(self, block: Block, rules: Rules, until: int) -> Longs:
         lo, hi = max(block.lo, rules.first), min(block.hi, rules.last)
