@@ -216,7 +216,7 @@ class Run:
         self._begin(user)
 
     def checkpoint(self, dataset: int, factor: float) -> None:
-        """Compute, with the last flush beside it, then checkpoint."""
+        """Checkpoint, then compute, with the flush beside it."""
         advice = self.pipeline.advice
         settings = {**self._own, **advice.settings}
         apply_s = self._apply(settings)
@@ -226,7 +226,8 @@ class Run:
         start_s, end_s = self._now, self._now + blocking_s
         is_async = parts.flush_s > 0 and parts.blocked_s < parts.flush_s * 0.999
         if parts.flush_s > 0 and not is_async:
-            self._flushed(dataset, advice.generation, end_s - parts.blocked_s * factor, end_s, False)
+            flush = _flush(dataset, advice.generation, end_s - parts.blocked_s * factor, end_s, False)
+            self.pipeline.handle(flush, end_s)
         output = OutputCompleted(
             dataset=dataset,
             name=f"step.{self._step}",
@@ -245,19 +246,11 @@ class Run:
         )
         self._now = end_s
         self.pipeline.handle(output, self._now)
-        until_s = end_s + min(parts.flush_s * factor, 0.9 * self.job.interval_s)
-        told = not is_async
-        for _ in range(STEPS):
-            step_s = self.job.interval_s / STEPS
-            beside = max(0.0, min(1.0, (until_s - self._now) / step_s)) if is_async else 0.0
-            share = beside * step_s / max(1e-9, until_s - end_s)
-            took_s = step_s * self._rng.gauss(1, STEP_NOISE) + parts.slowdown_s * factor * share
-            self._compute(took_s)
-            if not told and self._now >= until_s:
-                told = True
-                self._flushed(dataset, advice.generation, end_s, until_s, True)
-        if not told:
-            self._flushed(dataset, advice.generation, end_s, self._now, True)
+        lost_s, beside = parts.slowdown_s * factor, None
+        if is_async:  # it ends before the next checkpoint
+            flush_s = min(parts.flush_s * factor, 0.9 * self.job.interval_s + lost_s)
+            beside = _flush(dataset, advice.generation, end_s, end_s + flush_s, True)
+        self._compute(beside, lost_s)
 
     def _apply(self, settings: Values) -> float:
         """Put `settings` in force: by a re-init of SCR, where that is what they take."""
@@ -312,19 +305,29 @@ class Run:
             TraceDigest(accesses=(writes,)),
         ):
             self.pipeline.handle(event, now)
-        self._compute(job.interval_s)
+        self._compute()
 
-    def _compute(self, took_s: float) -> None:
-        step = StepCompleted(step=self._step, start_s=self._now, end_s=self._now + took_s)
-        self._step += 1
-        self._now += took_s
-        self.pipeline.handle(step, self._now)
+    def _compute(self, flush: FlushCompleted | None = None, lost_s: float = 0.0) -> None:
+        """The steps of an interval. A `flush` beside them takes `lost_s` from its time, evenly."""
+        until_s, share = (flush.end_s, lost_s / flush.flush_s) if flush else (self._now, 0.0)
+        for _ in range(STEPS):
+            work_s = self.job.interval_s / STEPS * self._rng.gauss(1, STEP_NOISE)
+            beside_s = max(0.0, until_s - self._now)
+            done_s = beside_s * (1 - share)
+            took_s = beside_s + work_s - done_s if work_s >= done_s else work_s / (1 - share)
+            step = StepCompleted(step=self._step, start_s=self._now, end_s=self._now + took_s)
+            self._step += 1
+            self._now += took_s
+            self.pipeline.handle(step, self._now)
+            if flush and self._now >= until_s:
+                self.pipeline.handle(flush, self._now)
+                flush = None
 
-    def _flushed(self, dataset: int, generation: int, start_s: float, end_s: float, is_async: bool) -> None:
-        flush = FlushCompleted(
-            dataset=dataset, start_s=start_s, end_s=end_s, generation=generation, asynchronous=is_async
-        )
-        self.pipeline.handle(flush, max(self._now, end_s))
+
+def _flush(dataset: int, generation: int, start_s: float, end_s: float, asynchronous: bool) -> FlushCompleted:
+    return FlushCompleted(
+        dataset=dataset, start_s=start_s, end_s=end_s, generation=generation, asynchronous=asynchronous
+    )
 
 
 @dataclass(frozen=True)

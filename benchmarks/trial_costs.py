@@ -13,7 +13,7 @@ import random
 from math import sqrt
 from statistics import fmean, stdev
 
-from simulate_tuner import STEPS, Job, Parts, Run, draw, heading, noise, row, users
+from simulate_tuner import Job, Run, draw, heading, noise, row, users
 
 from scrtune.goodput.ledger import TUNING
 from scrtune.intents.decisions import Verdict
@@ -24,7 +24,6 @@ class Followed(Run):
     """A run that remembers under what each checkpoint was taken: generation, settings, noise."""
 
     def __init__(self, job: Job, user: Values, rng: random.Random) -> None:
-        self._is_begun = False
         self.taken: list[tuple[int, Values, float]] = []
         super().__init__(job, user, rng)
 
@@ -33,13 +32,6 @@ class Followed(Run):
         advice = self.pipeline.advice
         self.taken.append((advice.generation, {**self._own, **advice.settings}, factor))
         super().checkpoint(dataset, factor)
-
-    def _compute(self, took_s: float) -> None:
-        """The first stretch in steps as long as all others: one long one would be a slow reference."""
-        parts = 1 if self._is_begun else STEPS
-        self._is_begun = True
-        for _ in range(parts):
-            super()._compute(took_s / parts)
 
     @property
     def true_s(self) -> float:
@@ -57,24 +49,8 @@ class Followed(Run):
                         **{name: self._own[name] for name in trial.changes},
                         **trial.previous,
                     }
-                    cost_s += felt_s(self.job, settings, factor) - felt_s(self.job, before, factor)
+                    cost_s += (self.job.parts(settings).cost_s - self.job.parts(before).cost_s) * factor
         return cost_s
-
-
-def felt_s(job: Job, settings: Values, factor: float) -> float:
-    """What a checkpoint takes from a simulated job: steps beside its flush get longer, and so fewer."""
-    parts: Parts = job.parts(settings)
-    blocking_s = (parts.write_s + parts.encode_s + parts.blocked_s) * factor
-    if parts.flush_s <= 0 or parts.blocked_s >= parts.flush_s * 0.999:
-        return blocking_s
-    until_s, step_s, now_s = min(parts.flush_s * factor, 0.9 * job.interval_s), job.interval_s / STEPS, 0.0
-    slowed_s = 0.0
-    for _ in range(STEPS):
-        beside_s = max(0.0, min(step_s, until_s - now_s))
-        more_s = parts.slowdown_s * factor * beside_s / max(1e-9, until_s)
-        now_s += step_s + more_s
-        slowed_s += more_s
-    return blocking_s + slowed_s
 
 
 def report(jobs: int, checkpoints: int) -> None:
