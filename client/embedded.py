@@ -110,7 +110,7 @@ class EmbeddedEngine:
         return bool(self._comm.bcast(due))
 
     def start_output(self, name: str, flags: OutputFlags) -> int:
-        """Open dataset `name`; the oldest cached one makes room, after its flush if it is under way.
+        """Open dataset `name`; cached ones make room, the oldest first, one that is being flushed last.
 
         When the cache cannot be used the files of this dataset go straight to the prefix directory.
         """
@@ -292,13 +292,13 @@ class EmbeddedEngine:
     # ---- outputs ----
 
     def _make_room(self) -> float:
-        """Evict the oldest datasets until there is room for one more; seconds waited for a flush."""
+        """Evict the oldest (scr.c:1499), one that is flushed last, after that; seconds waited for a flush."""
         waited_s = 0.0
         while len(self._cached) >= self._levers.cache_size:
-            oldest = min(self._cached)
-            if oldest == self._flusher.dataset:
+            free = self._cached - {self._flusher.dataset}
+            if not free:
                 waited_s += self._await_flush()
-            self._drop(oldest)
+            self._drop(min(free or self._cached))
         return waited_s
 
     def _drop(self, dataset: int) -> None:

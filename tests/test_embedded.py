@@ -247,6 +247,17 @@ def test_the_oldest_dataset_makes_room_after_its_flush(job: Job) -> None:
         assert flush["end_s"] <= output["end_s"] - output["write_s"]
 
 
+def test_a_dataset_that_is_being_flushed_is_the_last_to_make_room(job: Job) -> None:
+    job.hold_flush("c/rank_1/layer_0.bin")
+    killed = job.start(
+        "save a", "save b", "save c", "save d", "save e", "flushes", "kill",
+        SCR_FLUSH=3, SCR_FLUSH_ASYNC=1, SCR_FLUSH_TYPE="PTHREAD", SCR_CACHE_SIZE=2,
+    )  # fmt: skip
+    *_, last, ended = json.loads(killed.stdout.splitlines()[0])
+    assert (last["valid"], ended) == (True, [])
+    assert job.cached() == ["scr.dataset.3", "scr.dataset.5"]
+
+
 def test_files_that_go_straight_to_the_prefix_wait_for_a_flush_that_may_replace_them(job: Job) -> None:
     _, _, second, flushes = job(
         "save a", "apply SCR_CACHE_BYPASS=1", "save a", "await_flush",
