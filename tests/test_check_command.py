@@ -314,7 +314,7 @@ def test_the_systems_file_is_not_beneath_itself(here: Path, system_conf: Path) -
     assert (len(result.stdout.splitlines()), result.stderr) == (1, "")
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.binary(max_size=200), form=st.sampled_from(["table", "json", "gcc"]))
 def test_any_bytes_give_output_and_one_of_the_exit_codes(here: Path, data: bytes, form: str) -> None:
     (here / "any").write_bytes(data)

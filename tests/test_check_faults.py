@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.check import cache_paths, check, configurations
@@ -304,7 +304,6 @@ HOSTILE = st.binary(max_size=300) | st.text(alphabet="SCR_ab=\n\t #$'\"\\{}<>;0"
 )
 
 
-@settings(deadline=None)
 @given(data=HOSTILE)
 @example(data=b"SCR_COPY_TYPE=FILE\n" + b"CKPT=1 STORE=/a\n" * 3_000)
 @example(data=b"A1=1\n" + b"".join(b"SCR_A%d=1\n" % number for number in range(5_000)))
@@ -323,7 +322,6 @@ def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data:
             assert not line or line[0] == "#" or re.split(r"[ \t=]", line)[0].upper() in known
 
 
-@settings(deadline=None)
 @given(data=HOSTILE)
 @example(data=b"'\"" * 5_000)
 @example(data=b'"' + b'\\"' * 5_000)

@@ -130,7 +130,7 @@ WORDS = st.text(alphabet="ab \"'\\#;&|()<>=~*?[]{}!\n", max_size=12)
 
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="needs sh")
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(texts=st.lists(WORDS, min_size=1, max_size=4))
 def test_a_quoted_value_is_what_the_shell_makes_of_it(texts: list[str]) -> None:
     quoted = ["'" + text.replace("'", "'\\''") + "'" for text in texts]
@@ -141,7 +141,6 @@ def test_a_quoted_value_is_what_the_shell_makes_of_it(texts: list[str]) -> None:
     assert list(values(script).values()) == ran.stdout.decode().split("\0")[:-1]
 
 
-@settings(deadline=None)
 @given(text=st.text(alphabet="AB=1 \t\n'\"\\#;&|()<>$`exportunsvE", max_size=120))
 def test_any_text_is_read_and_every_place_holds_the_name(text: str) -> None:
     lines = text.split("\n")

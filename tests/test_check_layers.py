@@ -1,7 +1,7 @@
 """SCR's system config file as the layer beneath what `scrtune check` is given."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.check import cache_paths, check, configurations
@@ -179,7 +179,6 @@ def test_the_layers_are_those_of_env_resolved(user: str, system: str) -> None:
         assert in_force == [entry.parent.value for entry in expected]
 
 
-@settings(deadline=None)
 @given(
     data=st.binary(max_size=200) | st.text(alphabet="SCR_ab=\n\t #$'\"\\{}<>;0", max_size=200).map(str.encode)
 )

@@ -429,7 +429,7 @@ ALL_LINES = [
 ]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 2**32), largest=st.integers(1, 80))
 def test_no_line_is_lost_or_counted_twice_however_they_are_cut_and_interleaved(
     seed: int, largest: int

@@ -761,7 +761,7 @@ def test_names_in_a_log_do_not_reach_the_terminal_as_commands(tmp_path: Path) ->
     assert "[bold]" in result.stdout
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(
         st.one_of(

@@ -355,7 +355,6 @@ happenings = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(happenings, max_size=30))
 def test_the_compat_api_reads_from_a_log_what_every_other_reader_does(said: list[dict[str, Any]]) -> None:
     entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
@@ -403,7 +402,6 @@ own_events = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(own_events, names), max_size=20))
 def test_every_event_of_ours_comes_back_from_its_line(said: list[tuple[GoodputEvent, str]]) -> None:
     lines = []
@@ -502,7 +500,7 @@ def torn(draw: st.DrawFn) -> bytes:
     return line[:at] + draw(st.binary(max_size=5)) + line[at + length :]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(
         st.one_of(st.binary(max_size=80), torn(), st.sampled_from(VALID), entries.map(json.dumps)),

@@ -250,7 +250,7 @@ levels_of_any_kind = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(levels_of_any_kind)
 def test_none_near_the_best_schedule_is_better(levels: Levels) -> None:
     best = optimal(levels)

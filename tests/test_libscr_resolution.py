@@ -28,9 +28,7 @@ from .test_scr_config_render import FILE_TEXT, names_of_a_file, settings_with, v
 
 QUERY = Path(__file__).with_name("libscr_query.py")
 # each example starts a process, for SCR reads its files once in each
-REAL = hypothesis.settings(
-    deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+REAL = hypothesis.settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 VARIABLES = {"HOME_OF_A": "/home/a", "EMPTY": "", "Blank": "with a blank", "A_1": "one", "A_": "under"}
 NAMES = [name for name, each in CATALOGUE.items() if not each.is_lever and name != "SCR_CONF_FILE"]
 """What is asked for. SCR_CONF_FILE says where the file is that the case is about."""

@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents import switching
@@ -363,7 +363,6 @@ def live_through(job: Job, happening: str, slowed_s: float) -> None:
             job.flush_fails_async = not job.flush_fails_async
 
 
-@settings(deadline=None)
 @given(mutabilities, st.lists(happenings, max_size=25), st.sampled_from([0.1, 9.0]))
 def test_whatever_happens_no_run_is_asked_for_what_only_a_launch_can_change(
     mutability: dict[str, str], happened: list[str], slowed_s: float
@@ -379,7 +378,6 @@ def test_whatever_happens_no_run_is_asked_for_what_only_a_launch_can_change(
     assert state(again, job.now) == state(job.pipeline, job.now)
 
 
-@settings(deadline=None)
 @given(mutabilities, st.lists(happenings, max_size=25), st.sampled_from([0.1, 9.0]))
 def test_off_always_ends_at_the_users_own_settings(
     mutability: dict[str, str], happened: list[str], slowed_s: float

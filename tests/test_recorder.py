@@ -417,7 +417,7 @@ CALLS: list[Callable[[Recorder, int], None]] = [
 ]
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.lists(st.lists(st.sampled_from(CALLS), max_size=300), min_size=1, max_size=4), st.booleans())
 def test_all_that_threads_record_arrives_once_and_in_each_threads_order(
     tmp_path_factory: pytest.TempPathFactory, calls: list[list[Callable[[Recorder, int], None]]], pause: bool

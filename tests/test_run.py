@@ -604,7 +604,7 @@ def slurm_job(variables: dict[str, str], library: Path | None = None) -> Job:
     return Job(files=ConfigFiles(scr_conf=Path("/c")), variables=variables, trace="off", library=library)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     value=_VALUES,
     of_the_node=_VALUES,

@@ -5,7 +5,7 @@ import inspect
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents import guards, policy, situation
@@ -266,7 +266,6 @@ def test_a_cpu_list_is_linux_own() -> None:
             cpus_of(text)
 
 
-@settings(deadline=None)
 @given(name=st.sampled_from(sorted(CATALOGUE)), text=st.text(max_size=40))
 def test_any_text_is_either_an_acceptable_value_or_refused(name: str, text: str) -> None:
     try:

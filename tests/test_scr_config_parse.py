@@ -1,7 +1,7 @@
 """SCR's grammar. The expectations were compared with SCR's own reader, compiled from its sources."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.parse import ConfigFile, assumed, parse
@@ -149,7 +149,6 @@ def test_a_problem_reads_as_a_sentence_with_its_place() -> None:
     assert str(problem).startswith("line 2, column 1: error: SCR_FLUSH: 'SCR_FLUSH' has no =")
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=300))
 @example(data=b"A" * 20_000)
 @example(data=b"= " * 10_000)
@@ -172,7 +171,6 @@ def test_no_bytes_crash_it_or_hold_it_up(data: bytes) -> None:
             assert line.startswith(pair.raw, pair.value_column - 1)
 
 
-@settings(deadline=None)
 @given(text=st.text(alphabet="aB= \t\n#$\\'\"\r\0é", max_size=60))
 def test_a_file_without_errors_says_the_same_when_it_is_written_out_plainly(text: str) -> None:
     file = parse(text, {})

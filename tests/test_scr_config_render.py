@@ -23,11 +23,9 @@ from scrtune.scr_config.render import Form, RenderError, config_text, environmen
 from scrtune.scr_config.resolution import resolve
 from scrtune.scr_config.validate import validate
 
-QUICK = hypothesis.settings(deadline=None, max_examples=60)
+QUICK = hypothesis.settings(max_examples=60)
 # each example starts a shell, which only reads the file written for it
-SHELL = hypothesis.settings(
-    deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+SHELL = hypothesis.settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 ANY_TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 FILE_TEXT = st.text(
     st.characters(codec="utf-8", exclude_categories=("Cc",), exclude_characters=" =$\\"),

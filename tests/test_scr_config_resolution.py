@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.parameters import CATALOGUE, Layer, defaults
@@ -110,7 +110,6 @@ def test_where_the_users_file_lies() -> None:
     assert user_conf_path({"HOME": "/h", "SCR_CONF_FILE": "$HOME/my.conf"}) == Path("/h/my.conf")
 
 
-@settings(deadline=None)
 @given(
     environment=st.dictionaries(st.sampled_from(sorted(CATALOGUE)), st.text(max_size=12), max_size=6),
     data=st.binary(max_size=120),
@@ -212,7 +211,6 @@ def test_one_layer_has_all_the_descriptor_lines_of_a_kind() -> None:
 NUMBERS = [name for name, entry in CATALOGUE.items() if entry.type == "int" and entry.layers == LAYERS]
 
 
-@settings(deadline=None)
 @given(
     name=st.sampled_from(NUMBERS),
     values=st.fixed_dictionaries({}, optional=dict.fromkeys(LAYERS, st.integers(1, 10**6))),
@@ -239,7 +237,6 @@ def test_the_highest_layer_that_has_a_value_wins_and_shadows_the_others(
         assert (each.line, each.column) == ((2, len(name) + 2) if in_file else (0, 0))
 
 
-@settings(deadline=None)
 @given(
     environment=st.dictionaries(st.sampled_from(sorted(CATALOGUE)), st.text(max_size=8), max_size=4),
     files=st.lists(st.one_of(st.none(), st.binary(max_size=80)), min_size=3, max_size=3),

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.check import check
@@ -211,7 +211,6 @@ CHANGES = st.fixed_dictionaries(
 )
 
 
-@settings(deadline=None)
 @given(text=TEXTS, changes=CHANGES)
 @example(text="SCR_FLUSH=1\nSCR_FLUSH=2 #\r\n\n", changes={"SCR_FLUSH": "1"})
 def test_whatever_the_file_was_it_says_what_was_asked_keeps_its_comments_and_nothing_fails(
@@ -234,7 +233,6 @@ def test_whatever_the_file_was_it_says_what_was_asked_keeps_its_comments_and_not
     assert rewrite(rewritten, changes) == rewritten, "once is enough"
 
 
-@settings(deadline=None)
 @given(text=TEXTS, changes=CHANGES)
 def test_what_is_not_changed_says_the_same_as_before(text: str, changes: dict[str, str | None]) -> None:
     text = text.replace("\r", "")
@@ -244,7 +242,6 @@ def test_what_is_not_changed_says_the_same_as_before(text: str, changes: dict[st
     }
 
 
-@settings(deadline=None)
 @given(lines=st.lists(LINES))
 def test_check_finds_no_error_in_a_parameter_of_a_rewritten_file(lines: list[str]) -> None:
     found = check([source_of("scr.conf", rewrite("\n".join(lines), {}))], Situation(environment={"N": "1"}))
@@ -267,7 +264,6 @@ def test_a_real_scr_reads_a_rewritten_file_and_finds_in_it_what_it_says(
     assert {name: said[name] for name in own} == own
 
 
-@settings(deadline=None)
 @given(data=st.binary(max_size=300))
 @example(data=b"A=1\n" * 5_000)
 @example(data=b"STORE=/ssd" + b" COUNT=1 COUNT=2" * 2_000)

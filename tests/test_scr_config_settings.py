@@ -94,7 +94,7 @@ def test_the_difference_of_two() -> None:
     assert old.diff(old) == {}
 
 
-@hypothesis.settings(deadline=None, max_examples=50)
+@hypothesis.settings(max_examples=50)
 @given(SETTINGS, SETTINGS)
 def test_a_merge_is_the_old_with_every_difference_to_the_new_applied(old: Settings, new: Settings) -> None:
     merged = old.merged(new)
@@ -105,7 +105,7 @@ def test_a_merge_is_the_old_with_every_difference_to_the_new_applied(old: Settin
     assert merged.diff(merged) == {}
 
 
-@hypothesis.settings(deadline=None, max_examples=50)
+@hypothesis.settings(max_examples=50)
 @given(SETTINGS)
 def test_equal_ones_are_equal_however_they_came_about(settings: Settings) -> None:
     same = Settings(dict(sorted(settings.items(), reverse=True)))

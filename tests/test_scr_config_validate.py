@@ -1,6 +1,5 @@
 """What SCR fails on, found before SCR does."""
 
-import hypothesis
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -102,7 +101,6 @@ def test_a_useful_configuration_is_fine() -> None:
     assert validate(settings) == ()
 
 
-@hypothesis.settings(deadline=None)
 @given(
     st.dictionaries(
         st.one_of(st.sampled_from(sorted(CATALOGUE)), st.text(max_size=8)),

@@ -132,7 +132,7 @@ def test_what_is_no_gzip_between_members_is_skipped_and_said(tmp_path: Path) -> 
     ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
 def test_a_flipped_bit_costs_at_most_its_member(
     tmp_path_factory: pytest.TempPathFactory, position: int, bit: int
@@ -155,7 +155,7 @@ def lines_of_all(members: list[bytes]) -> bytes:
     return b"".join(map(gzip.decompress, members))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(raw=st.binary(max_size=300), prefix=st.sampled_from([b"", traces.MAGIC, gzip.compress(b"{}\n")]))
 def test_any_bytes_under_a_trace_s_name(
     tmp_path_factory: pytest.TempPathFactory, raw: bytes, prefix: bytes

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.daemon.kept_file import KeptFile
@@ -367,7 +367,6 @@ def their_comments(file: KeptFile) -> list[str]:
     return [line for line in lines if line.startswith("#") and not line.startswith(ours)]
 
 
-@settings(deadline=None)
 @given(
     steps=st.lists(
         st.tuples(
