@@ -190,7 +190,7 @@ class Timeline:
 
     def _swept(self, block: Block, rules: Rules, until: int) -> Longs:
         lo, hi = max(block.lo, rules.first), min(block.hi, rules.last)
-        if hi <= lo or until <= lo:
+        if hi < lo or until < lo:
             return np.zeros(rules.size, np.int64)
         claims = joined([block.own.view(), block.carried.view()])
         return sweep(claims, block.doubts, (lo, hi, min(until, hi)), rules)

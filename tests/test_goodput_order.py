@@ -136,6 +136,25 @@ def test_any_order_gives_the_same_account(
 
 
 @settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(logs, nows, times, times, st.randoms(use_true_random=False))
+def test_any_order_with_looks_in_between_gives_the_same_window(
+    log: list[GoodputEvent], now: float, one: float, other: float, chance: random.Random
+) -> None:
+    """The steps in it to a millionth: of steps that overlap, those in each block are added up."""
+    bounds = min(one, other), max(one, other), now
+    shuffled = list(log)
+    chance.shuffle(shuffled)
+    ledger = Ledger(remembered=None)
+    for event in shuffled:
+        ledger.handle(event)
+        if chance.random() < 0.7:
+            ledger.window(*bounds)
+    assert ledger.window(*bounds) == told(log).window(*bounds)
+    window = ledger.window(*bounds, reference_step_s=0.5)
+    assert window.buckets == pytest.approx(told(log).window(*bounds, reference_step_s=0.5).buckets, abs=1e-3)
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(logs, nows, st.randoms(use_true_random=False))
 def test_looking_after_every_event_gives_the_same_account_as_looking_once(
     log: list[GoodputEvent], now: float, chance: random.Random
