@@ -84,8 +84,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """All that is shown of one job.
 
     `slices` are windows of the ledger, which add up to the account: what is estimated for the whole job, like
-    the slowdown by flushes, is spread over it there; what steps took beyond a reference is each slice's own, and
-    no less than 0, so that it may add up to more. `costs` are of the checkpoints whose cost is known.
+    the slowdown by flushes, is spread over it there; what steps took beyond a reference is each slice's own,
+    and no less than 0, so that it may add up to more. `costs` are of the checkpoints whose cost is known.
     """
 
     job_name: str
