@@ -4,6 +4,11 @@ from array import array
 
 STARTS, ENDS = 1, 2
 
+WHOLE = -1
+"""The kind of the stream of what a writer tells whole: when, with the number of a step that began then."""
+NO_STEP = -(1 << 62)
+"""The number where no step began."""
+
 Key = tuple[str, int, str]
 """A stream's writer, kind and name."""
 
@@ -12,8 +17,8 @@ class Stream:
     """What one writer tells of its steps, or of intervals of one kind and name, start by start.
 
     A token is a time (epoch seconds) and a step's number, or STARTS or ENDS. `kind` is the code of the
-    interval, or that of a step. The first `settled` tokens stand for something for good; what comes before
-    `settled_until` (nanoseconds) changes that.
+    interval, or that of a step, or `WHOLE`. The first `settled` tokens stand for something for good; what
+    comes before `settled_until` (nanoseconds) changes that.
     """
 
     __slots__ = ("kind", "name", "settled", "settled_until", "sorted_to", "times", "values", "writer")
@@ -33,8 +38,9 @@ class Stream:
 class Told:
     """Claims with both ends (`step` is far below 0 for what is no step), and single moments, in nanoseconds.
 
-    `points` say that the job was alive. `starts` are those of runs; `restarts` say where a run went back to a
-    checkpoint. `ends` say whether they were bad ones; `marks` are what unclaimed time is from then on.
+    `points` say that the job was alive. `starts` are those of runs, and say who tells; `restarts` say where a
+    run went back to a checkpoint. `ends` say whether they were bad ones, and who tells; `marks` are what
+    unclaimed time is from then on.
     """
 
     __slots__ = ("end", "ends", "halts", "kind", "marks", "points", "restarts", "start", "starts", "step")
@@ -42,9 +48,9 @@ class Told:
     def __init__(self) -> None:
         self.start, self.end, self.step, self.kind = array("q"), array("q"), array("q"), array("i")
         self.points = array("q")
-        self.starts: list[int] = []
+        self.starts: list[tuple[int, str]] = []
         self.restarts: list[int] = []
-        self.ends: list[tuple[int, bool]] = []
+        self.ends: list[tuple[int, bool, str]] = []
         self.halts: list[int] = []
         self.marks: list[tuple[int, int]] = []
 

@@ -25,7 +25,7 @@ from .buckets import (
     WASTED_PROGRESS,
     Codes,
 )
-from .columns import ENDS, STARTS, Key, Stream, Told
+from .columns import ENDS, NO_STEP, STARTS, WHOLE, Key, Stream, Told
 from .events import (
     AllocationEnded,
     FlushCompleted,
@@ -71,7 +71,6 @@ REMEMBERED = 262_144
 """How many claims a ledger keeps unless it is told otherwise: about 12 MB."""
 
 _NS = 1_000_000_000
-_NO_STEP = -(1 << 62)
 _LOOK_EVERY = 8192
 _CHUNK = 4096
 _STREAMS = 16_384
@@ -111,9 +110,10 @@ class Ledger:
         self._outputs, self._brought_back, self._failures = _Counted(), _Counted(), _Counted()
         self._knows_scr = False
         self._step = self._codes[buckets.STEP]
+        self._between = {self._codes[name] for name in buckets.NOT_THE_RUNS_OWN}
         self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
         self._take: dict[type, Callable[[Any], None]] = {
-            JobStarted: lambda event: self._told.starts.append(_ns(event.time_s)),
+            JobStarted: lambda event: self._told.starts.append((_ns(event.time_s), event.writer)),
             JobEnded: self._job_ended,
             JobHalted: lambda event: self._told.halts.append(_ns(event.time_s)),
             JobQueued: lambda event: self._mark(event.time_s, buckets.QUEUE_WAIT),
@@ -271,7 +271,7 @@ class Ledger:
         self._spoke[writer, kind, name] = None
         return stream
 
-    def _claim(self, start_ns: int, end_ns: int, kind: int, step: int = _NO_STEP) -> None:
+    def _claim(self, start_ns: int, end_ns: int, kind: int, step: int = NO_STEP) -> None:
         told = self._told
         told.start.append(start_ns)
         told.end.append(max(start_ns, end_ns))
@@ -282,7 +282,7 @@ class Ledger:
         self._told.marks.append((_ns(time_s), self._codes[bucket]))
 
     def _job_ended(self, event: JobEnded) -> None:
-        self._told.ends.append((_ns(event.time_s), event.exit_code not in (None, 0)))
+        self._told.ends.append((_ns(event.time_s), event.exit_code not in (None, 0), event.writer))
 
     def _node_failed(self, event: NodeFailed) -> None:
         self._failures.add((event.node, _ns(event.time_s)))
@@ -308,6 +308,7 @@ class Ledger:
     def _step_completed(self, event: StepCompleted) -> None:
         if abs(event.step) < _LIMIT:
             self._claim(_ns(event.start_s), _ns(event.end_s), self._step, event.step)
+            self._tells_whole(event, event.step)
 
     def _restart(self, event: RestartCompleted) -> None:
         start_ns = _ns(event.start_s)
@@ -343,8 +344,15 @@ class Ledger:
         code = self._codes.of_interval(event.kind, event.name)
         start_ns = _ns(event.start_s)
         self._claim(start_ns, _ns(event.end_s), code)
+        if code not in self._between:
+            self._tells_whole(event, NO_STEP)
         if code in self._begins_life:
             self._told.restarts.append(start_ns)
+
+    def _tells_whole(self, event: StepCompleted | Interval, step: int) -> None:
+        stream = self._stream(event.writer, WHOLE)
+        stream.times.extend((event.start_s, max(event.start_s, event.end_s)))
+        stream.values.extend((step, NO_STEP))
 
     def _interval_borders(self, events: Sequence[IntervalStarted | IntervalEnded]) -> None:
         """Starts and ends of one writer's intervals of one kind and name."""

@@ -8,7 +8,7 @@ from .claims import NEVER, Longs
 
 
 class Lives:
-    """A life begins where a run starts or goes back to a checkpoint; life 0 lies before the first of these.
+    """A life begins where a run starts or goes back; life 0 lies before the first of these.
 
     A step of an earlier life is wasted if its number is not below the lowest one of any later life.
     """
@@ -22,11 +22,6 @@ class Lives:
     def unknown(self, times: Iterable[int]) -> set[int]:
         """Those of `times` at which no life that is known began."""
         return set(times) - self._known
-
-    def know(self, times: set[int]) -> None:
-        """Lives began at `times`; what follows is worked out :meth:`anew`."""
-        self._known |= times
-        self.begins = np.array(sorted(self._known), np.int64)
 
     def begin(self, times: set[int], least: Callable[[int, int], int]) -> None:
         """Lives began at `times`, none of which is known.
@@ -43,8 +38,10 @@ class Lives:
             self._least = np.insert(self._least, life, early)
             self._least[life + 1] = late
 
-    def anew(self) -> None:
-        """Forget all steps; the lives remain."""
+    def anew(self, times: set[int]) -> None:
+        """Forget all steps; the lives are those that began at `times`."""
+        self._known = times
+        self.begins = np.array(sorted(times), np.int64)
         self._least = np.full(len(self.begins) + 1, NEVER, np.int64)
         self.wasted_from = self._least.copy()
 

@@ -12,19 +12,18 @@ from collections.abc import Iterable
 import numpy as np
 
 from . import buckets
+from .beginnings import Beginnings, News
 from .buckets import Codes
 from .claims import DERIVED, NEVER, Claims, Longs, joined
-from .columns import Key, Stream, Told
-from .lives import Lives
+from .columns import WHOLE, Key, Stream, Told
+from .launches import Launches
 from .ranges import Ranges
 from .runs import Background, Runs
-from .streams import extremes, forget, settle, skew, sort, tokens_of
+from .skew import skew
+from .streams import extremes, forget, settle, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
 from .writers import Writers
-
-News = dict[Key, tuple[Longs, Longs]]
-"""Tokens that are new, by stream."""
 
 _LARGE = 4096
 _SLACK = 1.25
@@ -40,6 +39,7 @@ class Reckoning:
         self.first: int | None = None
         self.last = -NEVER
         self.floor: int | None = None
+        self._launches = Launches()
         self.runs = Runs(
             Background(
                 startup=codes[buckets.STARTUP],
@@ -47,28 +47,28 @@ class Reckoning:
                 recovery=codes[buckets.RECOVERY],
                 queue_wait=codes[buckets.QUEUE_WAIT],
                 allocation_end=codes[buckets.ALLOCATION_END],
-            )
+            ),
+            self._launches,
         )
         self.made, self._saved = Ranges(), Ranges()
         self._codes, self._streams, self._remembered = codes, streams, remembered
         self._step, self._save = codes[buckets.STEP], codes[buckets.CHECKPOINT_OTHER]
         self._between = [codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
-        self._timeline, self._lives = Timeline(), Lives()
+        self._timeline = Timeline()
+        self._beginnings = Beginnings(streams, self._step, self._launches, self.runs)
+        self._lives = self._beginnings.lives
         self._writers = Writers(streams, self._step, self.runs, self.made)
         self._points = array("q")
-        self._steps_before: list[int] = []
         self._settled_row: Longs = np.zeros(len(codes), np.int64)
         self._background: Longs = _columns(self.runs.background()[1])
         self._latest_word = -NEVER
 
     def _forget_what_follows(self) -> None:
         self._latest_word = -NEVER
-        self._lives.anew()
         self._writers.anew()
         if self.floor is None:
             self.made.clear()
             self._saved.clear()
-        self.runs.anew()
 
     def take(self, told: Told, spoke: Iterable[Key]) -> None:
         """Take in what was told since the last time, and what the streams that `spoke` have got since."""
@@ -80,16 +80,15 @@ class Reckoning:
         if not anew:
             news = {key: tokens_of(self._streams[key], self._streams[key].sorted_to) for key in fresh}
             anew = self._is_late(told, news)
-        if lives := self._lives.unknown([*told.starts, *told.restarts]):
-            self._lives.know(lives) if anew else self._lives.begin(lives, self._least_step)
         words = [*told.points, *self._moments(told)]
         self._points.extend(words)
         claims = _claims(told)
-        if anew:
-            self._work_out(joined([self._timeline.told(), claims]))
+        read = {} if anew else self._in_order(news)
+        if anew or not self._beginnings.advance(told, read, self._least_step):
+            self._work_out(joined([self._timeline.told(), claims]), told)
         else:
             points = np.array(words, np.int64)
-            self._advance(claims, news, points, anyhow=bool(told.starts or told.ends))
+            self._advance(claims, news, points, read, anyhow=bool(told.starts or told.ends))
         self._reach()
         self._forget()
 
@@ -133,7 +132,8 @@ class Reckoning:
 
     def skew(self) -> int:
         """How far the clocks of those who tell of steps are apart, in nanoseconds."""
-        return skew([each for each in self._streams.values() if each.kind == self._step])
+        of_steps = [each for each in self._streams.values() if each.kind in (self._step, WHOLE)]
+        return skew(of_steps, int(self._lives.begins[-1]) if len(self._lives.begins) else -NEVER)
 
     def saves(self) -> int:
         """How many saves were told of, by both ends: those that overlap, of several writers, are one."""
@@ -146,34 +146,34 @@ class Reckoning:
         return saves.start, np.maximum(saves.start, saves.end - 1)
 
     def _is_late(self, told: Told, news: News) -> bool:
-        if min(self.runs.unknown(told.starts), default=NEVER) <= self._latest_word:
+        starts = self._launches.unknown(told.starts)
+        if min((time for time, _ in starts), default=NEVER) <= self._latest_word:
+            return True
+        if self._beginnings.are_late(told, news):
             return True
         run_began = self.runs.starts[-1] if self.runs.starts else -NEVER
-        if any(time < run_began for time, _ in told.ends):
-            return True
-        return any(
-            int(time.min()) < max(run_began, self._writers.settled_until(writer))
-            for (writer, *_), (time, _) in news.items()
-        )
+        for (writer, kind, _), (time, _) in news.items():
+            if kind == WHOLE:
+                if self._writers.needs(writer, time[time < run_began].tolist()):
+                    return True
+            elif int(time.min()) < max(run_began, self._writers.settled_until(writer)):
+                return True
+        return False
 
     def _least_step(self, start: int, end: int) -> int:
         return self._timeline.least_step(start, end, self._step)
 
     def _moments(self, told: Told) -> list[int]:
         """Take in what happened at once; returns when that says that a run was alive."""
-        starts = self.runs.unknown(told.starts)
-        if starts:
-            self.runs.started(starts)
-        for time, badly in told.ends:
-            self.runs.ended(time, badly=badly)
+        for end in told.ends:
+            self.runs.ended(end)
         for time in told.halts:
             self.runs.halted(time)
         for time, code in told.marks:
             self.runs.mark(time, code)
-        times = [*told.starts, *told.restarts, *told.halts]
-        times += [time for time, _ in (*told.ends, *told.marks)]
-        self._seen(np.array(times, np.int64))
-        return [*starts, *told.halts, *(time for time, _ in told.ends)]
+        self._seen(np.array([*told.restarts, *(time for time, _ in told.marks)], np.int64))
+        starts = self._launches.unknown(told.starts)
+        return [*told.halts, *(time for time, _ in starts), *(time for time, _, _ in told.ends)]
 
     def _seen(self, times: Longs) -> None:
         """The account spans all of `times`."""
@@ -191,17 +191,30 @@ class Reckoning:
             self._timeline.touch(max(self.last, self.first), latest)
             self.last = latest
 
-    def _work_out(self, claims: Claims) -> None:
+    def _in_order(self, news: News) -> dict[Key, int]:
+        """Put what is new in order; returns from where on each stream has to be read again."""
+        read = {}
+        for key, (time, _) in news.items():
+            stream = self._streams[key]
+            is_late = key[1] == WHOLE and int(time.min()) < stream.settled_until
+            read[key] = 0 if is_late else stream.settled
+            sort(stream, read[key])
+            self._settle(stream)
+        return read
+
+    def _settle(self, stream: Stream) -> None:
+        settle(stream, len(self._streams), nests=stream.kind not in (self._step, WHOLE))
+
+    def _work_out(self, claims: Claims, told: Told) -> None:
         self._forget_what_follows()
         for stream in self._streams.values():
             sort(stream, 0)
+            self._settle(stream)
+        self._beginnings.anew(told)
         news = {key: tokens_of(stream) for key, stream in self._streams.items()}
         self._absorb(claims, news, np.array(self._points, np.int64))
-        for time in self._steps_before:
-            self.runs.step(self.runs.of(time), time)
         sure, doubts = [claims], []
         for key, stream in self._streams.items():
-            settle(stream, len(self._streams), nests=stream.kind != self._step)
             settled, doubtful = self._writers.read(stream, 0, news.pop(key))
             self._saved.add(*self._ended_saves(settled))
             unsettled, more_doubtful = self._writers.unsettled_of(key)
@@ -209,19 +222,17 @@ class Reckoning:
             doubts += [*doubtful, *more_doubtful]
         self._timeline.load(joined(sure), doubts, -NEVER if self.floor is None else self.floor)
 
-    def _advance(self, claims: Claims, news: News, points: Longs, *, anyhow: bool) -> None:
+    def _advance(
+        self, claims: Claims, news: News, points: Longs, read: dict[Key, int], *, anyhow: bool
+    ) -> None:
         """Add to what is known; of the streams those whose writers said something, all of them `anyhow`."""
         self._timeline.extend(claims)
         self._absorb(claims, news, points)
-        settled = {key: self._streams[key].settled for key in news}
-        for key in news:
-            sort(self._streams[key], settled[key])
-            settle(self._streams[key], len(self._streams), nests=key[1] != self._step)
         for key in self._streams if anyhow else self._writers.of({key[0] for key in news}):
             if anyhow or key in news or self._writers.is_open_ended(key):
                 stream = self._streams[key]
                 before = self._writers.unsettled_of(key)
-                sure, doubts = self._writers.read(stream, settled.get(key, stream.settled))
+                sure, doubts = self._writers.read(stream, read.get(key, stream.settled))
                 self._saved.add(*self._ended_saves(sure))
                 unsettled, more_doubts = self._writers.unsettled_of(key)
                 self._timeline.exchange(before, (joined([sure, unsettled]), doubts + more_doubts))
@@ -236,10 +247,11 @@ class Reckoning:
         words = np.concatenate([claims.start[own], claims.end[own], points])
         for run, latest in extremes(starts, words, np.maximum):
             self._heard(run, latest)
-        for (writer, *_), (time, _) in news.items():
+        for (writer, kind, _), (time, _) in news.items():
             self._seen(time)
-            for run, latest in extremes(starts, time, np.maximum):
-                self._heard(run, latest)
+            self._latest_word = max(self._latest_word, int(time.max(initial=-NEVER)))
+            for run, latest in extremes(starts, time, np.maximum) if kind not in self._between else ():
+                self.runs.word(run, latest)
                 self._writers.heard(writer, run, latest)
         is_step = claims.kind == self._step
         self.made.add(claims.step[is_step], claims.step[is_step] + 1)
@@ -285,9 +297,8 @@ class Reckoning:
         row[: len(self._settled_row)] += self._settled_row
         row[: len(held)] += held
         self._settled_row = row
-        firsts = (time for time in self.runs.first_step if time is not None and time < self.floor)
         lasts = (time for time in self.runs.last_word if time is not None and time < self.floor)
-        self._steps_before = list(firsts)
+        self._beginnings.forget(self.floor)
         self._points = array("q", [*(time for time in self._points if time >= self.floor), *lasts])
         for stream in self._streams.values():
             forget(stream, self.floor)

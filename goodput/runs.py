@@ -1,14 +1,16 @@
 """The runs of a job, and what the time is that no claim covers: start-up, a pause, recovery, a queue."""
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .claims import Longs
+from .launches import LONG_AGO, Launches
 
-LONG_AGO = -(1 << 62)
+End = tuple[int, bool, str]
+"""When, whether it was a bad one, and who says so."""
 
 
 class Background(NamedTuple):
@@ -27,7 +29,7 @@ class Runs:
     Everything here follows from the set of what was told, not from its order.
     """
 
-    def __init__(self, background: Background) -> None:
+    def __init__(self, background: Background, launches: Launches) -> None:
         self.starts: list[int] = []
         self.starts_at: Longs = np.zeros(0, np.int64)
         """The same, for many at once."""
@@ -37,30 +39,23 @@ class Runs:
         """The background is not up to date from this run on."""
         self._behind = [0]
         """How many entries of the background lie before those of each run whose own are known, and in all."""
-        self._ends: list[tuple[int, bool]] = []
+        self._ends: list[End] = []
         self._halts: list[int] = []
         self._marks: list[tuple[int, int]] = []
-        self._code = background
-
-    def unknown(self, times: Iterable[int]) -> set[int]:
-        """Those of `times` at which no run that is known began."""
-        return {time for time in times if not _within(self.starts, time, time + 1)}
+        self._code, self._launches = background, launches
 
     def started(self, times: set[int]) -> None:
-        """Runs began at `times`, none of which is known, behind everything heard so far."""
+        """Runs began at `times`, behind everything heard so far."""
         self._changed(len(self.starts))
-        if self.starts and min(times) < self.starts[-1]:
-            self.starts = sorted({*self.starts, *times})
-            self.starts_at = np.array(self.starts, np.int64)
-        else:
-            self.starts += sorted(times)
-            self.starts_at = np.append(self.starts_at, sorted(times))
-        missing = len(self.starts) + 1 - len(self.last_word)
-        self.first_step += [None] * missing
-        self.last_word += [None] * missing
+        self.starts += sorted(times)
+        self.starts_at = np.append(self.starts_at, sorted(times))
+        self.first_step += [None] * len(times)
+        self.last_word += [None] * len(times)
 
     def anew(self) -> None:
-        """Forget the words and steps of every run; starts, ends and marks remain."""
+        """Forget the words and steps of every run; ends and marks remain, the starts are the launches'."""
+        self.starts = list(self._launches.begins)
+        self.starts_at = np.array(self.starts, np.int64)
         self.first_step = [None] * (len(self.starts) + 1)
         self.last_word = [None] * (len(self.starts) + 1)
         self._changed(0)
@@ -84,10 +79,11 @@ class Runs:
             self.first_step[run] = time
             self._changed(run)
 
-    def ended(self, time: int, *, badly: bool) -> None:
-        """The application ended."""
-        insort(self._ends, (time, badly))
-        self._changed(self.of(time))
+    def ended(self, end: End) -> None:
+        """The application ended, as one of its writers says."""
+        if end not in self._ends_in(self.of(end[0])):
+            insort(self._ends, end)
+            self._changed(self.of(end[0]))
 
     def halted(self, time: int) -> None:
         """SCR ended the application."""
@@ -102,14 +98,27 @@ class Runs:
     @property
     def is_over(self) -> bool:
         """Whether the last run said that it ended, and the job does not wait for another one."""
-        ends = self._ends_in(len(self.starts))
-        queued = (time for time, code in self._marks if code == self._code.queue_wait)
-        return bool(ends) and not any(time >= ends[-1][0] for time in queued)
+        run = len(self.starts)
+        if not self._has_ended(run):
+            return False
+        last = self._ends_in(run)[-1][0]
+        return not any(time >= last for time, code in self._marks if code == self._code.queue_wait)
 
-    def end_of(self, run: int) -> int:
-        """When `run` said last that it ended; long ago when it never did."""
+    def end_of(self, run: int, writer: str) -> int:
+        """When `writer` said last that `run` ended, or else anybody; long ago when nobody did."""
         ends = self._ends_in(run)
-        return ends[-1][0] if ends else LONG_AGO
+        own = [time for time, _, who in ends if who == writer] or [time for time, _, _ in ends]
+        return own[-1] if own else LONG_AGO
+
+    def end_after(self, time: int) -> int:
+        """When somebody first said, behind `time`, that a run ended."""
+        index = bisect_left(self._ends, (time + 1,))
+        return self._ends[index][0] if index < len(self._ends) else -LONG_AGO
+
+    def _has_ended(self, run: int) -> bool:
+        """Whether all said so who told of its start, or somebody without a name."""
+        who = {writer for _, _, writer in self._ends_in(run)}
+        return bool(who) and ("" in who or self._launches.writers(run) <= who)
 
     def background(self) -> tuple[int, list[tuple[int, int]]]:
         """From when on the unclaimed time is what code, oldest first: what is new since the last time.
@@ -141,28 +150,31 @@ class Runs:
         if silent is None:
             silent = begin
         marks = [self._marks[index] for index in _within(self._marks, (begin,), (end,))]
-        is_over = bool(self._ends_in(run)) or (run < len(self.starts) and (run > 0 or first is not None))
+        is_over = self._has_ended(run) or (run < len(self.starts) and (run > 0 or first is not None))
         if is_over:
             made.append((silent, self._verdict(run, silent, marks)))
-        is_waiting = False
+        is_queued = is_waiting = False
         for time, code in marks:
-            if code != self._code.recovery:
+            if code == self._code.recovery:
+                if time > silent and not is_over and not is_waiting:
+                    made.append((time, code))
+            elif (
+                not is_queued or code == self._code.queue_wait
+            ):  # the allocation ends until the job is queued
                 made.append((max(time, silent), code))
                 is_waiting = True
-            elif time > silent and not is_over and not is_waiting:
-                made.append((time, code))
+                is_queued |= code == self._code.queue_wait
         return made
 
     def _verdict(self, run: int, silent: int, marks: list[tuple[int, int]]) -> int:
         """What follows the end of a run: nothing special when it ended well, else recovery."""
-        ends = self._ends_in(run)
-        ended_well = bool(ends) and not any(badly for _, badly in ends)
+        ended_well = self._has_ended(run) and not any(badly for _, badly, _ in self._ends_in(run))
         ended_well |= len(_within(self._halts, *self._span(run))) > 0
         ended_well |= any(code == self._code.allocation_end for _, code in marks)
         failed = any(time > silent and code == self._code.recovery for time, code in marks)
         return self._code.other if ended_well and not failed else self._code.recovery
 
-    def _ends_in(self, run: int) -> list[tuple[int, bool]]:
+    def _ends_in(self, run: int) -> list[End]:
         begin, end = self._span(run)
         return [self._ends[index] for index in _within(self._ends, (begin,), (end,))]
 

@@ -19,8 +19,6 @@ _UNSETTLED = 32
 _UNSETTLED_OF_MANY = 8
 _MANY = 16
 """The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
-_COMPARED = 64
-_CLOCKS = 64
 
 _NS = 1_000_000_000
 
@@ -209,22 +207,3 @@ def extremes(starts: Longs, times: Longs, which: Any) -> list[tuple[int, int]]:
     which.at(made, np.searchsorted(starts, times, side="right"), times)
     told = np.flatnonzero(made != nothing)
     return list(zip(told.tolist(), made[told].tolist(), strict=True))
-
-
-def skew(streams: list[Stream]) -> int:
-    """How far the clocks of writers of steps are apart, in nanoseconds, by when they start the same steps.
-
-    The largest difference between the medians over those of the last steps that all of them started; of
-    more than 64 writers the first by name are compared.
-    """
-    if len(streams) < 2:  # noqa: PLR2004 - two clocks are needed to compare them
-        return 0
-    starts = []
-    for stream in sorted(streams, key=lambda each: each.writer)[:_CLOCKS]:
-        time, step = tokens_of(stream, max(0, len(stream.times) - _COMPARED))
-        starts.append(dict(zip(step.tolist(), time.tolist(), strict=True)))
-    common: set[int] = set.intersection(*(set(each) for each in starts))
-    if not common:
-        return 0
-    apart = [np.median([each[step] - starts[0][step] for step in common]) for each in starts]
-    return int(max(apart) - min(apart))

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from .claims import DERIVED, NEVER, OPEN, Claims, Longs, joined
-from .columns import Key, Stream
+from .columns import WHOLE, Key, Stream
 from .hangs import AROUND
 from .ranges import Ranges
 from .runs import Runs
@@ -55,7 +55,8 @@ class Writers:
 
     def settled_until(self, writer: str) -> int:
         """From when on a writer may be heard without changing what is settled."""
-        return max(self._streams[key].settled_until for key in self.of([writer]))
+        streams = (self._streams[key] for key in self.of([writer]))
+        return max((each.settled_until for each in streams if each.kind != WHOLE), default=-NEVER)
 
     def unsettled_of(self, key: Key) -> Derived:
         """What the last tokens of a stream stand for, as far as is known."""
@@ -66,6 +67,13 @@ class Writers:
         words = self._closing.setdefault(writer, {})
         words[run] = max(words.get(run, -NEVER), time)
 
+    def needs(self, writer: str, times: Iterable[int]) -> bool:
+        """Whether any of `times` is a new last word of a `writer` that its starts and ends may wait for."""
+        if all(kind == WHOLE for _, kind, _ in self.of([writer])):
+            return False
+        known = self._closing.get(writer, {})
+        return any(time > known.get(self._runs.of(time), -NEVER) for time in times)
+
     def is_open_ended(self, key: Key) -> bool:
         """Whether what a stream stands for may depend on what else its writer tells."""
         return key[1] == self._step or key in self._open
@@ -75,6 +83,8 @@ class Writers:
 
         `tokens` are all of the stream, where they are at hand.
         """
+        if stream.kind == WHOLE:
+            return Claims.of([]), []
         unsettled = self.unsettled.setdefault(stream.kind, {})
         derived, doubts = self._derive(stream, begin, tokens)
         if stream.settled <= begin:
@@ -133,5 +143,7 @@ class Writers:
             return run
         known = self._closing.get(writer, {})
         first = np.append(0, np.flatnonzero(run[1:] != run[:-1]) + 1)
-        words = [max(known.get(each, -NEVER), self._runs.end_of(each)) for each in run[first].tolist()]
+        words = [
+            max(known.get(each, -NEVER), self._runs.end_of(each, writer)) for each in run[first].tolist()
+        ]
         return np.repeat(np.array(words, np.int64), np.diff(first, append=len(run)))

@@ -267,3 +267,131 @@ def test_a_long_evaluation_in_the_second_step_hides_no_compilation_in_the_first(
         ended(81),
     ).account(T0)
     assert spent(account) == {"productive": 22.0, "startup": 29.0, "custom:eval": 30.0}
+
+
+def test_steps_that_are_made_again_within_a_run_are_wasted_the_first_time() -> None:
+    """One that restarted by itself, without telling a second start."""
+    again = [started(0), *starts(0, 50, 0), *starts(20, 80, 50), ended(130)]
+    account = told(*again).account(T0)
+    assert spent(account) == {"productive": 100.0, "wasted_progress": 30.0}
+    assert (account.steps, account.runs) == (100, 1)
+
+
+@pytest.mark.parametrize("form", [StepStarted, StepCompleted])
+@pytest.mark.parametrize("writer", ["", "rank0"])
+@pytest.mark.parametrize("back_to", [20, 47])
+def test_a_restart_within_a_run_is_found_after_each_event_in_any_form_and_order(
+    form: type, writer: str, back_to: int
+) -> None:
+    def made(first: int, count: int, at: float) -> Iterator[GoodputEvent]:
+        for step in starts(first, count, at, 1.0, writer):
+            if form is StepStarted:
+                yield step
+            else:
+                yield StepCompleted(
+                    step=step.step, start_s=step.time_s, end_s=step.time_s + 1, writer=step.writer
+                )
+
+    log = [started(0), *made(0, 50, 0), *made(back_to, 30, 50), *made(back_to, 40, 80), ended(120)]
+    expected = {"productive": back_to + 40.0, "wasted_progress": 50.0 - back_to + 30}
+    ledger = Ledger()
+    for event in log:
+        ledger.handle(event)
+        ledger.account(T0)
+    assert spent(ledger.account(T0)) == expected
+    for seed in range(5):
+        random.Random(seed).shuffle(log)
+        assert spent(told(*log).account(T0)) == expected
+
+
+def test_a_named_writer_goes_back_with_a_single_step_and_several_together_begin_one_life() -> None:
+    again = [
+        *starts(0, 10, 0, 1.0, "rank0"),
+        *starts(0, 10, 0.25, 1.0, "rank1"),
+        *starts(9, 6, 10, 1.0, "rank0"),
+        *starts(9, 6, 10.25, 1.0, "rank1"),
+    ]
+    account = told(started(0), *again, ended(16)).account(T0)
+    assert spent(account) == {"productive": 15.25, "wasted_progress": 0.75}
+
+
+@pytest.mark.parametrize("behind", [0.25, 1.25, 2.5, 7.5])
+def test_ranks_that_log_without_a_name_and_apart_are_no_restart(behind: float) -> None:
+    account = told(started(0), *starts(0, 100, 0), *starts(0, 100, behind), ended(100 + behind)).account(T0)
+    assert "wasted_progress" not in spent(account)
+    assert account.steps == 100
+
+
+def as_rank(rank: int, first: float, last: float, code: int = 0) -> list[GoodputEvent]:
+    return [
+        JobStarted(time_s=T0 + first, writer=f"rank{rank}"),
+        JobEnded(time_s=T0 + last, exit_code=code, writer=f"rank{rank}"),
+    ]
+
+
+def test_ranks_that_each_tell_of_the_jobs_start_and_end_are_one_run() -> None:
+    log = [
+        *as_rank(0, 0, 40),
+        *as_rank(1, 1, 41.5),
+        *starts(0, 30, 10, 1.0, "rank0"),
+        *starts(0, 30, 10.5, 1.0, "rank1"),
+    ]
+    for seed in range(10):
+        random.Random(seed).shuffle(log)
+        account = told(*log).account(T0 + 100)
+        assert account.runs == 1
+        assert spent(account) == {"startup": 10.0, "productive": 31.5}
+
+
+def test_a_run_of_several_ranks_is_over_when_the_last_of_them_says_so() -> None:
+    first, second = as_rank(0, 0, 10), as_rank(1, 1, 20)
+    assert told(*first, second[0]).account(T0 + 30).wall_s == 30
+    assert told(*first, *second).account(T0 + 30).wall_s == 20
+    assert told(first[0], second[0], ended(15)).account(T0 + 30).wall_s == 15
+    cut_off = [*first, second[0], *starts(0, 5, 4, 1.0, "rank1"), started(40)]
+    assert spent(told(*cut_off).account(T0 + 40))["recovery"] == 30.0  # rank 1 never ended
+
+
+def test_a_rank_that_starts_again_or_behind_a_step_or_an_end_begins_a_run() -> None:
+    rank0, rank1 = as_rank(0, 0, 10), as_rank(1, 1, 10)
+    assert told(rank0[0], rank1[0], *as_rank(0, 5, 9)).account(T0 + 10).runs == 2
+    assert told(rank0[0], rank1[0], started(2)).account(T0 + 10).runs == 2
+    assert told(rank0[0], *starts(0, 1, 0.5), rank1[0]).account(T0 + 10).runs == 2
+    assert told(rank0[0], ended(0.5), rank1[0]).account(T0 + 10).runs == 2
+    ledger = told(rank0[0], rank1[0])
+    assert ledger.account(T0 + 10).runs == 1
+    ledger.handle(next(starts(0, 1, 0.5)))
+    assert ledger.account(T0 + 10).runs == 2
+
+
+def test_clocks_are_compared_within_the_last_run() -> None:
+    """n9r0 takes the place of n0r0 after a restart."""
+    log = [started(0), *starts(0, 20, 0, 1.0, "n0r0"), *starts(0, 20, 5, 1.0, "n1r0"), ended(40, 1)]
+    log += [started(100), *starts(0, 20, 105, 1.0, "n9r0"), *starts(0, 20, 110, 1.0, "n1r0")]
+    assert told(*log).account(T0).skew_s == pytest.approx(5.0, abs=1e-6)
+
+
+def test_a_writer_that_fell_silent_does_not_hide_how_far_the_others_clocks_are_apart() -> None:
+    log = [*starts(0, 100, 0, 1.0, "a"), *starts(0, 100, 5, 1.0, "b"), *starts(0, 3, 50, 1.0, "c")]
+    assert told(started(0), *log).account(T0).skew_s == pytest.approx(5.0, abs=1e-6)
+
+
+def test_clocks_of_those_who_tell_steps_by_both_ends_and_of_many_are_compared() -> None:
+    log = [
+        StepCompleted(
+            step=step, start_s=T0 + step + skew_s, end_s=T0 + step + skew_s + 0.5, writer=f"rank{rank}"
+        )
+        for rank, skew_s in enumerate([0.0] * 99 + [3.0])
+        for step in range(10)
+    ]
+    assert told(started(0), *log).account(T0).skew_s == pytest.approx(3.0, abs=1e-6)
+
+
+def test_a_writers_last_word_is_the_same_in_any_form() -> None:
+    evaluation = [
+        IntervalStarted(kind="custom", name="eval", time_s=T0 + 12),
+        IntervalEnded(kind="custom", name="eval", time_s=T0 + 15),
+    ]
+    expected = {"productive": 12.0, "custom:eval": 3.0}
+    for whole in (evaluation, [interval("custom", 12, 15, "eval")]):
+        assert spent(told(started(0), *starts(0, 10, 0), *whole).account(T0)) == expected

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scrtune.goodput import buckets
 from scrtune.goodput.buckets import BUCKETS
 from scrtune.goodput.events import (
+    AllocationEnded,
     FlushCompleted,
     GoodputEvent,
     Interval,
@@ -18,6 +19,7 @@ from scrtune.goodput.events import (
     IntervalStarted,
     JobEnded,
     JobHalted,
+    JobQueued,
     JobStarted,
     NodeFailed,
     OutputCompleted,
@@ -477,3 +479,39 @@ def test_a_kind_of_which_no_end_is_ever_told_does_not_pile_up() -> None:
     assert spent(ledger.account(T0)) == {"custom:unnamed": 999.0}
     (stream,) = ledger._streams.values()
     assert len(stream.times) - stream.settled < 100
+
+
+@pytest.mark.parametrize("queued", [10.0, 20.0])
+def test_the_end_of_an_allocation_lasts_until_the_job_is_queued_again(queued: float) -> None:
+    told = [AllocationEnded(time_s=T0 + 10), JobQueued(time_s=T0 + queued)]
+    for each in permutations(told):
+        made = account(started(0), step(0, 0, 10), *each, started(30), now=30)
+        assert spent(made) == {
+            name: seconds
+            for name, seconds in (
+                ("productive", 10.0),
+                ("allocation_end", queued - 10),
+                ("queue_wait", 30 - queued),
+            )
+            if seconds
+        }
+
+
+def test_a_job_that_was_queued_again_before_its_allocation_ended_waits_from_then_on() -> None:
+    made = account(
+        started(0),
+        step(0, 0, 10),
+        JobQueued(time_s=T0 + 5),
+        AllocationEnded(time_s=T0 + 12),
+        started(30),
+        now=30,
+    )
+    assert spent(made) == {"productive": 10.0, "queue_wait": 20.0}
+
+
+def test_a_step_that_may_be_a_hang_is_below_all_that_was_told() -> None:
+    waited = Interval(kind="queue_wait", start_s=T0 + 10, end_s=T0 + 30)
+    begun = [StepStarted(step=number, time_s=T0 + at) for number, at in ((0, 0), (1, 40), (2, 41))]
+    made = account(started(0), *begun, waited, now=41)
+    assert spent(made) == {"queue_wait": 20.0, "productive": 2.0, "startup": 19.0}
+    assert spent(account(started(0), step(0, 0, 40), step(1, 40, 41), waited, now=41)) == {"productive": 41.0}

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrtune.goodput import reckoning, streams, timeline
+from scrtune.goodput import brackets, reckoning, streams, timeline
 from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
@@ -61,8 +61,8 @@ def stretches(made: type, /, **fields: st.SearchStrategy[object]) -> st.SearchSt
 
 steps = st.integers(0, 12)
 events: st.SearchStrategy[GoodputEvent] = st.one_of(
-    moments(JobStarted),
-    moments(JobEnded, exit_code=st.sampled_from([None, 0, 1])),
+    moments(JobStarted, writer=writers),
+    moments(JobEnded, exit_code=st.sampled_from([None, 0, 1]), writer=writers),
     moments(StepStarted, step=steps, writer=writers),
     moments(StepStarted, step=steps, writer=writers),
     moments(IntervalStarted, kind=kinds, name=names, writer=writers),
@@ -89,7 +89,17 @@ events: st.SearchStrategy[GoodputEvent] = st.one_of(
     moments(AllocationEnded),
     moments(SlicesObserved, active=st.just(1), total=st.just(2)),
 )
-logs = st.lists(events, max_size=40)
+few_kinds: st.SearchStrategy[GoodputEvent] = st.one_of(  # so many of each that some are settled
+    moments(StepStarted, step=steps, writer=st.just("")),
+    moments(StepStarted, step=steps, writer=st.just("a")),
+    moments(StepStarted, step=steps, writer=st.just("a")),
+    stretches(StepCompleted, step=steps, writer=st.just("a")),
+    moments(IntervalStarted, kind=st.just("custom"), writer=st.just("a")),
+    moments(IntervalEnded, kind=st.just("custom"), writer=st.just("a")),
+    moments(JobStarted, writer=writers),
+    moments(JobEnded, exit_code=st.just(0), writer=writers),
+)
+logs = st.one_of(st.lists(events, max_size=40), st.lists(few_kinds, min_size=10, max_size=50))
 nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
 
 
@@ -100,6 +110,7 @@ def tiny_blocks() -> Iterator[None]:
         patch.setattr(timeline, "BLOCK", 2)
         patch.setattr(streams, "_UNSETTLED", 5)
         patch.setattr(streams, "_UNSETTLED_OF_MANY", 5)
+        patch.setattr(brackets, "REACH", 3)
         patch.setattr(reckoning, "_LARGE", 3)
         yield
 
