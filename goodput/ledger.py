@@ -103,6 +103,8 @@ class Ledger:
         self._told = Told()
         self._streams: dict[Key, Stream] = {}
         self._spoke: dict[Key, None] = {}
+        self._whole: dict[str, Stream] = {}
+        """Of those that spoke, the streams of what is told whole."""
         self._reckoned: Reckoning | None = None
         self._remembered = remembered
         self._unread = 0
@@ -241,7 +243,7 @@ class Ledger:
         if self._reckoned is None:
             self._reckoned = Reckoning(self._codes, self._streams, self._remembered)
         told, spoke = self._told, self._spoke
-        self._told, self._spoke, self._unread = Told(), {}, 0
+        self._told, self._spoke, self._whole, self._unread = Told(), {}, {}, 0
         self._reckoned.take(told, spoke)
         return self._reckoned
 
@@ -350,9 +352,14 @@ class Ledger:
             self._told.restarts.append(start_ns)
 
     def _tells_whole(self, event: StepCompleted | Interval, step: int) -> None:
-        stream = self._stream(event.writer, WHOLE)
-        stream.times.extend((event.start_s, max(event.start_s, event.end_s)))
-        stream.values.extend((step, NO_STEP))
+        stream = self._whole.get(event.writer)
+        if stream is None:
+            stream = self._whole[event.writer] = self._stream(event.writer, WHOLE)
+        times, values = stream.times, stream.values
+        times.append(event.start_s)
+        times.append(max(event.start_s, event.end_s))
+        values.append(step)
+        values.append(NO_STEP)
 
     def _interval_borders(self, events: Sequence[IntervalStarted | IntervalEnded]) -> None:
         """Starts and ends of one writer's intervals of one kind and name."""

@@ -19,7 +19,7 @@ from .columns import WHOLE, Key, Stream, Told
 from .launches import Launches
 from .ranges import Ranges
 from .runs import Background, Runs
-from .skew import skew
+from .skew import Clocks
 from .streams import extremes, forget, settle, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
@@ -58,6 +58,7 @@ class Reckoning:
         self._beginnings = Beginnings(streams, self._step, self._launches, self.runs)
         self._lives = self._beginnings.lives
         self._writers = Writers(streams, self._step, self.runs, self.made)
+        self._clocks = Clocks(streams, self._step)
         self._points = array("q")
         self._settled_row: Longs = np.zeros(len(codes), np.int64)
         self._background: Longs = _columns(self.runs.background()[1])
@@ -75,6 +76,7 @@ class Reckoning:
         fresh = self._writers.fresh(spoke)
         if not len(told) and not fresh:
             return
+        self._clocks.moved(fresh)
         anew = len(told.start) + sum(fresh.values()) > max(_LARGE, len(self._timeline) // 4)
         news: News = {}
         if not anew:
@@ -132,8 +134,7 @@ class Reckoning:
 
     def skew(self) -> int:
         """How far the clocks of those who tell of steps are apart, in nanoseconds."""
-        of_steps = [each for each in self._streams.values() if each.kind in (self._step, WHOLE)]
-        return skew(of_steps, int(self._lives.begins[-1]) if len(self._lives.begins) else -NEVER)
+        return self._clocks.skew(int(self._lives.begins[-1]) if len(self._lives.begins) else -NEVER)
 
     def saves(self) -> int:
         """How many saves were told of, by both ends: those that overlap, of several writers, are one."""

@@ -4,64 +4,87 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from .claims import Longs
-from .columns import NO_STEP, WHOLE, Stream
+from .claims import NEVER, Longs
+from .columns import NO_STEP, WHOLE, Key, Stream
 from .streams import tokens_of
 
 _STEPS = 64
-_TOKENS = 16_384
+_TOKENS = 8192
 """At most so many are looked at, but for two of each writer."""
 
 
-def skew(streams: Iterable[Stream], since: int) -> int:
-    """Nanoseconds between the clocks that are farthest apart, by what was told from `since` on.
+class Clocks:
+    """The last steps of each of the writers that `streams` tell of; `step` is the kind of their starts."""
 
-    Each writer is held against the median time at which a step began by the word of all who told of it; the
-    median over the last 64 steps is how far its clock is from theirs. Who told of none of these is left out.
-    """
-    by_writer: dict[str, Stream] = {}
-    for stream in streams:  # who tells of steps in both forms is heard once
-        if stream.kind != WHOLE or stream.writer not in by_writer:
-            by_writer[stream.writer] = stream
-    if len(by_writer) < 2:  # noqa: PLR2004 - two clocks are needed to compare them
-        return 0
-    each = min(_STEPS, max(2, _TOKENS // len(by_writer)))
-    told = [_last(stream, each, since) for stream in by_writer.values()]
-    time = np.concatenate([times for times, _ in told])
-    step = np.concatenate([steps for _, steps in told])
-    writer = np.repeat(np.arange(len(told)), [len(times) for times, _ in told])
-    if not len(step):
-        return 0
-    is_last = step >= np.unique(step)[-_STEPS:][0]
-    time, step, writer = time[is_last], step[is_last], writer[is_last]
-    number, place = np.unique(step, return_inverse=True)
-    is_shared = np.bincount(place, minlength=len(number))[place] > 1
-    if not is_shared.any():
-        return 0
-    time, place, writer = time[is_shared], place[is_shared], writer[is_shared]
-    off = time - _medians(place, time)[place]
-    _, writer = np.unique(writer, return_inverse=True)
-    offsets = _medians(writer, off)
-    return int(offsets.max() - offsets.min())
+    def __init__(self, streams: dict[Key, Stream], step: int) -> None:
+        self._streams, self._step = streams, step
+        self._rows: dict[str, int] = {}
+        self._changed: dict[str, None] = {}
+        self._times: Longs = np.zeros((0, _STEPS), np.int64)
+        self._steps: Longs = np.zeros((0, _STEPS), np.int64)
+
+    def moved(self, keys: Iterable[Key]) -> None:
+        """These streams have got tokens."""
+        self._changed.update((writer, None) for writer, kind, _ in keys if kind in (self._step, WHOLE))
+
+    def skew(self, since: int) -> int:
+        """Nanoseconds between the clocks that are farthest apart, by what was told from `since` on.
+
+        Each writer is held against the median time at which a step began by the word of all who told of it;
+        the median over the last 64 steps is how far its clock is from theirs. Who told of none of these is
+        left out.
+        """
+        self._look()
+        step = np.where(self._times >= since, self._steps, NO_STEP).ravel()
+        told = np.flatnonzero(step != NO_STEP)
+        if len(self._rows) < 2 or not len(told):  # noqa: PLR2004 - two clocks are needed to compare them
+            return 0
+        numbers, place, count = np.unique(step[told], return_inverse=True, return_counts=True)
+        chosen = (place >= len(numbers) - _STEPS) & (count[place] > 1)
+        if not chosen.any():
+            return 0
+        time = self._times.ravel()[told[chosen]]
+        writer = told[chosen] // self._times.shape[1]
+        off = time - _medians(place[chosen], time)
+        _, first = np.unique(writer, return_index=True)
+        offsets = _medians(writer, off)[first]
+        return int(offsets.max() - offsets.min())
+
+    def _look(self) -> None:
+        """Read the last steps of those that have new ones."""
+        for writer in self._changed:
+            self._rows.setdefault(writer, len(self._rows))
+        width = min(_STEPS, max(2, 1 << (_TOKENS // max(1, len(self._rows))).bit_length() - 1))
+        changed: Iterable[str] = self._changed
+        if len(self._rows) > len(self._times) or width < self._times.shape[1]:
+            shape = 2 * len(self._rows), width
+            self._times, self._steps = np.zeros(shape, np.int64), np.full(shape, NO_STEP)
+            changed = self._rows
+        for writer in changed:
+            stream = self._streams.get((writer, self._step, "")) or self._streams[writer, WHOLE, ""]
+            times, steps = _last(stream, width)
+            row = self._rows[writer]
+            self._times[row, : len(times)], self._steps[row, : len(times)] = times, steps
+            self._steps[row, len(times) :] = NO_STEP
+        self._changed.clear()
 
 
-def _last(stream: Stream, count: int, since: int) -> tuple[Longs, Longs]:
-    """The last `count` steps of a stream: each number once, the last time that it was told."""
+def _last(stream: Stream, count: int) -> tuple[Longs, Longs]:
+    """The last steps of a stream, at most `count`: each number once, the last time that it was told."""
     each = 2 if stream.kind == WHOLE else 1
     times, steps = tokens_of(stream, max(0, len(stream.times) - each * count))
-    told = (times >= since) & (steps != NO_STEP)
-    times, steps = times[told][::-1], steps[told][::-1]
-    steps, index = np.unique(steps, return_index=True)
-    return times[index], steps
+    told = steps != NO_STEP
+    steps, index = np.unique(steps[told][::-1], return_index=True)
+    return times[told][::-1][index][-count:], steps[-count:]
 
 
 def _medians(group: Longs, value: Longs) -> Longs:
-    """The median of each group; `group` counts from 0 without a gap. It may have groups without a value."""
+    """For each value the median of its group."""
     order = np.lexsort((value, group))
-    count = np.bincount(group)
-    first = np.cumsum(count) - count
-    ordered = value[order]
-    low, high = first + np.maximum(count - 1, 0) // 2, first + count // 2
-    last = len(value) - 1
-    made: Longs = (ordered[np.minimum(low, last)] + ordered[np.minimum(high, last)]) // 2
+    ordered = group[order]
+    first = np.flatnonzero(np.diff(ordered, prepend=-NEVER) != 0)
+    count = np.diff(first, append=len(group))
+    median = (value[order[first + (count - 1) // 2]] + value[order[first + count // 2]]) // 2
+    made = np.empty_like(value)
+    made[order] = np.repeat(median, count)
     return made
