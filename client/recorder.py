@@ -40,9 +40,10 @@ from ..goodput.events import (
 )
 from ..goodput.formats import checkpoint_name, elastic_wait_kind
 from ..goodput.line_log import WAITING_LIMIT, LineLog, absolute
+from ..goodput.line_writer import CLOSE_LIMIT_S
 from ..goodput.peer_names import Moment, PeerNames
 from .emit import Emitter
-from .event_writer import CLOSE_LIMIT_S, EventWriter
+from .event_writer import EventWriter
 from .paths import JobPaths, job_id_from_environment
 from .recorder_environment import log_path, writer_from_environment
 from .recorder_values import checked, seconds, span, whole

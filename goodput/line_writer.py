@@ -4,14 +4,20 @@ import contextlib
 import os
 import sys
 import threading
+import weakref
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from typing import ClassVar
 
+import msgspec
+
+from .events import GoodputEvent
 from .line_log import RETRY_S, LineLog
 
 GATHER_S = 0.02
 CLOSE_LIMIT_S = 1.0
-_SLICE = 512
+_SLICE = 128
+"""Taken at once: 0.1 ms or so of encoding, for which an application's thread may have to wait."""
 
 
 class _Flush:
@@ -22,23 +28,33 @@ class _Flush:
         self.done = threading.Event()
 
 
-_Item = bytes | _Flush | None
+_Item = bytes | GoodputEvent | _Flush | None
+"""None is the end."""
+
+_living: "weakref.WeakSet[LineWriter]" = weakref.WeakSet()
 
 
 class LineWriter:
-    """Writes lines to `log`, which nobody else in this process does. Nothing blocks or raises.
+    """Writes lines, and events as a line of JSON each, to `log`, which nobody else in this process does.
 
-    At most `log.limit` lines wait for the thread, and as many for the file; what is lost beyond that is
-    counted in :attr:`lost`. A process that is killed loses what was handed over in the last
-    :data:`GATHER_S` seconds, and what the file could not take. A forked child writes its own lines, and none
+    Nothing blocks or raises. At most `log.limit` lines wait for the thread, and as many for the file; what is
+    lost beyond that is counted in :attr:`lost`. A process that is killed loses what was handed over in the
+    last `gather_s` seconds, and what the file could not take. A forked child writes its own lines, and none
     of its parent's.
     """
 
-    def __init__(self, log: LineLog) -> None:
+    _what: ClassVar[str] = "lines"
+    _refused: ClassVar[str] = "no place was left for them"
+
+    def __init__(self, log: LineLog, *, gather_s: float = GATHER_S) -> None:
         self.users = 0
         """How many have it from :func:`shared_writer`."""
         self._log = log
+        self._limit = log.limit
+        self._gather_s = gather_s
+        self._encode = msgspec.json.Encoder().encode
         self._begin()
+        _living.add(self)
 
     def _begin(self) -> None:
         # reentrant, as the queue is: a signal handler may record while the thread that it interrupts does
@@ -48,7 +64,12 @@ class LineWriter:
         self._hurry.acquire()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._ended = False
         self._lost = 0
+        self._lost_told = 0
+        self._marks = 0  # what is no line in the queue
+        self._notes = 0  # what nobody handed over in the log
+        self._missed: _Flush | None = None
 
     @property
     def path(self) -> Path:
@@ -57,23 +78,45 @@ class LineWriter:
 
     @property
     def lost(self) -> int:
-        """Lines that were lost so far: no place was left for them."""
-        return self._lost + self._log.lost
+        """Lines that were lost so far: no place in the queue or the log, or not to be encoded.
+
+        When :meth:`close` has returned, what still waits is lost, too, unless it is written after all.
+        """
+        if not self._ended:
+            return self._gone
+        in_queue = max(0, self._queue.qsize() - self._marks)
+        return self._gone + max(0, self._log.waiting - self._notes) + in_queue
 
     @property
     def error(self) -> str:
         """Why lines wait, or empty."""
         return self._log.error
 
-    def put(self, line: bytes) -> None:
-        """Hand over a line with its end."""
-        if self._closed or self._queue.qsize() >= self._log.limit:
-            with self._lock:
-                self._lost += 1
-            return
-        self._queue.put(line)
+    @property
+    def hangs(self) -> bool:
+        """Whether what a flush waited for in vain is still not done."""
+        return self._missed is not None and not self._missed.done.is_set()
+
+    @property
+    def _gone(self) -> int:
+        return self._lost + self._log.lost
+
+    def put(self, item: bytes | GoodputEvent) -> bool:
+        """Hand over a line with its end, or an event; whether it found a place."""
+        if self._closed or self._queue.qsize() >= self._limit:
+            self.lose()
+            return False
+        self._queue.put(item)
         if self._thread is None:
             self._start()
+        return True
+
+    def lose(self, count: int = 1) -> None:
+        """Count lines that will not be written."""
+        with self._lock:
+            self._lost += count
+        if self._thread is None and not self._closed:
+            self._start()  # the log may be told of it: not by the thread that closes, which must not hang
 
     def flush(self, timeout_s: float = CLOSE_LIMIT_S, *, sync: bool = False) -> bool:
         """Wait, `timeout_s` at most, until the file has what was put before; whether it has all of that.
@@ -83,34 +126,68 @@ class LineWriter:
         if self._closed or self._thread is None:
             return self._queue.empty() and not self._log.waiting
         flush = _Flush(sync=sync)
-        self._queue.put(flush)
-        self._ring()
-        return flush.done.wait(timeout_s) and not self._log.waiting
+        self._mark(flush)
+        if not flush.done.wait(timeout_s):
+            self._missed = flush
+            return False
+        return not self._log.waiting
 
     def close(self, timeout_s: float = CLOSE_LIMIT_S) -> str:
-        """Write what is there, waiting `timeout_s` at most; returns what there is to say of lines lost."""
+        """Write what is there, waiting `timeout_s` at most; returns what there is to say of what was lost.
+
+        Later calls only have what was lost since.
+        """
         with self._lock:
-            if self._closed:
-                return ""
-            self._closed = True
-        self._queue.put(None)
-        self._ring()
-        if self._thread is None:
-            self._run()  # there was nothing to write, or no thread to be had
-        elif self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
-        hangs = self._thread is not None and self._thread.is_alive()
-        # a thread that hangs leaves the None to be counted
-        lost = self.lost + self._log.waiting + self._queue.qsize() - hangs
-        if lost <= 0:
+            is_first, self._closed = not self._closed, True
+        if is_first:
+            self._end(timeout_s)
+        lost = self.lost
+        if lost <= self._lost_told:
             return ""
-        reason = "it does not take them" if hangs else "no place was left for them"
-        return f"{lost} lines are not in {self._log.path}: {self._log.error or reason}"
+        self._lost_told = lost
+        hangs = self._thread is not None and self._thread.is_alive()
+        reason = self._log.error or ("it does not take them" if hangs else self._refused)
+        return f"{lost} {self._what} are not in {self._log.path}: {reason}"
 
     def begin_in_child(self) -> None:
         """Begin anew: of the parent's threads there is none here, and its locks may be held for good."""
         self._begin()
         self._log.begin_in_child()
+
+    def _take(self, item: bytes | GoodputEvent) -> bool:
+        """The thread has `item`; whether that makes a line."""
+        try:
+            line = item if isinstance(item, bytes) else self._line(item)
+        except Exception:  # noqa: BLE001  whatever is wrong with one: the others are written
+            self.lose()
+            return False
+        self._log.add(line)
+        return True
+
+    def _line(self, event: GoodputEvent) -> bytes:
+        return self._encode(event) + b"\n"
+
+    def _wrote(self) -> None:
+        """The thread has written what there was, or tried to."""
+
+    def _over(self) -> None:
+        """The thread has written the last of it, or tried to."""
+
+    def _end(self, timeout_s: float) -> None:
+        self._mark(None)
+        if self._thread is None:
+            self._run()  # there was nothing to write, or no thread to be had
+        elif self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+        self._ended = True
+
+    def _mark(self, mark: _Flush | None) -> None:
+        """Put what is to be done behind the lines that are there, at once."""
+        with self._lock:
+            self._marks += 1
+        self._queue.put(mark)
+        with contextlib.suppress(RuntimeError):  # somebody else has rung
+            self._hurry.release()
 
     def _start(self) -> None:
         with self._lock:
@@ -127,33 +204,37 @@ class LineWriter:
         if multiprocessing and multiprocessing.parent_process() is not None:
             multiprocessing.util.Finalize(None, self.close, exitpriority=0)
 
-    def _ring(self) -> None:
-        with contextlib.suppress(RuntimeError):  # somebody else has rung
-            self._hurry.release()
-
     def _run(self) -> None:
         ended = False
         while not ended:
-            items = self._wait()
-            ended = None in items
-            flushes = [item for item in items if isinstance(item, _Flush)]
-            for item in items:
-                if isinstance(item, bytes):
-                    self._log.add(item)
-            self._log.write(now=ended or bool(flushes))
-            if any(flush.sync for flush in flushes):
-                self._log.sync()
-            for flush in flushes:
-                flush.done.set()
+            ended = self._turn()
+        self._over()
         self._log.close()
 
+    def _turn(self) -> bool:
+        """Wait for something to write, let more of it gather, and write it; whether that was the end."""
+        items = self._wait()
+        flushes = [item for item in items if isinstance(item, _Flush)]
+        ended = None in items
+        with self._lock:
+            self._marks -= len(flushes) + ended
+        for item in items:
+            if item is not None and not isinstance(item, _Flush):
+                self._take(item)
+        self._log.write(now=ended or bool(flushes))
+        if any(flush.sync for flush in flushes):
+            self._log.sync()
+        self._wrote()
+        for flush in flushes:
+            flush.done.set()
+        return ended
+
     def _wait(self) -> list[_Item]:
-        """What there is to do, once more of it has gathered."""
         items: list[_Item] = []
         with contextlib.suppress(Empty):
             items.append(self._queue.get(timeout=RETRY_S if self._log.waiting else None))
             if self._queue.qsize() < _SLICE:
-                self._hurry.acquire(timeout=GATHER_S)
+                self._hurry.acquire(timeout=self._gather_s)
             while len(items) < _SLICE:
                 items.append(self._queue.get_nowait())
         return items
@@ -187,7 +268,7 @@ def release(writer: LineWriter) -> str:
 def _begin_in_child() -> None:
     global _sharing  # noqa: PLW0603
     _sharing = threading.RLock()
-    for writer in _shared.values():
+    for writer in _living:
         writer.begin_in_child()
 
 

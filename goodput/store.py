@@ -122,7 +122,7 @@ class LocalLog:
 
     @property
     def lost(self) -> int:
-        """Entries of this process that found no place to wait in."""
+        """Entries of this process that found no place to wait in; once closed, also what the file has not."""
         return self._writer.lost
 
     def append(self, entry: Mapping[str, Any]) -> None:

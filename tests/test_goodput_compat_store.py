@@ -147,6 +147,7 @@ def test_what_finds_no_place_is_counted_and_told_at_the_end(
     (said,) = caplog.messages
     waiting, where = re.fullmatch(r"(\d+) lines are not in (\S+): Not a directory", said).groups()  # type: ignore[union-attr]
     assert int(waiting) > WAITING_LIMIT
+    assert log.lost == int(waiting)
     assert where == str(log.path)
 
 
