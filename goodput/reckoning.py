@@ -90,7 +90,7 @@ class Reckoning:
             self._work_out(joined([self._timeline.told(), claims]), told)
         else:
             points = np.array(words, np.int64)
-            self._advance(claims, news, points, read, anyhow=bool(told.starts or told.ends))
+            self._advance(claims, news, points, read, anyhow=bool(told.ends))
         self._reach()
         self._forget()
 
