@@ -95,13 +95,16 @@ class Recorder(PeerNames):
         self._make(lambda: checked(event))
 
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
-        """The job's processes are up. One writer tells, once for each run."""
+        """The job's processes are up: once for each run, by one writer or by each, before its first step."""
         self._make(
             lambda: JobStarted(time_s=seconds(at), ranks=whole(ranks), nodes=whole(nodes), writer=self.writer)
         )
 
     def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
-        """The job ended by itself: well, unless `exit_code` is something else than 0. One writer tells."""
+        """The job ended by itself: well, unless `exit_code` is something else than 0.
+
+        Each writer tells that told of the start.
+        """
         self._make(
             lambda: JobEnded(
                 time_s=seconds(at),

@@ -9,7 +9,7 @@ import msgspec
 
 
 class JobStarted(msgspec.Struct, frozen=True, tag="job_started", kw_only=True):
-    """The application's ranks are up (one such event for each run of a job). `writer` tells who says so."""
+    """The application's ranks are up. `writer` tells who says so: several of one launch may."""
 
     time_s: float
     ranks: int = 1
@@ -18,7 +18,10 @@ class JobStarted(msgspec.Struct, frozen=True, tag="job_started", kw_only=True):
 
 
 class JobEnded(msgspec.Struct, frozen=True, tag="job_ended", kw_only=True):
-    """The application ended by itself; a run without this event was cut off. `writer` tells who says so."""
+    """The application ended by itself; a run without this event was cut off. `writer` tells who says so.
+
+    A run has ended when all say so who told of its start, or one without a name.
+    """
 
     time_s: float
     exit_code: int | None = None
@@ -26,7 +29,7 @@ class JobEnded(msgspec.Struct, frozen=True, tag="job_ended", kw_only=True):
 
 
 class StepStarted(msgspec.Struct, frozen=True, tag="step_started", kw_only=True, omit_defaults=True):
-    """A step of the main loop begins; it lasts until what its `writer` tells of next. Steps may be sparse."""
+    """A step of the main loop begins; it lasts until its `writer`'s next one. Steps may be sparse."""
 
     step: int
     time_s: float

@@ -201,6 +201,13 @@ def test_an_event_of_the_users_own_across_the_border_of_two_steps_counts() -> No
     assert spent(account) == {"productive": 8.0, "custom:eval": 2.0}
 
 
+def test_the_users_events_of_one_name_may_lie_in_each_other() -> None:
+    borders = ((IntervalStarted, 2), (IntervalStarted, 3), (IntervalEnded, 4), (IntervalEnded, 9))
+    events = [made(kind="custom", name="eval", time_s=T0 + at) for made, at in borders]
+    account = told(started(0), *starts(0, 12, 0), *events, ended(12)).account(T0)
+    assert spent(account) == {"productive": 5.0, "custom:eval": 7.0}
+
+
 def test_what_a_first_step_takes_longer_than_the_second_is_start_up() -> None:
     """The peer's own rule, kept: the first step compiles."""
     first = StepStarted(step=0, time_s=T0 + 5)
