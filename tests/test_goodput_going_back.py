@@ -35,7 +35,7 @@ def lives(steps: list[int], portions: list[int], *, named: bool) -> set[int]:
     return {time // NS for time in found.lives}
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(numbers, st.lists(st.integers(0, 9), max_size=10), st.booleans())
 def test_steps_go_back_where_the_rule_says(steps: list[int], portions: list[int], named: bool) -> None:
     first, second = steps[:RUN_BEGINS], steps[RUN_BEGINS:]

@@ -5,7 +5,7 @@ import random
 from itertools import permutations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput import buckets
@@ -94,7 +94,6 @@ events = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(
     st.lists(events, max_size=60),
     st.lists(st.tuples(st.sampled_from(CHARGED), st.floats(-50, 50)), max_size=5),
