@@ -240,14 +240,16 @@ class Reckoning:
 
     def _absorb(self, claims: Claims, news: News, points: Longs) -> None:
         """What claims and tokens say of runs and lives."""
-        own = ~np.isin(claims.kind, self._between)
         self._seen(claims.start)
         self._seen(claims.end)
         self._seen(points)
-        starts = self.runs.starts_at
-        words = np.concatenate([claims.start[own], claims.end[own], points])
+        starts, words = self.runs.starts_at, points
+        if len(claims.start):
+            own = ~np.isin(claims.kind, self._between)
+            words = np.concatenate([claims.start[own], claims.end[own], points])
         for run, latest in extremes(starts, words, np.maximum):
-            self._heard(run, latest)
+            self.runs.word(run, latest)
+            self._latest_word = max(self._latest_word, latest)
         for (writer, kind, _), (time, _) in news.items():
             self._seen(time)
             self._latest_word = max(self._latest_word, int(time.max(initial=-NEVER)))
@@ -265,10 +267,6 @@ class Reckoning:
                 self.runs.step(run, first)
         if changed := self._lives.judge():
             self._timeline.wasted_from(*changed)
-
-    def _heard(self, run: int, time: int) -> None:
-        self.runs.word(run, time)
-        self._latest_word = max(self._latest_word, time)
 
     def _reach(self) -> None:
         """Bring the background up to date."""

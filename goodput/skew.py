@@ -34,10 +34,12 @@ class Clocks:
         the median over the last 64 steps is how far its clock is from theirs. Who told of none of these is
         left out.
         """
+        if len(self._rows) + len(self._changed) < 2:  # noqa: PLR2004 - two clocks are needed to compare them
+            return 0
         self._look()
         step = np.where(self._times >= since, self._steps, NO_STEP).ravel()
         told = np.flatnonzero(step != NO_STEP)
-        if len(self._rows) < 2 or not len(told):  # noqa: PLR2004 - two clocks are needed to compare them
+        if not len(told):
             return 0
         numbers, place, count = np.unique(step[told], return_inverse=True, return_counts=True)
         chosen = (place >= len(numbers) - _STEPS) & (count[place] > 1)
