@@ -18,8 +18,8 @@ from ..goodput.ledger import Account
 from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.sanity import span
 from ..goodput.step_facts import StepSummary
+from ..intents.gains import GainView
 from . import jobs, told
-from .gains import GainView
 from .goodput_logs import LogError
 from .journal import JournalError
 from .told import Told, UnknownJobError

@@ -20,10 +20,10 @@ from ..client.paths import (
     latest_job,
 )
 from ..intents.effects import Advice
+from ..intents.gains import gains
 from ..intents.pipeline import Pipeline
 from . import views
 from .drive import drive
-from .gains import gains
 from .journal import JournalReader
 
 T = TypeVar("T")

@@ -4,11 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..goodput.attribution import Gain
 from ..intents.decisions import Decision, Verdict
+from ..intents.gains import Gain, GainView
 from . import show
 from .check_command import printable
-from .gains import GainView
 
 _NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 

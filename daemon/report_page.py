@@ -6,10 +6,10 @@ from html import escape
 
 from ..goodput.buckets import PRODUCTIVE
 from ..goodput.report import Report
+from ..intents.gains import together
 from ..intents.intent import counted
 from . import report_svg, report_tables
 from .check_command import printable
-from .gains import together
 from .report_changes import Change
 from .report_drawing import WIDTH, duration
 from .report_figures import gains_shown

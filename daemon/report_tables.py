@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from ..goodput.attribution import Gain
 from ..goodput.buckets import CUSTOM, TUNING
 from ..goodput.report import Report
+from ..intents.gains import Gain
 from .check_command import printable
 from .report_changes import Change
 from .report_drawing import duration

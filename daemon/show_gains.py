@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ..intents.gains import GainView, together
 from . import show
-from .gains import GainView, together
 from .report_changes import saved
 from .views import ExplainView, GoodputView
 

@@ -21,10 +21,10 @@ from ..goodput.resiliency import LauncherEvent
 from ..goodput.sanity import span
 from ..goodput.saves import costs_of
 from ..intents.decisions import Decision
+from ..intents.gains import GainView, gains
 from ..intents.pipeline import Pipeline
 from . import jobs
 from .drive import drive
-from .gains import GainView, gains
 from .goodput_logs import JournalLog, Logs, read_journal, read_logs
 from .journal import JournalReader
 

@@ -9,10 +9,10 @@ from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger import Account
 from ..intents.decisions import Decision, Verdict
 from ..intents.events import Values
+from ..intents.gains import GainView
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.situation import Proposal
 from ..replay.run import Replayed
-from .gains import GainView
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are what they are, and what each change gained.
 
-    The daemon leaves `gains` to who asks (:func:`scrtune.daemon.gains.gains`).
+    The daemon leaves `gains` to who asks (:func:`scrtune.intents.gains.gains`).
     """
 
     anchor: Values
@@ -120,7 +120,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time went, what each checkpoint cost, and what each decision gained.
 
-    The daemon leaves `gains` to who asks (:func:`scrtune.daemon.gains.gains`).
+    The daemon leaves `gains` to who asks (:func:`scrtune.intents.gains.gains`).
     """
 
     goodput: float

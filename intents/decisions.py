@@ -1,12 +1,12 @@
 """The log of decisions: what was changed, why, and what became of it."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable
 from enum import Enum
-from statistics import fmean
 
 import msgspec
 
+from .comparison import Comparison
 from .events import Values
 from .situation import Proposal, changes_text
 
@@ -29,8 +29,10 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log that `scrtune explain` shows.
 
     `changes` are what came into force with it (of a veto: what did not), `previous` the values before.
-    `before_s` and `after_s` are mean costs of a checkpoint, 0 if not measured; `observations` were made under
-    the change.
+    `before_s` and `after_s` are geometric means of what a checkpoint costs, 0 if not measured, and
+    `observations` how many were made under the change and are compared, each with one before: of a verdict.
+    The entry of a trial has its `comparison` as it stands and, once it was taken back, its `checkpoints` and
+    the `cost_s` that they took more than without it (:class:`scrtune.intents.trial_costs.TrialCosts`).
     """
 
     generation: int
@@ -46,6 +48,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     before_s: float = 0.0
     after_s: float = 0.0
     observations: int = 0
+    comparison: Comparison | None = None
+    checkpoints: int = 0
+    cost_s: float = 0.0
 
     @property
     def short(self) -> str:
@@ -78,13 +83,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             expected_gain_s=proposal.expected_gain_s,
         )
 
-    def measured(self, before: Sequence[float], after: Sequence[float]) -> "Decision":
-        """Itself, with what checkpoints cost `before` and `after`."""
+    def measured(self, found: Comparison | None) -> "Decision":
+        """Itself, with what checkpoints cost before and after, if that was `found`."""
+        if found is None:
+            return self
         return msgspec.structs.replace(
-            self,
-            before_s=fmean(before) if before else 0.0,
-            after_s=fmean(after) if after else 0.0,
-            observations=len(after),
+            self, before_s=found.before_s, after_s=found.after_s, observations=found.pairs
         )
 
 
@@ -112,3 +116,22 @@ class DecisionLog:
         """Enter a decision."""
         self.entries.append(decision)
         self._untold.append(decision)
+
+    def compare(self, generation: int, comparison: Comparison | None) -> None:
+        """The trial that began with `generation` says something else by now."""
+        self._amend(generation, lambda trial: msgspec.structs.replace(trial, comparison=comparison))
+
+    def charge(self, generation: int, checkpoints: int, cost_s: float) -> None:
+        """`checkpoints` more of the trial that began with `generation`, and what they took more: `cost_s`."""
+        self._amend(
+            generation,
+            lambda trial: msgspec.structs.replace(
+                trial, checkpoints=trial.checkpoints + checkpoints, cost_s=trial.cost_s + cost_s
+            ),
+        )
+
+    def _amend(self, generation: int, amended: Callable[[Decision], Decision]) -> None:
+        for back, entry in enumerate(reversed(self.entries), start=1):
+            if entry.verdict is Verdict.TRIAL and entry.generation == generation:
+                self.entries[-back] = amended(entry)
+                return

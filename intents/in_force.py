@@ -134,7 +134,7 @@ class InForce:
         trial: Trial | None = None,
     ) -> None:
         decision = Decision.of(verdict, proposal, previous, generation=self.generation, now=now)
-        self.log.note(decision.measured(trial.before, trial.after) if trial else decision)
+        self.log.note(decision.measured(trial.comparison) if trial else decision)
 
     def _remember(self) -> None:
         self._past[self.generation] = (self.settings, self.settings != self.anchor)

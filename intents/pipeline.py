@@ -367,7 +367,9 @@ class Pipeline:
             self._trial_costs.decide(decision)
             yield Tell(text=decision.text)
         self._trial_costs.in_force(tuner.generation, tuner.settings)
-        self.ledger.charge(TUNING, self._trial_costs.take())
+        for cost in self._trial_costs.take():
+            self.ledger.charge(TUNING, cost.cost_s)
+            tuner.log.charge(cost.generation, cost.checkpoints, cost.cost_s)
 
     def _feed(self, tuner: Tuner, cost: CheckpointCost, now: float, *, tuning: bool) -> None:
         """Tell the tuner what a checkpoint cost, and, at the end of a flush cycle, what the settings did."""

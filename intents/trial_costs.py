@@ -15,6 +15,7 @@ as those that bypass the cache have none with a flush, against all of theirs.
 
 from collections import deque
 from statistics import fmean
+from typing import NamedTuple
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from .decisions import Decision, Verdict
@@ -27,6 +28,14 @@ _REMEMBERED = 64
 """Generations: a checkpoint of an older one is heard of no more."""
 
 
+class TrialCost(NamedTuple):
+    """What `checkpoints` of the trial that began with `generation` cost more; below 0 what they saved."""
+
+    generation: int
+    checkpoints: int
+    cost_s: float
+
+
 class TrialCosts:
     """Follows trials by the decisions, the settings in force and what checkpoints cost. Memory is bounded."""
 
@@ -35,18 +44,18 @@ class TrialCosts:
         self._under: dict[int, _Trial] = {}
         self._generation = self._since = 0
         self._usual = _Costs()
-        self._told_s = 0.0
+        self._told: list[TrialCost] = []
 
-    def take(self) -> float:
-        """Seconds that trials turned out to have cost since the last call; below 0 what they saved."""
-        told_s, self._told_s = self._told_s, 0.0
-        return told_s
+    def take(self) -> list[TrialCost]:
+        """What trials turned out to have cost since the last call."""
+        told, self._told = self._told, []
+        return told
 
     def decide(self, decision: Decision) -> None:
         """Take in what became of a change."""
         match decision.verdict:
             case Verdict.TRIAL:
-                self._trial = _Trial(decision.changes)
+                self._trial = _Trial(decision.generation, decision.changes)
             case Verdict.REVERTED:
                 self._take_back()
             case Verdict.ACCEPTED if self._trial is not None:
@@ -69,7 +78,8 @@ class TrialCosts:
         """Take in what a checkpoint cost."""
         trial = self._under.get(cost.generation)
         if trial is not None and trial.instead_s is not None:
-            self._told_s += cost.cost_s - trial.instead_s.get(cost.flushed, cost.cost_s)
+            more_s = cost.cost_s - trial.instead_s.get(cost.flushed, cost.cost_s)
+            self._told.append(TrialCost(trial.generation, 1, more_s))
         elif trial is not None:
             trial.costs.add(cost)
         elif cost.generation >= self._since:
@@ -80,7 +90,8 @@ class TrialCosts:
         trial = self._trial
         if trial is not None and trial.instead_s is None:
             trial.instead_s = self._usual.usual_s
-            self._told_s += trial.costs.more_than(trial.instead_s)
+            more_s = trial.costs.more_than(trial.instead_s)
+            self._told.append(TrialCost(trial.generation, trial.costs.checkpoints, more_s))
 
     def _begin(self, usual: "_Costs", generation: int) -> None:
         """From `generation` on a trial may replace other settings, which cost `usual`."""
@@ -102,6 +113,11 @@ class _Costs:
         self._last_s.setdefault(kind, deque(maxlen=_REMEMBERED_COSTS)).append(cost.cost_s)
 
     @property
+    def checkpoints(self) -> int:
+        """How many there are."""
+        return sum(self._count.values())
+
+    @property
     def usual_s(self) -> dict[bool, float]:
         """What a checkpoint of each kind costs; of a kind that there is none of, what any does."""
         every = [cost_s for last in self._last_s.values() for cost_s in last]
@@ -119,7 +135,8 @@ class _Costs:
 class _Trial:
     """One that is on, while nothing is known of what its checkpoints would have cost instead; or was."""
 
-    def __init__(self, changes: Values) -> None:
+    def __init__(self, generation: int, changes: Values) -> None:
+        self.generation = generation
         self.changes = changes
         self.costs = _Costs()
         self.instead_s: dict[bool, float] | None = None

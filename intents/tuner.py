@@ -294,20 +294,23 @@ class Tuner(InForce):
         if self.pending is not None and self.pending.rule == proposal.rule:
             self.pending = None
         between_runs = RUNS_SPREAD if since_launch else 0.0
+        incumbent = self.wanted
+        self.put({**incumbent, **proposal.changes})
         self._trial = Trial(
+            generation=self.generation,
             proposal=proposal,
-            incumbent=self.wanted,
-            candidate={**self.wanted, **proposal.changes},
+            incumbent=incumbent,
+            candidate=self.wanted,
             baseline_s=self.current_s,
             spread=max(spread(self._incumbent_costs), spread(self._credit.anchor_costs), between_runs),
             before=before,
             since_launch=since_launch,
         )
-        self.put(self._trial.candidate)
         self._log(Verdict.TRIAL, proposal, now, previous=values(self._trial.incumbent, proposal.changes))
 
     def _judge(self, trial: Trial, cost_s: float, now: float) -> None:
         trial.after.append(cost_s)
+        self.log.compare(trial.generation, trial.comparison)
         if why := trial.outrage(cost_s):
             self._revert(trial, now, why)
         elif self.credit_s <= 0:

@@ -11,7 +11,6 @@ import pytest
 from scrtune.daemon.report_changes import Change
 from scrtune.daemon.told import Told
 from scrtune.goodput import report as content
-from scrtune.goodput.attribution import Gain
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
@@ -26,6 +25,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.report import Report
 from scrtune.intents.decisions import Verdict
+from scrtune.intents.gains import Gain
 
 T = 1.76e9
 HOSTILE = '<script>alert(1)</script> & "$x$" \x1b[31m'

@@ -8,7 +8,6 @@ from xml.etree import ElementTree as ET
 import msgspec
 import pytest
 
-from scrtune.daemon.gains import GainView, together
 from scrtune.daemon.report_changes import changes
 from scrtune.daemon.report_page import page
 from scrtune.daemon.report_theme import GROUP_COLOURS, GROUPS, VERDICTS, colour_of, group_of
@@ -28,6 +27,7 @@ from scrtune.goodput.events import (
 from scrtune.goodput.report import POINTS, SLICES
 from scrtune.goodput.report_lanes import BARS, LANES, Bar, thinned
 from scrtune.intents.decisions import Decision, Verdict
+from scrtune.intents.gains import GainView, together
 
 from .report_job import CHANGES, GAIN, HOSTILE, T, checkpointed, reported
 

@@ -11,7 +11,7 @@ from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.ledger import TUNING
 from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import TuningSwitched, Values
-from scrtune.intents.trial_costs import TrialCosts
+from scrtune.intents.trial_costs import TrialCost, TrialCosts
 
 from .simulated_job import CACHED, Job, replayed
 
@@ -125,16 +125,20 @@ def taken_back(costs: TrialCosts, generation: int, settings: Values) -> None:
     costs.in_force(generation, settings)
 
 
+def taken_s(costs: TrialCosts) -> float:
+    return sum(each.cost_s for each in costs.take())
+
+
 def test_what_ends_after_a_trial_was_taken_back_still_counts() -> None:
     costs = TrialCosts()
     on_trial(costs, 5, 5)
     costs.add(cost(1, 12))
     taken_back(costs, 2, BLOCKING)
-    assert costs.take() == 7
+    assert taken_s(costs) == 7
     costs.add(cost(1, 8))
     costs.add(cost(2, 500))
-    assert costs.take() == 3
-    assert costs.take() == 0
+    assert taken_s(costs) == 3
+    assert taken_s(costs) == 0
 
 
 def test_what_only_a_launch_takes_back_costs_until_then() -> None:
@@ -142,10 +146,10 @@ def test_what_only_a_launch_takes_back_costs_until_then() -> None:
     on_trial(costs, 5, 5)
     taken_back(costs, 2, ASYNC)
     costs.add(cost(2, 8))
-    assert costs.take() == 3
+    assert taken_s(costs) == 3
     costs.in_force(3, BLOCKING)
     costs.add(cost(3, 8))
-    assert costs.take() == 0
+    assert taken_s(costs) == 0
 
 
 def test_a_run_under_other_settings_takes_back_what_was_on_trial() -> None:
@@ -154,9 +158,9 @@ def test_a_run_under_other_settings_takes_back_what_was_on_trial() -> None:
     costs.add(cost(1, 8))
     costs.decide(decided(Verdict.ANCHOR, 2))
     costs.in_force(2, {"SCR_FLUSH_ASYNC": 1})
-    assert costs.take() == 3
+    assert taken_s(costs) == 3
     costs.add(cost(2, 8))
-    assert costs.take() == 0
+    assert taken_s(costs) == 0
 
 
 def test_the_next_trial_is_held_against_what_was_kept_and_not_against_what_that_replaced() -> None:
@@ -170,7 +174,7 @@ def test_the_next_trial_is_held_against_what_was_kept_and_not_against_what_that_
     costs.in_force(2, {**ASYNC, "SCR_CACHE_SIZE": 3})
     costs.add(cost(2, 10))
     taken_back(costs, 3, ASYNC)
-    assert costs.take() == 4
+    assert taken_s(costs) == 4
 
 
 def test_what_has_nothing_to_be_held_against_is_not_counted() -> None:
@@ -179,7 +183,18 @@ def test_what_has_nothing_to_be_held_against_is_not_counted() -> None:
     costs.add(cost(1, 8))
     taken_back(costs, 2, BLOCKING)
     costs.add(cost(1, 8))
-    assert costs.take() == 0
+    assert taken_s(costs) == 0
+
+
+def test_each_cost_names_its_trial_and_how_many_checkpoints_it_is_of() -> None:
+    costs = TrialCosts()
+    on_trial(costs, 5, 5)
+    costs.add(cost(1, 12))
+    costs.add(cost(1, 6))
+    assert costs.take() == []
+    taken_back(costs, 2, BLOCKING)
+    costs.add(cost(1, 3))
+    assert costs.take() == [TrialCost(1, 2, 8), TrialCost(1, 1, -2)]
 
 
 costs_s = st.floats(0.01, 1000)
@@ -205,4 +220,4 @@ def test_it_is_the_sum_of_the_differences_whenever_the_checkpoints_end(
     if early >= len(after_s):
         taken_back(costs, 2, BLOCKING)
     expected_s = sum(cost_s - fmean(before_s) for cost_s, _ in after_s)
-    assert costs.take() == pytest.approx(expected_s, abs=1e-6)
+    assert taken_s(costs) == pytest.approx(expected_s, abs=1e-6)
