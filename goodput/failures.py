@@ -59,6 +59,10 @@ class FailureWatch:
         self._unknown = 0
         self._restarts: dict[str, list[float]] = {"cache": [], "prefix": [], "unknown": []}
         self._start_s: float | None = None
+        self._starters: set[str] = set()
+        self._has_stepped = False
+        self._is_run = False
+        """Ranks may speak before the first start is told: without a step or an output that is no run."""
         self._last_s = 0.0
         self._ended: bool | None = None
         self._planned = self._node_failed = False
@@ -84,6 +88,7 @@ class FailureWatch:
                 self._read("unknown", _end_s(event))
             case StepStarted() | StepCompleted() | OutputCompleted():
                 self._alive(_end_s(event))
+                self._has_stepped = self._is_run = True
                 self._failed_s = None  # it goes on: what is read later is no restart after a failure
             case _:
                 self._alive(_end_s(event))
@@ -114,17 +119,29 @@ class FailureWatch:
         return self._planned and not self._node_failed
 
     def _started(self, event: JobStarted) -> None:
-        if event.time_s == self._start_s:
-            return  # each rank may say so
+        if self._joins(event):
+            return
         self._nodes = max(1, event.nodes)
-        if self._start_s is not None:
+        if self._start_s is not None and self._is_run:
             self._observed_s += self._run_s
             failed = self._node_failed or not (self._planned or self._ended)
             self._unknown += failed
             self._failed_s = self._last_s if failed else None
         self._start_s = self._last_s = event.time_s
+        self._starters, self._has_stepped, self._is_run = {event.writer}, False, True
         self._ended = None
         self._planned = self._node_failed = False
+
+    def _joins(self, event: JobStarted) -> bool:
+        """Whether it is another rank's word on the start of this run (:mod:`.launches`)."""
+        if self._starters and event.time_s == self._start_s:
+            return True
+        if not event.writer or not self._starters or event.writer in self._starters:
+            return False
+        if self._has_stepped or self._ended is not None:
+            return False
+        self._starters.add(event.writer)
+        return True
 
     def _alive(self, time_s: float) -> None:
         if self._start_s is None:

@@ -1,6 +1,6 @@
 """The events of a job in lanes for a report: who did what when, thinned out to what fits on a page."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
@@ -19,12 +19,12 @@ from .events import (
     JobEnded,
     JobHalted,
     JobQueued,
-    JobStarted,
     NodeFailed,
     OutputCompleted,
     Recovered,
     RestartCompleted,
 )
+from .run_starts import run_starts
 from .sanity import span
 from .step_table import Rows
 
@@ -149,22 +149,24 @@ def thinned(bars: Sequence[Bar], gap_s: float) -> list[Bar]:
 
 
 def runs_of(events: Iterable[GoodputEvent]) -> list[Run]:
-    """The runs in order; without a word of their start all is one run."""
+    """The runs in order; without a word of their start all is one run.
+
+    What ends at the very moment at which a run begins is of the run before: clocks may tell whole seconds.
+    """
     events = list(events)
     told = [event for event in events if not isinstance(event, _BETWEEN_RUNS)]
-    starts = sorted({event.time_s for event in told if isinstance(event, JobStarted)})
+    starts = run_starts(told)
     if not told:
         return []
     runs = [Run(start_s, start_s) for start_s in starts or [min(span(event)[0] for event in told)]]
-    for event in events:
-        if isinstance(event, _BETWEEN_RUNS):
-            continue
-        end_s = span(event)[1]
-        run = runs[max(0, bisect_right(starts, end_s) - 1)]
+    for each in told:
+        begin_s, end_s = span(each)
+        ends = isinstance(each, (JobEnded, JobHalted))
+        run = runs[max(0, (bisect_left if ends else bisect_right)(starts, begin_s) - 1)]
         run.end_s = max(run.end_s, end_s)
-        if isinstance(event, (JobEnded, JobHalted)):
+        if ends:
             run.is_over = True
-            run.exit_code = event.exit_code if isinstance(event, JobEnded) else run.exit_code
+            run.exit_code = each.exit_code if isinstance(each, JobEnded) else run.exit_code
     for event in events:
         if isinstance(event, AllocationEnded):  # what follows is no failure
             runs[max(0, bisect_right(starts, event.time_s) - 1)].is_over = True

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from .checkpoint_cost import CheckpointCost, CheckpointCosts
-from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, JobStarted, OutputCompleted
+from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, OutputCompleted
+from .run_starts import run_starts
 
 _SAVE = "checkpoint_save"
-_SAID = {JobStarted, Interval, IntervalStarted, IntervalEnded}
+_SAID = {Interval, IntervalStarted, IntervalEnded}
 
 
 def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
@@ -24,10 +25,10 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
     A save that has no end says nothing and is left out; so is what passed between two runs.
     """
     costs: list[CheckpointCost] = []
-    events = [event for event in events if type(event) in _SAID]
-    runs = sorted(event.time_s for event in events if isinstance(event, JobStarted))
+    events = list(events)
+    runs = run_starts(events)
     previous_s: float | None = None
-    for start_s, end_s in _united(_saves(events)):
+    for start_s, end_s in _united(_saves(event for event in events if type(event) in _SAID)):
         new_run = previous_s is None or any(previous_s < run_s <= start_s for run_s in runs)
         costs.append(
             CheckpointCost(

@@ -463,6 +463,20 @@ def test_each_rank_may_say_that_the_run_began_and_nobody_that_it_did() -> None:
     assert seen() == Failures()
 
 
+def test_a_rank_that_speaks_before_the_first_start_is_no_run_that_failed() -> None:
+    early = Interval(kind="device_init", start_s=9.995, end_s=12, writer="rank1")
+    assert seen(early, start(10), step(50)).total == 0
+    assert seen(step(5), start(10), step(50)).total == 1
+
+
+def test_ranks_of_one_launch_that_start_one_after_the_other_are_one_run() -> None:
+    ranks = [JobStarted(time_s=at_s, writer=f"rank{at_s}") for at_s in range(4)]
+    assert seen(*ranks, step(50), JobEnded(time_s=60, exit_code=0)).total == 0
+    assert (
+        seen(*ranks, step(50), *(JobStarted(time_s=100 + n, writer=f"rank{n}") for n in range(4))).total == 1
+    )
+
+
 def test_what_is_read_in_the_middle_of_a_run_or_could_not_be_read_is_no_restart() -> None:
     found = seen(start(0), step(100), start(110), restart(120, valid=False), step(150), restart(160))
     assert (found.cache, found.prefix, found.unknown) == (0, 0, 1)

@@ -148,7 +148,31 @@ def test_a_disruption_is_told_once() -> None:
     broken = [JobStarted(time_s=T), StepStarted(step=1, time_s=T + 5), JobStarted(time_s=T + 9)]
     assert [(each.time_s, each.what) for each in reported(broken).disruptions] == [(T + 5, "a run broke off")]
     halted = [JobStarted(time_s=T), JobHalted(time_s=T + 5, reason="X"), JobStarted(time_s=T + 9)]
-    assert [each.what for each in reported(halted).disruptions] == ["SCR halted the job (X)"]
+    assert reported(halted).disruptions == ()  # it was planned: --interval counts no failure either
+
+
+def test_a_run_that_ends_in_the_second_in_which_the_next_one_starts_did_not_break_off() -> None:
+    ended = [JobStarted(time_s=T), JobEnded(time_s=T + 8, exit_code=0), JobStarted(time_s=T + 8)]
+    assert reported(ended).disruptions == ()
+    ranks = [JobStarted(time_s=T + n, writer=f"rank{n}") for n in range(3)]
+    assert reported([*ranks, StepStarted(step=1, time_s=T + 5)]).disruptions == ()
+
+
+def test_an_application_that_tells_of_no_steps_has_work_between_outputs() -> None:
+    told: list[GoodputEvent] = [JobStarted(time_s=T)]
+    for n in range(5):
+        at_s = T + 10 * n
+        told.append(StepCompleted(step=(n << 20) + 1, start_s=at_s, end_s=at_s + 9))
+        told.append(
+            OutputCompleted(dataset=n + 1, name="ckpt", checkpoint=True, start_s=at_s + 9, end_s=at_s + 10)
+        )
+    shown = reported(told)
+    assert (shown.tells_steps, shown.steps) == (False, None)
+    assert "work between outputs" in {lane.name for lane in shown.lanes}
+    text = page(shown, (), version="0")
+    assert "<dt>Work between outputs</dt><dd>5<small>" in text
+    assert "What steps took" not in text
+    assert str((1 << 20) + 1) not in text
 
 
 def test_of_several_ranks_the_slowest_makes_the_step() -> None:
@@ -181,7 +205,7 @@ def test_stragglers_are_marked_or_it_is_said_why_they_cannot_be_told() -> None:
     assert "straggler rank &lt;2&gt;: 1.50 x the others" in shown
     assert "cannot be told" not in shown
     alone = page(reported(checkpointed()), (), version="0")
-    assert "Stragglers cannot be told: only one writer tells what its steps took." in alone
+    assert "Stragglers cannot be told: only one writer tells what its steps took" in alone
 
 
 def test_the_histogram_has_every_step() -> None:
