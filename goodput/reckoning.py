@@ -20,7 +20,7 @@ from .launches import Launches
 from .ranges import Ranges
 from .runs import Background, Runs
 from .skew import Clocks
-from .streams import extremes, forget, settle, sort, tokens_of
+from .streams import extremes, forget, put_in, settle, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
 from .writers import Writers
@@ -197,9 +197,12 @@ class Reckoning:
         read = {}
         for key, (time, _) in news.items():
             stream = self._streams[key]
-            is_late = key[1] == WHOLE and int(time.min()) < stream.settled_until
-            read[key] = 0 if is_late else stream.settled
-            sort(stream, read[key])
+            if key[1] == WHOLE and int(time.min()) < stream.settled_until:
+                holds = put_in(stream)
+                read[key] = stream.settled if holds else 0
+            else:
+                read[key] = stream.settled
+                sort(stream, read[key])
             self._settle(stream)
         return read
 

@@ -4,7 +4,9 @@ A stream is what one writer tells of its steps, or of one kind of interval. What
 from its neighbours in time, so that it does not matter in which order they were heard.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,13 +14,16 @@ import numpy.typing as npt
 
 from . import brackets
 from .claims import MOST_SPARSE, NEVER, OPEN, SPARSE, Claims, Doubt, Longs
-from .columns import STARTS, Stream
+from .columns import NO_STEP, STARTS, WHOLE, Stream
 from .hangs import AROUND, HUNG
 
 _UNSETTLED = 32
 _UNSETTLED_OF_MANY = 8
 _MANY = 16
 """The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
+_UNSETTLED_WHOLE = 256
+_FEW = 64
+_NEAR = 6
 
 _NS = 1_000_000_000
 
@@ -60,6 +65,42 @@ def _view(stream: Stream, begin: int) -> tuple[Doubles, Longs]:
     return times[begin:], values[begin:]
 
 
+def put_in(stream: Stream) -> bool:
+    """Put new tokens of what was told whole in order, of which some belong among those that are settled.
+
+    Returns whether all that was known of where steps go back still holds.
+    """
+    begin = stream.sorted_to
+    if len(stream.times) - begin > _FEW:
+        sort(stream, 0)
+        return False
+    news = sorted(zip(stream.times[begin:], stream.values[begin:], strict=True))
+    del stream.times[begin:], stream.values[begin:]
+    holds = True
+    for time, value in news:
+        at = bisect_left(stream.times, time)
+        while at < len(stream.times) and stream.times[at] == time and stream.values[at] < value:
+            at += 1
+        if at < len(stream.times) and (stream.times[at], stream.values[at]) == (time, value):
+            continue
+        stream.times.insert(at, time)
+        stream.values.insert(at, value)
+        if at < stream.settled:
+            stream.settled += 1
+            holds &= value == NO_STEP or _goes_up(stream, at)
+    stream.sorted_to = len(stream.times)
+    return holds
+
+
+def _goes_up(stream: Stream, at: int) -> bool:
+    """Whether the settled steps around a token go up: so many that no place where they go back is near."""
+    before = [step for step in stream.values[max(0, at - _FEW) : at] if step != NO_STEP][-_NEAR:]
+    behind = [step for step in stream.values[at : min(at + _FEW, stream.settled)] if step != NO_STEP]
+    around = [*before, *behind[: _NEAR + 1]]
+    is_far = len(behind) > _NEAR and (len(before) == _NEAR or at <= _FEW)
+    return is_far and all(a < b for a, b in pairwise(around))
+
+
 def settle(stream: Stream, streams: int, *, nests: bool) -> None:
     """All but the last tokens are settled from now on: only one that comes very late changes them.
 
@@ -67,6 +108,8 @@ def settle(stream: Stream, streams: int, *, nests: bool) -> None:
     of what `nests`, those that may still end are left unsettled.
     """
     unsettled = _UNSETTLED if streams <= _MANY else _UNSETTLED_OF_MANY
+    if stream.kind == WHOLE:
+        unsettled = _UNSETTLED_WHOLE
     settled = len(stream.times) - unsettled
     border = settled + AROUND
     if nests and settled > stream.settled:
