@@ -338,3 +338,36 @@ def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float
         account = ledger.account(now)
         assert sum(spent_ns(account).values()) == round(account.wall_s * NS)
         assert min(account.buckets.values()) >= 0
+
+
+@settings(max_examples=100)
+@given(
+    st.integers(0, 50),
+    st.lists(st.integers(0, 99), unique=True, max_size=12),
+    st.sampled_from(["", "a"]),
+    st.booleans(),
+)
+def test_steps_that_come_long_after_those_behind_them(
+    back_to: int, late: list[int], writer: str, with_words: bool
+) -> None:
+    """Fifty steps, and fifty again from where the writer went back to; most of them are settled by then."""
+    numbers = [*range(50), *range(back_to, back_to + 50)]
+    log: list[list[GoodputEvent]] = [
+        [StepCompleted(step=step, start_s=T0 + at, end_s=T0 + at + 0.75, writer=writer)]
+        for at, step in enumerate(numbers)
+    ]
+    if with_words:
+        for at, told_then in enumerate(log):
+            told_then.append(
+                Interval(kind="custom", start_s=T0 + at + 0.8, end_s=T0 + at + 0.9, writer=writer)
+            )
+    ledger = Ledger(remembered=None)
+    ledger.handle(JobStarted(time_s=T0))
+    ledger.extend(event for at, told_then in enumerate(log) if at not in late for event in told_then)
+    ledger.account(T0)
+    for at in late:
+        for event in log[at]:
+            ledger.handle(event)
+        ledger.account(T0)
+    whole = [JobStarted(time_s=T0), *(event for told_then in log for event in told_then)]
+    assert ledger.account(T0) == told(whole).account(T0)
