@@ -252,7 +252,8 @@ def _say_what_lies_beneath(sources: list[Source], *, to_stderr: bool) -> None:
     for source in sources:
         if source.kind == "system file":
             click.echo(
-                printable(f"scrtune: SCR's system config file counts beneath: {source.file}"), err=to_stderr
+                show.printable(f"scrtune: SCR's system config file counts beneath: {source.file}"),
+                err=to_stderr,
             )
 
 
@@ -260,18 +261,12 @@ def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
     return [
         msgspec.structs.replace(
             finding,
-            file=printable(finding.file),
-            message=printable(finding.message),
-            remedy=printable(finding.remedy),
+            file=show.printable(finding.file),
+            message=show.printable(finding.message),
+            remedy=show.printable(finding.remedy),
         )
         for finding in findings
     ]
-
-
-def printable(text: str) -> str:
-    """`text` for a terminal: undecodable bytes as question marks, control characters as blanks."""
-    shown = text.encode("utf-8", "replace").decode()
-    return "".join(character if character.isprintable() else " " for character in shown)
 
 
 def _table(findings: list[Finding]) -> Table:

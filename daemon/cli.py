@@ -25,6 +25,7 @@ from ..replay.run import replay as replay_traces
 from ..scr_config.render import Form, RenderError
 from . import (
     check_command,
+    chosen_job,
     config_commands,
     goodput_command,
     interval_command,
@@ -35,7 +36,6 @@ from . import (
     show_gains,
     show_logs,
     views,
-    what_if,
 )
 from .demo import DemoError
 from .demo import demo as run_demo
@@ -323,7 +323,7 @@ def env(job_id: str | None, form: Form, resolved: bool, preload: Preload, **file
 @_told
 def status(job_id: str | None, form: str) -> None:
     """Show the state of a job: what arrived, what was lost, what is being tried."""
-    _show(jobs.status(jobs.find(job_id)), form, show.status)
+    _show(jobs.status(chosen_job.find(job_id)), form, show.status)
 
 
 @main.command(short_help="Show why the settings are what they are, with the evidence.")
@@ -332,7 +332,7 @@ def status(job_id: str | None, form: str) -> None:
 @_told
 def explain(job_id: str | None, form: str) -> None:
     """Show why the settings are what they are: intents with evidence, every change with its reason."""
-    _show(jobs.explain(jobs.find(job_id)), form, show_gains.explain)
+    _show(jobs.explain(chosen_job.find(job_id)), form, show_gains.explain)
 
 
 @main.command(short_help="Show where a job's time went, from its daemon or from its logs.")
@@ -378,25 +378,26 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: boo
     resiliency library, of ml-goodput-measurement, SCR's, scrtune's own or a daemon's journal, a DFTracer
     trace or a directory of them; what it is shows in its content.
     """
+    chosen_job.refuse_misnamed(logs, job_id, wanted["job_name"])
     files = {name: wanted.pop(name) for name in ("html", "png")}
     if any(files.values()):
         report_command.write(logs, job_id, form, interval=interval, **files, **wanted)
         return
     if interval or wanted["asked"] is not None:
-        _show(interval_command.outlook(logs, job_id, form, **wanted), form, what_if.table)
+        _show(interval_command.outlook(logs, job_id, form, **wanted), form, interval_command.table)
         return
     if wanted["mtbf_prior"] is not None:
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
     del wanted["asked"], wanted["mtbf_prior"]
     if logs:
-        show_logs.print_logs(logs, job_id, form, **wanted)
+        show_logs.print_logs(logs, form, **wanted)
         return
-    if wanted.pop("job_name") is not None:
-        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
+    paths = chosen_job.find(job_id)
+    del wanted["job_name"]
     if wanted != {"policy": "conserving", "window": None, "reference_step_time_s": None}:
-        show_logs.print_view(goodput_command.report_job(jobs.find(job_id), **wanted), form)
+        show_logs.print_view(goodput_command.report_job(paths, **wanted), form)
         return
-    view = goodput_command.of_job(jobs.find(job_id))
+    view = goodput_command.of_job(paths)
     if form == "csv":
         click.echo(show_logs.csv_of_job(view), nl=False)
     else:
@@ -501,7 +502,7 @@ def replay(
     )
     replayed = replay_traces(traces, JobShape(conf=user, system_conf=system, floor=floor or "", **shape))
     for problem in replayed.problems:
-        click.echo(check_command.printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
+        click.echo(show.printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     _show(views.replay(replayed), form, show.replay)
 
 

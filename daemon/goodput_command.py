@@ -14,12 +14,14 @@ from ..goodput import resiliency
 from ..goodput.compat_rules import CompatAccount, CompatError, compat_account, compat_window
 from ..goodput.differences import Difference, differences
 from ..goodput.events import GoodputEvent
+from ..goodput.launcher_log import with_real_end
 from ..goodput.ledger import Account
 from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.sanity import span
 from ..goodput.step_facts import StepSummary
 from ..intents.gains import GainView
 from . import jobs, told
+from .durations import duration_s
 from .goodput_logs import LogError
 from .journal import JournalError
 from .told import Told, UnknownJobError
@@ -44,14 +46,12 @@ Policy = Literal["conserving", "compat", "both"]
 POLICIES = get_args(Policy)
 FORMATS = ("table", "json", "csv")
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_LAST = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)")
 _NUMBER = re.compile(r"-?\d{1,11}(\.\d{1,9})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_S = 86_400.0
 _LONGEST_STEP_S = 1e9
 _MILLISECOND_S = 1e-3
-_WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m, 2h or 1d"
+_WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m or 15min, 2h or 1d"
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -75,10 +75,11 @@ class Window(msgspec.Struct, frozen=True):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's logs say. Of the policies that were not asked for there is nothing.
 
-    `metrics` are those of the resiliency library. `window` is the part that was asked for, as epoch seconds;
-    `goodput` is the conserving one, 0 to 1; `no_compat` says why the peer's rules give nothing. `steps` are
-    those of the window, None if no step is known to have ended; `gains` what each change of the tuner gained,
-    by the journal of the job's daemon.
+    `events` are the entries that were read, `metrics` those of the resiliency library. `window` is the part
+    that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1; `no_compat` says why the
+    peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
+    where not `tells_steps`: of an application that tells of none the steps that are counted are its work
+    between outputs. `gains` is what each change of the tuner gained, by the journal of the job's daemon.
     """
 
     job_name: str
@@ -91,13 +92,19 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     no_compat: str = ""
     differences: tuple[Difference, ...] = ()
     steps: StepSummary | None = None
+    tells_steps: bool = True
     gains: tuple[GainView, ...] = ()
 
 
 class JobGoodputView(GoodputView, frozen=True, kw_only=True):
-    """Where the time of a job of scrtune's went, and what its steps took, as far as its journal says."""
+    """Where the time of a job of scrtune's went, and what its steps took, as far as its journal says.
 
+    `steps` and `tells_steps` are as in :class:`JobView`.
+    """
+
+    job_name: str
     steps: StepSummary | None = None
+    tells_steps: bool = True
 
 
 class LogsView(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,10 +132,10 @@ def window_of(_context: click.Context, _option: click.Parameter, text: str | Non
         return None
     start, between, end = text.partition("..")
     if not between and not _DATE.fullmatch(text):
-        match = _LAST.fullmatch(text)
-        if match is None or not (last_s := float(match[1]) * _UNITS[match[2]]):
-            raise click.BadParameter(f"{text!r} is no window; write {_WINDOW_HELP}")
-        return Window(last_s=last_s)
+        try:
+            return Window(last_s=duration_s(text))
+        except ValueError:
+            raise click.BadParameter(f"{text!r} is no window; write {_WINDOW_HELP}") from None
     try:
         window = Window(start_s=_moment_s(start), end_s=_moment_s(end))
         if not between and window.start_s is not None:  # a day
@@ -158,10 +165,11 @@ def of_job(paths: JobPaths) -> JobGoodputView:
     Raises what :func:`.jobs.goodput` raises.
     """
     view = jobs.goodput(paths)
-    steps = None
+    fields = {name: getattr(view, name) for name in view.__struct_fields__}
     with contextlib.suppress(OSError, JournalError, jobs.UnknownJobError):
-        steps = _steps(told.of_job(paths).events)
-    return JobGoodputView(**{name: getattr(view, name) for name in view.__struct_fields__}, steps=steps)
+        job = told.of_job(paths)
+        fields |= {"steps": _steps(job.events), "tells_steps": job.tells_steps}
+    return JobGoodputView(job_name=paths.job_id, **fields)
 
 
 def report(paths: Iterable[Path], *, job_name: str | None = None, **wanted: Any) -> LogsView:
@@ -220,7 +228,7 @@ def _job_view(
         differ = differences(conserving.buckets, conserving.wall_s, compat, begun)
     return JobView(
         job_name=job.name,
-        events=len(events),
+        events=job.read,
         metrics=metrics,
         window=bounds,
         goodput=None if conserving is None else conserving.goodput,
@@ -229,6 +237,7 @@ def _job_view(
         no_compat=no_compat,
         differences=tuple(differ),
         steps=_steps(events, bounds),
+        tells_steps=job.tells_steps,
         gains=job.gains if policy != "compat" else (),
     )
 
@@ -248,7 +257,7 @@ def _conserving(
 
 
 def _compat(job: Told, bounds: tuple[float, float] | None) -> tuple[CompatAccount | None, str]:
-    events = job.events
+    events = with_real_end(job.events, job.launcher)
     elastic = any(getattr(event, "kind", "").startswith("elastic") for event in events)
     last_s = max(span(event)[1] for event in events)
     runs_on = job.account.start_s + job.account.wall_s > last_s + _MILLISECOND_S

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from rich.console import Group, RenderableType
 
 from ..goodput.best_interval import Outlook
 from ..goodput.interval import IntervalError
-from . import jobs, told, what_if
-from .check_command import printable
+from . import chosen_job, show_logs, what_if
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _T = TypeVar("_T")
@@ -49,7 +49,18 @@ def options(command: _F) -> _F:
     return command
 
 
-def outlook(logs: Sequence[Path], job_id: str | None, form: str, **wanted: Any) -> Outlook:
+class JobOutlook(Outlook, frozen=True, kw_only=True):
+    """The schedules of the job of that name."""
+
+    job_name: str
+
+
+def table(view: JobOutlook) -> RenderableType:
+    """The schedules below the job's name."""
+    return Group(show_logs.heading(view.job_name), "", what_if.table(view))
+
+
+def outlook(logs: Sequence[Path], job_id: str | None, form: str, **wanted: Any) -> JobOutlook:
     """The schedules of the job in `logs`, else of a job of scrtune's; `wanted` are the command's options.
 
     Raises IntervalError, click.UsageError, and what finding a job or reading logs raises.
@@ -59,19 +70,6 @@ def outlook(logs: Sequence[Path], job_id: str | None, form: str, **wanted: Any) 
         raise click.UsageError(
             "--interval and --what-if go with --job-id, --job-name and --format table or json only"
         )
-    if logs and job_id is not None:
-        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
-    if not logs and job_name is not None:
-        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
-    job = _job_in(logs, job_name) if logs else told.of_job(jobs.find(job_id))
-    return what_if.outlook(what_if.inputs(job), known, asked)
-
-
-def _job_in(logs: Sequence[Path], job_name: str | None) -> told.Told:
-    found, read = told.of_logs(logs, job_name)
-    for problem in read.problems:
-        click.echo(printable(f"scrtune: {problem}"), err=True)
-    if len(found) > 1:
-        listed = ", ".join(repr(job.name) for job in found)
-        raise told.UnknownJobError(f"the logs tell of these jobs: {listed}; name one with --job-name")
-    return found[0]
+    job = chosen_job.the_one(logs, job_id, job_name)
+    view = what_if.outlook(what_if.inputs(job), known, asked)
+    return JobOutlook(job_name=job.name, **{name: getattr(view, name) for name in view.__struct_fields__})

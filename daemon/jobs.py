@@ -171,7 +171,7 @@ def explain(paths: JobPaths) -> views.ExplainView:
         pipeline, last_s = replayed(paths)
         view, spent = views.explain(pipeline), views.goodput(pipeline, last_s)
         view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
-    return msgspec.structs.replace(view, gains=gains(spent.decisions, spent.costs))
+    return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions, spent.costs))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> views.SwitchView:

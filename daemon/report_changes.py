@@ -7,7 +7,7 @@ import msgspec
 from ..intents.decisions import Decision, Verdict
 from ..intents.gains import Gain, GainView
 from . import show
-from .check_command import printable
+from .show import printable
 
 _NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from . import jobs, told
-from .check_command import printable
+from . import chosen_job
 from .report_changes import changes
+from .show import printable
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -36,20 +36,16 @@ def write(
     job_name, reference_step_s = wanted.pop("job_name"), wanted.pop("reference_step_time_s")
     if wanted.pop("policy") != "conserving" or form != "table" or any(wanted.values()):
         raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
-    if logs and job_id is not None:
-        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
-    if not logs and job_name is not None:
-        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
     if importlib.util.find_spec("matplotlib") is None:
         raise click.UsageError("--html and --png need matplotlib: pip install 'scrtune[report]'")
     # matplotlib: who draws nothing shall not pay for it
     from ..goodput import report as content  # noqa: PLC0415
     from . import report_page, report_svg  # noqa: PLC0415
 
-    job = _job_in(logs, job_name) if logs else told.of_job(jobs.find(job_id))
+    job = chosen_job.the_one(logs, job_id, job_name)
     costs, made = job.tuning.costs, changes(job.tuning.decisions, job.gains)
     shown = content.report(
-        job.name, job.events, job.ledger, job.now, costs, reference_step_s=reference_step_s
+        job.name, job.events, job.ledger, job.now, costs, reference_step_s=reference_step_s, read=job.read
     )
     if html is not None:
         page = report_page.page(shown, made, version=version("scrtune"))
@@ -57,14 +53,3 @@ def write(
     if png is not None:
         title = f"{printable(shown.job_name) or '(no name)'}: goodput {shown.account.goodput:.1%}"
         png.write_bytes(report_svg.png(shown, made, title))
-
-
-def _job_in(logs: Sequence[Path], job_name: str | None) -> told.Told:
-    found, read = told.of_logs(logs, job_name)
-    for problem in read.problems:
-        click.echo(printable(f"scrtune: {problem}"), err=True)
-    found = [job for job in found if job.events]
-    if len(found) != 1:
-        listed = ", ".join(repr(job.name) for job in found) or "none"
-        raise told.UnknownJobError(f"the logs tell of these jobs: {listed}; a page is about one: --job-name")
-    return found[0]

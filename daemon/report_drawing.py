@@ -8,7 +8,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ..goodput.report import Report
 from . import show
-from .check_command import printable
+from .show import printable
 
 WIDTH = 11.6
 """Of the page, in inches."""

@@ -9,13 +9,13 @@ from ..goodput.report import Report
 from ..intents.gains import together
 from ..intents.intent import counted
 from . import report_svg, report_tables
-from .check_command import printable
 from .report_changes import Change
 from .report_drawing import WIDTH, duration
 from .report_figures import gains_shown
 from .report_style import STYLE
 from .report_theme import GROUP_COLOURS, VERDICTS, group_of
 from .report_timeline import Timeline
+from .show import printable
 
 _HINT = "The figure is wider than the screen: move it sideways to see the rest."
 _LEAST_SHARE = 0.0005
@@ -25,7 +25,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def page(report: Report, changes: Sequence[Change], *, version: str) -> str:
     """All of `report` as one HTML document."""
     name = escape(printable(report.job_name) or "(no name)")
-    told = f"{when(report)}; {counted(report.events, 'event')}; scrtune {version}"
+    told = f"{when(report)}; {counted(report.events, 'event')} read; scrtune {version}"
     body = [
         f"<header><h1>Where the time of {name} went</h1>",
         f'<p class="note">{escape(told)}</p>',
@@ -64,7 +64,7 @@ def _cards(report: Report, changes: Sequence[Change]) -> str:
     cards = [
         ("Goodput", f"{account.goodput:.1%}", "of the wall time was productive"),
         ("Wall time", duration(account.wall_s), f"{duration(account.buckets[PRODUCTIVE])} productive"),
-        ("Steps", f"{account.steps:,}", f"{duration(report.steps.ideal_s)} ideally" if report.steps else ""),
+        _steps_card(report),
         ("Checkpoints", f"{account.checkpoints:,}", _mean_cost(report)),
         ("Disruptions", f"{len(report.disruptions):,}", runs),
     ]
@@ -75,6 +75,13 @@ def _cards(report: Report, changes: Sequence[Change]) -> str:
         for name, value, more in cards
     )
     return f'<dl class="cards">{"".join(shown)}</dl>'
+
+
+def _steps_card(report: Report) -> tuple[str, str, str]:
+    count = f"{report.account.steps:,}"
+    if not report.tells_steps:
+        return "Work between outputs", count, "times: the application tells of no steps"
+    return "Steps", count, f"{duration(report.steps.ideal_s)} ideally" if report.steps else ""
 
 
 def _saved_so_far(changes: Sequence[Change]) -> str:

@@ -1,4 +1,4 @@
-"""The tables of a report's page: every number of its figures, and more."""
+"""The tables of a report's page: the sums of what its figures show, and what does not fit into them."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -6,10 +6,10 @@ from html import escape
 from ..goodput.buckets import CUSTOM, TUNING
 from ..goodput.report import Report
 from ..intents.gains import Gain
-from .check_command import printable
 from .report_changes import Change
 from .report_drawing import duration
 from .report_theme import VERDICTS, colour_of, group_of
+from .show import printable
 
 _ROWS = 200
 """Most rows of a table."""

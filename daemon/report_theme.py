@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from ..goodput import buckets
+from ..goodput.report import WORK
 from ..goodput.report_lanes import BACKGROUND_FLUSH, STEPS
 from ..intents.decisions import Verdict
 
@@ -71,7 +72,7 @@ _SHADES = {
 }
 """The parts of a checkpoint: shades of their group, light enough and dark enough for either paper."""
 
-_LANES = {STEPS: GROUP_COLOURS["productive"], BACKGROUND_FLUSH: "#a3a86b"}
+_LANES = {STEPS: GROUP_COLOURS["productive"], WORK: GROUP_COLOURS["productive"], BACKGROUND_FLUSH: "#a3a86b"}
 """Lanes that are no buckets."""
 
 VERDICTS = {

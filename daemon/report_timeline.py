@@ -10,11 +10,11 @@ from matplotlib.patches import Rectangle
 from ..goodput.report import CostPoint, Report, Steps
 from ..goodput.report_lanes import BARS, RUNS, Lane
 from . import show
-from .check_command import printable
 from .report_changes import Change
 from .report_drawing import WIDTH, Axis, Notes, duration, edge_name, legend, name_rows, seconds_axis
 from .report_labels import SIZE, Bar, Label, placed
 from .report_theme import GROUP_COLOURS, GROUPS, VERDICTS, Theme, colour_of, group_of
+from .show import printable
 
 _LANES = 12
 _LANE = 0.165

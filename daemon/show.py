@@ -8,7 +8,7 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ..goodput.ledger import Account
+from ..goodput.account import Account, Window
 from ..intents.decisions import Decision, Verdict
 from ..intents.events import Value, Values
 from ..intents.intent import counted
@@ -46,6 +46,12 @@ def console() -> Console:
     if not made.is_terminal:
         made.width = _WIDTH
     return made
+
+
+def printable(text: str) -> str:
+    """`text` for a terminal: undecodable bytes as question marks, control characters as blanks."""
+    shown = text.encode("utf-8", "replace").decode()
+    return "".join(character if character.isprintable() else " " for character in shown)
 
 
 def picture(shown: RenderableType, title: str) -> str:
@@ -194,7 +200,8 @@ def explain(view: ExplainView, gained: Mapping[int, str] | None = None) -> Rende
         f" {cost(view.anchor_cost_s)} under your settings;"
         f" trials may still cost {seconds(max(0.0, view.credit_s))}."
     )
-    shown = [intents(view.intents), "", decisions(view.decisions, view.start_s, gained)]
+    shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
+    shown += [intents(view.intents), "", decisions(view.decisions, view.start_s, gained)]
     shown += ["", settings(view), "", verdict]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changed(view.settings, view.at_launch)}."))
@@ -205,17 +212,28 @@ def explain(view: ExplainView, gained: Mapping[int, str] | None = None) -> Rende
     return Group(*shown)
 
 
-def goodput(view: GoodputView) -> RenderableType:
-    """`scrtune goodput`: every bucket, and the sum."""
-    account = view.account
+def buckets(spent: Account | Window, whole: str) -> RenderableType:
+    """Every bucket in which more than next to nothing lies, and the sum, which is called `whole`."""
     table = plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
-    for bucket, bucket_s in sorted(account.buckets.items(), key=lambda item: -item[1]):
-        if bucket_s > 0 and bucket_s >= _SHOWN_SHARE * account.wall_s:
-            table.add_row(Text(bucket), f"{bucket_s:.3f}", f"{bucket_s / account.wall_s:.1%}")
-    table.add_row("wall time", f"{account.wall_s:.3f}", "100.0%" if account.wall_s else "-", style="bold")
+    for bucket, bucket_s in sorted(spent.buckets.items(), key=lambda item: -item[1]):
+        if bucket_s > 0 and bucket_s >= _SHOWN_SHARE * spent.wall_s:
+            table.add_row(Text(printable(bucket)), f"{bucket_s:.3f}", f"{bucket_s / spent.wall_s:.1%}")
+    table.add_row(whole, f"{spent.wall_s:.3f}", "100.0%" if spent.wall_s else "-", style="bold")
+    return table
+
+
+def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
+    """`scrtune goodput`: every bucket, the sum, and how many steps and checkpoints that was.
+
+    Of an application that tells of no steps, its work between outputs stands for them.
+    """
+    account = view.account
+    work = counted(account.steps, "step")
+    if not tells_steps:
+        work = f"work between outputs {counted(account.steps, 'time')}"
     return Group(
-        table,
-        f"{counted(account.steps, 'step')}, {counted(account.checkpoints, 'checkpoint')},"
+        buckets(account, "wall time"),
+        f"{work}, {counted(account.checkpoints, 'checkpoint')},"
         f" {counted(account.runs, 'run')}{_repairs(account)};"
         f" goodput {view.goodput:.1%}",
         *_beside(account),

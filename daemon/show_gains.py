@@ -17,9 +17,10 @@ _NOTE = (
 )
 
 
-def goodput(view: GoodputView) -> RenderableType:
+def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
     """`scrtune goodput`: where the time went, and what tuning did to it."""
-    return Group(show.goodput(view), table(view.gains)) if view.gains else show.goodput(view)
+    spent = show.goodput(view, tells_steps=tells_steps)
+    return Group(spent, table(view.gains)) if view.gains else spent
 
 
 def explain(view: ExplainView) -> RenderableType:

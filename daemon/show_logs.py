@@ -20,35 +20,26 @@ from ..goodput.ledger import Window as LedgerWindow
 from ..goodput.step_facts import StepSummary
 from ..intents.intent import counted
 from . import show, show_gains, show_steps
-from .check_command import printable
+from .chosen_job import say_unread
 from .goodput_command import JobGoodputView, JobView, LogsView, report
+from .show import printable
 from .views import GoodputView
 
 _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05
 
 
-def print_logs(paths: Iterable[Path], job_id: str | None, form: str, **wanted: Any) -> None:
+def print_logs(paths: Iterable[Path], form: str, **wanted: Any) -> None:
     """Print what the logs at `paths` say; what cannot be read of them goes to standard error.
 
-    Raises click.UsageError, and what :func:`.goodput_command.report` raises.
+    Raises what :func:`.goodput_command.report` raises.
     """
-    if job_id is not None:
-        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
     print_view(report(paths, **wanted), form)
 
 
 def print_view(view: LogsView, form: str) -> None:
     """Print `view`; what could not be read goes to standard error."""
-    for problem in view.problems:
-        click.echo(printable(f"scrtune: {problem}"), err=True)
-    if view.repeated:
-        count = "count" if view.repeated > 1 else "counts"
-        click.echo(
-            f"scrtune: {counted(view.repeated, 'event')} came more than once and {count} once", err=True
-        )
-    if view.lost:
-        click.echo(f"scrtune: {counted(view.lost, 'event')} were lost before they were logged", err=True)
+    say_unread(view.problems, repeated=view.repeated, lost=view.lost)
     if form == "table":
         show.console().print(shown(view))
     else:
@@ -65,7 +56,7 @@ def text_of(view: LogsView, form: str) -> str:
 def csv_of_job(view: JobGoodputView) -> str:
     """One line for each bucket of a job of scrtune's, and for its steps."""
     rows = [*_account_rows(view.account), *_step_rows(view.steps)]
-    return _csv(("", *row) for row in rows)
+    return _csv((view.job_name, *row) for row in rows)
 
 
 def _csv(rows: Iterable[Sequence[float | str]]) -> str:
@@ -115,7 +106,13 @@ def _compat_rows(compat: dict[str, Any]) -> Iterator[tuple[str, float]]:
 
 def shown_job(view: JobGoodputView) -> RenderableType:
     """A job of scrtune's: where its time went, what each change gained, and what its steps took."""
-    return Group(show_gains.goodput(view), *_steps(view.steps))
+    spent = show_gains.goodput(view, tells_steps=view.tells_steps)
+    return Group(heading(view.job_name), "", spent, *_steps(view.steps))
+
+
+def heading(job_name: str) -> str:
+    """Which job it is about, as the resiliency library has it."""
+    return f"=== Goodput Analysis for Job: {printable(job_name) or '(no name)'} ==="
 
 
 def _steps(steps: StepSummary | None) -> list[RenderableType]:
@@ -126,16 +123,16 @@ def shown(view: LogsView) -> RenderableType:
     """All jobs, one below the other, as tables."""
     parts: list[RenderableType] = []
     for job in view.jobs:
-        parts += ["", f"=== Goodput Analysis for Job: {printable(job.job_name) or '(no name)'} ===", ""]
+        parts += ["", heading(job.job_name), ""]
         parts.append(_metrics_table(resiliency.rows(job.metrics)))
         if job.window is not None:
             parts += ["", _window_text(job.window, job.conserving)]
         if isinstance(job.conserving, Account):
             account = job.conserving
             gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
-            parts += ["", show_gains.goodput(gained)]
+            parts += ["", show_gains.goodput(gained, tells_steps=job.tells_steps)]
         elif job.conserving is not None and job.conserving.wall_s:
-            parts += ["", _window_table(job.conserving)]
+            parts += ["", show.buckets(job.conserving, "window"), f"goodput {job.conserving.goodput:.1%}"]
         if two := _two_goodputs(job):
             parts.append(Text(two, style="dim"))
         parts += _steps(job.steps)
@@ -150,12 +147,16 @@ def shown(view: LogsView) -> RenderableType:
 
 def _window_text(asked: tuple[float, float], found: Account | LedgerWindow | None) -> str:
     """The window, and what of it the job has."""
-    text = f"From {asked[0]:.3f} to {asked[1]:.3f} (epoch seconds)"
+    text = f"From {_moment(asked[0])} to {_moment(asked[1])}"
     if not isinstance(found, LedgerWindow) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
         return f"{text}:"
     if not found.wall_s:
         return f"{text}: the job has nothing of it"
-    return f"{text}; the job has that from {found.start_s:.3f} to {found.end_s:.3f}:"
+    return f"{text}; the job has that from {_moment(found.start_s)} to {_moment(found.end_s)}:"
+
+
+def _moment(time_s: float) -> str:
+    return resiliency.moment(time_s, milliseconds=True)
 
 
 def _two_goodputs(job: JobView) -> str:
@@ -177,15 +178,6 @@ def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
-
-
-def _window_table(window: LedgerWindow) -> RenderableType:
-    table = show.plain_table("where the time went", "seconds", "share", right=("seconds", "share"))
-    for bucket, spent_s in sorted(window.buckets.items(), key=lambda item: -item[1]):
-        if spent_s > 0:
-            table.add_row(printable(bucket), f"{spent_s:.3f}", f"{spent_s / window.wall_s:.1%}")
-    table.add_row("window", f"{window.wall_s:.3f}", "100.0%" if window.wall_s else "-", style="bold")
-    return Group(table, f"goodput {window.goodput:.1%}")
 
 
 def _compat_table(compat: dict[str, Any]) -> RenderableType:

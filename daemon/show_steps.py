@@ -9,7 +9,7 @@ from ..goodput.resiliency import moment
 from ..goodput.step_facts import SlowStep, StepSummary, Straggler
 from ..intents.intent import counted
 from . import show
-from .check_command import printable
+from .show import printable
 
 _SHOWN = 3
 
@@ -35,18 +35,23 @@ def table(steps: StepSummary) -> RenderableType:
 
 def rows(steps: StepSummary) -> Iterator[tuple[str, float, float]]:
     """What, in seconds, and in percent of the ideal step."""
-    named = {
-        "ideal_step": steps.ideal_s,
-        "mean_step": steps.mean_s,
-        "deviation": steps.deviation_s,
-        "rolling_deviation": steps.rolling_deviation_s,
-        **{f"slow_step:{each.step}": each.took_s for each in steps.slowest},
-        **{f"straggler:{each.writer}": each.took_s for each in steps.stragglers},
-    }
+    named = [
+        ("ideal_step", steps.ideal_s),
+        ("mean_step", steps.mean_s),
+        ("deviation", steps.deviation_s),
+        ("rolling_deviation", steps.rolling_deviation_s),
+        *((_name(each), each.took_s) for each in steps.slowest),
+        *((f"straggler:{each.writer}", each.took_s) for each in steps.stragglers),
+    ]
     if steps.peers_ideal_s is not None:
-        named["peers_ideal_step"] = steps.peers_ideal_s
-    for what, seconds in named.items():
+        named.append(("peers_ideal_step", steps.peers_ideal_s))
+    for what, seconds in named:
         yield what, seconds, seconds / steps.ideal_s * 100 if steps.ideal_s else 0.0
+
+
+def _name(each: SlowStep) -> str:
+    """Of several runs each may have made a step of that number."""
+    return f"slow_step:{each.step}" + (f":run{each.run}" if each.run else "")
 
 
 def _slow(each: SlowStep) -> str:

@@ -17,10 +17,12 @@ from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent
 from ..goodput.formats import JobLog
 from ..goodput.ledger import FLUSH_SLOWDOWN, Ledger
+from ..goodput.places import are_places
 from ..goodput.resiliency import LauncherEvent
 from ..goodput.sanity import span
 from ..goodput.saves import costs_of
 from ..intents.decisions import Decision
+from ..intents.events import Values
 from ..intents.gains import GainView, gains
 from ..intents.pipeline import Pipeline
 from . import jobs
@@ -34,22 +36,28 @@ class UnknownJobError(LookupError):
 
 
 class Tuning(NamedTuple):
-    """What checkpoints cost, what of that the ledger is charged with (s), and what was decided."""
+    """What checkpoints cost, what of that the ledger is charged with (s), and what was decided.
+
+    `settings` are those in force at the end, None if no application said them.
+    """
 
     costs: Sequence[CheckpointCost]
     charges: Mapping[str, float]
     decisions: tuple[Decision, ...] = ()
+    settings: Values | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """What was told of a job until `now` (epoch seconds), and what follows from that, once it is asked for.
 
-    `launcher` has what a launcher's log said; `journal` is that of the job's daemon, if it is known.
+    `launcher` has what a launcher's log said; `journal` is that of the job's daemon, if it is known. `read`
+    entries were read: a launcher's are more or fewer `events` for the ledger.
     """
 
     name: str
     events: list[GoodputEvent]
+    read: int
     launcher: Sequence[LauncherEvent] = ()
     now: float
     journal: Path | None = None
@@ -63,7 +71,12 @@ class Told:
         pipeline = Pipeline()
         for now, event in JournalReader(self.journal):
             drive(pipeline, event, now)
-        return Tuning(pipeline.costs, pipeline.ledger.charges, tuple(pipeline.decisions))
+        return Tuning(
+            pipeline.costs,
+            pipeline.ledger.charges,
+            tuple(pipeline.decisions),
+            pipeline.settings if pipeline.tuner else None,
+        )
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -78,6 +91,11 @@ class Told:
     def account(self) -> Account:
         """Where all of the job's time went until now."""
         return self.ledger.account(self.now)
+
+    @cached_property
+    def tells_steps(self) -> bool:
+        """Whether the numbers of its steps are such; else its steps are the work between outputs."""
+        return not are_places(self.events)
 
     @cached_property
     def gains(self) -> tuple[GainView, ...]:
@@ -126,6 +144,7 @@ def _told(name: str, log: JobLog, journals: Sequence[JournalLog]) -> Told:
     return Told(
         name=name,
         events=events,
+        read=len(log.events) + len(log.launcher),
         launcher=log.launcher,
         now=max(ends_s, default=0.0),
         journal=journal.path if journal else None,

@@ -82,7 +82,7 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are what they are, and what each change gained.
 
-    The daemon leaves `gains` to who asks (:func:`scrtune.intents.gains.gains`).
+    The daemon leaves `gains` (:func:`scrtune.intents.gains.gains`) and `job_id` to who asks.
     """
 
     anchor: Values
@@ -100,6 +100,7 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     unpublished: str = ""
     """Why the settings are in force nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
+    job_id: str = ""
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):

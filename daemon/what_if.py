@@ -5,7 +5,6 @@ Costs are the pipeline's own, those that every other view shows; failures are co
 
 import re
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 import msgspec
 from rich.console import Group, RenderableType
@@ -27,18 +26,13 @@ from ..goodput.failures import Failures, FailureWatch
 from ..goodput.interval import IntervalError
 from ..goodput.sanity import span
 from ..goodput.saves import costs_of
-from ..intents.events import Values
 from ..intents.intent import counted
-from ..intents.pipeline import Pipeline
 from ..intents.situation import number
 from . import show
-from .drive import drive
-from .journal import JournalReader
+from .durations import duration_s
 from .told import Told
 
-_UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
-_DURATION = re.compile(r"(\d+(?:\.\d*)?|\.\d+)\s*([a-z]*)")
 _DAY_H = 24
 _MOST_FAILURES = 1e6
 _LONG_S = 10 * 365 * 86_400.0
@@ -94,10 +88,10 @@ def mtbf_prior(text: str) -> MtbfPrior:
 
 def duration(text: str) -> float:
     """Seconds of ``600``, ``10m``, ``2.5h`` or ``1d``; above 0. Raises IntervalError."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    if match is None or match[2] not in _UNITS_S or float(match[1]) <= 0:
-        raise IntervalError(f"{text!r} is no time: say 600 (seconds), 10m, 2.5h or 1d")
-    return float(match[1]) * _UNITS_S[match[2]]
+    try:
+        return duration_s(text)
+    except ValueError as error:
+        raise IntervalError(str(error)) from None
 
 
 def inputs(job: Told) -> Inputs:
@@ -110,8 +104,7 @@ def inputs(job: Told) -> Inputs:
     watch = FailureWatch()
     for event in in_order:
         watch.handle(event)
-    costs, settings = _replayed(job.journal) if job.journal is not None else ([], None)
-    costs = costs or costs_of(in_order)
+    costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
     if settings is None:
         return Inputs(measured=measured(costs, _flushed_every(costs)), failures=watch.failures)
     is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
@@ -124,14 +117,6 @@ def inputs(job: Told) -> Inputs:
         failures=watch.failures,
         survives_node=settings["SCR_COPY_TYPE"] != "SINGLE",
     )
-
-
-def _replayed(journal: Path) -> tuple[Sequence[CheckpointCost], Values | None]:
-    """What checkpoints cost, and the settings in force, None if no application said them."""
-    pipeline = Pipeline()
-    for now, event in JournalReader(journal):
-        drive(pipeline, event, now)
-    return pipeline.costs, pipeline.settings if pipeline.tuner else None
 
 
 def _flushed_every(costs: Sequence[CheckpointCost]) -> int:

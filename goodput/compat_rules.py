@@ -27,6 +27,10 @@ _ELASTIC = {
 }
 
 
+_ROUNDING_S = 1e-5
+"""Sums of up to millions of steps, each to the microsecond, may be so much too large."""
+
+
 class CompatError(ValueError):
     """These events have no goodput by the peer's rules; the text says what is wrong with them."""
 
@@ -129,8 +133,7 @@ def _account(walk: Walk, total_s: float, *, elastic: bool) -> CompatAccount:
         raise CompatError("the job took no time at all: its start and its end are the same moment")
     if not 0 <= productive_s <= total_s:
         raise CompatError(
-            f"{productive_s:.6f} s of productive time in {total_s:.6f} s: steps and checkpoints of these "
-            "events cannot be from one writer, in order"
+            f"{productive_s!r} s of productive time in {total_s!r} s: {_why(productive_s, total_s)}"
         )
     _drop_the_impossible(badput_s, total_s)
     known_s = sum(
@@ -148,6 +151,15 @@ def _account(walk: Walk, total_s: float, *, elastic: bool) -> CompatAccount:
         disruptions=len(walk.segments),
         elastic=elastic,
     )
+
+
+def _why(productive_s: float, total_s: float) -> str:
+    """Why the productive time is none."""
+    if productive_s < 0:
+        return "saves take more than the steps that count there: those that the next number follows"
+    if productive_s - total_s < _ROUNDING_S:
+        return "no more than a rounding error, but that is an error there, too"
+    return "steps lie outside the job's time, or are of several writers, or are told out of order"
 
 
 def _add_elastic(badput_s: BadputTimes, walk: Walk) -> None:

@@ -11,6 +11,7 @@ from statistics import median
 
 import msgspec
 
+from .buckets import FETCH, REBUILD, RESTORE
 from .compat_rules import CompatAccount
 from .compat_types import BadputType
 from .events import (
@@ -57,20 +58,32 @@ _DEFINITIONS = {
         " here from the first event of the job to the last, of a window all of it"
     ),
     PRODUCTIVE: "there whatever a step took that is not deducted; here the steps less all that lies in them",
-    "startup": "there what the first step took beyond the mean of the others; here all before it",
+    "startup": (
+        "there what the first step took beyond the mean of the others; here all before the first step, and"
+        " what that took beyond the second one"
+    ),
     "data_loading": (
         "there only the first load of a run is badput, though its document says it is the time spent on"
         " loading each batch; here, as that says, all that is told as loading the steps wait for"
     ),
-    "checkpoint_save": "there the sum of the saves, wherever they lie; here each second once",
-    "checkpoint_restore": "there the sum of the restores, wherever they lie; here each second once",
+    "checkpoint_save": (
+        "there of each save the mean of what is told of it by its name, summed, wherever they lie; here each"
+        " second of any of them once, less what settings took"
+    ),
+    "checkpoint_restore": (
+        "there of each restore the mean of what is told of it by its name, summed, wherever they lie; here"
+        " each second of any of them once, with what SCR fetched and rebuilt for it"
+    ),
     "wasted_progress": "there up to the begin of the last step; here up to the end of what is known of it",
     "recovery": "there from the begin of the last step to the restart; here from the end of the run",
     "custom": "there only what lies wholly inside one step; here each second once",
     "other": "there what is left of the total, never below 0; here the time that nothing claims",
 }
 _UNKNOWN_THERE = "the other policy has no such kind: it counts there as productive or other"
-_TWICE_THERE = "there the sum over all of them; here each second once"
+_PAIRED_THERE = (
+    "there each end with the last start before it, whoever told them, summed; here each second once, also of"
+    " what no end was told of"
+)
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,19 +134,12 @@ def differences(
     return sorted(found, key=lambda each: -abs(each.conserving_s - each.compat_s))
 
 
-def _by_kind(buckets: Mapping[str, float]) -> dict[str, float]:
+def _by_kind(spent: Mapping[str, float]) -> dict[str, float]:
     """Our buckets, those of one checkpoint together, custom events together."""
     kinds: dict[str, float] = {}
-    for bucket, spent_s in buckets.items():
+    for bucket, spent_s in spent.items():
         kind = bucket
-        if bucket in (
-            "restore",
-            "fetch",
-            "rebuild",
-            "checkpoint_restore",
-            "checkpoint_fetch",
-            "checkpoint_rebuild",
-        ):
+        if bucket in (RESTORE, FETCH, REBUILD):
             kind = "checkpoint_restore"
         elif bucket.startswith("checkpoint_"):
             kind = "checkpoint_save"
@@ -154,7 +160,7 @@ def _why(what: str, facts: _Facts, ours: Mapping[str, float], *, is_more_there: 
         for more, less, reason in _REASONS
         if what in (more if is_more_there else less) and (sentence := reason(facts, ours))
     ]
-    defined = _DEFINITIONS.get(what) or (_TWICE_THERE if what in _NAMES else _UNKNOWN_THERE)
+    defined = _DEFINITIONS.get(what) or (_PAIRED_THERE if what in _NAMES else _UNKNOWN_THERE)
     return "; ".join(told) or defined
 
 

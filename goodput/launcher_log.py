@@ -119,6 +119,17 @@ def beside(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) ->
     return sorted(made, key=lambda event: span(event)[1])
 
 
+def with_real_end(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) -> list[GoodputEvent]:
+    """`events` with the end that the launcher told of, for rules by which a job's time ends with it.
+
+    For a ledger the last run ends with its last save (:func:`as_goodput_events`), and the job with the log.
+    """
+    runs = _runs(sorted(launcher, key=_order))
+    if not runs or runs[-1].ended_s is None:
+        return list(events)
+    return [*events, JobEnded(time_s=runs[-1].ended_s)]
+
+
 def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     return [JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED]
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from . import buckets
 from .checkpoint_cost import CheckpointCost
-from .events import GoodputEvent, OutputCompleted
+from .events import GoodputEvent, JobHalted, OutputCompleted
 from .ledger import Account, Ledger, Window
-from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
+from .places import are_places
+from .report_lanes import BARS, STEPS, Disruption, Lane, disruptions, lanes, runs_of
 from .step_facts import Straggler
 from .step_summary import stragglers_of
 from .step_table import Rows, StepTable, step_table
@@ -26,6 +27,8 @@ _T = TypeVar("_T")
 
 SLICES = 240
 """Parts of the job's time whose buckets are told one by one."""
+WORK = "work between outputs"
+"""The lane of an application that tells of no steps."""
 POINTS = 400
 """Most steps, or checkpoints, that are told one by one."""
 _PERCENTILES = (5, 50, 95, 99)
@@ -86,6 +89,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     `slices` are windows of the ledger, which add up to the account: what is estimated for the whole job, like
     the slowdown by flushes, is spread over it there; what steps took beyond a reference is each slice's own,
     and no less than 0, so that it may add up to more. `costs` are of the checkpoints whose cost is known.
+    `events` are the entries that were read. Where not `tells_steps` the account's steps are the work between
+    outputs of an application that tells of none (:mod:`.places`), and there are no `steps`. A halt that was
+    planned is no disruption.
     """
 
     job_name: str
@@ -96,6 +102,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     steps: Steps | None
     costs: tuple[CostPoint, ...]
     events: int
+    tells_steps: bool = True
 
     @property
     def start_s(self) -> float:
@@ -121,25 +128,40 @@ def report(  # noqa: PLR0913 - what it is made of
     costs: Sequence[CheckpointCost],
     *,
     reference_step_s: float | None = None,
+    read: int | None = None,
 ) -> Report:
-    """What there is to show of a job until `now` (epoch seconds); `events` as they came."""
+    """What there is to show of a job until `now` (epoch seconds); `events` as they came.
+
+    `read` is how many entries they were made of, if that is another number.
+    """
     account = ledger.account(now, reference_step_s=reference_step_s)
     edges = [account.start_s + account.wall_s * each / SLICES for each in range(SLICES + 1)]
     slices = tuple(
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
     )
-    steps, runs = step_table(events), runs_of(events)
+    steps, runs, tells_steps = step_table(events), runs_of(events), not are_places(events)
+    shown = tuple(lanes(events, steps.job, runs, account.wall_s / BARS))
     return Report(
         job_name=job_name,
         account=account,
         slices=slices if account.wall_s > 0 else (),
-        lanes=tuple(lanes(events, steps.job, runs, account.wall_s / BARS)),
-        disruptions=tuple(disruptions(events, runs)),
-        steps=_steps(steps),
+        lanes=shown if tells_steps else tuple(map(_as_work, shown)),
+        # a job that SCR halted, as it was asked to, ended well
+        disruptions=tuple(disruptions([event for event in events if type(event) is not JobHalted], runs)),
+        steps=_steps(steps) if tells_steps else None,
         costs=tuple(_cost_points(costs, events)),
-        events=len(events),
+        events=len(events) if read is None else read,
+        tells_steps=tells_steps,
     )
+
+
+def _as_work(lane: Lane) -> Lane:
+    """A lane without the numbers of steps that are none."""
+    if lane.name not in (STEPS, buckets.WASTED_PROGRESS):
+        return lane
+    bars = tuple(msgspec.structs.replace(bar, label="") for bar in lane.bars)
+    return msgspec.structs.replace(lane, name=WORK if lane.name == STEPS else lane.name, bars=bars)
 
 
 def _steps(table: StepTable) -> Steps | None:

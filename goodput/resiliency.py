@@ -23,6 +23,7 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
+from .places import are_places
 from .sanity import span
 
 USER_SCHEDULED = "user_scheduled"
@@ -45,8 +46,6 @@ KINDS = (
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND = timedelta(microseconds=1)
 _US = 1_000_000
-_LEAP = 1 << 19
-"""Numbers of steps that lie so far apart are places: a dataset's number times 2**20, and more."""
 
 
 class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,12 +96,17 @@ def microseconds(timestamp: str) -> int:
         raise ValueError(f"{timestamp!r} is no time") from None
 
 
-def moment(time_s: float) -> str:
-    """The other way round, to the second, for people; seconds where the calendar does not go so far."""
+def moment(time_s: float, *, milliseconds: bool = False) -> str:
+    """The other way round, for people, to the second or to what of it lies beyond the second.
+
+    Seconds where the calendar does not go so far.
+    """
     try:
-        return f"{_EPOCH + timedelta(seconds=time_s):%Y-%m-%d %H:%M:%S} UTC"
+        time = _EPOCH + timedelta(milliseconds=round(1000 * time_s))
     except OverflowError:
         return f"{time_s:.3f} s"
+    fraction = f".{time.microsecond // 1000:03}" if milliseconds and time.microsecond else ""
+    return f"{time:%Y-%m-%d %H:%M:%S}{fraction} UTC"
 
 
 def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None = None) -> Metrics:
@@ -179,7 +183,7 @@ def metrics_of_job(
 
     A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
     that is saved has the steps before the next one, and at the end all that were told of. Of a job that tells
-    of no steps, or of places instead of their numbers (:mod:`scrtune.client.work`), there are no numbers.
+    of no steps, or of places instead of their numbers (:mod:`.places`), there are no numbers.
     """
     told = Metrics(
         total_events=len(events),
@@ -194,7 +198,7 @@ def metrics_of_job(
     for event in sorted([*others, *begun], key=_end_s):  # a step that begins as a save ends is behind it
         steps.take(event)
     steps.settle()
-    if not steps.loaded or steps.are_places:
+    if not steps.loaded or are_places(events):
         return told
     told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in steps.loaded))
     return _gained(told, steps.loaded, steps.saved, reference_step_time_s)
@@ -206,7 +210,6 @@ class _Steps:
     def __init__(self) -> None:
         self.loaded: list[int] = []
         self.saved: list[int] = []
-        self.are_places = False
         self._done: dict[str, int] = {}
         """How many steps each writer has told of in this run."""
         self._begins = True
@@ -244,7 +247,6 @@ class _Steps:
         if self._begins:
             self.loaded.append(step)
             self._begins = False
-        self.are_places |= abs(step + 1 - self._done.get(writer, step)) >= _LEAP
         self._done[writer] = step + 1
         self._is_open = begins
 

@@ -36,7 +36,7 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     `ideal_s` is ours (:func:`.step_time.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own
     rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of
-    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones (of 100 that were told).
+    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all.
     `deviations_s` has it for each step by number; of one that was computed again, the last time.
     `no_stragglers` says why it cannot be told who holds the others up.
     """

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .compat_steps import CompatStepTimes
 from .events import GoodputEvent
+from .places import are_places
 from .sanity import span
 from .step_facts import SlowStep, StepSummary, Straggler
 from .step_table import StepTable, step_table
@@ -22,8 +24,10 @@ def step_summary(
 ) -> StepSummary | None:
     """The step times that `events` tell of, or those of the steps that began in `window` (epoch seconds).
 
-    None when no step is known to have ended.
+    None when no step is known to have ended, and of an application that tells of none (:mod:`.places`).
     """
+    if are_places(events):
+        return None
     table = step_table(events)
     if window is not None:
         table = table.between(*window)
@@ -35,7 +39,7 @@ def step_summary(
     peers, no_peers = _peers(events)
     found, no_stragglers = stragglers_of(table)
     distances_s = deviations_s(rows.took_s, ideal)
-    last = rows.where(np.arange(len(distances_s))[-ROLLING:])
+    last = _last(rows.steps)
     return StepSummary(
         steps=rows.total,
         mean_s=float(np.average(rows.took_s, weights=rows.steps)),
@@ -43,13 +47,19 @@ def step_summary(
         peers_ideal_s=peers,
         no_peers_ideal=no_peers,
         deviation_s=float(np.average(distances_s, weights=rows.steps)),
-        rolling_deviation_s=float(np.average(distances_s[-ROLLING:], weights=last.steps)),
-        rolling=last.total,
+        rolling_deviation_s=float(np.average(distances_s, weights=last)),
+        rolling=int(last.sum()),
         slowest=_slowest(table),
         stragglers=found,
         no_stragglers=no_stragglers,
         deviations_s=dict(zip(rows.number.tolist(), distances_s.tolist(), strict=True)),
     )
+
+
+def _last(steps: NDArray[np.int64]) -> NDArray[np.int64]:
+    """How many of the last :data:`ROLLING` steps each row has; of sparse numbers a row has many."""
+    behind = np.cumsum(steps[::-1].astype(np.float64))[::-1] - steps
+    return np.clip(ROLLING - behind, 0, np.minimum(steps, ROLLING)).astype(np.int64)
 
 
 def stragglers_of(table: StepTable) -> tuple[tuple[Straggler, ...], str]:

@@ -48,7 +48,7 @@ def stragglers(table: StepTable, *, ratio: float = _RATIO) -> tuple[Straggler, .
 
 def _shared(ranks: Rows) -> tuple[Rows, Seconds]:
     """What several ranks told of with both ends, and what the others took (median, s) at the same step."""
-    rows = ranks.where(ranks.is_whole)
+    rows = ranks.where(ranks.is_whole).by_writer()
     rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.life, rows.run)))
     first = np.flatnonzero(rows.new_step())
     told = np.diff(first, append=len(rows.number))
@@ -66,5 +66,5 @@ def _why(table: StepTable) -> str:
     if not table.ranks.is_whole.any():
         return "steps are told by their starts only, and from start to start all ranks take as long"
     if len(np.unique(table.ranks.writer[table.ranks.is_whole])) == 1:
-        return "only one writer tells what its steps took"
+        return "only one writer tells what its steps took; a Recorder on every rank tells them apart"
     return f"no two ranks tell of {_ENOUGH_STEPS} steps in common"

@@ -29,11 +29,13 @@ from scrtune.daemon.goodput_logs import read_logs
 from scrtune.daemon.journal import Journal
 from scrtune.daemon.scr_log_alone import by_job
 from scrtune.goodput.compat import GoodputRecorder
-from scrtune.goodput.compat_rules import compat_account
+from scrtune.goodput.compat_rules import CompatError, compat_account
 from scrtune.goodput.differences import differences
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
+    IntervalEnded,
+    IntervalStarted,
     JobEnded,
     JobStarted,
     OutputCompleted,
@@ -267,6 +269,20 @@ def test_a_restart_within_a_run_is_the_reason_where_nobody_told_of_it() -> None:
     assert not any("come again" in why for why in told.values())
 
 
+def test_what_is_said_of_a_kind_is_true_whichever_is_the_larger() -> None:
+    saves = [Interval(kind="checkpoint_save", name="7", start_s=50 + at, end_s=52 + at) for at in (0, 4)]
+    assert (
+        "the mean of what is told of it by its name"
+        in whys(START, *steps(10, 20), *saves, END)["checkpoint_save"]
+    )
+    starts = [IntervalStarted(kind="device_init", time_s=1.0 + n, writer=f"rank{n}") for n in range(2)]
+    ends = [IntervalEnded(kind="device_init", time_s=5.0 + n, writer=f"rank{n}") for n in range(2)]
+    less = whys(START, *starts, *ends, *steps(10, 20, 30), END)["device_init"]
+    assert "there each end with the last start before it, whoever told them" in less
+    compiled = whys(START, *steps(10, 40, 50), END)["startup"]
+    assert "what that took beyond the second one" in compiled
+
+
 def test_the_pause_between_two_runs_is_the_reason_for_what_is_more_there() -> None:
     found = whys(
         START, *steps(10, 20), JobEnded(time_s=30.0), JobStarted(time_s=60.0), *steps(70, first=2), END
@@ -296,6 +312,24 @@ def test_a_log_that_the_peers_rules_cannot_take_says_so(tmp_path: Path) -> None:
     assert "no start of the job" in run(log, "--policy", "both").stdout
 
 
+def test_why_the_peers_rules_give_nothing_is_what_it_comes_from() -> None:
+    assert (
+        "saves take more than the steps that count there" in only_job(PRIMER, "--policy", "both")["no_compat"]
+    )
+    started, step_s = JobStarted(time_s=0.0), 2.527632
+    even = [started, *steps(*(n * step_s for n in range(40))), JobEnded(time_s=40 * step_s)]
+    with pytest.raises(CompatError, match="no more than a rounding error"):
+        compat_account(even, 0.0)
+    with pytest.raises(CompatError, match="steps lie outside the job's time"):
+        compat_account([*steps(10, 20, 30), JobStarted(time_s=35.0), JobEnded(time_s=40.0)], 0.0)
+
+
+def test_a_launchers_job_lasts_to_its_end_by_either_policy() -> None:
+    job = only_job(SAMPLE, "--policy", "both")
+    assert job["compat"]["total_s"] == pytest.approx(job["conserving"]["wall_s"]) == 118.253782
+    assert "total" not in {each["what"] for each in job["differences"]}
+
+
 # ---- windows ----
 
 
@@ -304,6 +338,7 @@ def test_a_log_that_the_peers_rules_cannot_take_says_so(tmp_path: Path) -> None:
     [
         ("900", Window(last_s=900.0)),
         ("1.5m", Window(last_s=90.0)),
+        ("15min", Window(last_s=900.0)),
         ("2h", Window(last_s=7200.0)),
         ("1d", Window(last_s=86_400.0)),
         ("100..200.5", Window(start_s=100.0, end_s=200.5)),
@@ -356,10 +391,10 @@ def test_why_the_table_and_the_buckets_have_other_goodputs_is_said_where_they_ha
 
 
 def test_a_window_beyond_the_jobs_time_says_what_the_job_has_of_it() -> None:
-    assert (
-        "the job has that from 1735701300.000 to 1735701600.000:"
-        in run(PRIMER, "--window", "1735701300..1735709999").stdout
-    )
+    beyond = run(PRIMER, "--window", "1735701300..1735709999.5").stdout
+    assert "From 2025-01-01 03:15:00 UTC to 2025-01-01 05:39:59.500 UTC; the job has that" in beyond
+    assert "from 2025-01-01 03:15:00 UTC to 2025-01-01 03:20:00 UTC:" in " ".join(beyond.split())
+    assert only_job(PRIMER, "--window", "1735701300..1735709999.5")["window"] == [1735701300.0, 1735709999.5]
     nothing = run(PRIMER, "--window", "2024-01-01").stdout
     assert "the job has nothing of it" in nothing
     assert "where the time went" not in nothing
@@ -433,7 +468,28 @@ def test_csv_has_the_steps_in_short(tmp_path: Path) -> None:
     }
     assert found["ideal_step"] == (pytest.approx(0.3), 100.0)
     assert found["straggler:rank1"] == (pytest.approx(0.3), pytest.approx(100.0))
-    assert found["slow_step:25"] == (pytest.approx(4.0), pytest.approx(4.0 / 0.3 * 100))
+    assert found["slow_step:25:run2"] == (pytest.approx(4.0), pytest.approx(4.0 / 0.3 * 100))
+
+
+def test_csv_has_the_slowest_steps_of_each_run_though_their_numbers_are_the_same() -> None:
+    slow = [(row["what"], float(row["seconds"])) for row in rows(PRIMER) if "slow_step" in row["what"]]
+    assert slow == [("slow_step:50:run2", 180.0), ("slow_step:25:run1", 132.0), ("slow_step:50:run1", 120.0)]
+    listed = only_job(PRIMER)["steps"]["slowest"]
+    assert slow == [(f"slow_step:{each['step']}:run{each['run']}", each["took_s"]) for each in listed]
+
+
+def test_of_an_application_that_tells_of_no_steps_none_are_shown() -> None:
+    job = only_job(SCR_LOG)
+    assert (job["tells_steps"], job["steps"], job["conserving"]["steps"]) == (False, None, 14)
+    text = run(SCR_LOG).stdout
+    assert "work between outputs 14 times, 14 checkpoints" in text
+    assert "step" not in text
+    assert {row["policy"] for row in rows(SCR_LOG)} == {"resiliency", "conserving"}
+    assert only_job(PRIMER)["tells_steps"] is True
+
+
+def test_what_was_read_is_counted_not_what_was_made_of_it() -> None:
+    assert only_job(SAMPLE)["events"] == len(SAMPLE.read_bytes().splitlines()) == 26
 
 
 def test_why_the_peer_has_no_ideal_step_and_no_straggler_is_known_is_said(tmp_path: Path) -> None:
@@ -640,6 +696,7 @@ def test_a_job_of_scrtunes_has_its_buckets_as_csv_too(
     seconds = {row["what"]: float(row["seconds"]) for row in shown}
     assert (seconds["productive"], seconds["startup"], seconds["wall_time"]) == (7.0, 1.0, 8.0)
     assert seconds["ideal_step"] == 7.0
+    assert {row["job"] for row in rows("--job-id", "4711")} == {"4711"}
     assert shown == [{**row, "job": ""} for row in rows(path) if row["policy"] in {"conserving", "steps"}]
 
 

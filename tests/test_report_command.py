@@ -68,7 +68,7 @@ def test_a_page_is_about_one_job(tmp_path: Path) -> None:
     two = write_log(tmp_path / "2.jsonl", checkpointed(), "two")
     result = scrtune(one, two, "--html", tmp_path / "out.html")
     assert result.exit_code == 3
-    assert "'one', 'two'; a page is about one: --job-name" in result.output
+    assert "'one', 'two'; name one with --job-name" in result.output
     assert not (tmp_path / "out.html").exists()
     assert scrtune(one, two, "--job-name", "two", "--html", tmp_path / "out.html").exit_code == 0
 

@@ -227,6 +227,18 @@ def test_the_rolling_deviation_is_that_of_the_last_steps() -> None:
     assert made.deviations_s[349] == pytest.approx(0.5)
 
 
+def test_of_sparse_numbers_the_rolling_deviation_is_of_as_many_steps() -> None:
+    made = summary(starts(0, 500, 1000, 1600, every=500))  # the last 500 take a fifth longer
+    assert (made.steps, made.rolling) == (1500, ROLLING)
+    assert made.rolling_deviation_s == pytest.approx(0.2)
+
+
+def test_work_between_outputs_is_no_step() -> None:
+    pieces = [StepCompleted(step=(n << 20) + 1, start_s=10.0 * n, end_s=10.0 * n + 9) for n in range(5)]
+    assert step_summary(pieces) is None
+    assert step_summary(pieces[:1]) is not None  # a single number may be that of a step
+
+
 def test_windows_that_follow_each_other_have_every_step_once() -> None:
     events = starts(*(1.5 * step for step in range(41)))
     parts = [step_summary(events, (edge, edge + 10)) for edge in range(0, 60, 10)]
@@ -254,6 +266,10 @@ def ranks(
         for step in range(steps)
         for rank in range(count)
     ]
+
+
+def whole(writer: str, took_s: float) -> list[GoodputEvent]:
+    return [StepCompleted(step=n, start_s=2.0 * n, end_s=2 * n + took_s, writer=writer) for n in range(12)]
 
 
 def found(events: list[GoodputEvent]) -> tuple[Straggler, ...]:
@@ -313,6 +329,7 @@ def test_noise_is_no_straggler() -> None:
     [
         (ranks(7, {3: 2.0}), "no two ranks tell of 8 steps in common"),
         (ranks(50, {}, count=1), "only one writer"),
+        ([*whole("", 1.0), *whole("", 1.5)], "only one writer"),
         ([*starts(0, 1, 2, writer="a"), *starts(0, 1, 2, writer="b")], "by their starts only"),
     ],
 )

@@ -79,7 +79,33 @@ def test_their_tables_are_the_same_below_the_metrics(paths: JobPaths) -> None:
     live = scrtune("--job-id", "4711")
     assert "What each decision gained" in live
     assert "step times" in live
-    assert scrtune(paths.journal).endswith(live)
+    heading, below = live.split("\n", 1)
+    logged = scrtune(paths.journal)
+    assert heading == "=== Goodput Analysis for Job: 4711 ==="
+    assert heading in logged
+    assert logged.endswith(below)
+
+
+def test_a_job_is_named_and_one_that_the_environment_does_not_mean_is_told(
+    paths: JobPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for wanted in (
+        ("goodput",),
+        ("goodput", "--window", "30s"),
+        ("explain",),
+        ("goodput", "--html", "out.html"),
+    ):
+        for own, warned in (("4711", False), ("999", True)):
+            monkeypatch.setenv("SLURM_JOB_ID", own)
+            result = CliRunner().invoke(main, wanted)
+            assert result.exit_code == 0, result.output
+            assert ("4711" in result.stdout) is ("--html" not in wanted)
+            assert ("no trace here of job '999'" in result.stderr) is warned
+    assert json.loads(scrtune("--format", "json"))["job_name"] == "4711"
+    explained = CliRunner().invoke(main, ["explain", "--job-id", "4711", "--format", "json"])
+    assert json.loads(explained.stdout)["job_id"] == "4711"
+    assert explained.stderr == ""
 
 
 def test_a_window_of_a_journal_has_its_share_of_what_flushes_took(paths: JobPaths) -> None:

@@ -204,7 +204,7 @@ def of_job(base: Path) -> Inputs:
 
 
 def of_events(events: list[GoodputEvent]) -> Inputs:
-    return what_if.inputs(Told(name="j", events=events, now=0.0))
+    return what_if.inputs(Told(name="j", events=events, read=len(events), now=0.0))
 
 
 def test_a_job_s_journal_has_all_that_is_needed(tmp_path: Path) -> None:
