@@ -33,7 +33,7 @@ class Beginnings:
     def are_late(self, told: Told, news: News) -> bool:
         """Whether what is new was told so late that runs may begin elsewhere than was thought."""
         last = self._launches.last_start()
-        if any(time < last for time, *_ in told.ends):
+        if any(time <= last for time, *_ in told.ends):
             return True
         for (_, kind, _), (time, number) in news.items():
             if kind in self._of_steps and self._launches.is_within(time[number != NO_STEP]):

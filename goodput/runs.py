@@ -81,9 +81,10 @@ class Runs:
 
     def ended(self, end: End) -> None:
         """The application ended, as one of its writers says."""
-        if end not in self._ends_in(self.of(end[0])):
-            insort(self._ends, end)
-            self._changed(self.of(end[0]))
+        at = bisect_left(self._ends, end)
+        if self._ends[at : at + 1] != [end]:
+            self._ends.insert(at, end)
+            self._changed(max(0, self.of(end[0]) - 1))
 
     def halted(self, time: int) -> None:
         """SCR ended the application."""
@@ -175,8 +176,9 @@ class Runs:
         return self._code.other if ended_well and not failed else self._code.recovery
 
     def _ends_in(self, run: int) -> list[End]:
+        """One that is told of the time at which the next run began is this one's."""
         begin, end = self._span(run)
-        return [self._ends[index] for index in _within(self._ends, (begin,), (end,))]
+        return [self._ends[index] for index in _within(self._ends, (begin + (run > 1),), (end + (run > 0),))]
 
     def _span(self, run: int) -> tuple[int, int]:
         begin = self.starts[run - 1] if run else LONG_AGO

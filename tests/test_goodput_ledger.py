@@ -209,6 +209,13 @@ def test_a_clean_end_and_a_later_run_are_one_job_and_no_recovery() -> None:
     assert spent(made) == {"productive": 20.0, "other": 30.0, "startup": 1.0}
 
 
+def test_an_end_at_the_second_at_which_the_next_run_starts_is_that_of_the_run_before() -> None:
+    for told in permutations([step(0, 0, 10), ended(10), started(10), step(1, 12, 20)]):
+        made = account(started(0), *told, now=25)
+        assert spent(made) == {"productive": 18.0, "startup": 2.0, "other": 5.0}
+        assert made.wall_s == 25  # the second run goes on
+
+
 def test_an_end_with_an_error_is_recovered_from() -> None:
     made = account(started(0), step(0, 0, 10), ended(10, 0), ended(11, 1), started(40), now=40)
     assert spent(made)["recovery"] == 29.0

@@ -309,7 +309,8 @@ def defined(log: list[GoodputEvent]) -> dict[str, int]:
         begin = max(run for run in runs if run <= at)
         following = min((run for run in runs if run > at), default=None)
         mine = [word for word in words if begin <= word and (following is None or word < following)]
-        codes = [code for time, code in ends if begin <= time and (following is None or time < following)]
+        since = begin if begin == runs[0] else begin + 0.25  # an end at the begin of a run is that before's
+        codes = [code for time, code in ends if since <= time and (following is None or time <= following)]
         if at >= max(mine) and (following is not None or codes):
             return "other" if codes and not any(codes) else "recovery"
         stepped = any(begin <= start <= at for start, _, _ in made)
