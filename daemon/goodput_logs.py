@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..client import scr_log_alone
 from ..client.scr_log import Record, parse_line
 from ..client.work import Work
 from ..goodput.bulk import bulk_of, turn_away
@@ -29,7 +30,6 @@ from ..intents.intent import counted
 from ..replay.run import checkpoints
 from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
 from ..replay.traces import Summary, read
-from . import scr_log_alone
 from .journal import JournalReader
 
 _TOLD = 10

@@ -23,11 +23,11 @@ from scrtune.client.library_events import Output, parse_library_line
 from scrtune.client.paths import JobPaths
 from scrtune.client.recorder import Recorder
 from scrtune.client.scr_log import parse_line
+from scrtune.client.scr_log_alone import by_job
 from scrtune.daemon.cli import main
 from scrtune.daemon.goodput_command import Window, window_of
 from scrtune.daemon.goodput_logs import read_logs
 from scrtune.daemon.journal import Journal
-from scrtune.daemon.scr_log_alone import by_job
 from scrtune.goodput.compat import GoodputRecorder
 from scrtune.goodput.compat_rules import CompatError, compat_account
 from scrtune.goodput.differences import differences
@@ -630,7 +630,10 @@ def test_a_log_may_come_through_a_pipe(tmp_path: Path) -> None:
         assert (result.exit_code, text in result.output) == (code, True)
 
 
-def test_what_our_recorder_and_the_one_with_the_peers_names_log_is_read(tmp_path: Path) -> None:
+def test_what_our_recorder_and_the_one_with_the_peers_names_log_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
     recorder = Recorder("r", writer="rank0", log=tmp_path / "r.jsonl")
     begun_s = float(int(time.time()) - 60)  # a recorder takes no times of 1970
     recorder.job_started(at=begun_s)
@@ -640,7 +643,7 @@ def test_what_our_recorder_and_the_one_with_the_peers_names_log_is_read(tmp_path
     recorder.ended("cooling", at=begun_s + 25)
     recorder.job_ended(0, at=begun_s + 30)
     recorder.close()
-    log = LocalLog("c", tmp_path)
+    log = LocalLog("c")
     peer = GoodputRecorder("c", "c", logging_enabled=True, cloud_logger=log)
     peer.record_job_start_time(MOMENT)
     peer.record_step_start_time(0, MOMENT + 10 * SECOND)

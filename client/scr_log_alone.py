@@ -2,15 +2,15 @@
 
 Its times are whole seconds, its durations exact. So a time is put where the durations since the last one lead
 to, within the second that the log gives it. Where the application or the preloaded library took times itself,
-:mod:`scrtune.client.library_events` knows better; this is for a log that was found alone.
+:mod:`.library_events` knows better; this is for a log that was found alone.
 """
 
 from collections.abc import Iterable, Iterator
 
-from ..client.joiner import Joiner, Output
-from ..client.scr_log import Record
-from ..client.work import Work
 from ..goodput.events import GoodputEvent, JobEnded, JobStarted
+from .joiner import Joiner, Output
+from .scr_log import Record
+from .work import Work
 
 _SECOND_S = 1 - 1e-6
 _FINALIZED = "SCR_FINALIZE_CALLED"
