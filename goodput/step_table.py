@@ -4,14 +4,14 @@ What is told follows from the set of events, not from their order of arrival.
 """
 
 from collections.abc import Sequence
-from math import isfinite
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .events import GoodputEvent, JobStarted, StepCompleted, StepStarted
+from .events import GoodputEvent, StepCompleted, StepStarted
+from .run_starts import run_starts
 from .step_time import Seconds
 
 _LIMIT = 1 << 61
@@ -90,9 +90,8 @@ def step_table(events: Sequence[GoodputEvent]) -> StepTable:
     """
     begun = [event for event in events if type(event) is StepStarted]
     made = [event for event in events if type(event) is StepCompleted]
-    runs_s = {event.time_s for event in events if type(event) is JobStarted and isfinite(event.time_s)}
     codes: dict[str, int] = {}
-    runs = np.array(sorted(runs_s))
+    runs = np.array(run_starts(events))
     whole = _by_both_ends(_columns(made, codes, ("start_s", "end_s")), runs)
     starts = _by_starts(_columns(begun, codes, ("time_s",)), runs)
     known = np.unique(_group(whole))

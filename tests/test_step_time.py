@@ -337,3 +337,8 @@ def test_where_ranks_cannot_be_compared_it_is_said_why(events: list[GoodputEvent
     with pytest.raises(CannotTellError, match=why):
         found(events)
     assert why in summary(events).no_stragglers
+
+
+def test_ranks_that_each_tell_of_their_start_are_one_run() -> None:
+    ranks = [JobStarted(time_s=float(at), writer=f"rank{at}") for at in range(3)]
+    assert set(step_table([*ranks, *starts(5, 6, 7, 8)]).job.run.tolist()) == {1}
