@@ -4,36 +4,19 @@ A sentence about the events is given only where the events have what it speaks o
 time that it makes larger or smaller in that way; where there is none, how the two define the kind is said.
 """
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
-from statistics import median
 
 import msgspec
 
 from .buckets import FETCH, REBUILD, RESTORE
 from .compat_rules import CompatAccount
 from .compat_types import BadputType
-from .events import (
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    IntervalStarted,
-    JobEnded,
-    JobStarted,
-    RestartCompleted,
-    StepCompleted,
-    StepStarted,
-)
-from .hangs import AROUND, HUNG
-from .sanity import span
+from .difference_facts import Facts, facts_of
+from .events import GoodputEvent
 
 PRODUCTIVE = "productive"
 TOTAL = "total"
 _LEAST_S = 1e-6
-_STEPPING = (StepStarted, StepCompleted)
-_GOES_BACK = frozenset({"checkpoint_restore", "elastic_reinit"})
-"""Kinds of intervals after which steps may be computed again."""
 
 _NAMES = {
     "device_init": BadputType.TPU_INITIALIZATION,
@@ -60,7 +43,7 @@ _DEFINITIONS = {
     PRODUCTIVE: "there whatever a step took that is not deducted; here the steps less all that lies in them",
     "startup": (
         "there what the first step took beyond the mean of the others; here all before the first step, and"
-        " what that took beyond the second one"
+        " what that took beyond those behind it"
     ),
     "data_loading": (
         "there only the first load of a run is badput, though its document says it is the time spent on"
@@ -95,24 +78,6 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-class _Facts(msgspec.Struct):
-    """What the events have that the two policies take differently."""
-
-    sparse: int = 0
-    """Steps before which a number is missing."""
-    disordered: int = 0
-    """Steps that were told of behind later ones."""
-    writers: set[str] = msgspec.field(default_factory=set)
-    overlapping: int = 0
-    crossing: int = 0
-    """Custom events that a step begins in."""
-    resumed_after_end: int = 0
-    hung: int = 0
-    """Steps that took more than ten times as long as those around them."""
-    came_again: int = 0
-    """Steps with no higher number than the one before, where nobody told of a restart."""
-
-
 def differences(
     buckets: Mapping[str, float], wall_s: float, compat: CompatAccount, events: Sequence[GoodputEvent]
 ) -> list[Difference]:
@@ -120,7 +85,7 @@ def differences(
 
     `buckets` and `wall_s` are those of the conserving ledger, in seconds.
     """
-    facts = _facts(events)
+    facts = facts_of(events)
     ours = _by_kind(buckets)
     theirs = {name: _seconds(compat, badput) for name, badput in _NAMES.items()}
     theirs |= {PRODUCTIVE: compat.productive_s, TOTAL: compat.total_s}
@@ -154,7 +119,7 @@ def _seconds(compat: CompatAccount, badput: BadputType) -> float:
     return sum(spent_s.values()) if isinstance(spent_s, dict) else spent_s
 
 
-def _why(what: str, facts: _Facts, ours: Mapping[str, float], *, is_more_there: bool) -> str:
+def _why(what: str, facts: Facts, ours: Mapping[str, float], *, is_more_there: bool) -> str:
     told = [
         sentence
         for more, less, reason in _REASONS
@@ -164,24 +129,24 @@ def _why(what: str, facts: _Facts, ours: Mapping[str, float], *, is_more_there: 
     return "; ".join(told) or defined
 
 
-def _sparse(facts: _Facts, _: Mapping[str, float]) -> str:
+def _sparse(facts: Facts, _: Mapping[str, float]) -> str:
     if not facts.sparse:
         return ""
     times = "once" if facts.sparse == 1 else f"{facts.sparse} times"
     return f"where numbers of steps are missing ({times}) the time is other there"
 
 
-def _slow(_: _Facts, ours: Mapping[str, float]) -> str:
+def _slow(_: Facts, ours: Mapping[str, float]) -> str:
     is_slow = ours.get("step_slowdown", 0.0) > _LEAST_S
     return "what steps took beyond the reference step time is productive there" if is_slow else ""
 
 
-def _beside_flushes(_: _Facts, ours: Mapping[str, float]) -> str:
+def _beside_flushes(_: Facts, ours: Mapping[str, float]) -> str:
     is_slow = ours.get("flush_slowdown", 0.0) > _LEAST_S
     return "what flushes slowed the steps beside them down is productive there" if is_slow else ""
 
 
-def _hung(facts: _Facts, _: Mapping[str, float]) -> str:
+def _hung(facts: Facts, _: Mapping[str, float]) -> str:
     if not facts.hung:
         return ""
     steps = "a step that hung" if facts.hung == 1 else f"{facts.hung} steps that hung"
@@ -191,42 +156,64 @@ def _hung(facts: _Facts, _: Mapping[str, float]) -> str:
     )
 
 
-def _came_again(facts: _Facts, _: Mapping[str, float]) -> str:
+def _came_again(facts: Facts, _: Mapping[str, float]) -> str:
     if not facts.came_again:
         return ""
     times = "once" if facts.came_again == 1 else f"{facts.came_again} times"
     return (
-        f"numbers of steps come again ({times}) where nobody tells of a restart: a disruption there; here"
-        " steps are computed again only behind a job start or a checkpoint that is read"
+        f"numbers of steps come again ({times}) where nobody tells of a restart: a disruption there each"
+        " time; here only where a writer's go back"
     )
 
 
-def _many_writers(facts: _Facts, _: Mapping[str, float]) -> str:
+def _from_zero(facts: Facts, _: Mapping[str, float]) -> str:
+    if not facts.from_zero:
+        return ""
+    times = "once" if facts.from_zero == 1 else f"{facts.from_zero} times"
+    return f"steps begin again at 0 ({times}), and what was made before that is other there"
+
+
+def _many_writers(facts: Facts, _: Mapping[str, float]) -> str:
     count = len(facts.writers)
     return f"there each of {count} writers of steps disrupts the others" if count > 1 else ""
 
 
-def _late(facts: _Facts, _: Mapping[str, float]) -> str:
+def _late(facts: Facts, _: Mapping[str, float]) -> str:
     if not facts.disordered:
         return ""
     steps = "1 step" if facts.disordered == 1 else f"{facts.disordered} steps"
     return f"{steps} told of behind later ones, and there the order of arrival counts"
 
 
-def _crossed(facts: _Facts, _: Mapping[str, float]) -> str:
+def _crossed(facts: Facts, _: Mapping[str, float]) -> str:
     return (
         f"{_events(facts.crossing)} with a step's begin inside: not counted there" if facts.crossing else ""
     )
 
 
-def _overlapped(facts: _Facts, _: Mapping[str, float]) -> str:
+def _overlapped(facts: Facts, _: Mapping[str, float]) -> str:
     return f"{_events(facts.overlapping)} within others: counted twice there" if facts.overlapping else ""
 
 
-def _resumed(facts: _Facts, _: Mapping[str, float]) -> str:
+def _resumed(facts: Facts, _: Mapping[str, float]) -> str:
     if not facts.resumed_after_end:
         return ""
-    return "the pause after an end of the job that is no failure: a part of the last step there, other here"
+    return (
+        "the pause after an end of the job that is no failure: there a part of the last step, or recovery if"
+        " steps are computed again; other here"
+    )
+
+
+def _counted_on(facts: Facts, _: Mapping[str, float]) -> str:
+    if not facts.counted_on:
+        return ""
+    runs = (
+        "a run whose steps count" if facts.counted_on == 1 else f"{facts.counted_on} runs whose steps count"
+    )
+    return (
+        f"{runs} on from the one before: no disruption there, and the pause is a part of the last step;"
+        " recovery here"
+    )
 
 
 def _events(count: int) -> str:
@@ -237,12 +224,14 @@ _NOTHING: frozenset[str] = frozenset()
 _LOST = frozenset({"wasted_progress", "recovery"})
 _STEPS = _LOST | {PRODUCTIVE}
 _PAIRS = frozenset(_NAMES) - _STEPS - {"startup", "custom", "other"}
-_REASONS: tuple[tuple[frozenset[str], frozenset[str], Callable[[_Facts, Mapping[str, float]], str]], ...] = (
+_REASONS: tuple[tuple[frozenset[str], frozenset[str], Callable[[Facts, Mapping[str, float]], str]], ...] = (
     (frozenset({"other"}), frozenset({PRODUCTIVE}), _sparse),
     (frozenset({PRODUCTIVE}), frozenset({"step_slowdown"}), _slow),
     (frozenset({PRODUCTIVE}), frozenset({"flush_slowdown"}), _beside_flushes),
     (frozenset({PRODUCTIVE, "recovery"}), frozenset({"other"}), _hung),
     (_LOST | {"other"}, frozenset({PRODUCTIVE}), _came_again),
+    (frozenset({"other"}), frozenset({PRODUCTIVE, "wasted_progress"}), _from_zero),
+    (frozenset({PRODUCTIVE}), frozenset({"recovery"}), _counted_on),
     (_LOST | {"other"}, frozenset({PRODUCTIVE}), _many_writers),
     (_STEPS | {"other"}, _STEPS | {"other"}, _late),
     (_NOTHING, frozenset({"custom"}), _crossed),
@@ -250,120 +239,3 @@ _REASONS: tuple[tuple[frozenset[str], frozenset[str], Callable[[_Facts, Mapping[
     (frozenset({PRODUCTIVE, "recovery"}), frozenset({"other"}), _resumed),
 )
 """What each makes larger there, and what smaller."""
-
-
-def _facts(events: Sequence[GoodputEvent]) -> _Facts:
-    look = _Look()
-    newest_s = float("-inf")
-    for event in events:
-        if isinstance(event, _STEPPING):
-            start_s = span(event)[0]
-            look.facts.disordered += start_s < newest_s
-            newest_s = max(newest_s, start_s)
-    for event in sorted(events, key=lambda event: span(event)[0]):
-        look.take(event)
-    return look.result()
-
-
-class _Look:
-    """Looks at events in the order in which they began."""
-
-    def __init__(self) -> None:
-        self.facts = _Facts()
-        self._intervals: list[tuple[float, float]] = []
-        self._customs: list[tuple[float, float]] = []
-        self._starts: list[float] = []
-        self._open: dict[tuple[str, str, str], float] = {}
-        self._last: dict[str, int] = {}
-        """The last step of each writer since a run began, or a checkpoint was read."""
-        self._run: dict[str, list[tuple[float, int]]] = {}
-        """The steps of each writer in this run that only said when they began."""
-        self._ended = False
-        self._end_s: float | None = None
-        """When this run said last that it ended."""
-
-    def take(self, event: GoodputEvent) -> None:
-        """Take in the next one."""
-        match event:
-            case StepStarted() | StepCompleted():
-                self._step(event)
-            case IntervalStarted():
-                self._open[event.kind, event.name, event.writer] = event.time_s
-                self._restarted(event.kind)
-            case IntervalEnded():
-                start_s = self._open.pop((event.kind, event.name, event.writer), event.time_s)
-                self._interval(event.kind, start_s, event.time_s)
-            case Interval():
-                self._interval(event.kind, event.start_s, event.end_s)
-                self._restarted(event.kind)
-            case RestartCompleted(valid=True):
-                self._last.clear()
-            case JobStarted():
-                self._run_ended()
-                self.facts.resumed_after_end += self._ended
-                self._ended = False
-            case JobEnded(exit_code=code):
-                self._ended = code in (None, 0)
-                self._end_s = event.time_s
-            case _:
-                pass
-
-    def result(self) -> _Facts:
-        """What was seen."""
-        self._run_ended()
-        self.facts.overlapping = _overlapping(self._intervals)
-        self.facts.crossing = _crossing(self._customs, self._starts)
-        return self.facts
-
-    def _step(self, event: StepStarted | StepCompleted) -> None:
-        facts, step, start_s = self.facts, event.step, span(event)[0]
-        facts.writers.add(event.writer)
-        last = self._last.get(event.writer)
-        if last is not None:
-            facts.sparse += step > last + 1
-            facts.came_again += step <= last
-        self._last[event.writer] = step
-        self._starts.append(start_s)
-        if type(event) is StepStarted:
-            self._run.setdefault(event.writer, []).append((start_s, step))
-
-    def _interval(self, kind: str, start_s: float, end_s: float) -> None:
-        (self._customs if kind == "custom" else self._intervals).append((start_s, end_s))
-
-    def _restarted(self, kind: str) -> None:
-        if kind in _GOES_BACK:
-            self._last.clear()
-
-    def _run_ended(self) -> None:
-        for told in self._run.values():
-            if self._end_s is not None and len(told) > 1:  # the last step is one like the one before it
-                told.append((self._end_s, 2 * told[-1][1] - told[-2][1]))
-            self.facts.hung += _hangs(told)
-        self._end_s = None
-        self._run.clear()
-        self._last.clear()
-
-
-def _hangs(starts: Sequence[tuple[float, int]]) -> int:
-    """How many steps of one writer in one run took far longer than those around them."""
-    rates = [(late - early) / max(1, after - step) for (early, step), (late, after) in pairwise(starts)]
-    count = 0
-    for index, rate in enumerate(rates[1:], start=1):  # the first one compiles
-        if rate > HUNG * min(rates[max(0, index - AROUND) : index]):
-            around = rates[max(0, index - AROUND) : index] + rates[index + 1 : index + 1 + AROUND]
-            count += rate > HUNG * median(around) > 0
-    return count
-
-
-def _overlapping(intervals: list[tuple[float, float]]) -> int:
-    """How many begin before one that began earlier has ended."""
-    count, end_s = 0, float("-inf")
-    for start_s, stop_s in sorted(intervals):
-        count += start_s < end_s
-        end_s = max(end_s, stop_s)
-    return count
-
-
-def _crossing(customs: list[tuple[float, float]], starts: list[float]) -> int:
-    """How many have a step's begin inside; `starts` is sorted."""
-    return sum(bisect_right(starts, start_s) < bisect_left(starts, end_s) for start_s, end_s in customs)

@@ -280,7 +280,22 @@ def test_what_is_said_of_a_kind_is_true_whichever_is_the_larger() -> None:
     less = whys(START, *starts, *ends, *steps(10, 20, 30), END)["device_init"]
     assert "there each end with the last start before it, whoever told them" in less
     compiled = whys(START, *steps(10, 40, 50), END)["startup"]
-    assert "what that took beyond the second one" in compiled
+    assert "what that took beyond those behind it" in compiled
+
+
+def test_steps_that_begin_again_at_0_are_the_reason_for_what_is_other_there() -> None:
+    found = whys(START, *steps(10, 20, 30, writer="a"), *steps(40, 50, 60, writer="a"), END)
+    assert "steps begin again at 0 (once)" in found["other"]
+    assert "steps begin again at 0 (once)" in found["wasted_progress"]
+    assert not any("at 0" in why for why in whys(START, *steps(10, 20, 30), END).values())
+
+
+def test_a_run_that_counts_on_is_no_disruption_there() -> None:
+    found = whys(START, *steps(10, 20, 30), JobStarted(time_s=80.0), *steps(85, 95, first=3), END)
+    assert "a run whose steps count on from the one before" in found["recovery"]
+    assert "a run whose steps count on from the one before" in found["productive"]
+    again = whys(START, *steps(10, 20, 30), JobStarted(time_s=80.0), *steps(85, 95, first=1), END)
+    assert not any("count on" in why for why in again.values())
 
 
 def test_the_pause_between_two_runs_is_the_reason_for_what_is_more_there() -> None:
