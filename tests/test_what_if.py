@@ -13,11 +13,12 @@ from rich.console import Console
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import told, what_if
 from scrtune.daemon.cli import main
+from scrtune.daemon.interval_command import JobOutlook
 from scrtune.daemon.jobs import UnknownJobError
 from scrtune.daemon.journal import Journal
 from scrtune.daemon.told import Told
 from scrtune.daemon.what_if import Inputs, MtbfPrior, Question
-from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured, Outlook
+from scrtune.goodput.best_interval import ASKED, IN_USE, Estimate, Measured
 from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
 from scrtune.goodput.failure_rate import NODE_MTBF_S
 from scrtune.goodput.failures import Failures
@@ -271,6 +272,7 @@ def journal(tmp_path: Path) -> Path:
 def test_the_command_shows_the_best_interval_of_a_log(journal: Path) -> None:
     done = scrtune_goodput(journal, "--interval")
     assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("=== Goodput Analysis for Job: j ===")
     assert "exact, two levels" in done.stdout
     assert "2 failures seen" in done.stdout
 
@@ -280,7 +282,8 @@ def test_and_what_another_would_bring_as_json_too(journal: Path) -> None:
         journal, "--what-if", "interval=10m,flush=2", "--mtbf-prior", "12h:2", "--format", "json"
     )
     assert done.exit_code == 0, done.output
-    view = msgspec.json.decode(done.stdout, type=Outlook)
+    view = msgspec.json.decode(done.stdout, type=JobOutlook)
+    assert view.job_name == "j"
     assert view.choice(ASKED).interval_s.value == 600
     assert view.choice(ASKED).flush_every.value == 2
     assert (view.prior.mtbf_s, view.prior.weight) == (43_200, 2)
