@@ -1,7 +1,8 @@
-"""What the bucket `tuning` says that trials cost, against what they truly cost, in simulated jobs.
+"""What is told of trials, against the truth, in simulated jobs: what they cost, and what changes save.
 
 The jobs are those of `simulate_tuner.py`. The truth of a trial that was taken back: of each checkpoint under
 its settings, what it took from the job, less what it would have taken under those before and the same noise.
+The truth of what a change saves: the ratio, and the difference, of what a checkpoint costs without noise.
 
     python benchmarks/trial_costs.py [--jobs 300] [--checkpoints 40]
 """
@@ -10,14 +11,16 @@ its settings, what it took from the job, less what it would have taken under tho
 
 import argparse
 import random
+from collections.abc import Iterator
 from math import sqrt
 from statistics import fmean, stdev
 
 from simulate_tuner import Job, Run, draw, heading, noise, row, users
 
 from scrtune.goodput.ledger import TUNING
-from scrtune.intents.decisions import Verdict
+from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import Values
+from scrtune.intents.gains import GainView, gains
 
 
 class Followed(Run):
@@ -44,23 +47,41 @@ class Followed(Run):
             for generation, settings, factor in self.taken:
                 is_on = trial.generation <= generation < verdict.generation
                 if is_on and trial.changes.items() <= settings.items():
-                    before = {
-                        **settings,
-                        **{name: self._own[name] for name in trial.changes},
-                        **trial.previous,
-                    }
-                    cost_s += (self.job.parts(settings).cost_s - self.job.parts(before).cost_s) * factor
+                    before_s, after_s = self._true_s(trial, settings)
+                    cost_s += (after_s - before_s) * factor
         return cost_s
+
+    @property
+    def held(self) -> Iterator[tuple[bool, bool]]:
+        """Of each trial whether its 90 % intervals hold the true ratio of costs, and the seconds saved."""
+        log = list(self.pipeline.decisions)
+        trials = {each.generation: each for each in log if each.verdict is Verdict.TRIAL}
+        under = {generation: settings for generation, settings, _ in self.taken}
+        for view in gains(log, self.pipeline.costs):
+            before_s, after_s = self._true_s(view, under[view.generation])
+            found, saved = trials[view.generation].comparison, view.gain
+            yield (
+                found.low <= after_s / before_s <= found.high,
+                saved.low_s <= before_s - after_s <= saved.high_s,
+            )
+
+    def _true_s(self, trial: Decision | GainView, settings: Values) -> tuple[float, float]:
+        """What a checkpoint costs without `trial`, and under its `settings`, without noise."""
+        own = {name: self._own[name] for name in trial.changes}
+        before = {**settings, **own, **trial.previous}
+        return self.job.parts(before).cost_s, self.job.parts(settings).cost_s
 
 
 def report(jobs: int, checkpoints: int) -> None:
-    """Print the table."""
+    """Print the tables."""
+    intervals = {}
     print(
         f"{jobs} jobs of {checkpoints} checkpoints for each user; in checkpoints of the user's own settings\n"
     )
     heading("user", "told", "true", "mean error", "RMS error of one job")
     for name, settings in users():
         told, true = [], []
+        held = intervals[name] = []
         for seed in range(jobs):
             job = draw(random.Random(1000 + seed))
             user = settings(job)
@@ -70,6 +91,7 @@ def report(jobs: int, checkpoints: int) -> None:
             own_s = job.parts(user).cost_s
             told.append(run.pipeline.ledger.charges[TUNING] / own_s)
             true.append(run.true_s / own_s)
+            held += run.held
         errors = [one - other for one, other in zip(told, true, strict=True)]
         row(
             name,
@@ -78,6 +100,11 @@ def report(jobs: int, checkpoints: int) -> None:
             f"{fmean(errors):+.3f} +- {stdev(errors) / sqrt(len(errors)):.3f}",
             f"{sqrt(fmean(error**2 for error in errors)):.2f}",
         )
+    print("\nHow many of the 90 % intervals hold the truth\n")
+    heading("user", "trials", "of the ratio", "of the seconds saved")
+    for name, held in intervals.items():
+        ratios, seconds = (fmean(each) for each in zip(*held, strict=True))
+        row(name, str(len(held)), f"{ratios:.0%}", f"{seconds:.0%}")
 
 
 if __name__ == "__main__":

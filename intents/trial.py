@@ -56,14 +56,14 @@ class Trial(msgspec.Struct, kw_only=True):
     @property
     def comparison(self) -> Comparison | None:
         """What it says so far, all of it; None before the first observation."""
-        return compare(self.before, self.after, self.spread) if self.after else None
+        return self._compared() if self.after else None
 
     def judgement(self) -> tuple[Verdict, str] | None:
         """What becomes of it, and why; None when it takes another block to tell.
 
-        It stays when its 90 % interval is one of gains: of six pairs that takes 13 % or more.
+        It stays when its 90 % interval is one of gains: of six pairs that takes 9 % or more.
         """
-        result = compare(self.before, self.after, self.spread)
+        result = self._compared()
         measured = f"{result.text}, against the run before" if self.since_launch else result.text
         if result.high < 1:
             return Verdict.ACCEPTED, f"{measured}, cheaper with probability {result.p_better:.2f}"
@@ -72,3 +72,6 @@ class Trial(msgspec.Struct, kw_only=True):
         if self.since_launch or result.pairs >= MAX_PAIRS:
             return Verdict.REVERTED, f"no proof of a gain: {measured}"
         return None
+
+    def _compared(self) -> Comparison:
+        return compare(self.before, self.after, self.spread, across_runs=self.since_launch)

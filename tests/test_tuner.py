@@ -130,14 +130,14 @@ def test_where_costs_scatter_it_takes_more_to_be_outrageous_but_never_more_than_
 
 def test_a_small_difference_is_compared_again_with_the_settings_before() -> None:
     tuner, change = Tuner(ANCHOR), proposal("A")
-    feed(tuner, [1.0, 1.0, 1.0, 0.9, 0.9], asked(tuner, change))
+    feed(tuner, [1.0, 1.0, 1.0, 0.93, 0.93], asked(tuner, change))
     assert tuner.comparing
     assert tuner.settings == ANCHOR
     feed(tuner, [1.0, 1.0], asked(tuner, change))
     assert not tuner.comparing
     assert tuner.settings["A"] == 1
-    feed(tuner, [0.9, 0.9, 1.0, 1.0, 0.9, 0.9], asked(tuner, change))
-    assert verdicts(tuner) == ["trial", "reverted"], "a change needs a reason: 10 % is not proved by 6 pairs"
+    feed(tuner, [0.93, 0.93, 1.0, 1.0, 0.93, 0.93], asked(tuner, change))
+    assert verdicts(tuner) == ["trial", "reverted"], "a change needs a reason: 7 % is not proved by 6 pairs"
     assert "no proof" in tuner.decisions[-1].because
     assert (tuner.decisions[-1].observations, tuner.settings) == (6, ANCHOR)
 
