@@ -4,7 +4,7 @@ An entry is a flat JSON object that carries ``job_name`` and one happening: its 
 `docs/goodput-compat.md`. Times are epoch seconds. What an entry says is :mod:`.formats`'s business.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from .events import GoodputEvent, StepStarted
@@ -52,11 +52,12 @@ class EntryReader:
     """Turns entries into events, in order. `job_name` leaves out other jobs' entries; "" takes all.
 
     Events of our own logs (with a `type`) are taken as they are. What cannot be understood is left out and
-    counted in `unread`.
+    counted in `unread`; `problem` says what the first of it was.
     """
 
     def __init__(self, job_name: str = "") -> None:
         self.unread = 0
+        self.problem = ""
         self._job_name = job_name
 
     def read(self, entries: Iterable[Mapping[str, Any]]) -> list[GoodputEvent]:
@@ -69,16 +70,18 @@ class EntryReader:
                 events.append(step)
                 continue
             try:
-                found = list(_events_of(entry))
-            except NotUnderstoodError:
-                found = []
-            self.unread += not found
-            events += found
+                events += _events_of(entry)
+            except NotUnderstoodError as error:
+                self.unread += 1
+                self.problem = self.problem or str(error)
         return events
 
 
 def _step(entry: Mapping[str, Any]) -> StepStarted | None:
-    """A step as recorders write it, which most of a log is; None for any other entry."""
+    """A step as recorders write it; None for any other entry.
+
+    Most of a log is these: looking for all that an entry may tell takes five times as long.
+    """
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
     if type(time_s) is not float or type(step) is not int:
         return None
@@ -87,8 +90,11 @@ def _step(entry: Mapping[str, Any]) -> StepStarted | None:
     return None
 
 
-def _events_of(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
+def _events_of(entry: Mapping[str, Any]) -> list[GoodputEvent]:
+    """All that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
     if isinstance(entry.get("type"), str):
-        yield own_event(entry)
-    else:
-        yield from recorder_events(entry)
+        return [own_event(entry)]
+    events = list(recorder_events(entry))
+    if not events:
+        raise NotUnderstoodError("an entry of no kind that is known")
+    return events

@@ -14,11 +14,12 @@ import numpy.typing as npt
 
 from .compat_entries import EntryReader
 from .compat_rules import CompatAccount, account_of, window_of
-from .compat_steps import CompatStepTimes, Rest, no_rest, slice_efficiency
+from .compat_steps import CompatStepTimes, slice_efficiency
 from .compat_walk import Walk
 from .events import GoodputEvent, SlicesObserved, StepStarted
+from .rest import Rest, no_rest
 from .sanity import span
-from .store import LogStore
+from .store import LogStore, encodable, tell
 
 _PIECE = 256
 """Events taken in between two rests: a fraction of a millisecond."""
@@ -34,7 +35,8 @@ class CompatJob:
         self.walk = Walk()
         self.steps = CompatStepTimes()
         self._store = store
-        self._reader = EntryReader(job_name)
+        self._reader = EntryReader(encodable(job_name))
+        self._is_unread_told = False
         self._position = 0
         self._since_s = since_s
         self._events: list[GoodputEvent] = []
@@ -49,6 +51,7 @@ class CompatJob:
             before = self._position
             entries, self._position = self._store.read(before)
             if self._position == before:
+                self._tell_unread()
                 return
             rest()
             for begin in range(0, len(entries), _PIECE):
@@ -82,6 +85,15 @@ class CompatJob:
         """The same by what was told after `start_s` and up to `end_s`."""
         inside = [slices for slices in self._slices if start_s < slices.time_s <= end_s]
         return slice_efficiency(inside, start_s, end_s)
+
+    def _tell_unread(self) -> None:
+        """Say, once, that the numbers are those of a part of the log."""
+        if self._reader.unread and not self._is_unread_told:
+            self._is_unread_told = True
+            tell(
+                f"entries of the log that are not understood are left out, {self._reader.unread} so far;"
+                f" the first: {self._reader.problem}"
+            )
 
     def _take(self, events: list[GoodputEvent]) -> None:
         if self._since_s is not None:

@@ -1,6 +1,6 @@
 """What a monitor writes: goodput, badput, windows and step deviations, as scalars under the peer's names."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -8,11 +8,10 @@ from .compat_job import CompatJob
 from .compat_rules import CompatError
 from .compat_steps import compat_deviations_from
 from .compat_types import BadputTimes
+from .rest import Rest
 from .store import tell, utc_now
 from .tensorboard import TensorBoard
-from .uploads import Rest
 
-_FLUSHED_AT_ONCE = 4096
 _PIECE = 64
 _MOST_AT_THE_END = 10_000
 """Step deviations that can be written while somebody waits: 0.1 s or so."""
@@ -20,17 +19,19 @@ _MOST_AT_THE_END = 10_000
 Scalar: TypeAlias = tuple[str, float, int]
 """Tag, value, step."""
 
-Find: TypeAlias = Callable[[Rest, bool], Iterable[Scalar]]
-"""Finds what there is to write: a :data:`~.uploads.Work` but for the writing."""
+Find: TypeAlias = Callable[[Rest, bool], Iterator[list[Scalar]]]
+"""Finds what there is to write, in pieces: a :data:`~.uploads.Work` but for the writing.
+
+It is asked for the next piece when the last one is written: how far it has come, it counts then.
+"""
 
 
 def write(board: TensorBoard, find: Find, rest: Rest, is_last: bool) -> None:
     """Write down what is found. Raises OSError, and whatever finding it raises."""
-    for number, (tag, value, step) in enumerate(find(rest, is_last), 1):
-        board.add_scalar(tag, value, step)
-        if not number % _FLUSHED_AT_ONCE:
-            board.flush()
-    board.flush()
+    for piece in find(rest, is_last):
+        for tag, value, step in piece:
+            board.add_scalar(tag, value, step)
+        board.flush()
 
 
 def goodput(
@@ -40,16 +41,17 @@ def goodput(
     with_slices: bool,
     _rest: Rest,
     _is_last: bool,
-) -> Iterator[Scalar]:
+) -> Iterator[list[Scalar]]:
     """Goodput of the job so far, its badput by type, and the slices of an elastic one."""
     account = job.account(utc_now().timestamp(), elastic=elastic)
     step = account.max_productive_step
-    yield "goodput/goodput", account.goodput_percent, step
+    found = [("goodput/goodput", account.goodput_percent, step)]
     if with_badput:
-        yield from _badput("badput", account.breakdown(), step)
+        found += _badput("badput", account.breakdown(), step)
     if with_slices and (efficiency := job.slice_efficiency(account.total_s)) is not None:
-        yield "elastic/stepping_slice_efficiency", efficiency[0], step
-        yield "elastic/available_slice_efficiency", efficiency[1], step
+        found.append(("elastic/stepping_slice_efficiency", efficiency[0], step))
+        found.append(("elastic/available_slice_efficiency", efficiency[1], step))
+    yield found
 
 
 class Deviations:
@@ -60,7 +62,7 @@ class Deviations:
         self._ideal_step_time_s = ideal_step_time_s
         self._told = 0
 
-    def find(self, rest: Rest, is_last: bool) -> Iterator[Scalar]:
+    def find(self, rest: Rest, is_last: bool) -> Iterator[list[Scalar]]:
         """Those that were not told; as long as nobody waits for another work, and not too many at the end."""
         times_s = self._job.steps.times_s
         steps, deviations_s = compat_deviations_from(self._told, times_s, self._ideal_step_time_s, rest)
@@ -71,23 +73,24 @@ class Deviations:
         for begin in range(left_out, len(steps), _PIECE):
             if rest() and not is_last:
                 return
-            piece = steps[begin : begin + _PIECE]
-            self._told += len(piece)
-            for step, deviation_s in zip(piece, deviations_s[begin : begin + _PIECE].tolist(), strict=True):
-                yield "step_deviation", deviation_s, step
+            piece = slice(begin, begin + _PIECE)
+            told_s = zip(steps[piece], deviations_s[piece].tolist(), strict=True)
+            found = [("step_deviation", deviation_s, step) for step, deviation_s in told_s]
+            yield found
+            self._told += len(found)  # not if the write fails: nobody asks for more then
 
 
 def rolling(
     job: CompatJob, windows_s: tuple[int, ...], elastic: bool, rest: Rest, _is_last: bool
-) -> Iterator[Scalar]:
+) -> Iterator[list[Scalar]]:
     """Goodput and badput of the last so many seconds; nothing of a window in which nothing happened."""
     now_s = utc_now().timestamp()
     for window_s in windows_s:
         with suppress(CompatError):
             account = job.window(now_s - window_s, now_s, elastic=elastic, rest=rest)
             step = account.max_productive_step
-            yield f"rolling_goodput/{window_s}s", account.goodput_percent, step
-            yield from _badput(f"rolling_badput/{window_s}s", account.breakdown(), step)
+            goodput_percent = (f"rolling_goodput/{window_s}s", account.goodput_percent, step)
+            yield [goodput_percent, *_badput(f"rolling_badput/{window_s}s", account.breakdown(), step)]
 
 
 def _badput(label: str, badput: BadputTimes, step: int) -> Iterator[Scalar]:

@@ -1,6 +1,6 @@
 """Step times, their deviation and the slices in use, by the rules of ml-goodput-measurement 0.2.3."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice, pairwise
 
 import numpy as np
@@ -8,16 +8,10 @@ from numpy.typing import ArrayLike
 
 from .compat_rules import CompatError
 from .events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
+from .rest import Rest, no_rest
 from .step_time import Seconds, deviations_s, peers_ideal_s
 
-Rest = Callable[[], object]
-"""Called between pieces of work: who works beside an application lets its threads go on."""
-
 _PIECE = 16_384
-
-
-def no_rest() -> None:
-    """Work on."""
 
 
 class CompatStepTimes:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import weakref
 from pathlib import Path
 from queue import Empty, SimpleQueue
@@ -25,6 +26,8 @@ class _Flush:
 
     def __init__(self, *, sync: bool) -> None:
         self.sync = sync
+        self.began_s = time.monotonic()
+        self.is_missed = False
         self.done = threading.Event()
 
 
@@ -41,10 +44,13 @@ class LineWriter:
     lost beyond that is counted in :attr:`lost`. A process that is killed loses what was handed over in the
     last `gather_s` seconds, and what the file could not take. A forked child writes its own lines, and none
     of its parent's.
+
+    Whoever waits for a thread that a file system holds up, be it for a flush or for the end, waits from when
+    the first one began to: a second for each of them would add up.
     """
 
     _what: ClassVar[str] = "lines"
-    _refused: ClassVar[str] = "no place was left for them"
+    _refused: ClassVar[str] = "no place was left for them, or no JSON can have them"
 
     def __init__(self, log: LineLog, *, gather_s: float = GATHER_S) -> None:
         self.users = 0
@@ -69,7 +75,7 @@ class LineWriter:
         self._lost_told = 0
         self._marks = 0  # what is no line in the queue
         self._notes = 0  # what nobody handed over in the log
-        self._missed: _Flush | None = None
+        self._awaited: _Flush | None = None  # the first that is not done yet, as far as anybody waited
 
     @property
     def path(self) -> Path:
@@ -95,7 +101,7 @@ class LineWriter:
     @property
     def hangs(self) -> bool:
         """Whether what a flush waited for in vain is still not done."""
-        return self._missed is not None and not self._missed.done.is_set()
+        return (first := self._awaited) is not None and first.is_missed and not first.done.is_set()
 
     @property
     def _gone(self) -> int:
@@ -121,21 +127,26 @@ class LineWriter:
     def flush(self, timeout_s: float = CLOSE_LIMIT_S, *, sync: bool = False) -> bool:
         """Wait, `timeout_s` at most, until the file has what was put before; whether it has all of that.
 
-        With `sync`, the file system was asked to keep it, too.
+        With `sync`, the file system was asked to keep it, too. While an earlier flush is not done, the time
+        since that one began counts.
         """
         if self._closed or self._thread is None:
             return self._queue.empty() and not self._log.waiting
         flush = _Flush(sync=sync)
+        with self._lock:
+            if self._awaited is None or self._awaited.done.is_set():
+                self._awaited = flush
         self._mark(flush)
-        if not flush.done.wait(timeout_s):
-            self._missed = flush
+        if not flush.done.wait(self._left_s(timeout_s)):
+            flush.is_missed = True
             return False
         return not self._log.waiting
 
     def close(self, timeout_s: float = CLOSE_LIMIT_S) -> str:
         """Write what is there, waiting `timeout_s` at most; returns what there is to say of what was lost.
 
-        Later calls only have what was lost since.
+        While a flush is not done, the time since that began counts. Later calls only have what was lost
+        since.
         """
         with self._lock:
             is_first, self._closed = not self._closed, True
@@ -178,8 +189,15 @@ class LineWriter:
         if self._thread is None:
             self._run()  # there was nothing to write, or no thread to be had
         elif self._thread is not threading.current_thread():
-            self._thread.join(timeout_s)
+            self._thread.join(self._left_s(timeout_s))
         self._ended = True
+
+    def _left_s(self, timeout_s: float) -> float:
+        """What is left of it to who begins to wait now."""
+        first = self._awaited
+        if first is None or first.done.is_set():
+            return timeout_s
+        return max(0.0, first.began_s + timeout_s - time.monotonic())
 
     def _mark(self, mark: _Flush | None) -> None:
         """Put what is to be done behind the lines that are there, at once."""

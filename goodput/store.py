@@ -11,12 +11,11 @@ import logging
 import os
 import weakref
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from .line_log import DIRECTORY_VARIABLE, absolute, log_path
+from .line_log import DIRECTORY_VARIABLE, log_path
 from .line_writer import LineWriter, release, shared_writer
 
 _AHEAD_BYTES = 1 << 20
@@ -24,6 +23,8 @@ _CHUNK_BYTES = 1 << 15
 """Understood at once: a thread that reads a long log holds up no other for longer than these take."""
 
 _ENTRY = msgspec.json.Decoder(dict[str, Any])
+_READ_WAITS_S = 0.5
+"""A monitor whose stop is waited for a second shall have time to write what there is."""
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _log = logging.getLogger("scrtune.goodput")
 
@@ -43,7 +44,7 @@ class LogStore(Protocol):
     """Where a recorder's entries go and a calculator's come from."""
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Add an entry at the end. Never raises: the application goes on without its log."""
+        """Add an entry at the end. Raises nothing: the application goes on without its log."""
 
     def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
         """Some entries from `position` (0: the first) on, and where to read on: `position` at the end."""
@@ -100,19 +101,24 @@ class _CloudStore:
             flush()
 
 
+def encodable(text: str) -> str:
+    """`text` as it is but for undecodable bytes of the environment or of a path, which no JSON can have."""
+    return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
+
+
 class LocalLog:
     """An append-only file of JSON lines, which a thread writes: no call of a recorder waits for it.
 
-    The file is made at the first entry, in `directory` or where logs lie (:func:`~.line_log.log_path`). Any
-    number of these, in one process or in several on one machine, may append to one file. Entries that it does
-    not take wait for it, :data:`~.line_log.WAITING_LIMIT` at most; what is `lost` beyond that is told at the
-    end. A line that is no JSON object is counted in `unread`.
+    The file is made at the first entry, where logs lie (:func:`~.line_log.log_path`). Any number of these, in
+    one process or in several on one machine, may append to one file. Entries that it does not take wait for
+    it, :data:`~.line_log.WAITING_LIMIT` at most; what is `lost` beyond that is told at the end. A line that
+    is no JSON object is counted in `unread`, and told once.
     """
 
-    def __init__(self, logger_name: str, directory: str | os.PathLike[str] | None = None) -> None:
-        path = log_path(logger_name)
-        self.path = path if directory is None else absolute(Path(directory)) / path.name
+    def __init__(self, logger_name: str) -> None:
+        self.path = log_path(logger_name)
         self.unread = 0
+        self._is_unread_told = False
         self._ahead = b""
         self._ahead_at = 0
         self._writer = shared_writer(self.path)
@@ -122,12 +128,15 @@ class LocalLog:
 
     @property
     def lost(self) -> int:
-        """Entries of this process that found no place to wait in; once closed, also what the file has not."""
+        """Entries of this process for which there was no place, or no JSON; closed, also what still waits."""
         return self._writer.lost
 
     def append(self, entry: Mapping[str, Any]) -> None:
-        """Add an entry. Raises TypeError for what no JSON can have."""
-        self._writer.put(msgspec.json.encode(entry) + b"\n")
+        """Add an entry; what no JSON can have is escaped where it is text, else the entry counts as lost."""
+        try:
+            self._writer.put(_line(entry))
+        except (TypeError, ValueError, RecursionError):
+            self._writer.lose()
         if self._writer.error and not self._is_told:
             self._is_told = True
             tell(
@@ -138,13 +147,16 @@ class LocalLog:
     def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
         """Entries from byte `position` on, some KiB of them; nothing while there is no file.
 
-        What this process has appended is there, unless the file takes longer than a second for it. Raises
-        OSError for a file that cannot be read.
+        What this process has appended is there, unless the file takes longer than half a second for it.
+        Raises OSError for a file that cannot be read.
         """
         text = self._read(position)
         if not text:
-            self._writer.flush()
+            self._writer.flush(_READ_WAITS_S)
             text = self._read(position)
+        if not text and self.unread and not self._is_unread_told:
+            self._is_unread_told = True
+            tell(f"{self.path}: lines that are no JSON objects are left out, {self.unread} so far")
         return self._entries(text), position + len(text)
 
     def flush(self) -> None:
@@ -187,6 +199,14 @@ class LocalLog:
         except _NO_JSON:
             self.unread += 1
             return None
+
+
+def _line(entry: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(entry) + b"\n"
+    except UnicodeEncodeError:
+        texts = {name: encodable(value) for name, value in entry.items() if isinstance(value, str)}
+        return msgspec.json.encode({**entry, **texts}) + b"\n"
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -6,14 +6,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from .rest import Rest
 from .store import tell
 
 _PREPARE_S = 1.0
 _PIECE_S = 0.001
 _SHARE = 0.1
-
-Rest = Callable[[], bool]
-"""To be called between small pieces of work; returns whether somebody waits for a stop."""
 
 Work = Callable[[Rest, bool], None]
 """What is done, with its rest, and with whether it is the last time."""
@@ -34,12 +32,11 @@ class _Upload:
 class Uploads:
     """Does works in turn, behind a common preparation that is done every second, until they are stopped.
 
-    A work calls the :data:`.Rest` that it is given between small pieces: the thread then rests, so that it
-    takes a tenth of the time at most, and nobody waits longer than for one piece.
-    While somebody waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as
-    long as it takes), and anew when something was started since. A failure is told, once while it stays the
-    same, and ends nothing. The thread is a daemon, and ends with the last work; a forked child has none of
-    the works.
+    A work calls the :data:`~.rest.Rest` that it is given between small pieces: the thread then rests, so
+    that it takes a tenth of the time at most, and nobody waits longer than for one piece. While somebody
+    waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as long as it takes),
+    and anew when something was started since. A failure is told, once while it stays the same, and ends
+    nothing. The thread is a daemon, and ends with the last work; a forked child has none of the works.
     """
 
     def __init__(self, name: str, prepare: Callable[[Rest], None], patience_s: float | None) -> None:
@@ -56,7 +53,7 @@ class Uploads:
         self._thread: threading.Thread | None = None
         self._left_s = self._patience_s
         self._told: dict[str, str] = {}
-        self._rested_s = 0.0  # by the thread's own clock of its work
+        self._rested_s = 0.0  # by the clock of the thread's own work, which begins anew with each thread
 
     def start(self, name: str, work: Work, interval_s: float) -> bool:
         """Do `work` every `interval_s` seconds; false when `name` is at work already."""
@@ -122,6 +119,7 @@ class Uploads:
         return done
 
     def _run(self) -> None:
+        self._rested_s = time.thread_time()
         while True:
             self._try("reading the log", lambda: self._prepare(self._rest))
             for name, upload in self._due():

@@ -6,6 +6,7 @@
 import datetime as dt
 import importlib.util
 import json
+import logging
 import math
 import subprocess
 import sys
@@ -49,6 +50,11 @@ LOGS = sorted(PEER.glob("log-*.json"))
 API = json.loads((PEER / "api.json").read_text())
 
 
+@pytest.fixture(autouse=True)
+def _logs_lie_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
+
+
 def questions() -> ModuleType:
     """What both libraries are asked, in the same words."""
     spec = importlib.util.spec_from_file_location("peer_questions", ROOT / "benchmarks" / "peer" / "ask.py")
@@ -78,11 +84,11 @@ def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-def test_every_answer_is_the_peers(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_is_the_peers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     golden = json.loads(path.read_text())
     now = dt.datetime.fromtimestamp(golden["now_s"], dt.timezone.utc)
     monkeypatch.setattr(compat_calculator, "utc_now", lambda: now)
-    log = LocalLog("log", tmp_path)
+    log = LocalLog("log")
     prefix = "Elastic" if golden["elastic"] else ""
     recorder = getattr(compat, f"{prefix}GoodputRecorder")("job", "log", True, log)
     calculators: Callable[..., Any] = getattr(compat, f"{prefix}GoodputCalculator")
@@ -290,10 +296,48 @@ def test_an_entry_that_cannot_be_read_is_counted_and_nothing_else(entries: list[
     events = reader.read([*entries, good])
     assert events[-1] == StepStarted(step=3, time_s=5.0)
     assert reader.unread <= len(entries)
+    assert bool(reader.problem) is bool(reader.unread)
 
 
-def test_a_calculator_reads_its_own_job_only(tmp_path: Path) -> None:
-    log = LocalLog("shared", tmp_path)
+def test_that_a_part_of_the_log_is_not_understood_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    log = LocalLog("log")
+    good = {"job_name": "job", "step_count": 1, "step_start_time": 10.0}
+    for entry in ({"job_start_time": 0.0}, {**good, "step_start_time": None}, good, {"of": "another age"}):
+        log.append({"job_name": "job", **entry})
+    log.append({"job_name": "other", "step_start_time": "of no concern"})
+    log.flush()
+    with log.path.open("ab") as file:
+        file.write(b'{"job_name":"job","step_co\n')
+    calculator = compat.GoodputCalculator("job", "log")
+    with caplog.at_level(logging.WARNING):
+        calculator.get_job_goodput()
+        log.append({"job_name": "job"})
+        calculator.get_job_goodput()
+    of_lines, of_entries = caplog.messages
+    assert of_lines == f"{log.path}: lines that are no JSON objects are left out, 1 so far"
+    assert of_entries == (
+        "entries of the log that are not understood are left out, 2 so far;"
+        " the first: step_start_time is None, no epoch seconds"
+    )
+
+
+def test_a_name_with_bytes_that_no_text_has_is_recorded_and_found() -> None:
+    """As the environment's undecodable bytes come into Python; a job must not end because of its name."""
+    recorder = compat.GoodputRecorder("a\udcff", "log", True)
+    recorder.record_job_start_time(0.0)
+    recorder.record_step_start_time(0, 0.0)
+    recorder.record_custom_badput_event_start_time(1.0, "eval\udcff")
+    recorder.record_custom_badput_event_end_time(3.0, "eval\udcff")
+    recorder.record_step_start_time(1, 10.0)
+    recorder.record_job_end_time(10.0)
+    calculator = compat.GoodputCalculator("a\udcff", "log")
+    assert calculator.get_job_goodput(include_badput_breakdown=True)[0] == 80.0
+    spent_s = calculator.get_job_goodput_details()["badput_time"][BadputType.CUSTOM_BADPUT_EVENTS]
+    assert spent_s == {r"EVAL\UDCFF": 2.0}
+
+
+def test_a_calculator_reads_its_own_job_only() -> None:
+    log = LocalLog("shared")
     for job, length_s in (("one", 100), ("other", 200)):
         recorder = compat.GoodputRecorder(job, "shared", True, log)
         start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
@@ -305,24 +349,24 @@ def test_a_calculator_reads_its_own_job_only(tmp_path: Path) -> None:
         assert calculator.get_job_goodput_details()["total_elapsed_time"] == length_s
 
 
-def test_a_new_process_reads_on_where_the_job_goes_on(tmp_path: Path) -> None:
+def test_a_new_process_reads_on_where_the_job_goes_on() -> None:
     """The peer's second process finds the first one's cache and never reads the new steps."""
     start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
 
     def steps(first: int, last: int) -> None:
-        recorder = compat.GoodputRecorder("job", "log", True, LocalLog("log", tmp_path))
+        recorder = compat.GoodputRecorder("job", "log", True, LocalLog("log"))
         for step in range(first, last):
             recorder.record_step_start_time(step, start + dt.timedelta(seconds=2 * step))
 
-    compat.GoodputRecorder("job", "log", True, LocalLog("log", tmp_path)).record_job_start_time(start)
+    compat.GoodputRecorder("job", "log", True, LocalLog("log")).record_job_start_time(start)
     steps(0, 5)
-    assert compat.GoodputCalculator("job", "log", LocalLog("log", tmp_path)).get_job_goodput()[2] == 3
+    assert compat.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 3
     steps(5, 50)
-    assert compat.GoodputCalculator("job", "log", LocalLog("log", tmp_path)).get_job_goodput()[2] == 48
+    assert compat.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 48
 
 
-def test_what_is_older_than_the_retention_period_is_left_out(tmp_path: Path) -> None:
-    log = LocalLog("log", tmp_path)
+def test_what_is_older_than_the_retention_period_is_left_out() -> None:
+    log = LocalLog("log")
     recorder = compat.GoodputRecorder("job", "log", True, log)
     now = dt.datetime.now(dt.timezone.utc)
     recorder.record_job_start_time(now - dt.timedelta(days=30))

@@ -123,6 +123,18 @@ def test_step_deviation_is_written_for_every_step(scalars: Scalars) -> None:
     assert scalars.written["step_deviation"] == {step: pytest.approx(0.0) for step in range(10)}
 
 
+def test_step_deviations_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
+    where = tmp_path / "tensorboard"
+    where.touch()  # a file where a directory should be made
+    watched = monitor(tensorboard_dir=str(where), include_step_deviation=True)
+    watched.stop_step_deviation_uploader()
+    where.unlink()
+    watched.stop_step_deviation_uploader()
+    (written,) = (where / "goodput").iterdir()
+    content = written.read_bytes()
+    assert content.count(b"step_deviation") == 10
+
+
 def test_rolling_windows_are_written_each_under_its_length(scalars: Scalars) -> None:
     watched = monitor()
     watched._upload_interval_s = 3600.0
@@ -309,6 +321,29 @@ def test_who_works_rests_until_somebody_waits() -> None:
     assert time.process_time() - before_cpu_s < 0.2  # of 0.3 s; a tenth, were there nothing else
     assert uploads.stop("busy", None, once_more=True)
     assert turns[-1] is True
+
+
+def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
+    """Each thread's clock of its own work begins at 0."""
+    for_s = iter((0.3, 0.03))
+    rested_s: list[float] = []
+    worked = threading.Semaphore(0)
+
+    def work(rest: Any, _is_last: bool) -> None:
+        until_s = time.thread_time() + next(for_s)
+        while time.thread_time() < until_s:
+            pass
+        rest()
+        rested_s.append(uploads._rested_s)
+        worked.release()
+
+    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    for _ in range(2):
+        assert uploads.stop("busy", work, once_more=True)
+        assert worked.acquire(timeout=PATIENCE_S)
+        end_of_threads()
+    assert rested_s[0] >= 0.3
+    assert 0.03 <= rested_s[1] < 0.3  # it rested when it had worked for so long, and not when for longer
 
 
 def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import threading
+import uuid
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,11 @@ from scrtune.goodput.line_log import WAITING_LIMIT, log_path
 from scrtune.goodput.store import LocalLog, utc_now
 
 
+@pytest.fixture(autouse=True)
+def _logs_lie_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
+
+
 def read_all(log: LocalLog) -> list[dict[str, object]]:
     entries, position = log.read(0)
     while True:
@@ -30,7 +35,7 @@ def read_all(log: LocalLog) -> list[dict[str, object]]:
 
 
 def test_what_is_appended_is_read_in_order_and_read_on(tmp_path: Path) -> None:
-    log = LocalLog("run", tmp_path)
+    log = LocalLog("run")
     assert log.read(0) == ([], 0)
     for number in range(3):
         log.append({"number": number})
@@ -43,7 +48,7 @@ def test_what_is_appended_is_read_in_order_and_read_on(tmp_path: Path) -> None:
 
 
 def test_the_file_is_json_lines_that_anything_can_read(tmp_path: Path) -> None:
-    log = LocalLog("goodput/run 1", tmp_path)
+    log = LocalLog("goodput/run 1")
     log.append({"job_name": "j", "step_count": 1, "step_start_time": 1.5})
     log.flush()
     path = tmp_path / "goodput_run_1.jsonl"
@@ -51,7 +56,7 @@ def test_the_file_is_json_lines_that_anything_can_read(tmp_path: Path) -> None:
 
 
 def test_a_line_that_is_still_being_written_is_read_later(tmp_path: Path) -> None:
-    log = LocalLog("run", tmp_path)
+    log = LocalLog("run")
     log.append({"number": 0})
     log.flush()
     with log.path.open("ab") as file:
@@ -65,28 +70,27 @@ def test_a_line_that_is_still_being_written_is_read_later(tmp_path: Path) -> Non
 
 @given(st.lists(st.binary(max_size=30).filter(lambda line: b"\n" not in line), max_size=10))
 def test_garbage_is_counted_and_costs_no_neighbour(garbage: list[bytes]) -> None:
-    with tempfile.TemporaryDirectory() as directory:
-        log = LocalLog("run", directory)
-        log.append({"number": 0})
-        log.flush()
-        with log.path.open("ab") as file:
-            file.writelines(line + b"\n" for line in garbage)
-        log.append({"number": 1})
-        entries = [entry for entry in read_all(log) if "number" in entry]
-        assert entries[0] == {"number": 0}
-        assert entries[-1] == {"number": 1}
-        assert log.unread <= len(garbage)
-        log.close()
+    log = LocalLog(uuid.uuid4().hex)
+    log.append({"number": 0})
+    log.flush()
+    with log.path.open("ab") as file:
+        file.writelines(line + b"\n" for line in garbage)
+    log.append({"number": 1})
+    entries = [entry for entry in read_all(log) if "number" in entry]
+    assert entries[0] == {"number": 0}
+    assert entries[-1] == {"number": 1}
+    assert log.unread <= len(garbage)
+    log.close()
 
 
 def test_two_processes_write_whole_lines_into_one_log(tmp_path: Path) -> None:
     code = (
-        "import sys; from scrtune.goodput.store import LocalLog; log = LocalLog('run', sys.argv[1])\n"
-        "for number in range(500): log.append({'writer': sys.argv[2], 'number': number, 'text': 'x' * 300})"
+        "import sys; from scrtune.goodput.store import LocalLog; log = LocalLog('run')\n"
+        "for number in range(500): log.append({'writer': sys.argv[1], 'number': number, 'text': 'x' * 300})"
     )
-    writers = [subprocess.Popen([sys.executable, "-c", code, tmp_path, name]) for name in "ab"]
+    writers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
     assert [writer.wait(60) for writer in writers] == [0, 0]
-    log = LocalLog("run", tmp_path)
+    log = LocalLog("run")
     entries = read_all(log)
     assert log.unread == 0
     for name in "ab":
@@ -94,7 +98,7 @@ def test_two_processes_write_whole_lines_into_one_log(tmp_path: Path) -> None:
 
 
 def test_threads_share_a_log(tmp_path: Path) -> None:
-    log = LocalLog("run", tmp_path)
+    log = LocalLog("run")
     begin = threading.Barrier(4)
 
     def write() -> None:
@@ -112,10 +116,11 @@ def test_threads_share_a_log(tmp_path: Path) -> None:
 
 
 def test_a_log_that_cannot_be_written_is_told_once_and_tried_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path / "file" / "below"))
     (tmp_path / "file").write_text("")
-    log = LocalLog("run", tmp_path / "file" / "below")
+    log = LocalLog("run")
     with caplog.at_level(logging.WARNING):
         log.append({"number": 0})
         log.flush()
@@ -132,10 +137,11 @@ def test_a_log_that_cannot_be_written_is_told_once_and_tried_again(
 
 
 def test_what_finds_no_place_is_counted_and_told_at_the_end(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path / "file" / "below"))
     (tmp_path / "file").write_text("")
-    log = LocalLog("run", tmp_path / "file" / "below")
+    log = LocalLog("run")
     line = {"number": 0}
     log.append(line)
     assert not log._writer.flush()  # the thread has it, and cannot write it
@@ -152,12 +158,12 @@ def test_what_finds_no_place_is_counted_and_told_at_the_end(
 
 
 def test_what_a_killed_process_left_of_its_line_spoils_no_other(tmp_path: Path) -> None:
-    before = LocalLog("run", tmp_path)
+    before = LocalLog("run")
     before.append({"number": 0})
     before.close()
     with before.path.open("ab") as file:
         file.write(b'{"number":1,"te')
-    log = LocalLog("run", tmp_path)
+    log = LocalLog("run")
     log.append({"number": 2})
     assert read_all(log) == [{"number": 0}, {"number": 2}]
     assert log.unread == 1
@@ -166,7 +172,7 @@ def test_what_a_killed_process_left_of_its_line_spoils_no_other(tmp_path: Path) 
 def test_a_log_longer_than_one_read_comes_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scrtune.goodput.store._CHUNK_BYTES", 64)
     monkeypatch.setattr("scrtune.goodput.store._AHEAD_BYTES", 200)
-    log = LocalLog("run", tmp_path)
+    log = LocalLog("run")
     for number in range(20):
         log.append({"number": number, "text": "x" * (number * 10)})
     assert [entry["number"] for entry in read_all(log)] == list(range(20))
@@ -186,10 +192,10 @@ def test_where_the_log_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_what_one_process_appends_by_several_logs_is_in_the_file_in_that_order(tmp_path: Path) -> None:
-    logs = [LocalLog("run", tmp_path) for _ in range(3)]
+    logs = [LocalLog("run") for _ in range(3)]
     for number in range(300):
         logs[number % 3].append({"number": number})
-    assert [entry["number"] for entry in read_all(LocalLog("run", tmp_path))] == list(range(300))
+    assert [entry["number"] for entry in read_all(LocalLog("run"))] == list(range(300))
     logs[0].close()
     logs[1].append({"number": 300})
     assert read_all(logs[2])[-1] == {"number": 300}
@@ -220,6 +226,49 @@ for step in range(5000):
     assert re.fullmatch(r"4\d\d\d lines are not in \S+: it does not take them\n", run(tmp_path, code))
 
 
+def test_whoever_waits_for_a_log_that_hangs_waits_from_when_the_first_one_did(tmp_path: Path) -> None:
+    """A second for each flush, for the monitor's reading of the log and for the end would add up."""
+    code = """
+from scrtune.goodput.compat import GCPOptions, monitoring
+from scrtune.goodput.line_writer import LineWriter
+waited_s = []
+left_s, write = LineWriter._left_s, os.write
+def noted(writer, timeout_s):
+    waited_s.append(left_s(writer, timeout_s))
+    return waited_s[-1]
+def hanging(descriptor, data):
+    time.sleep(3600 if b"step_count" in data else 0)
+    return write(descriptor, data)
+LineWriter._left_s, os.write = noted, hanging
+options = GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviation_metrics=False)
+monitor = monitoring.GoodputMonitor("job", "log", "tb", 3600, True, gcp_options=options)
+recorder = goodput.GoodputRecorder("job", "log", True)
+recorder.record_step_start_time(1)
+recorder.flush()
+recorder.flush()
+monitor.stop_goodput_uploader()
+recorder._store.close()
+monitor._job._store.close()
+print(len(waited_s), sum(left_s > 0 for left_s in waited_s), max(waited_s) <= 1)
+"""
+    said = run(tmp_path, code)
+    assert said.startswith("4 1 True\n")
+    assert said.endswith(f"1 lines are not in {tmp_path}/log.jsonl: it does not take them\n")
+
+
+def test_what_no_json_can_have_is_lost_and_told_and_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    log = LocalLog("run")
+    with caplog.at_level(logging.WARNING):
+        log.append({"number": object()})
+        log.append({"number": {(): 0}})
+        log.append({"number": 1})
+        log.close()
+    assert [json.loads(line) for line in log.path.read_text().splitlines()] == [{"number": 1}]
+    assert caplog.messages == [
+        f"2 lines are not in {log.path}: no place was left for them, or no JSON can have them"
+    ]
+
+
 def test_what_was_recorded_is_there_when_the_process_has_ended(tmp_path: Path) -> None:
     code = """
 recorder = goodput.GoodputRecorder("job", "log", True)
@@ -227,7 +276,7 @@ for step in range(3000):
     recorder.record_step_start_time(step)
 """
     assert run(tmp_path, code) == ""
-    assert [entry["step_count"] for entry in read_all(LocalLog("log", tmp_path))] == list(range(3000))
+    assert [entry["step_count"] for entry in read_all(LocalLog("log"))] == list(range(3000))
 
 
 def test_it_is_the_thread_that_writes(tmp_path: Path) -> None:
@@ -265,7 +314,7 @@ if os.fork() == 0:
 os.wait()
 """
     assert run(tmp_path, code) == ""
-    entries = read_all(LocalLog("log", tmp_path))
+    entries = read_all(LocalLog("log"))
     for job, steps in (("parent", 1000), ("child", 1000), ("worker", 100)):
         assert [entry["step_count"] for entry in entries if entry["job_name"] == job] == list(range(steps))
 
