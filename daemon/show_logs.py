@@ -137,7 +137,7 @@ def shown(view: LogsView) -> RenderableType:
             parts.append(Text(two, style="dim"))
         parts += _steps(job.steps)
         if job.compat is not None:
-            parts += ["", _compat_table(job.compat)]
+            parts += ["", _compat_table(job.compat, tells_steps=job.tells_steps)]
         if job.no_compat:
             parts += ["", Text(f"compat: {job.no_compat}")]
         if job.differences:
@@ -180,7 +180,7 @@ def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
     return table
 
 
-def _compat_table(compat: dict[str, Any]) -> RenderableType:
+def _compat_table(compat: dict[str, Any], *, tells_steps: bool) -> RenderableType:
     table = show.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
     total_s = compat["total_s"]
     for what, spent_s in _compat_rows(compat):
@@ -188,8 +188,8 @@ def _compat_table(compat: dict[str, Any]) -> RenderableType:
             table.add_row(printable(what), f"{spent_s:.3f}", f"{spent_s / total_s:.1%}")
     table.add_row("total", f"{total_s:.3f}", "100.0%", style="bold")
     disruptions = counted(compat["disruptions"], "disruption")
-    steps = f"last step {compat['last_step']}, {disruptions}"
-    return Group(table, f"{steps}; goodput {compat['goodput_percent']:.1f}%")
+    last = f"last step {compat['last_step']}, " if tells_steps else ""
+    return Group(table, f"{last}{disruptions}; goodput {compat['goodput_percent']:.1f}%")
 
 
 def _differences_table(found: Iterable[Difference]) -> Table:

@@ -503,6 +503,21 @@ def test_of_an_application_that_tells_of_no_steps_none_are_shown() -> None:
     assert only_job(PRIMER)["tells_steps"] is True
 
 
+def test_work_between_outputs_has_no_last_step_by_the_peers_rules_either(tmp_path: Path) -> None:
+    numbers = [(n // 5 << 20) + n % 5 + 1 for n in range(20)]
+    log = log_of(
+        tmp_path / "log",
+        {"type": "job_started", "time_s": 0.0},
+        *(
+            {"type": "step_completed", "step": number, "start_s": 2.0 * n, "end_s": 2.0 * n + 2}
+            for n, number in enumerate(numbers)
+        ),
+    )
+    text = run(log, "--policy", "both").stdout
+    assert "0 disruptions; goodput" in text
+    assert "last step" not in text
+
+
 def test_what_was_read_is_counted_not_what_was_made_of_it() -> None:
     assert only_job(SAMPLE)["events"] == len(SAMPLE.read_bytes().splitlines()) == 26
 
