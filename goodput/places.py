@@ -5,6 +5,7 @@ the ledger finds what was lost and made again, but they mean nothing to people, 
 """
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 from .events import (
     GoodputEvent,
@@ -25,8 +26,8 @@ _RESTORE = "checkpoint_restore"
 def are_places(events: Iterable[GoodputEvent]) -> bool:
     """Whether the steps of a job are places: in a run, a writer's next one lies too far from its last."""
     events = list(events)
-    numbers = [event.step for event in events if type(event) is StepCompleted]
-    if not numbers or max(numbers) - min(numbers) < LEAP:  # a million steps need no look at each
+    numbers = sorted([event.step for event in events if type(event) is StepCompleted])
+    if not any(later - number >= LEAP for number, later in pairwise(numbers)):
         return False
     last: dict[str, int] = {}
     for event in sorted(events, key=lambda event: span(event)[0]):
