@@ -41,7 +41,7 @@ class GoingBack:
         self._backs: dict[int, dict[Key, list[int]]] = {}
         """By run and stream."""
         self._of_run: dict[int, set[int]] = {}
-        self._runs: dict[Key, set[int]] = {}
+        self._found: dict[Key, list[int]] = {}
 
     def read(self, stream: Stream, begin: int, tokens: tuple[Longs, Longs], starts: Longs) -> None:
         """Look at the `tokens` from `begin` on: at 0, or at the last `settled` that was read to."""
@@ -59,25 +59,22 @@ class GoingBack:
         else:
             back = _nameless(time, number, (first, before.life), starts)
         backs = [*before.backs, *time[back].tolist()]
-        if backs or stream.key in self._runs:
+        if backs != self._found.get(stream.key, []):
             self._enter(stream.key, backs, starts)
         if settled > 0:
             self._before[stream.key] = _kept((time, number), back, before, first + settled, starts)
 
     def _enter(self, key: Key, backs: list[int], starts: Longs) -> None:
-        found: dict[int, list[int]] = {}
-        for time, run in zip(backs, np.searchsorted(starts, backs, side="right").tolist(), strict=True):
-            found.setdefault(run, []).append(time)
-        for run in found.keys() | self._runs.get(key, set()):
+        before, self._found[key] = set(self._found.get(key, [])), backs
+        runs = np.searchsorted(starts, backs, side="right").tolist()
+        changed = before.symmetric_difference(backs)
+        for run in set(np.searchsorted(starts, list(changed), side="right").tolist()):
             of_run = self._backs.setdefault(run, {})
-            if of_run.get(key, []) == found.get(run, []):
-                continue
-            of_run[key] = found.get(run, [])
+            of_run[key] = [time for time, its_run in zip(backs, runs, strict=True) if its_run == run]
             most = max(map(len, of_run.values()))
             firsts = {min(each[at] for each in of_run.values() if len(each) > at) for at in range(most)}
             self.lives = (self.lives - self._of_run.get(run, set())) | firsts
             self._of_run[run] = firsts
-        self._runs[key] = set(found)
 
 
 def _kept(tokens: tuple[Longs, Longs], back: Longs, before: _Before, settled: int, starts: Longs) -> _Before:

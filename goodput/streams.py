@@ -22,8 +22,11 @@ _UNSETTLED_OF_MANY = 8
 _MANY = 16
 """The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
 _UNSETTLED_WHOLE = 256
+"""Of what is told whole nothing is worked out but where steps go back."""
 _FEW = 64
+"""So many late tokens are put in one by one."""
 _NEAR = 6
+"""Where steps go back depends on fewer of those around."""
 
 _NS = 1_000_000_000
 
@@ -111,7 +114,7 @@ def settle(stream: Stream, streams: int, *, nests: bool) -> None:
     if stream.kind == WHOLE:
         unsettled = _UNSETTLED_WHOLE
     settled = len(stream.times) - unsettled
-    border = settled + AROUND
+    border = settled + (unsettled // 2 if stream.kind == WHOLE else AROUND)
     if nests and settled > stream.settled:
         settled = brackets.settled(stream, settled, border)
     while settled > 0 and stream.times[settled] == stream.times[settled - 1]:

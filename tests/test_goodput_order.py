@@ -110,7 +110,7 @@ def tiny_blocks() -> Iterator[None]:
         patch.setattr(timeline, "BLOCK", 2)
         patch.setattr(streams, "_UNSETTLED", 5)
         patch.setattr(streams, "_UNSETTLED_OF_MANY", 5)
-        patch.setattr(streams, "_UNSETTLED_WHOLE", 5)
+        patch.setattr(streams, "_UNSETTLED_WHOLE", 34)
         patch.setattr(brackets, "REACH", 3)
         patch.setattr(reckoning, "_LARGE", 3)
         yield
