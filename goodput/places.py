@@ -5,7 +5,7 @@ the ledger finds what was lost and made again, but they mean nothing to people, 
 """
 
 from collections.abc import Iterable
-from itertools import pairwise
+from operator import sub
 
 from .events import (
     GoodputEvent,
@@ -27,7 +27,7 @@ def are_places(events: Iterable[GoodputEvent]) -> bool:
     """Whether the steps of a job are places: in a run, a writer's next one lies too far from its last."""
     events = list(events)
     numbers = sorted([event.step for event in events if type(event) is StepCompleted])
-    if not any(later - number >= LEAP for number, later in pairwise(numbers)):
+    if max(map(sub, numbers[1:], numbers), default=0) < LEAP:
         return False
     last: dict[str, int] = {}
     for event in sorted(events, key=lambda event: span(event)[0]):
