@@ -38,3 +38,13 @@ def test_ranks_that_start_before_the_first_step_are_one_run() -> None:
 
 def test_starts_without_a_writers_name_are_each_a_run() -> None:
     assert run_starts([JobStarted(time_s=T + 3), JobStarted(time_s=T), JobStarted(time_s=T)]) == [T, T + 3]
+
+
+def test_an_end_in_the_second_of_the_next_start_is_of_the_run_before() -> None:
+    ledger = Ledger(remembered=None)
+    made = StepCompleted(step=1, start_s=T + 1, end_s=T + 5)
+    ledger.extend([JobStarted(time_s=T), made, JobEnded(time_s=T + 8, exit_code=0), JobStarted(time_s=T + 8)])
+    account = ledger.account(T + 9)
+    assert account.buckets["recovery"] == 0
+    assert account.buckets["other"] == 3
+    assert account.wall_s == 9
