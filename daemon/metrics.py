@@ -1,5 +1,6 @@
 """OpenMetrics over HTTP with prometheus_client: only the endpoint's thread loads this module."""
 
+import io
 import ipaddress
 import logging
 import selectors
@@ -7,6 +8,7 @@ import socket
 import socketserver
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -22,7 +24,7 @@ from .unix_listener import listen_at
 log = logging.getLogger("scrtune.daemon")
 
 _SCRAPES_AT_ONCE = 8
-_SILENCE_S = 2.0
+_PATIENCE_S = 2.0
 
 
 class JobCollector(Collector):
@@ -158,10 +160,39 @@ def serve(
             server.handle_request()
 
 
-class _Handler(WSGIRequestHandler):
-    """One scrape. Who says nothing for 2 s is hung up on."""
+class _Request(io.RawIOBase):
+    """What a scraper says, as far as it comes within 2 s: it is not enough that each byte of it does."""
 
-    timeout = _SILENCE_S
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._until_s = time.monotonic() + _PATIENCE_S
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Some bytes, or 0 at the end. Raises TimeoutError."""
+        left_s = self._until_s - time.monotonic()
+        if left_s <= 0:
+            raise TimeoutError("the request took too long")
+        self._connection.settimeout(left_s)
+        try:
+            return self._connection.recv_into(buffer)
+        finally:
+            self._connection.settimeout(_PATIENCE_S)
+
+
+class _Handler(WSGIRequestHandler):
+    """One scrape. Who has not asked after 2 s, or does not take the answer for 2 s, is hung up on."""
+
+    timeout = _PATIENCE_S
+
+    def setup(self) -> None:
+        """Read with a limit for all of the request; the answer is sent at once, which has its own."""
+        super().setup()
+        self.rfile.close()
+        self.rfile = io.BufferedReader(_Request(self.connection))
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  the library's signature
         """Scrapes come by the thousand: they are not told."""

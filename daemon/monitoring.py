@@ -22,7 +22,7 @@ from .address import IN_RUN_DIRECTORY, address_of
 from .endpoint import Doorbell, Endpoint
 from .options import OFF, Monitoring
 from .scalars import Writer, to_csv, to_tensorboard
-from .snapshot import Sink, Snapshot, bounded
+from .snapshot import Deviations, Sink, Snapshot, bounded
 from .views import MonitorView
 
 log = logging.getLogger("scrtune.daemon")
@@ -127,9 +127,7 @@ class Monitor:
             if not sink.join(max(0.0, until_s - time.monotonic())):
                 log.warning("%s: the last update is not done in time and is given up", sink.name)
 
-    def _give(
-        self, sinks: Sequence[Sink], now: float, deviations: tuple[tuple[int, float], ...] = ()
-    ) -> None:
+    def _give(self, sinks: Sequence[Sink], now: float, deviations: Deviations = ()) -> None:
         try:
             snapshot = self._snapshot(now, deviations)
         except Exception:
@@ -146,7 +144,7 @@ class Monitor:
         windows = {window_s: ledger.window(now - window_s, now, now) for window_s in self._options.windows_s}
         return {window_s: window for window_s, window in windows.items() if window.wall_s > 0}
 
-    def _snapshot(self, now: float, deviations: tuple[tuple[int, float], ...]) -> Snapshot:
+    def _snapshot(self, now: float, deviations: Deviations) -> Snapshot:
         pipeline = self._pipeline
         job, tuner, counters = pipeline.job, pipeline.tuner, pipeline.counters
         verdicts = [decision.verdict for decision in pipeline.decisions]

@@ -8,16 +8,21 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from ..goodput.append import AppendedFile
 from ..goodput.buckets import CUSTOM, PRODUCTIVE
 from ..goodput.ledger import Account, Window
 from ..goodput.tensorboard import TensorBoard
-from .snapshot import Snapshot
+from .snapshot import Deviations, Snapshot
 
 log = logging.getLogger("scrtune.daemon")
 
 _PERCENT = 100.0
 _HANGS_S = 10.0
+_TIME = "time_s"
+_MOST_DEVIATIONS = 10_000
+"""Of steps that are not written yet: a disk that is full for days costs no more than a megabyte."""
 
 
 def to_tensorboard(directory: Path) -> "Writer":
@@ -35,7 +40,8 @@ class Writer:
 
     `open_output` is called there, for it may load a library; what it returns writes a snapshot. What cannot
     be written is told, once while it stays the same, and tried again with the next snapshot. A snapshot that
-    comes while the last one is still being written waits; a newer one takes its place.
+    comes while the last one is still being written waits; a newer one takes its place, and has the steps of
+    both.
     """
 
     def __init__(self, name: str, open_output: Callable[[], Callable[[Snapshot], None]]) -> None:
@@ -60,6 +66,9 @@ class Writer:
     def give(self, snapshot: Snapshot) -> None:
         """Have this one written as soon as the last one is."""
         with self._changed:
+            if self._waiting is not None:
+                both = _newest(self._waiting.deviations + snapshot.deviations)
+                snapshot = msgspec.structs.replace(snapshot, deviations=both)
             self._waiting = snapshot
             self._changed.notify()
 
@@ -109,19 +118,27 @@ class Writer:
 class TensorBoardScalars:
     """The scalars of ml-goodput-measurement, with our buckets for its kinds of badput.
 
-    Shares are in percent of the wall time, or of the window; the rest is in seconds.
+    Shares are in percent of the wall time, or of the window; the rest is in seconds. A step whose deviation
+    could not be written is written with the next snapshot.
     """
 
     def __init__(self, writer: TensorBoard) -> None:
         self._writer = writer
+        self._deviations: Deviations = ()
 
     def write(self, snapshot: Snapshot) -> None:
         """Add what `snapshot` says. Raises OSError."""
         for tag, value in _scalars(snapshot):
             self._writer.add_scalar(tag, value, snapshot.progress, snapshot.time_s)
-        for step, deviation_s in snapshot.deviations:
+        self._deviations = _newest(self._deviations + snapshot.deviations)
+        for step, deviation_s in self._deviations:
             self._writer.add_scalar("step_deviation", deviation_s, step, snapshot.time_s)
         self._writer.flush()
+        self._deviations = ()
+
+
+def _newest(deviations: Deviations) -> Deviations:
+    return deviations[-_MOST_DEVIATIONS:]
 
 
 def _scalars(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
@@ -155,17 +172,19 @@ class CsvRows:
     """
 
     def __init__(self, path: Path) -> None:
-        self._file = AppendedFile(path)
-        self._columns: list[str] = []
+        self._file = AppendedFile(path, has_lines=True)
 
     def write(self, snapshot: Snapshot) -> None:
-        """Append what `snapshot` says. Raises OSError."""
+        """Append what `snapshot` says. Raises OSError, and ValueError for a file that has other things."""
         rows = [_row(snapshot, snapshot.account)]
         rows += [_row(snapshot, window, window_s) for window_s, window in snapshot.windows.items()]
-        columns = next(csv.reader([self._file.first_line()]), [])
+        first_line = self._file.first_line()
+        columns = list(rows[0]) if first_line is None else next(csv.reader([first_line]), [])
+        if _TIME not in columns:
+            raise ValueError(f"its first line names no column {_TIME}: it is left alone, name another file")
         text = io.StringIO()
-        writer = csv.DictWriter(text, columns or list(rows[0]), extrasaction="ignore", lineterminator="\n")
-        if not columns:
+        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
+        if first_line is None:
             writer.writeheader()
         writer.writerows(rows)
         self._file.append(text.getvalue().encode())
@@ -177,7 +196,7 @@ def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") 
     named = {name: spent_s for name, spent_s in spent.buckets.items() if not name.startswith(CUSTOM)}
     custom_s = sum(spent_s for name, spent_s in spent.buckets.items() if name.startswith(CUSTOM))
     return {
-        "time_s": round(snapshot.time_s, 3),
+        _TIME: round(snapshot.time_s, 3),
         "job_id": snapshot.job_id,
         "window_s": window_s,
         "wall_s": round(spent.wall_s, 6),

@@ -296,23 +296,26 @@ def replay(view: ReplayView) -> RenderableType:
 
 
 def summary(view: StatusView) -> list[str]:
-    """What became of a job's tuning, in two lines."""
+    """What became of a job's tuning, in two lines, and what failed, in one each."""
+    lines = [f"job {view.job_id}: {_tuned(view)}", f"why: scrtune explain --job-id {view.job_id}"]
     if not view.checkpoints:
         seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
-        return [
-            f"scrtune: job {view.job_id}: no checkpoint was seen, nothing was tuned",
-            f"scrtune: seen are {seen} (`scrtune run --preload always` says why it is missing)",
+        lines = [
+            f"job {view.job_id}: no checkpoint was seen, nothing was tuned",
+            f"seen are {seen} (`scrtune run --preload always` says why it is missing)",
         ]
-    what = (
+    lines += _failures(view)
+    if view.config_failure:
+        lines.append(f"the last changes were never in force: {view.config_failure}")
+    return [f"scrtune: {line}" for line in lines]
+
+
+def _tuned(view: StatusView) -> str:
+    return (
         f"{counted(view.checkpoints, 'checkpoint')}, {cost(view.anchor_cost_s)} each under your settings,"
         f" {cost(view.checkpoint_cost_s)} now; {counted(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [f"scrtune: job {view.job_id}: {what}", f"scrtune: why: scrtune explain --job-id {view.job_id}"]
-    lines += [f"scrtune: {failure}" for failure in _failures(view)]
-    if view.config_failure:
-        lines.append(f"scrtune: the last changes were never in force: {view.config_failure}")
-    return lines
 
 
 def switched(view: SwitchView, *, on: bool) -> str:

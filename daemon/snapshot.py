@@ -1,7 +1,7 @@
 """What the daemon's monitors see of a job: one immutable value, made by the loop's thread."""
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -11,12 +11,15 @@ from ..goodput.ledger import Account, Window
 _NAMED = 100
 OTHERS = "others"
 
+Deviations: TypeAlias = tuple[tuple[int, float], ...]
+"""Steps, each with its distance (s) from the ideal one."""
+
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """What is told of a job at one moment; nothing in it changes any more.
 
     `windows` are the last so many seconds, as far as the job lay in them. `deviations` are the steps since
-    the last snapshot that was to be written down, each with its distance (s) from `ideal_step_s`.
+    the last snapshot that was to be written down, by `ideal_step_s`.
     """
 
     time_s: float
@@ -39,7 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     last_step: int = 0
     ideal_step_s: float | None = None
     step_deviation_s: float = 0.0
-    deviations: tuple[tuple[int, float], ...] = ()
+    deviations: Deviations = ()
 
     @property
     def is_begun(self) -> bool:

@@ -27,16 +27,21 @@ class AppendedFile:
 
     For pieces of any bytes that one process writes: on a full disk a piece is there, or it is taken back.
     With many writers that could cut off another's line: those end torn lines instead (:func:`open_lines`).
+    With `has_lines`, a line that somebody else left torn is ended before the first piece.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, has_lines: bool = False) -> None:
         self.path = path
+        self._has_lines = has_lines
+        self._is_torn = False
         self._descriptor: int | None = None
 
     def append(self, piece: bytes) -> None:
         """Write all of `piece`, or nothing that stays. Raises OSError when the disk takes no more."""
         if self._descriptor is None:
             self._descriptor = self._open()
+        if self._is_torn:
+            piece = b"\n" + piece
         written = 0
         try:
             while written < len(piece):
@@ -44,12 +49,14 @@ class AppendedFile:
         except OSError:
             self._take_back(written)
             raise
+        self._is_torn = False
 
-    def first_line(self) -> str:
-        """The first line as it is on disk, without its end; empty when there is none."""
+    def first_line(self) -> str | None:
+        """The first line as it is on disk, without its end and byte order mark; None when there is none."""
         with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
-            return file.readline(1 << 16).decode("utf-8", "replace").rstrip("\r\n")
-        return ""
+            if line := file.readline(1 << 16):
+                return line.decode("utf-8-sig", "replace").rstrip("\r\n")
+        return None
 
     def close(self) -> None:
         """Close the file; the next piece opens it again."""
@@ -59,6 +66,9 @@ class AppendedFile:
 
     def _open(self) -> int:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if self._has_lines:
+            descriptor, self._is_torn = open_lines(self.path)
+            return descriptor
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
         return os.open(self.path, flags, 0o644)
 

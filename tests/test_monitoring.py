@@ -304,6 +304,32 @@ def test_scrapers_that_say_nothing_or_never_read_hold_up_neither_the_daemon_nor_
         each.close()
 
 
+def test_scrapers_that_say_a_byte_now_and_then_shut_no_other_out(
+    real_daemon: Any, wait_until: WaitUntil
+) -> None:
+    daemon = real_daemon.start("--metrics", "0")
+    url = url_of(daemon, wait_until)
+    where = ("127.0.0.1", int(re.findall(r":(\d+)/", url)[0]))
+    slow = [socket.create_connection(where) for _ in range(8)]
+    for each in slow:
+        each.sendall(b"GET /metrics HTTP/1.1\r\n")
+    hung_up_on: set[socket.socket] = set()
+
+    def drip() -> bool:
+        for each in slow:
+            try:
+                each.sendall(b"X")
+            except OSError:
+                hung_up_on.add(each)
+        return len(hung_up_on) == len(slow)
+
+    wait_until(drip)
+    assert answers(url)
+    assert daemon.end(signal.SIGTERM) == 0
+    for each in slow:
+        each.close()
+
+
 def test_a_port_that_becomes_free_is_taken_and_the_failure_is_over(
     monkeypatch: pytest.MonkeyPatch, wait_until: WaitUntil
 ) -> None:

@@ -5,6 +5,7 @@ import os
 import resource
 import signal
 import struct
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -19,7 +20,7 @@ from tensorboardX.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboardX.record_writer import masked_crc32c
 
 from scrtune.daemon import scalars as scalars_module
-from scrtune.daemon.scalars import Writer, to_csv
+from scrtune.daemon.scalars import TensorBoardScalars, Writer, to_csv
 from scrtune.daemon.snapshot import Snapshot
 from scrtune.goodput.append import AppendedFile
 from scrtune.goodput.events import (
@@ -74,6 +75,11 @@ def scalars(directory: Path) -> dict[str, list[tuple[int, float]]]:
     return dict(found)
 
 
+def last_scalars(directory: Path) -> dict[str, tuple[int, float]]:
+    """The last step and value of each tag: a daemon also writes what it knows when it first looks around."""
+    return {tag: values[-1] for tag, values in scalars(directory).items()}
+
+
 def rows_in(path: Path) -> list[dict[str, str]]:
     with path.open(newline="") as file:
         return list(csv.DictReader(file))
@@ -89,15 +95,15 @@ def test_a_short_job_is_in_tensorboard_when_its_daemon_has_ended(real_daemon: An
     daemon = real_daemon.start("--tensorboard", str(tmp_path / "tb"))
     told(daemon)
     assert daemon.end(signal.SIGTERM) == 0
-    found = scalars(tmp_path / "tb")
-    assert found["goodput/goodput"] == [(9, pytest.approx(100 * 11 / 12.5))]
-    assert found["goodput/total_elapsed_time"] == [(9, pytest.approx(12.5))]
-    assert found["goodput/ideal_step_time"] == [(9, pytest.approx(1))]
-    assert found["goodput/max_productive_step"] == [(9, 9)]
-    assert found["badput/checkpoint_write"] == [(9, pytest.approx(100 * 0.5 / 12.5))]
-    assert found["badput/custom/eval_step"] == [(9, pytest.approx(100 * 1 / 12.5))]
-    badput = sum(values[0][1] for tag, values in found.items() if tag.startswith("badput/"))
-    assert badput + found["goodput/goodput"][0][1] == pytest.approx(100)
+    found = last_scalars(tmp_path / "tb")
+    assert found["goodput/goodput"] == (9, pytest.approx(100 * 11 / 12.5))
+    assert found["goodput/total_elapsed_time"] == (9, pytest.approx(12.5))
+    assert found["goodput/ideal_step_time"] == (9, pytest.approx(1))
+    assert found["goodput/max_productive_step"] == (9, 9)
+    assert found["badput/checkpoint_write"] == (9, pytest.approx(100 * 0.5 / 12.5))
+    assert found["badput/custom/eval_step"] == (9, pytest.approx(100 * 1 / 12.5))
+    badput = sum(value for tag, (_, value) in found.items() if tag.startswith("badput/"))
+    assert badput + found["goodput/goodput"][1] == pytest.approx(100)
 
 
 def test_each_step_is_told_once_with_its_distance_from_the_ideal(real_daemon: Any, tmp_path: Path) -> None:
@@ -137,15 +143,15 @@ def test_rolling_windows_are_the_last_so_many_seconds(real_daemon: Any, tmp_path
     daemon.tell(*events)
     daemon.until_events(len(events))
     assert daemon.end(signal.SIGTERM) == 0
-    cumulative, short, long = rows_in(path)
+    cumulative, short, long = rows_in(path)[-3:]
     assert (cumulative["window_s"], short["window_s"], long["window_s"]) == ("", "10", "300")
     assert (float(short["wall_s"]), float(short["goodput"])) == (10, 0)
     assert float(short["other_s"]) == 10
     assert long["wall_s"] == cumulative["wall_s"]  # a window reaches back to the job's start at most
     assert float(long["productive_s"]) == pytest.approx(11)
-    found = scalars(tmp_path / "tb")
-    assert found["rolling_goodput/10s"] == [(9, 0)]
-    assert found["rolling_badput/10s/other"] == [(9, 100)]
+    found = last_scalars(tmp_path / "tb")
+    assert found["rolling_goodput/10s"] == (9, 0)
+    assert found["rolling_badput/10s/other"] == (9, 100)
     assert found["rolling_goodput/300s"] == found["goodput/goodput"]
 
 
@@ -154,13 +160,14 @@ NO_BUCKETS = {"time_s", "window_s", "wall_s", "ideal_step_s", "step_deviation_s"
 
 def test_a_file_that_is_there_keeps_its_columns_and_its_rows(real_daemon: Any, tmp_path: Path) -> None:
     path = tmp_path / "g.csv"
-    path.write_text("goodput,of_an_older_version,job_id\n0.5,7,before\n")
+    path.write_text("time_s,goodput,of_an_older_version,job_id\n1.0,0.5,7,before\n")
     daemon = real_daemon.start("--csv", str(path))
     told(daemon)
     assert daemon.end(signal.SIGTERM) == 0
     rows = rows_in(path)
-    assert rows[0] == {"goodput": "0.5", "of_an_older_version": "7", "job_id": "before"}
-    assert rows[1] == {"goodput": "0.88", "of_an_older_version": "", "job_id": "j"}
+    assert rows[0] == {"time_s": "1.0", "goodput": "0.5", "of_an_older_version": "7", "job_id": "before"}
+    assert float(rows[-1].pop("time_s")) > BEGUN_S
+    assert rows[-1] == {"goodput": "0.88", "of_an_older_version": "", "job_id": "j"}
 
 
 def test_a_daemon_that_hears_nothing_of_a_job_writes_nothing(real_daemon: Any, tmp_path: Path) -> None:
@@ -194,7 +201,7 @@ def test_a_full_disk_is_told_once_and_costs_whole_rows_only(
     real_daemon: Any, tmp_path: Path, wait_until: WaitUntil
 ) -> None:
     path = tmp_path / "g.csv"
-    before = "goodput,job_id\n" + 20_000 * "0.5,before\n"
+    before = "time_s,goodput,job_id\n" + 20_000 * "1.0,0.5,before\n"
     path.write_text(before)
     daemon = real_daemon.start(
         "--csv", str(path), "--tensorboard", str(tmp_path / "tb"), "--monitor-every", "1"
@@ -216,7 +223,7 @@ def test_a_full_disk_is_told_once_and_costs_whole_rows_only(
     assert daemon.end(signal.SIGTERM) == 0
     after = path.read_text().removeprefix(before).splitlines()
     assert after
-    assert set(after) == {"0.88,j"}
+    assert {line.partition(",")[2] for line in after} == {"0.88,j"}
 
 
 def test_a_directory_that_cannot_be_written_is_told_and_the_daemon_lives(
@@ -254,9 +261,8 @@ def test_one_that_hangs_is_told_and_given_up_and_the_others_are_not(
     monkeypatch.setattr(scalars_module, "_HANGS_S", 0)
     os.mkfifo(tmp_path / "pipe")
     hanging, good = to_csv(tmp_path / "pipe"), to_csv(tmp_path / "g.csv")
-    spent = Account(wall_s=2.0, buckets={"productive": 1.0, "other": 1.0}, steps=1)
     for writer in (hanging, good):
-        writer.give(Snapshot(time_s=1.0, job_id="j", host="n", account=spent))
+        writer.give(snapshot())
         writer.finish()
     assert not hanging.join(0.2)
     assert good.join(30)
@@ -269,6 +275,77 @@ def test_one_that_hangs_is_told_and_given_up_and_the_others_are_not(
         assert reader.readline().startswith("1.0,j,")
     assert hanging.join(30)
     assert hanging.failure == ""
+
+
+SPENT = Account(wall_s=2.0, buckets={"productive": 1.0, "other": 1.0}, steps=1)
+
+
+def snapshot(*steps: int) -> Snapshot:
+    """One that has something to write, and the deviations of these steps."""
+    deviations = tuple((step, 0.5) for step in steps)
+    return Snapshot(time_s=1.0, job_id="j", host="n", account=SPENT, deviations=deviations)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"\xef\xbb\xbftime_s,goodput\r\n", b"1.0,0.5\n"),  # as a spreadsheet leaves it
+        (b"time_s,goodput", b"\n1.0,0.5\n"),
+        (b"time_s,goodput\n0.5,0.", b"\n1.0,0.5\n"),
+    ],
+    ids=["byte order mark", "torn first line", "torn row"],
+)
+def test_rows_go_on_where_somebody_else_ended(tmp_path: Path, before: bytes, after: bytes) -> None:
+    path = tmp_path / "g.csv"
+    path.write_bytes(before)
+    writer = to_csv(path)
+    writer.give(snapshot())
+    writer.finish()
+    assert writer.join(30)
+    assert path.read_bytes() == before + after
+    assert writer.failure == ""
+
+
+@pytest.mark.parametrize("text", ["hello, world\n", "\nhello\n", "\ufeff", '"'])
+def test_a_file_of_somebody_else_gets_no_rows_and_that_is_told(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text(text, encoding="utf-8")
+    writer = to_csv(path)
+    writer.give(snapshot())
+    writer.finish()
+    assert writer.join(30)
+    assert path.read_text(encoding="utf-8") == text
+    assert writer.failure.startswith("cannot be written: its first line names no column time_s")
+
+
+def test_a_snapshot_that_takes_anothers_place_has_its_steps_too() -> None:
+    written: list[int] = []
+    going_on = threading.Event()
+
+    def write(snapshot: Snapshot) -> None:
+        assert going_on.wait(30)
+        written.extend(step for step, _ in snapshot.deviations)
+
+    writer = Writer("scalars", lambda: write)
+    for step in range(4):
+        writer.give(snapshot(step))
+    writer.finish()
+    going_on.set()
+    assert writer.join(30)
+    assert written == [0, 1, 2, 3]
+
+
+def test_step_deviations_that_could_not_be_written_are_written_with_the_next_ones(tmp_path: Path) -> None:
+    where = tmp_path / "tb"
+    where.touch()  # a file where a directory should be made
+    output = TensorBoardScalars(TensorBoard(where))
+    for step in (0, 1):
+        with pytest.raises(OSError, match="exists"):
+            output.write(snapshot(step))
+    where.unlink()
+    for step in (2, 3):
+        output.write(snapshot(step))
+    assert [step for step, _ in scalars(where)["step_deviation"]] == [0, 1, 2, 3]
 
 
 def test_what_cannot_be_loaded_is_told(caplog: pytest.LogCaptureFixture) -> None:
