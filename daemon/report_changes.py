@@ -6,6 +6,7 @@ import msgspec
 
 from ..intents.decisions import Decision, Verdict
 from ..intents.gains import Gain, GainView
+from ..intents.intent import counted
 from . import show
 from .show import printable
 
@@ -55,9 +56,9 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def saved(gain: Gain) -> str:
-    """What a change saved, or cost, with its interval."""
+    """What a change saved, or cost, with its interval, as its trial measured it."""
     word, saved_s, low_s, high_s = _in_words(gain)
-    between = f"{low_s:.3f} to {high_s:.3f} s with 90 %"
+    between = f"{low_s:.3f} to {high_s:.3f} s with 90 %, in {counted(gain.pairs, 'pair')}"
     than = "more than" if gain.saved_s < 0 else "of"
     return f"{word} {saved_s:.3f} s {than} {gain.before_s:.3f} s a checkpoint ({between})"
 

@@ -163,8 +163,10 @@ def changes(report: Report, made: Sequence[Change]) -> str:
     ]
     columns = ("change and reason", "saves", "so far", "cost before", "checkpoints", "at", "gen")
     note = (
-        "Seconds a checkpoint, as measured in each change's trial against the settings before it, with 90 % "
-        "intervals; losses are negative. Times are since the job began."
+        "Seconds a checkpoint by the pairs of each change's trial (geometric means), against the settings "
+        "before it, with 90 % intervals; losses are negative. So far: for all checkpoints under it; of a "
+        "trial that was taken back what they took more than the last six without it, which is part of the "
+        "bucket tuning. Times are since the job began."
     )
     return _table("Changes of the tuner", columns, rows, right=6, note=note, kind="stack")
 

@@ -365,8 +365,9 @@ def _decision(change: Decision, verdict: Decision | None, gained: str) -> Text:
     if change.verdict is Verdict.TRIAL:
         text.append(f"; expected gain {seconds(change.expected_gain_s)} a checkpoint")
     if verdict is not None:
-        measured = f"{seconds(verdict.before_s)} -> {seconds(verdict.after_s)} a checkpoint"
-        text.append(f"\nmeasured {measured} over {verdict.observations}: {verdict.because}")
+        measured = f"{seconds(verdict.before_s)} -> {seconds(verdict.after_s)} a checkpoint (geometric means)"
+        told = f"measured {measured}" if verdict.observations else "nothing measured"
+        text.append(f"\n{told}: {verdict.because}")
     if change.verdict is Verdict.TRIAL and gained:
         text.append(f"\n{gained}")
     return text

@@ -12,8 +12,11 @@ from .views import ExplainView, GoodputView
 
 _MANY = 100.0
 _NOTE = (
-    "Against the settings before, as measured in the trial; each with its 90 % interval. A checkpoint costs\n"
-    "what it blocks and what its flush slows down; losses are negative. `scrtune explain` has the reasons."
+    "Before, and saved a checkpoint, by the pairs of its trial: geometric means, and what bounds their\n"
+    "difference with 90 %. A checkpoint costs what it blocks and what its flush slows down; losses are\n"
+    "negative. So far: for all checkpoints under it; of a trial that was taken back what they took more\n"
+    "than the last six without it, which is part of `tuning`, as is what putting settings in force took.\n"
+    "`scrtune explain` has the reasons."
 )
 
 
