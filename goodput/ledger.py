@@ -236,6 +236,10 @@ class Ledger:
             buckets=self._named(self._moved(row, whole, reference_step_s)),
         )
 
+    def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
+        """Which of the steps with these numbers, begun at these times, were computed again later."""
+        return self._reckoning().are_wasted(begun_s, number)
+
     def _reckoning(self) -> "Reckoning":
         """What follows from all that was told."""
         from .reckoning import Reckoning  # noqa: PLC0415 - numpy: who never asks shall not pay for it

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 
 import numpy as np
+import numpy.typing as npt
 
 from .claims import NEVER, Longs
 
@@ -48,6 +49,13 @@ class Lives:
     def stepped(self, begun: Longs, number: Longs) -> None:
         """Steps with these numbers began at these times."""
         np.minimum.at(self._least, np.searchsorted(self.begins, begun, side="right"), number)
+
+    def are_wasted(self, begun: Longs, number: Longs) -> npt.NDArray[np.bool_]:
+        """Which steps with these numbers, begun at these times, a later life computed again."""
+        wasted: npt.NDArray[np.bool_] = (
+            number >= self.wasted_from[np.searchsorted(self.begins, begun, "right")]
+        )
+        return wasted
 
     def judge(self) -> tuple[int, int, int] | None:
         """Bring `wasted_from` up to date.

@@ -7,7 +7,7 @@ comes behind dozens of later ones of its kind) make it work out everything anew.
 """
 
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from .launches import Launches
 from .ranges import Ranges
 from .runs import Background, Runs
 from .skew import Clocks
-from .streams import extremes, forget, put_in, settle, sort, tokens_of
+from .streams import extremes, forget, nanoseconds, put_in, settle, sort, tokens_of
 from .sweep import Rules
 from .timeline import Timeline
 from .writers import Writers
@@ -132,6 +132,12 @@ class Reckoning:
             made[int(self._background[1, -1])] += until - self.last
         return made
 
+    def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
+        """Which steps with these numbers, begun at these times, were computed again."""
+        begun = nanoseconds(np.array(begun_s, np.float64))
+        verdict: list[bool] = self._lives.are_wasted(begun, np.array(number, np.int64)).tolist()
+        return verdict
+
     def skew(self) -> int:
         """How far the clocks of those who tell of steps are apart, in nanoseconds."""
         return self._clocks.skew(int(self._lives.begins[-1]) if len(self._lives.begins) else -NEVER)
@@ -214,8 +220,8 @@ class Reckoning:
         for stream in self._streams.values():
             sort(stream, 0)
             self._settle(stream)
-        self._beginnings.anew(told)
         news = {key: tokens_of(stream) for key, stream in self._streams.items()}
+        self._beginnings.anew(told, news)
         self._absorb(claims, news, np.array(self._points, np.int64))
         sure, doubts = [claims], []
         for key, stream in self._streams.items():

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import buckets
 from .checkpoint_cost import CheckpointCost
-from .events import GoodputEvent, JobHalted, OutputCompleted
+from .events import GoodputEvent, OutputCompleted
 from .ledger import Account, Ledger, Window
 from .places import are_places
 from .report_lanes import BARS, STEPS, Disruption, Lane, disruptions, lanes, runs_of
@@ -141,14 +141,14 @@ def report(  # noqa: PLR0913 - what it is made of
         for start_s, end_s in pairwise(edges)
     )
     steps, runs, tells_steps = step_table(events), runs_of(events), not are_places(events)
-    shown = tuple(lanes(events, steps.job, runs, account.wall_s / BARS))
+    wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
+    shown = tuple(lanes(events, steps.job, wasted, runs, account.wall_s / BARS))
     return Report(
         job_name=job_name,
         account=account,
         slices=slices if account.wall_s > 0 else (),
         lanes=shown if tells_steps else tuple(map(_as_work, shown)),
-        # a job that SCR halted, as it was asked to, ended well
-        disruptions=tuple(disruptions([event for event in events if type(event) is not JobHalted], runs)),
+        disruptions=tuple(disruptions(events, runs)),
         steps=_steps(steps) if tells_steps else None,
         costs=tuple(_cost_points(costs, events)),
         events=len(events) if read is None else read,

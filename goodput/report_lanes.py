@@ -5,8 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from . import buckets
 from .events import (
@@ -105,13 +103,17 @@ class Run(msgspec.Struct):
 def lanes(
     events: Sequence[GoodputEvent],
     steps: Rows,
+    are_wasted: Sequence[bool],
     runs: Sequence[Run],
     gap_s: float,
 ) -> Iterator[Lane]:
-    """Every lane that anything is in; bars less than `gap_s` apart may be joined."""
+    """Every lane that anything is in; bars less than `gap_s` apart may be joined.
+
+    `are_wasted` says which of the steps were computed again later.
+    """
     bars: dict[str, list[Bar]] = {name: [] for name in LANES}
-    columns = (steps.start_s, steps.took_s, steps.steps, steps.number, made_again(steps))
-    for start_s, took_s, count, number, again in zip(*(each.tolist() for each in columns), strict=True):
+    columns = (each.tolist() for each in (steps.start_s, steps.took_s, steps.steps, steps.number))
+    for start_s, took_s, count, number, again in zip(*columns, are_wasted, strict=True):
         label = f"step {number}" if count == 1 else ""
         name = buckets.WASTED_PROGRESS if again else STEPS
         bars[name].append(Bar(start_s, start_s + took_s * count, took_s * count, count, label))
@@ -121,14 +123,6 @@ def lanes(
         if made:
             fitting = tuple(thinned(made, gap_s))
             yield Lane(name, fitting, sum(bar.count for bar in made), len(fitting) < len(made))
-
-
-def made_again(steps: Rows) -> NDArray[np.bool_]:
-    """Which steps, in the order of time, a later life of the job computed again: their work was lost."""
-    lowest_later = np.minimum.accumulate(steps.number[::-1])[::-1]
-    again = np.zeros(len(steps.number), dtype=np.bool_)
-    again[:-1] = steps.number[:-1] >= lowest_later[1:]
-    return again
 
 
 def thinned(bars: Sequence[Bar], gap_s: float) -> list[Bar]:
@@ -236,7 +230,10 @@ def _lane_of(event: Interval | IntervalEnded) -> str:
 
 
 def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator[Disruption]:
-    """Runs that ended badly, or that another one follows without a word; halts, and nodes that died."""
+    """Runs that ended badly, or that another one follows without a word; nodes that died.
+
+    A job that SCR halted, as it was asked to, ended well.
+    """
     events = list(events)
     failures_s = [event.time_s for event in events if isinstance(event, NodeFailed)]
     found = [
@@ -248,10 +245,6 @@ def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator
         match event:
             case JobEnded(exit_code=code) if code:
                 found.append(Disruption(event.time_s, f"a run ended with exit code {code}"))
-            case JobHalted():
-                found.append(
-                    Disruption(event.time_s, f"SCR halted the job ({event.reason or 'no reason told'})")
-                )
             case NodeFailed():
                 found.append(Disruption(event.time_s, f"node {event.node or '(no name)'} failed"))
             case _:
