@@ -52,22 +52,22 @@ class Beginnings:
             self._runs.started(begun)
         before = self._back.lives
         for key, begin in read.items():
-            self._look(self._streams[key], begin)
+            self._look(self._streams[key], begin, tokens_of(self._streams[key], begin))
         if not self._back.lives >= before:
             return False
         if unknown := self.lives.unknown([*begun, *told.restarts, *(self._back.lives - before)]):
             self.lives.begin(unknown, least)
         return True
 
-    def anew(self, told: Told) -> None:
-        """Find all of it again; the tokens of all streams are in order."""
+    def anew(self, told: Told, tokens: News) -> None:
+        """Find all of it again, from the `tokens` of all streams, in order."""
         self._restarts.update(told.restarts)
         self._launches.know(told.starts)
         self._launches.anew(self._interrupted)
         self._runs.anew()
         self._back = GoingBack()
-        for stream in self._streams.values():
-            self._look(stream, 0)
+        for key, stream in self._streams.items():
+            self._look(stream, 0, tokens[key])
         self.lives.anew({*self._runs.starts, *self._restarts, *self._back.lives})
         for time in self._steps_before:
             self._runs.step(self._runs.of(time), time)
@@ -77,9 +77,9 @@ class Beginnings:
         self._steps_before = [time for time in self._runs.first_step if time is not None and time < floor]
         self._restarts.update(self.lives.begins[self.lives.begins < floor].tolist())
 
-    def _look(self, stream: Stream, begin: int) -> None:
+    def _look(self, stream: Stream, begin: int, tokens: tuple[Longs, Longs]) -> None:
         if stream.kind in self._of_steps:
-            self._back.read(stream, begin, tokens_of(stream, begin), self._runs.starts_at)
+            self._back.read(stream, begin, tokens, self._runs.starts_at)
 
     def _interrupted(self, time: int) -> int:
         """When at or after `time` a step began, or an end was told behind it; far ahead if never."""

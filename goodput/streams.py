@@ -152,7 +152,8 @@ def steps(
     covers = np.where(same & (jump > 0), jump, 1)
     is_first = np.ones(count, np.bool_)
     is_first[1:] = ~same[:-1]
-    sparse = np.where(same | is_first, covers, np.append(1, covers[:-1]))
+    sparse, last = covers.copy(), np.flatnonzero(~same & ~is_first)
+    sparse[last] = covers[last - 1]
     rate = (end - time) / sparse
     chosen = slice(*which)
     limits = _usual(rate, same, run, is_first, chosen)
