@@ -2,6 +2,7 @@
 
 import io
 import random
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from math import exp, sqrt
@@ -301,3 +302,24 @@ def test_a_sum_of_gains_is_surer_than_the_sum_of_their_bounds() -> None:
     view = msgspec.structs.replace(views.goodput(job.pipeline, job.now), gains=(each, each))
     total = next(line for line in text(view).splitlines() if line.strip().startswith("together"))
     assert total.split()[1:] == ["2.000", "0.586", "to", "3.414"]
+
+
+def test_what_scrtune_explain_shows_of_a_trial_is_one_set_of_numbers() -> None:
+    job = Job(CACHED, noise=0.25, seed=5).checkpoints(60, slowed_s=3.4)
+    view = msgspec.structs.replace(views.explain(job.pipeline), gains=gains_of(job))
+    console = Console(file=io.StringIO(), width=200, markup=False)
+    console.print(show_gains.explain(view))
+    assert isinstance(console.file, io.StringIO)
+    shown = re.findall(
+        r"measured ([\d.]+) s -> ([\d.]+) s a checkpoint \(geometric means\):"
+        r" [^:\n]+: ([\d.]+) times the cost before \([^)]+\), in (\d) pairs\s+"
+        r"(saves|costs) ([\d.]+) s (?:of|more than) ([\d.]+) s a checkpoint \([^)]+, in (\d) pairs\)",
+        console.file.getvalue(),
+    )
+    assert len(shown) == len(view.gains) == 2
+    for before, after, ratio, pairs, word, saved, of, again in shown:
+        assert float(after) / float(before) == pytest.approx(float(ratio), abs=0.01)
+        assert abs(float(before) - float(after)) == pytest.approx(float(saved), abs=0.011)
+        assert (word == "saves") == (float(ratio) < 1)
+        assert float(of) == pytest.approx(float(before), abs=0.006)
+        assert pairs == again
