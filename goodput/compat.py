@@ -16,6 +16,8 @@ from .compat_recorder import ElasticGoodputRecorder, GoodputRecorder
 from .compat_rules import CompatAccount, CompatError, compat_account, compat_window
 from .compat_types import (
     BadputType,
+    ElasticIntervalWorkloadMetricDetails,
+    ElasticWorkloadMetricDetails,
     GCPOptions,
     GoodputType,
     IntervalMetricType,
@@ -37,6 +39,8 @@ __all__ = [
     "ElasticGoodputCalculator",
     "ElasticGoodputMonitor",
     "ElasticGoodputRecorder",
+    "ElasticIntervalWorkloadMetricDetails",
+    "ElasticWorkloadMetricDetails",
     "GCPOptions",
     "GoodputCalculator",
     "GoodputMonitor",

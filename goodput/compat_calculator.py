@@ -73,6 +73,8 @@ class GoodputCalculator:
         The seconds are those from the window's first entry to its last. A time without a zone is UTC. Raises
         ValueError if the window has no two moments to tell of.
         """
+        if interval_start is None or interval_end is None:
+            raise CompatError("a window needs its start and its end: pass two datetimes")
         self._job.read_on()
         start_s, end_s = _epoch_s(interval_start), _epoch_s(interval_end)
         account = self._job.window(start_s, end_s, elastic=self._elastic)

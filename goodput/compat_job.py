@@ -109,7 +109,10 @@ class CompatJob:
         self.steps.extend(events)
 
     def _inside(self, start_s: float, end_s: float) -> npt.NDArray[np.intp]:
-        """The numbers of the events in a window, in their order of arrival."""
+        """The numbers of the events in a window, in their order of arrival.
+
+        Those that :func:`.compat_window` searches all events for.
+        """
         first = bisect_right(self._latest_s, start_s)
         times_s = np.array(self._times_s[first:])
         return np.flatnonzero((times_s > start_s) & (times_s <= end_s)) + first

@@ -82,7 +82,7 @@ class GoodputMonitor:
         options = gcp_options or GCPOptions()
         if options.enable_gcp_goodput_metrics or options.enable_gcp_step_deviation_metrics:
             tell("nothing is sent to Google Cloud Monitoring: scrtune works without a cloud")
-        self._board = _open_tensorboard(tensorboard_dir)
+        self._board = _open_tensorboard(str(tensorboard_dir))  # or a Path, which the peer takes
         self._job = CompatJob(LocalLog(logger_name), job_name, since_s(max_logs_retention_period))
         self._deviations = Deviations(self._job, configured_ideal_step_time)
         # nothing that it runs knows the monitor, or that would never be collected and stopped

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from .compat_job import CompatJob
 from .compat_rules import CompatError
@@ -16,8 +16,15 @@ _PIECE = 64
 _MOST_AT_THE_END = 10_000
 """Step deviations that can be written while somebody waits: 0.1 s or so."""
 
-Scalar: TypeAlias = tuple[str, float, int]
-"""Tag, value, step."""
+
+class Scalar(NamedTuple):
+    """A number at a step; TensorBoard shows it under `title`, by default under its tag."""
+
+    tag: str
+    value: float
+    step: int
+    title: str = ""
+
 
 Find: TypeAlias = Callable[[Rest, bool], Iterator[list[Scalar]]]
 """Finds what there is to write, in pieces: a :data:`~.uploads.Work` but for the writing.
@@ -29,8 +36,8 @@ It is asked for the next piece when the last one is written: how far it has come
 def write(board: TensorBoard, find: Find, rest: Rest, is_last: bool) -> None:
     """Write down what is found. Raises OSError, and whatever finding it raises."""
     for piece in find(rest, is_last):
-        for tag, value, step in piece:
-            board.add_scalar(tag, value, step)
+        for tag, value, step, title in piece:
+            board.add_scalar(tag, value, step, display_name=title)
         board.flush()
 
 
@@ -45,12 +52,12 @@ def goodput(
     """Goodput of the job so far, its badput by type, and the slices of an elastic one."""
     account = job.account(utc_now().timestamp(), elastic=elastic)
     step = account.max_productive_step
-    found = [("goodput/goodput", account.goodput_percent, step)]
+    found = [Scalar("goodput/goodput", account.goodput_percent, step, "goodput")]
     if with_badput:
         found += _badput("badput", account.breakdown(), step)
     if with_slices and (efficiency := job.slice_efficiency(account.total_s)) is not None:
-        found.append(("elastic/stepping_slice_efficiency", efficiency[0], step))
-        found.append(("elastic/available_slice_efficiency", efficiency[1], step))
+        found.append(Scalar("elastic/stepping_slice_efficiency", efficiency[0], step))
+        found.append(Scalar("elastic/available_slice_efficiency", efficiency[1], step))
     yield found
 
 
@@ -75,7 +82,7 @@ class Deviations:
                 return
             piece = slice(begin, begin + _PIECE)
             told_s = zip(steps[piece], deviations_s[piece].tolist(), strict=True)
-            found = [("step_deviation", deviation_s, step) for step, deviation_s in told_s]
+            found = [Scalar("step_deviation", deviation_s, step) for step, deviation_s in told_s]
             yield found
             self._told += len(found)  # not if the write fails: nobody asks for more then
 
@@ -89,15 +96,16 @@ def rolling(
         with suppress(CompatError):
             account = job.window(now_s - window_s, now_s, elastic=elastic, rest=rest)
             step = account.max_productive_step
-            goodput_percent = (f"rolling_goodput/{window_s}s", account.goodput_percent, step)
-            yield [goodput_percent, *_badput(f"rolling_badput/{window_s}s", account.breakdown(), step)]
+            share = Scalar(f"rolling_goodput/{window_s}s", account.goodput_percent, step)
+            yield [share, *_badput(f"rolling_badput/{window_s}s", account.breakdown(), step)]
 
 
 def _badput(label: str, badput: BadputTimes, step: int) -> Iterator[Scalar]:
     for kind, percent in badput.items():
-        tag = f"{label}/{kind.name.lower()}"
+        title = kind.name.lower()
+        tag = f"{label}/{title}"
         if isinstance(percent, dict):
             for name, part in percent.items():
-                yield f"{tag}/{name.lower()}", part, step
+                yield Scalar(f"{tag}/{name.lower()}", part, step, name.lower())
         else:
-            yield tag, percent, step
+            yield Scalar(tag, percent, step, title)

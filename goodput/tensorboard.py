@@ -21,8 +21,8 @@ class TensorBoard:
     """An event file of this process in `directory`, begun with the first scalar that is flushed.
 
     `add_scalar` and `flush` are those of tensorboardX's ``SummaryWriter``. A flush that fails has written
-    nothing, and what it would have written is gone: the next one goes on in the same file. One thread at a
-    time may use it. Raises ImportError without tensorboardX.
+    nothing, and what it would have written has to be added anew: the next one goes on in the same file. One
+    thread at a time may use it. Raises ImportError without tensorboardX.
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
@@ -34,12 +34,22 @@ class TensorBoard:
         self._pending: list[bytes] = []
 
     def add_scalar(
-        self, tag: str, scalar_value: float, global_step: int = 0, walltime: float | None = None
+        self,
+        tag: str,
+        scalar_value: float,
+        global_step: int = 0,
+        walltime: float | None = None,
+        display_name: str = "",
     ) -> None:
-        """Add one number at `global_step`; `walltime` is in epoch seconds, by default it is now."""
+        """Add one number at `global_step`; `walltime` is in epoch seconds, by default it is now.
+
+        `display_name` is what the plot is called where `tag`, which may not have every character, is not.
+        """
         time_s = utc_now().timestamp() if walltime is None else walltime
         event = self._events.Event(wall_time=time_s, step=global_step)
-        event.summary.value.add(tag=_NOT_IN_A_TAG.sub("_", tag), simple_value=scalar_value)
+        added = event.summary.value.add(tag=_NOT_IN_A_TAG.sub("_", tag), simple_value=scalar_value)
+        if display_name:
+            added.metadata.display_name = display_name
         self._pending.append(self._record(event))
 
     def flush(self) -> None:

@@ -75,23 +75,23 @@ class Uploads:
             if name not in self._uploads and work is not None and once_more:
                 self._add(name, _Upload(work, 0.0, time.monotonic()))
             stopped = {name: self._uploads[name]} if name in self._uploads else {}
-        return self._stop(stopped, once_more=once_more)
+            self._hurry_up(stopped, once_more=once_more)
+        return self._wait(stopped)
 
     def stop_all(self, *, once_more: bool) -> bool:
         """Stop all that nobody has stopped; whether that is done in time."""
         self._forget_in_child()
         with self._changed:
             stopped = {name: upload for name, upload in self._uploads.items() if not upload.is_last}
-        return self._stop(stopped, once_more=once_more)
+            self._hurry_up(stopped, once_more=once_more)
+        return self._wait(stopped)
 
-    def _stop(self, stopped: dict[str, _Upload], *, once_more: bool) -> bool:
-        with self._changed:
-            for upload in stopped.values():
-                upload.is_last, upload.once_more = True, once_more
-                self._hurry.set()
-            self._changed.notify()
-        in_time = [self._wait(name, upload) for name, upload in stopped.items()]
-        return all(in_time)
+    def _hurry_up(self, stopped: dict[str, _Upload], *, once_more: bool) -> None:
+        """Somebody waits for these; to be called before the thread can see one that was added just now."""
+        for upload in stopped.values():
+            upload.is_last, upload.once_more = True, once_more
+            self._hurry.set()
+        self._changed.notify()
 
     def _forget_in_child(self) -> None:
         if self._process != os.getpid():  # whoever had the lock when it forked is not here to give it back
@@ -109,7 +109,11 @@ class Uploads:
         self._uploads[name] = upload
         self._changed.notify()
 
-    def _wait(self, name: str, upload: _Upload) -> bool:
+    def _wait(self, stopped: dict[str, _Upload]) -> bool:
+        in_time = [self._wait_for(name, upload) for name, upload in stopped.items()]
+        return all(in_time)
+
+    def _wait_for(self, name: str, upload: _Upload) -> bool:
         began_s = time.monotonic()
         done = upload.done.wait(self._left_s)
         if self._left_s is not None:

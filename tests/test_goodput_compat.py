@@ -299,6 +299,14 @@ def test_an_entry_that_cannot_be_read_is_counted_and_nothing_else(entries: list[
     assert bool(reader.problem) is bool(reader.unread)
 
 
+def test_a_window_without_its_start_or_end_is_the_peers_error() -> None:
+    calculator = compat.GoodputCalculator("job", "log")
+    now = dt.datetime.now(dt.timezone.utc)
+    for window in ((None, now), (now, None)):
+        with pytest.raises(ValueError, match="a window needs its start and its end"):
+            calculator.get_job_goodput_interval(*window)  # type: ignore[arg-type]
+
+
 def test_that_a_part_of_the_log_is_not_understood_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     log = LocalLog("log")
     good = {"job_name": "job", "step_count": 1, "step_start_time": 10.0}

@@ -33,7 +33,8 @@ class Scalars:
         self.directory = directory
         return self
 
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, display_name: str) -> None:
+        assert display_name in {"", tag.rpartition("/")[2]}
         self.written.setdefault(tag, {})[global_step] = scalar_value
 
     def flush(self) -> None:
@@ -105,6 +106,32 @@ def test_goodput_and_badput_are_written_under_the_peers_names(scalars: Scalars) 
     }
 
 
+def test_a_custom_interval_keeps_its_name_as_the_plots_title(tmp_path: Path) -> None:
+    """Its tag may not have every character."""
+    event = pytest.importorskip("tensorboardX.proto.event_pb2").Event()
+    recorder = goodput.GoodputRecorder("named", "log", True)
+    begun_s = time.time() - 20
+    recorder.record_job_start_time(begun_s)
+    recorder.record_step_start_time(0, begun_s + 1)
+    recorder.record_custom_badput_event_start_time(begun_s + 2, "eval step#1")
+    recorder.record_custom_badput_event_end_time(begun_s + 3, "eval step#1")
+    recorder.record_step_start_time(1, begun_s + 10)
+    watched = monitoring.GoodputMonitor(
+        "named", "log", tmp_path / "tb", 3600, True, include_badput_breakdown=True, gcp_options=NO_CLOUD
+    )
+    watched.stop_goodput_uploader()
+    (written,) = (tmp_path / "tb" / "goodput").iterdir()
+    content, titles = written.read_bytes(), {}
+    while content:
+        length = int.from_bytes(content[:8], "little")
+        event.ParseFromString(content[12 : 12 + length])
+        titles |= {value.tag: value.metadata.display_name for value in event.summary.value}
+        content = content[16 + length :]
+    assert titles["badput/custom_badput_events/eval_step_1"] == "eval step#1"
+    assert titles["badput/tpu_initialization"] == "tpu_initialization"
+    assert titles["goodput/goodput"] == "goodput"
+
+
 def test_a_stop_writes_a_last_time_and_can_leave_that_out(scalars: Scalars) -> None:
     watched = monitor(include_badput_breakdown=False)
     watched._upload_interval_s = 3600.0
@@ -131,8 +158,7 @@ def test_step_deviations_that_could_not_be_written_are_written_later(tmp_path: P
     where.unlink()
     watched.stop_step_deviation_uploader()
     (written,) = (where / "goodput").iterdir()
-    content = written.read_bytes()
-    assert content.count(b"step_deviation") == 10
+    assert written.read_bytes().count(b"step_deviation") == 10
 
 
 def test_rolling_windows_are_written_each_under_its_length(scalars: Scalars) -> None:
@@ -245,6 +271,23 @@ def test_a_start_that_comes_twice_is_told(scalars: Scalars, caplog: pytest.LogCa
     watched.start_goodput_uploader()
     watched.stop_goodput_uploader()
     assert caplog.messages == ["the goodput uploader runs already"]
+
+
+def test_what_was_never_started_is_done_once_by_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the thread looks around before the stop has said what it wants."""
+    done: list[bool] = []
+    for _ in range(20):
+        looks = threading.Event()
+        uploads = Uploads("goodput monitor", lambda _rest, looks=looks: looks.set(), PATIENCE_S)
+        hurry_up = uploads._hurry_up
+
+        def late(*stopped: Any, once_more: bool) -> None:
+            assert looks.wait(PATIENCE_S)  # noqa: B023  called at once
+            hurry_up(*stopped, once_more=once_more)  # noqa: B023
+
+        monkeypatch.setattr(uploads, "_hurry_up", late)
+        assert uploads.stop("some uploader", lambda _rest, is_last: done.append(is_last), once_more=True)
+    assert done == 20 * [True]
 
 
 def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
