@@ -22,6 +22,8 @@ from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import Values
 from scrtune.intents.gains import GainView, gains
 
+_ENDS = {Verdict.ACCEPTED, Verdict.REVERTED}
+
 
 class Followed(Run):
     """A run that remembers under what each checkpoint was taken: generation, settings, noise."""
@@ -52,18 +54,40 @@ class Followed(Run):
         return cost_s
 
     @property
-    def held(self) -> Iterator[tuple[bool, bool]]:
-        """Of each trial whether its 90 % intervals hold the true ratio of costs, and the seconds saved."""
+    def held(self) -> Iterator[tuple[Verdict, bool, bool, bool]]:
+        """Of each trial what became of it, and whether its 90 % intervals hold the truth.
+
+        That is the ratio of costs, the seconds that a checkpoint saves, and those that all of them saved.
+        """
         log = list(self.pipeline.decisions)
         trials = {each.generation: each for each in log if each.verdict is Verdict.TRIAL}
         under = {generation: settings for generation, settings, _ in self.taken}
         for view in gains(log, self.pipeline.costs):
             before_s, after_s = self._true_s(view, under[view.generation])
             found, saved = trials[view.generation].comparison, view.gain
+            ended = [each for each in log if each.verdict in _ENDS and each.time_s > view.time_s]
+            total_s = self._true_total_s(view, ended[0].generation if ended else None)
             yield (
+                view.verdict,
                 found.low <= after_s / before_s <= found.high,
                 saved.low_s <= before_s - after_s <= saved.high_s,
+                saved.total_low_s <= total_s <= saved.total_high_s,
             )
+
+    def _true_total_s(self, view: GainView, verdict: int | None) -> float:
+        """What all checkpoints under a change saved, whatever was changed beside it since.
+
+        Its `verdict` came with that generation: from there on it counts until it is first gone.
+        """
+        total_s = 0.0
+        for generation, settings, factor in self.taken:
+            is_on = generation >= view.generation and view.changes.items() <= settings.items()
+            if is_on:
+                before_s, after_s = self._true_s(view, settings)
+                total_s += (before_s - after_s) * factor
+            elif verdict is not None and generation >= verdict:
+                break
+        return total_s
 
     def _true_s(self, trial: Decision | GainView, settings: Values) -> tuple[float, float]:
         """What a checkpoint costs without `trial`, and under its `settings`, without noise."""
@@ -101,10 +125,12 @@ def report(jobs: int, checkpoints: int) -> None:
             f"{sqrt(fmean(error**2 for error in errors)):.2f}",
         )
     print("\nHow many of the 90 % intervals hold the truth\n")
-    heading("user", "trials", "of the ratio", "of the seconds saved")
+    heading("user", "verdict", "trials", "of the ratio", "of the seconds saved", "of those so far")
     for name, held in intervals.items():
-        ratios, seconds = (fmean(each) for each in zip(*held, strict=True))
-        row(name, str(len(held)), f"{ratios:.0%}", f"{seconds:.0%}")
+        for verdict in (Verdict.ACCEPTED, Verdict.REVERTED):
+            if found := [each for each in held if each[0] is verdict]:
+                shares = (f"{fmean(each[index] for each in found):.0%}" for index in (1, 2, 3))
+                row(name, verdict.value, str(len(found)), *shares)
 
 
 if __name__ == "__main__":
