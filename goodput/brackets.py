@@ -15,12 +15,13 @@ REACH = 32
 def ends_of(mask: Longs, run: Longs, place: Longs) -> Longs:
     """The index of the end of each start, as of brackets; -1 for a start without one, and for ends.
 
-    An end that follows a start is its end. One that is left over belongs to the latest start before it that
+    An end that follows a start is its end, also where a run began between: who lived through that only spoke
+    before another told of the start. One that is left over belongs to the latest start before it that
     has none, in the same run and at most `REACH` away by `place`.
     """
     found = np.full(len(mask), -1, np.int64)
     starts = mask == STARTS
-    follows = np.flatnonzero(starts[:-1] & (mask[1:] == ENDS) & (run[1:] == run[:-1]))
+    follows = np.flatnonzero(starts[:-1] & (mask[1:] == ENDS))
     found[follows] = follows + 1
     left = mask == ENDS
     left[follows + 1] = False

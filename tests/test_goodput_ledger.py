@@ -387,6 +387,17 @@ def test_what_trials_cost_is_taken_from_the_checkpoints_and_from_what_their_flus
     assert spent(ledger.account(T0 + 14))["flush_slowdown"] == 4.0
 
 
+def test_an_interval_that_a_rank_began_before_another_told_of_the_start_is_whole() -> None:
+    made = account(
+        IntervalStarted(kind="device_init", time_s=T0 + 9, writer="rank1"),
+        started(10),
+        IntervalEnded(kind="device_init", time_s=T0 + 15, writer="rank1"),
+        step(0, 15, 20),
+        now=20,
+    )
+    assert spent(made) == {"device_init": 6.0, "productive": 5.0}
+
+
 def test_memory_is_bounded_and_what_is_forgotten_still_counts() -> None:
     ledger = Ledger(remembered=10_000)
     for number in range(70_000):
