@@ -116,7 +116,7 @@ class Writer:
 
 
 class TensorBoardScalars:
-    """The scalars of ml-goodput-measurement, with our buckets for its kinds of badput.
+    """Goodput, badput and step deviations under ml-goodput-measurement's names, with our buckets, and more.
 
     Shares are in percent of the wall time, or of the window; the rest is in seconds. A step whose deviation
     could not be written is written with the next snapshot.

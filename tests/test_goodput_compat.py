@@ -299,6 +299,12 @@ def test_an_entry_that_cannot_be_read_is_counted_and_nothing_else(entries: list[
     assert bool(reader.problem) is bool(reader.unread)
 
 
+@pytest.mark.parametrize("step_count", [3, 3.0])
+def test_all_that_an_entry_tells_counts(step_count: float) -> None:
+    entry = {"job_name": "j", "step_count": step_count, "step_start_time": 5.0, "job_end_time": 6}
+    assert EntryReader("j").read([entry]) == [StepStarted(step=3, time_s=5.0), JobEnded(time_s=6.0)]
+
+
 def test_a_window_without_its_start_or_end_is_the_peers_error() -> None:
     calculator = compat.GoodputCalculator("job", "log")
     now = dt.datetime.now(dt.timezone.utc)

@@ -319,6 +319,25 @@ os.wait()
         assert [entry["step_count"] for entry in entries if entry["job_name"] == job] == list(range(steps))
 
 
+def test_a_pool_whose_workers_end_by_themselves_loses_nothing(tmp_path: Path) -> None:
+    code = """
+import multiprocessing
+def work(worker):
+    recorder = goodput.GoodputRecorder(f"worker {worker}", "log", True)
+    for step in range(100):
+        recorder.record_step_start_time(step)
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    pool.map(work, range(4), chunksize=1)
+    pool.close()
+    pool.join()
+"""
+    assert run(tmp_path, code) == ""
+    entries = read_all(LocalLog("log"))
+    for worker in range(4):
+        of_worker = [entry["step_count"] for entry in entries if entry["job_name"] == f"worker {worker}"]
+        assert of_worker == list(range(100))
+
+
 class MockCloudLogger:
     """As users of the peer have it in their tests: it tells of no last entry, and gives all of them again."""
 
