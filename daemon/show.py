@@ -178,6 +178,9 @@ def joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]
             yield waiting, decision
             waiting = None
         else:
+            if waiting is not None and decision.verdict is Verdict.ANCHOR:  # a run under other settings
+                yield waiting, decision
+                waiting = None
             yield decision, None
     if waiting is not None:
         yield waiting, None

@@ -6,6 +6,7 @@ from rich.console import RenderableType
 
 from scrtune.daemon import show, views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
+from scrtune.intents.decisions import Decision, Verdict
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.situation import Proposal
@@ -68,6 +69,19 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
     shown = text(show.decisions(pipeline.decisions, pipeline.start_s))
     assert "pending SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
+
+
+def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_it() -> None:
+    trial = Decision(generation=1, time_s=2.0, verdict=Verdict.TRIAL, rule="try it", because="it may pay")
+    again = Decision(
+        generation=2,
+        time_s=9.0,
+        verdict=Verdict.ANCHOR,
+        rule="a run under other settings",
+        because="it differs",
+    )
+    assert list(show.joined([trial, again])) == [(trial, again), (again, None)]
+    assert text(show.decisions([trial, again], 1.0)).count("yours again") == 2
 
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:
