@@ -6,7 +6,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
@@ -25,26 +27,46 @@ _MOST_DEVIATIONS = 10_000
 """Of steps that are not written yet: a disk that is full for days costs no more than a megabyte."""
 
 
+Write: TypeAlias = Callable[[Snapshot], None]
+"""Writes a snapshot. Raises whatever keeps it from that."""
+
+
 def to_tensorboard(directory: Path) -> "Writer":
     """Writes scalars into event files in `directory`."""
-    return Writer(f"scalars in {directory}", lambda: TensorBoardScalars(TensorBoard(directory)).write)
+
+    def opened() -> Write:
+        try:
+            return TensorBoardScalars(TensorBoard(directory)).write
+        except Exception as error:  # not installed, or with a protobuf that it refuses
+            raise ImportError(f"{error}; pip install --upgrade 'scrtune[monitoring]'") from error
+
+    return Writer(f"scalars in {directory}", opened)
 
 
 def to_csv(path: Path) -> "Writer":
     """Appends rows to the file at `path`."""
-    return Writer(f"rows in {path}", lambda: CsvRows(path).write)
+
+    def opened() -> Write:
+        rows = CsvRows(path)
+        with suppress(OSError):  # that is tried again with each write
+            if path.is_file():
+                rows.columns()
+        return rows.write
+
+    return Writer(f"rows in {path}", opened)
 
 
 class Writer:
     """Writes each snapshot that it is given, on a thread of its own: one file system cannot hold up another.
 
-    `open_output` is called there, for it may load a library; what it returns writes a snapshot. What cannot
-    be written is told, once while it stays the same, and tried again with the next snapshot. A snapshot that
+    `open_output` is called there, for it may load a library; what it returns writes a snapshot. If it raises,
+    nothing is ever written, and that is told. What cannot be written later is told, once while it stays the
+    same, and tried again with the next snapshot. A snapshot that
     comes while the last one is still being written waits; a newer one takes its place, and has the steps of
     both.
     """
 
-    def __init__(self, name: str, open_output: Callable[[], Callable[[Snapshot], None]]) -> None:
+    def __init__(self, name: str, open_output: Callable[[], Write]) -> None:
         self.name = name
         self._open_output = open_output
         self._changed = threading.Condition()
@@ -84,11 +106,14 @@ class Writer:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
+        self._began_s = time.monotonic()
         try:
             write = self._open_output()
-        except Exception as error:  # noqa: BLE001  not installed, or with a protobuf that it refuses
-            self._failed(f"nothing is written: {error}; pip install --upgrade 'scrtune[monitoring]'")
+        except Exception as error:  # noqa: BLE001  monitoring never ends a job
+            self._failed(f"nothing is written: {error}")
             return
+        finally:
+            self._began_s = None
         while (snapshot := self._next()) is not None:
             if not snapshot.is_begun:
                 continue
@@ -178,16 +203,23 @@ class CsvRows:
         """Append what `snapshot` says. Raises OSError, and ValueError for a file that has other things."""
         rows = [_row(snapshot, snapshot.account)]
         rows += [_row(snapshot, window, window_s) for window_s, window in snapshot.windows.items()]
-        first_line = self._file.first_line()
-        columns = list(rows[0]) if first_line is None else next(csv.reader([first_line]), [])
-        if _TIME not in columns:
-            raise ValueError(f"its first line names no column {_TIME}: it is left alone, name another file")
+        columns = self.columns()
         text = io.StringIO()
-        writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
-        if first_line is None:
+        writer = csv.DictWriter(text, columns or list(rows[0]), extrasaction="ignore", lineterminator="\n")
+        if not columns:
             writer.writeheader()
         writer.writerows(rows)
         self._file.append(text.getvalue().encode())
+
+    def columns(self) -> list[str]:
+        """Those of the file that is there; none, when none is. Raises what a write does."""
+        first_line = self._file.first_line()
+        if first_line is None:
+            return []
+        columns = next(csv.reader([first_line]), [])
+        if _TIME not in columns:
+            raise ValueError(f"its first line names no column {_TIME}: it is left alone, name another file")
+        return columns
 
 
 def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") -> dict[str, object]:

@@ -315,7 +315,7 @@ def test_a_file_of_somebody_else_gets_no_rows_and_that_is_told(tmp_path: Path, t
     writer.finish()
     assert writer.join(30)
     assert path.read_text(encoding="utf-8") == text
-    assert writer.failure.startswith("cannot be written: its first line names no column time_s")
+    assert writer.failure.startswith("nothing is written: its first line names no column time_s")
 
 
 def test_a_snapshot_that_takes_anothers_place_has_its_steps_too() -> None:
