@@ -61,9 +61,8 @@ class Writer:
 
     `open_output` is called there, for it may load a library; what it returns writes a snapshot. If it raises,
     nothing is ever written, and that is told. What cannot be written later is told, once while it stays the
-    same, and tried again with the next snapshot. A snapshot that
-    comes while the last one is still being written waits; a newer one takes its place, and has the steps of
-    both.
+    same, and tried again with the next snapshot. A snapshot that comes while the last one is still being
+    written waits; a newer one takes its place, and has the steps of both.
     """
 
     def __init__(self, name: str, open_output: Callable[[], Write]) -> None:
