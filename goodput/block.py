@@ -11,20 +11,22 @@ Row = tuple[int, int, int, int]
 
 
 class Rows:
-    """Claims that can be added and taken out."""
+    """Claims that can be added and taken out. Those it begins with are shared until then, not copied."""
 
-    __slots__ = ("_columns",)
+    __slots__ = ("_columns", "_shared")
 
     def __init__(self, claims: Claims | None = None) -> None:
-        columns = Claims.of([]) if claims is None else claims
-        self._columns = tuple(array("q", column.tobytes()) for column in columns)
+        self._shared = claims
+        self._columns: tuple[array[int], ...] = (
+            () if claims is not None else tuple(array("q") for _ in Claims._fields)
+        )
 
     def __len__(self) -> int:
-        return len(self._columns[0])
+        return len(self._shared.start if self._shared is not None else self._columns[0])
 
     def view(self) -> Claims:
         """All of them, to look at only: nothing can be added as long as it is kept."""
-        return Claims(*(np.frombuffer(column, np.int64) for column in self._columns))
+        return self._shared or Claims(*(np.frombuffer(column, np.int64) for column in self._columns))
 
     def copy(self) -> Claims:
         """All of them."""
@@ -32,7 +34,7 @@ class Rows:
 
     def append(self, claim: Row) -> None:
         """Take a claim in."""
-        for column, value in zip(self._columns, claim, strict=True):
+        for column, value in zip(self._own(), claim, strict=True):
             column.append(value)
 
     def remove(self, claim: Row) -> bool:
@@ -41,9 +43,15 @@ class Rows:
         found = np.flatnonzero(np.logical_and.reduce(same))
         if not len(found):
             return False
-        for column in self._columns:
+        for column in self._own():
             del column[int(found[-1])]
         return True
+
+    def _own(self) -> tuple["array[int]", ...]:
+        if self._shared is not None:
+            self._columns = tuple(array("q", column.tobytes()) for column in self._shared)
+            self._shared = None
+        return self._columns
 
 
 class Block:

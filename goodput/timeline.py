@@ -17,7 +17,7 @@ from .block import Block, Row, Rows
 from .claims import DERIVED, KINDS, NEVER, Claims, Doubt, Longs, joined
 from .sweep import Rules, sweep
 
-BLOCK = 1024
+BLOCK = 2048
 
 Derived = tuple[Claims, list[Doubt]]
 """What starts and ends stand for."""
