@@ -21,15 +21,6 @@ SPARSE = 18
 MOST_SPARSE = 1 << 32
 
 
-class Claim(NamedTuple):
-    """`kind` is a code of :class:`scrtune.goodput.buckets.Codes`."""
-
-    start: int
-    end: int
-    kind: int
-    step: int = 0
-
-
 class Doubt(NamedTuple):
     """A step whose end is inferred: `limit` is what its neighbours took; `first` of its run or not.
 
@@ -45,7 +36,7 @@ class Doubt(NamedTuple):
 
 
 class Claims(NamedTuple):
-    """Claims in columns."""
+    """Claims in columns; `kind` is a code of :class:`scrtune.goodput.buckets.Codes`, with its marks."""
 
     start: Longs
     end: Longs

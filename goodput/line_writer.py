@@ -117,10 +117,10 @@ class LineWriter:
             self._start()
         return True
 
-    def lose(self, count: int = 1) -> None:
-        """Count lines that will not be written."""
+    def lose(self) -> None:
+        """Count a line that will not be written."""
         with self._lock:
-            self._lost += count
+            self._lost += 1
         if self._thread is None and not self._closed:
             self._start()  # the log may be told of it: not by the thread that closes, which must not hang
 

@@ -18,8 +18,8 @@ class CannotTellError(Exception):
     """Whether a rank holds the others up does not show; the text says why."""
 
 
-def stragglers(table: StepTable, *, ratio: float = _RATIO) -> tuple[Straggler, ...]:
-    """Who took `ratio` times as long as the others, or longer, in most of eight or more steps; worst first.
+def stragglers(table: StepTable) -> tuple[Straggler, ...]:
+    """Who took 1.1 times as long as the others, or longer, in most of eight or more steps; worst first.
 
     A rank is held against the median of the other ranks *at the same step*, so that steps that are slow for
     all are nobody's fault. Raises :class:`CannotTellError` where no two ranks can be compared.
@@ -27,7 +27,7 @@ def stragglers(table: StepTable, *, ratio: float = _RATIO) -> tuple[Straggler, .
     rows, usual_s = _shared(table.ranks)
     ratios = rows.took_s / usual_s
     steps = np.bincount(rows.writer, minlength=len(table.writers))
-    slow = np.bincount(rows.writer[ratios >= ratio], minlength=len(table.writers))
+    slow = np.bincount(rows.writer[ratios >= _RATIO], minlength=len(table.writers))
     if not (steps >= _ENOUGH_STEPS).any():
         raise CannotTellError(_why(table))
     found = []
