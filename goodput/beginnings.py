@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 
 from .claims import NEVER, Longs
-from .columns import NO_STEP, WHOLE, Key, Stream, Told
+from .columns import NO_STEP, NS, WHOLE, Key, Stream, Told, to_ns
 from .going_back import GoingBack
 from .launches import Launches
 from .lives import Lives
@@ -13,8 +13,6 @@ from .streams import tokens_of
 
 News = dict[Key, tuple[Longs, Longs]]
 """Tokens that are new, by stream."""
-
-_NS = 1_000_000_000
 
 
 class Beginnings:
@@ -90,9 +88,9 @@ class Beginnings:
 
 def _first_step(stream: Stream, time: int) -> int:
     """When at or after `time` the first step of a stream began."""
-    index = bisect_left(stream.times, time / _NS - 1e-6)
+    index = bisect_left(stream.times, time / NS - 1e-6)
     for at in range(index, len(stream.times)):
-        begun = round(stream.times[at] * _NS)
+        begun = to_ns(stream.times[at])
         if begun >= time and stream.values[at] != NO_STEP:
             return begun
     return NEVER

@@ -9,8 +9,18 @@ WHOLE = -1
 NO_STEP = -(1 << 62)
 """The number where no step began."""
 
+STEP_LIMIT = 1 << 61
+"""Numbers of steps lie within it; any other one is none."""
+NS = 1_000_000_000
+"""Nanoseconds in a second."""
+
 Key = tuple[str, int, str]
 """A stream's writer, kind and name."""
+
+
+def to_ns(seconds: float) -> int:
+    """Whole nanoseconds."""
+    return round(seconds * NS)
 
 
 class Stream:

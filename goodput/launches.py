@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from .claims import Longs
+from .claims import NEVER, Longs
 
 Start = tuple[int, str]
 """When, and who says so."""
-
-LONG_AGO = -(1 << 62)
 
 
 class Launches:
@@ -23,7 +21,7 @@ class Launches:
         self.begins: list[int] = []
         self._known: set[Start] = set()
         self._writers: list[set[str]] = [set()]
-        self._last: list[int] = [LONG_AGO]
+        self._last: list[int] = [-NEVER]
         self._have_joined = False
 
     def unknown(self, starts: Iterable[Start]) -> set[Start]:
@@ -55,7 +53,7 @@ class Launches:
 
     def anew(self, interrupted: Callable[[int], int]) -> None:
         """Find the runs of all starts that were told."""
-        self.begins, self._writers, self._last = [], [set()], [LONG_AGO]
+        self.begins, self._writers, self._last = [], [set()], [-NEVER]
         self.add(self._known, interrupted)
 
     def know(self, starts: Iterable[Start]) -> None:

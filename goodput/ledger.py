@@ -25,7 +25,7 @@ from .buckets import (
     WASTED_PROGRESS,
     Codes,
 )
-from .columns import ENDS, NO_STEP, STARTS, WHOLE, Key, Stream, Told
+from .columns import ENDS, NO_STEP, NS, STARTS, STEP_LIMIT, WHOLE, Key, Stream, Told, to_ns
 from .events import (
     AllocationEnded,
     FlushCompleted,
@@ -70,13 +70,10 @@ __all__ = [
 REMEMBERED = 262_144
 """How many claims a ledger keeps unless it is told otherwise: about 12 MB."""
 
-_NS = 1_000_000_000
 _LOOK_EVERY = 8192
 _CHUNK = 4096
 _STREAMS = 16_384
 _COUNTED = 65_536
-_LIMIT = 1 << 61
-"""Numbers of steps lie within it; any other one is none."""
 
 _PARTS = (
     ("apply_s", TUNING),
@@ -115,17 +112,19 @@ class Ledger:
         self._between = {self._codes[name] for name in buckets.NOT_THE_RUNS_OWN}
         self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
         self._take: dict[type, Callable[[Any], None]] = {
-            JobStarted: lambda event: self._told.starts.append((_ns(event.time_s), event.writer)),
+            JobStarted: lambda event: self._told.starts.append((to_ns(event.time_s), event.writer)),
             JobEnded: self._job_ended,
-            JobHalted: lambda event: self._told.halts.append(_ns(event.time_s)),
+            JobHalted: lambda event: self._told.halts.append(to_ns(event.time_s)),
             JobQueued: lambda event: self._mark(event.time_s, buckets.QUEUE_WAIT),
             AllocationEnded: lambda event: self._mark(event.time_s, buckets.ALLOCATION_END),
             NodeFailed: self._node_failed,
             StepStarted: self._step_started,
             StepCompleted: self._step_completed,
-            OutputStarted: lambda event: self._told.points.append(_ns(event.time_s)),
-            SlicesObserved: lambda event: self._told.points.append(_ns(event.time_s)),
-            FlushCompleted: lambda event: self._told.points.extend((_ns(event.start_s), _ns(event.end_s))),
+            OutputStarted: lambda event: self._told.points.append(to_ns(event.time_s)),
+            SlicesObserved: lambda event: self._told.points.append(to_ns(event.time_s)),
+            FlushCompleted: lambda event: self._told.points.extend(
+                (to_ns(event.start_s), to_ns(event.end_s))
+            ),
             OutputCompleted: self._output,
             RestartCompleted: self._restart,
             Recovered: self._recovered,
@@ -173,12 +172,12 @@ class Ledger:
         that trials made dearer. Charges are estimates that noise takes below 0 now and then: only their sum
         counts.
         """
-        self._charged_ns[bucket] += _ns(seconds)
+        self._charged_ns[bucket] += to_ns(seconds)
 
     @property
     def charges(self) -> dict[str, float]:
         """What was charged so far: seconds by bucket."""
-        return {bucket: charged_ns / _NS for bucket, charged_ns in self._charged_ns.items()}
+        return {bucket: charged_ns / NS for bucket, charged_ns in self._charged_ns.items()}
 
     def account(self, now: float, *, reference_step_s: float | None = None) -> Account:
         """Where the time went until `now` (until its end, when the job has ended).
@@ -193,16 +192,16 @@ class Ledger:
         row = reckoned.spent(end_ns)
         moved = self._moved(charged(row, row, self._charged_ns, codes), row, reference_step_s)
         return Account(
-            wall_s=(end_ns - reckoned.first) / _NS,
+            wall_s=(end_ns - reckoned.first) / NS,
             buckets=self._named(moved),
             steps=reckoned.made.count,
             checkpoints=self._outputs.count if self._knows_scr else reckoned.saves(),
             runs=len(reckoned.runs.starts),
             recoveries=self._brought_back.count,
             node_failures=self._failures.count,
-            start_s=reckoned.first / _NS,
-            data_loading_async_s=row[codes[buckets.ASYNC_LOADING]] / _NS,
-            skew_s=reckoned.skew() / _NS,
+            start_s=reckoned.first / NS,
+            data_loading_async_s=row[codes[buckets.ASYNC_LOADING]] / NS,
+            skew_s=reckoned.skew() / NS,
         )
 
     def window(
@@ -221,8 +220,8 @@ class Ledger:
             return Window(start_s=start_s, end_s=start_s, wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         last_ns = _end_ns(reckoned, now)
         first_ns = reckoned.first if reckoned.floor is None else reckoned.floor
-        begin_ns = min(max(_ns(start_s), first_ns), last_ns)
-        end_ns = min(max(_ns(end_s), begin_ns), last_ns)
+        begin_ns = min(max(to_ns(start_s), first_ns), last_ns)
+        end_ns = min(max(to_ns(end_s), begin_ns), last_ns)
         whole = reckoned.spent(last_ns)
         before, until = (
             charged(reckoned.spent(time_ns), whole, self._charged_ns, self._codes)
@@ -230,9 +229,9 @@ class Ledger:
         )
         row = [late - early for early, late in zip(before, until, strict=True)]
         return Window(
-            start_s=begin_ns / _NS,
-            end_s=end_ns / _NS,
-            wall_s=(end_ns - begin_ns) / _NS,
+            start_s=begin_ns / NS,
+            end_s=end_ns / NS,
+            wall_s=(end_ns - begin_ns) / NS,
             buckets=self._named(self._moved(row, whole, reference_step_s)),
         )
 
@@ -260,13 +259,13 @@ class Ledger:
         """Move what the steps in `row`, of the `whole` job, took beyond the reference."""
         if reference_step_s is None:
             return row
-        return slowed(row, whole, _ns(reference_step_s) * self._reckoning().made.count, self._codes)
+        return slowed(row, whole, to_ns(reference_step_s) * self._reckoning().made.count, self._codes)
 
     def _named(self, row: list[int]) -> dict[str, float]:
         """Seconds by bucket: all of ours, and those of the user's that have any."""
-        named = {name: row[self._codes[name]] / _NS for name in BUCKETS}
+        named = {name: row[self._codes[name]] / NS for name in BUCKETS}
         own = sorted((self._codes.names[code], code) for code in self._codes.custom if row[code])
-        return named | {name: row[code] / _NS for name, code in own}
+        return named | {name: row[code] / NS for name, code in own}
 
     def _stream(self, writer: str, kind: int, name: str = "") -> Stream:
         stream = self._streams.get((writer, kind, name))
@@ -285,17 +284,17 @@ class Ledger:
         told.step.append(step)
 
     def _mark(self, time_s: float, bucket: str) -> None:
-        self._told.marks.append((_ns(time_s), self._codes[bucket]))
+        self._told.marks.append((to_ns(time_s), self._codes[bucket]))
 
     def _job_ended(self, event: JobEnded) -> None:
-        self._told.ends.append((_ns(event.time_s), event.exit_code not in (None, 0), event.writer))
+        self._told.ends.append((to_ns(event.time_s), event.exit_code not in (None, 0), event.writer))
 
     def _node_failed(self, event: NodeFailed) -> None:
-        self._failures.add((event.node, _ns(event.time_s)))
+        self._failures.add((event.node, to_ns(event.time_s)))
         self._mark(event.time_s, RECOVERY)
 
     def _step_started(self, event: StepStarted) -> None:
-        if abs(event.step) < _LIMIT:
+        if abs(event.step) < STEP_LIMIT:
             stream = self._stream(event.writer, self._step)
             stream.times.append(event.time_s)
             stream.values.append(event.step)
@@ -303,7 +302,7 @@ class Ledger:
     def _steps_started(self, events: list[StepStarted]) -> None:
         writers = {event.writer for event in events}
         numbers = [event.step for event in events]
-        if len(writers) > 1 or min(numbers) <= -_LIMIT or max(numbers) >= _LIMIT:
+        if len(writers) > 1 or min(numbers) <= -STEP_LIMIT or max(numbers) >= STEP_LIMIT:
             for event in events:
                 self._step_started(event)
             return
@@ -312,18 +311,18 @@ class Ledger:
         stream.values.fromlist(numbers)
 
     def _step_completed(self, event: StepCompleted) -> None:
-        if abs(event.step) < _LIMIT:
-            self._claim(_ns(event.start_s), _ns(event.end_s), self._step, event.step)
+        if abs(event.step) < STEP_LIMIT:
+            self._claim(to_ns(event.start_s), to_ns(event.end_s), self._step, event.step)
             self._tells_whole(event, event.step)
 
     def _restart(self, event: RestartCompleted) -> None:
-        start_ns = _ns(event.start_s)
-        self._claim(start_ns, _ns(event.end_s), self._codes[buckets.RESTORE])
+        start_ns = to_ns(event.start_s)
+        self._claim(start_ns, to_ns(event.end_s), self._codes[buckets.RESTORE])
         if event.valid:  # also within a run: back to a better checkpoint
             self._told.restarts.append(start_ns)
 
     def _recovered(self, event: Recovered) -> None:
-        start_ns, end_ns = _ns(event.start_s), _ns(event.end_s)
+        start_ns, end_ns = to_ns(event.start_s), to_ns(event.end_s)
         if event.valid:
             self._brought_back.add((event.kind, event.dataset, start_ns, end_ns))
         bucket = _OF_RECOVERED.get(event.kind, buckets.REBUILD)
@@ -331,12 +330,12 @@ class Ledger:
 
     def _output(self, event: OutputCompleted) -> None:
         """The parts of an output lie one behind the other: each is its slowest rank's, scaled down to fit."""
-        start_ns, end_ns = _ns(event.start_s), _ns(event.end_s)
+        start_ns, end_ns = to_ns(event.start_s), to_ns(event.end_s)
         self._knows_scr = True
         if event.checkpoint and event.valid:
             self._outputs.add((event.dataset, start_ns, end_ns))
         felt_ns = max(0, end_ns - start_ns)
-        parts = [max(0, _ns(getattr(event, name))) for name, _ in _PARTS]
+        parts = [max(0, to_ns(getattr(event, name))) for name, _ in _PARTS]
         total_ns = max(sum(parts), felt_ns)
         at_ns = start_ns
         for (_, bucket), part_ns in zip(_PARTS, parts, strict=True):
@@ -348,8 +347,8 @@ class Ledger:
 
     def _interval(self, event: Interval) -> None:
         code = self._codes.of_interval(event.kind, event.name)
-        start_ns = _ns(event.start_s)
-        self._claim(start_ns, _ns(event.end_s), code)
+        start_ns = to_ns(event.start_s)
+        self._claim(start_ns, to_ns(event.end_s), code)
         if code not in self._between:
             self._tells_whole(event, NO_STEP)
         if code in self._begins_life:
@@ -372,7 +371,7 @@ class Ledger:
         stream.times.fromlist([event.time_s for event in events])
         stream.values.fromlist([STARTS if type(event) is IntervalStarted else ENDS for event in events])
         if code in self._begins_life:
-            self._told.restarts += [_ns(event.time_s) for event in events if type(event) is IntervalStarted]
+            self._told.restarts += [to_ns(event.time_s) for event in events if type(event) is IntervalStarted]
 
 
 class _Counted:
@@ -392,8 +391,4 @@ class _Counted:
 
 
 def _end_ns(reckoned: "Reckoning", now: float) -> int:
-    return reckoned.last if reckoned.runs.is_over else max(reckoned.last, _ns(now))
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * _NS)
+    return reckoned.last if reckoned.runs.is_over else max(reckoned.last, to_ns(now))

@@ -4,9 +4,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from math import isfinite
 
+from .columns import to_ns
 from .events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
 
-_NS = 1_000_000_000
 _NEVER = 1 << 62
 
 
@@ -27,15 +27,11 @@ def run_starts(events: Iterable[GoodputEvent]) -> list[float]:
         step, end = bisect_left(stepped, time), bisect_right(ended, time)
         return min([*stepped[step : step + 1], *ended[end : end + 1]], default=_NEVER)
 
-    moments = {_ns(event.time_s): event.time_s for event in starts}
+    moments = {to_ns(event.time_s): event.time_s for event in starts}
     launches = Launches()
-    launches.add({(_ns(event.time_s), event.writer) for event in starts}, interrupted)
+    launches.add({(to_ns(event.time_s), event.writer) for event in starts}, interrupted)
     return [moments[time] for time in launches.begins]
 
 
 def _in_order(times_s: Iterable[float]) -> list[int]:
-    return sorted(_ns(time_s) for time_s in times_s if isfinite(time_s))
-
-
-def _ns(seconds: float) -> int:
-    return round(seconds * _NS)
+    return sorted(to_ns(time_s) for time_s in times_s if isfinite(time_s))

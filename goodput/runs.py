@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .claims import Longs
-from .launches import LONG_AGO, Launches
+from .claims import NEVER, Longs
+from .launches import Launches
 
 End = tuple[int, bool, str]
 """When, whether it was a bad one, and who says so."""
@@ -109,12 +109,12 @@ class Runs:
         """When `writer` said last that `run` ended, or else anybody; long ago when nobody did."""
         ends = self._ends_in(run)
         own = [time for time, _, who in ends if who == writer] or [time for time, _, _ in ends]
-        return own[-1] if own else LONG_AGO
+        return own[-1] if own else -NEVER
 
     def end_after(self, time: int) -> int:
         """When somebody first said, behind `time`, that a run ended."""
         index = bisect_left(self._ends, (time + 1,))
-        return self._ends[index][0] if index < len(self._ends) else -LONG_AGO
+        return self._ends[index][0] if index < len(self._ends) else NEVER
 
     def _has_ended(self, run: int) -> bool:
         """Whether all said so who told of its start, or somebody without a name."""
@@ -181,8 +181,8 @@ class Runs:
         return [self._ends[index] for index in _within(self._ends, (begin + (run > 1),), (end + (run > 0),))]
 
     def _span(self, run: int) -> tuple[int, int]:
-        begin = self.starts[run - 1] if run else LONG_AGO
-        return begin, self.starts[run] if run < len(self.starts) else -LONG_AGO
+        begin = self.starts[run - 1] if run else -NEVER
+        return begin, self.starts[run] if run < len(self.starts) else NEVER
 
 
 def _within(ordered: Sequence[Any], begin: Any, end: Any) -> range:

@@ -10,12 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .columns import STEP_LIMIT
 from .events import GoodputEvent, StepCompleted, StepStarted
 from .run_starts import run_starts
 from .step_time import Seconds
 
-_LIMIT = 1 << 61
-"""Numbers of steps lie within it; any other one is none."""
 _MANY = 1_000_000
 
 _WRITER, _NUMBER = attrgetter("writer"), attrgetter("step")
@@ -103,8 +102,8 @@ def step_table(events: Sequence[GoodputEvent]) -> StepTable:
 def _columns(events: list[Any], codes: dict[str, int], times: tuple[str, ...]) -> list[Any]:
     """Writer, number and `times` of the events that make sense; new writers are added to `codes`."""
     numbers = list(map(_NUMBER, events))
-    if numbers and (min(numbers) <= -_LIMIT or max(numbers) >= _LIMIT):
-        return _columns([event for event in events if -_LIMIT < event.step < _LIMIT], codes, times)
+    if numbers and (min(numbers) <= -STEP_LIMIT or max(numbers) >= STEP_LIMIT):
+        return _columns([event for event in events if -STEP_LIMIT < event.step < STEP_LIMIT], codes, times)
     writers = list(map(_WRITER, events))
     for name in dict.fromkeys(writers):
         codes.setdefault(name, len(codes))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from . import brackets
 from .claims import MOST_SPARSE, NEVER, OPEN, SPARSE, Claims, Doubt, Longs
-from .columns import NO_STEP, STARTS, WHOLE, Stream
+from .columns import NO_STEP, NS, STARTS, WHOLE, Stream, to_ns
 from .hangs import AROUND, HUNG
 
 _UNSETTLED = 32
@@ -28,7 +28,6 @@ _FEW = 64
 _NEAR = 6
 """Where steps go back depends on fewer of those around."""
 
-_NS = 1_000_000_000
 
 _NEIGHBOURS = np.array([-4, -3, -2, -1, 1, 2, 3, 4])
 
@@ -121,7 +120,7 @@ def settle(stream: Stream, streams: int, *, nests: bool) -> None:
         settled -= 1
     if settled > stream.settled:
         stream.settled = settled
-        stream.settled_until = round(stream.times[border] * _NS) + 1
+        stream.settled_until = to_ns(stream.times[border]) + 1
 
 
 def forget(stream: Stream, floor: int) -> None:
@@ -232,7 +231,7 @@ def intervals(
 
 def nanoseconds(seconds: Doubles) -> Longs:
     """Whole nanoseconds."""
-    made = seconds * _NS
+    made = seconds * NS
     return np.rint(made, out=made).astype(np.int64)
 
 
