@@ -9,11 +9,7 @@ import msgspec
 from ..goodput.events import GoodputEvent
 from ..goodput.formats import LARGEST_INTEGER
 from ..goodput.peer_names import Moment
-from ..goodput.sanity import defect
-
-# as goodput/sanity.py has it: a daemon takes no other times
-_AHEAD_S = 3600.0
-_BEHIND_S = 366 * 86_400.0
+from ..goodput.sanity import AHEAD_S, BEHIND_S, defect
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(GoodputEvent).decode
@@ -30,7 +26,7 @@ def seconds(moment: Moment) -> float:
     if isinstance(moment, (bool, str, bytes, bytearray)):  # float() takes all of these
         raise TypeError(f"{moment!r} is no time")
     time_s = moment.timestamp() if isinstance(moment, datetime) else float(moment)
-    if not now - _BEHIND_S <= time_s <= now + _AHEAD_S:
+    if not now - BEHIND_S <= time_s <= now + AHEAD_S:
         raise ValueError(f"{moment!r} is more than a year ago, or an hour ahead")
     return time_s
 

@@ -34,10 +34,10 @@ from .resiliency import (
     CHECKPOINT_SAVED,
     JOB_STARTED,
     JOB_TERMINATED,
-    KINDS,
     USER_SCHEDULED,
     USER_TERMINATED,
     LauncherEvent,
+    order,
 )
 from .sanity import span
 
@@ -83,7 +83,7 @@ class _Run:
 
 def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     """The log as events for a ledger, by their times; the module says how it is taken."""
-    listed = sorted(events, key=_order)
+    listed = sorted(events, key=order)
     made = _queued(listed)
     runs = _runs(listed)
     for number, run in enumerate(runs):
@@ -106,7 +106,7 @@ def beside(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) ->
     told = {type(event) for event in events}
     if told.isdisjoint({JobStarted, StepStarted, StepCompleted}):
         return as_goodput_events(launcher)
-    listed = sorted(launcher, key=_order)
+    listed = sorted(launcher, key=order)
     made = _queued(listed)
     runs = _runs(listed)
     for run, following in [*pairwise(runs), *((run, None) for run in runs[-1:])]:
@@ -124,7 +124,7 @@ def with_real_end(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEve
 
     For a ledger the last run ends with its last save (:func:`as_goodput_events`), and the job with the log.
     """
-    runs = _runs(sorted(launcher, key=_order))
+    runs = _runs(sorted(launcher, key=order))
     if not runs or runs[-1].ended_s is None:
         return list(events)
     return [*events, JobEnded(time_s=runs[-1].ended_s)]
@@ -238,7 +238,3 @@ def _last_step(before: LauncherEvent, saved: LauncherEvent) -> StepStarted:
     """The step that a last checkpoint ended, when it began: in proportion to all since the one before."""
     step_s = (saved.time_s - before.time_s) / (saved.step - before.step)
     return StepStarted(step=saved.step - 1, time_s=saved.time_s - step_s)
-
-
-def _order(event: LauncherEvent) -> tuple[int, int]:
-    return event.time_us, KINDS.index(event.kind)

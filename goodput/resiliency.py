@@ -269,7 +269,7 @@ def _end_s(event: GoodputEvent) -> float:
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
     """The events in order, with the one that every job begins with, and without launchers' repetitions."""
-    listed = sorted(events, key=_order)
+    listed = sorted(events, key=order)
     if listed and listed[0].kind != USER_SCHEDULED:
         listed.insert(0, LauncherEvent(kind=USER_SCHEDULED, time_us=listed[0].time_us))
     kept: list[LauncherEvent] = []
@@ -280,7 +280,8 @@ def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
     return kept
 
 
-def _order(event: LauncherEvent) -> tuple[int, int]:
+def order(event: LauncherEvent) -> tuple[int, int]:
+    """What to sort by: the time, and at the same time the kind."""
     return event.time_us, KINDS.index(event.kind)
 
 

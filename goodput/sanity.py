@@ -15,15 +15,15 @@ from .events import (
     StepCompleted,
 )
 
-_AHEAD_S = 3600.0
-_BEHIND_S = 366 * 86_400.0
+AHEAD_S = 3600.0
+BEHIND_S = 366 * 86_400.0
+"""So far from now may a time be: clocks of nodes differ a little, and events may wait for long."""
 
 
 def defect(event: GoodputEvent, now: float) -> str | None:
     """What is wrong with the times of `event`, which arrived at `now` (epoch seconds), or None.
 
-    Clocks of nodes differ a little, and events may wait for long: an hour ahead and a year behind are let
-    through.
+    An hour ahead and a year behind are let through.
     """
     seconds = [value for value in msgspec.structs.astuple(event) if isinstance(value, float)]
     if not all(isfinite(value) for value in seconds):
@@ -32,7 +32,7 @@ def defect(event: GoodputEvent, now: float) -> str | None:
     if end_s < start_s:
         return "an end before its start"
     is_plausible = (
-        now - _BEHIND_S <= start_s and end_s <= now + _AHEAD_S and max(map(abs, seconds)) <= now + _AHEAD_S
+        now - BEHIND_S <= start_s and end_s <= now + AHEAD_S and max(map(abs, seconds)) <= now + AHEAD_S
     )
     return None if is_plausible else "times that cannot be"
 
