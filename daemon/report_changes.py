@@ -4,13 +4,11 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..intents.decisions import Decision, Verdict
+from ..intents.decisions import NOT_MADE, Decision, Verdict
 from ..intents.gains import Gain, GainView
 from ..intents.intent import counted
 from . import show
 from .show import printable
-
-_NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +31,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_made(self) -> bool:
         """Whether it was in force at all."""
-        return self.verdict not in _NOT_MADE
+        return self.verdict not in NOT_MADE
 
     @property
     def name(self) -> str:

@@ -14,6 +14,8 @@ WIDTH = 11.6
 """Of the page, in inches."""
 NAME = 26
 """Most letters of a name at the edge of a figure."""
+LEAST_SHARE = 0.0005
+"""Of a whole: a smaller part would not be seen."""
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
 
 

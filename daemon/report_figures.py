@@ -18,10 +18,9 @@ from ..goodput.report import Report, Steps
 from ..intents.intent import counted
 from . import show
 from .report_changes import Change
-from .report_drawing import Notes, duration, edge_name, legend, name_rows, ticks
+from .report_drawing import LEAST_SHARE, Notes, duration, edge_name, legend, name_rows, ticks
 from .report_theme import GROUP_COLOURS, VERDICTS, Theme, colour_of
 
-_LEAST_SHARE = 0.0005
 _BUCKETS = 16
 _REST = "all the rest"
 _STRAGGLERS = 3
@@ -52,7 +51,7 @@ def waterfall(figure: FigureBase, notes: Notes, theme: Theme, *, report: Report)
 def _lost(report: Report) -> list[tuple[str, float]]:
     """The buckets that the waterfall has rows for, and the rest, if it would be seen."""
     account = report.account
-    least_s = _LEAST_SHARE * account.wall_s
+    least_s = LEAST_SHARE * account.wall_s
     told = sorted(account.buckets.items(), key=lambda each: -each[1])
     lost = [(name, spent_s) for name, spent_s in told if name != PRODUCTIVE and 0 < spent_s >= least_s]
     lost = lost[:_BUCKETS]

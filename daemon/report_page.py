@@ -10,7 +10,7 @@ from ..intents.gains import together
 from ..intents.intent import counted
 from . import report_svg, report_tables
 from .report_changes import Change
-from .report_drawing import WIDTH, duration
+from .report_drawing import LEAST_SHARE, WIDTH, duration
 from .report_figures import gains_shown
 from .report_style import STYLE
 from .report_theme import GROUP_COLOURS, VERDICTS, group_of
@@ -18,7 +18,6 @@ from .report_timeline import Timeline
 from .show import printable
 
 _HINT = "The figure is wider than the screen: move it sideways to see the rest."
-_LEAST_SHARE = 0.0005
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
 
@@ -104,7 +103,7 @@ def _strip(report: Report) -> str:
     parts: dict[str, float] = dict.fromkeys(GROUP_COLOURS, 0.0)
     for bucket, spent_s in report.account.buckets.items():
         parts[group_of(bucket)] += spent_s / wall_s if wall_s else 0.0
-    shown = {name: share for name, share in parts.items() if share >= _LEAST_SHARE}
+    shown = {name: share for name, share in parts.items() if share >= LEAST_SHARE}
     bar = "".join(
         f'<span style="width:{100 * share:.2f}%;background:{GROUP_COLOURS[name]}"></span>'
         for name, share in shown.items()

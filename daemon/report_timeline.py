@@ -11,7 +11,17 @@ from ..goodput.report import CostPoint, Report, Steps
 from ..goodput.report_lanes import BARS, RUNS, Lane
 from . import show
 from .report_changes import Change
-from .report_drawing import WIDTH, Axis, Notes, duration, edge_name, legend, name_rows, seconds_axis
+from .report_drawing import (
+    LEAST_SHARE,
+    WIDTH,
+    Axis,
+    Notes,
+    duration,
+    edge_name,
+    legend,
+    name_rows,
+    seconds_axis,
+)
 from .report_labels import SIZE, Bar, Label, placed
 from .report_theme import GROUP_COLOURS, GROUPS, VERDICTS, Theme, colour_of, group_of
 from .show import printable
@@ -22,7 +32,6 @@ _LEVEL = 0.165
 _LEFT, _RIGHT = 0.15, 0.985
 _TOP, _BOTTOM = 0.3, 0.42
 _GAP = 0.1
-_LEAST_SHARE = 0.0005
 _LEAST_PERCENT = 0.5
 _PAUSE = 5
 
@@ -215,7 +224,7 @@ def _costs(axes: Axes, costs: Sequence[CostPoint], axis: Axis, notes: Notes) -> 
     all_s = sum(cost.cost_s for cost in costs)
     for part in costs[0].parts:
         heights = np.array([cost.parts[part] for cost in costs])
-        if heights.sum() < _LEAST_SHARE * all_s:
+        if heights.sum() < LEAST_SHARE * all_s:
             continue
         bars = axes.bar(
             ats, heights, width, bottom=floor, color=colour_of(part), label=part, align="edge", linewidth=0

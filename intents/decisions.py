@@ -25,6 +25,10 @@ class Verdict(str, Enum):
     PENDING = "pending"
 
 
+NOT_MADE = frozenset({Verdict.VETOED, Verdict.PENDING})
+"""What was never in force."""
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log that `scrtune explain` shows.
 

@@ -17,11 +17,11 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from .comparison import Comparison
-from .decisions import Decision, Verdict
+from .decisions import NOT_MADE, Decision, Verdict
 from .events import Values
 
 _OPEN_END = 2**63
-_ENDS_A_TRIAL = set(Verdict) - {Verdict.VETOED, Verdict.PENDING}
+_ENDS_A_TRIAL = set(Verdict) - NOT_MADE
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from ..goodput.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from ..goodput.sanity import defect
 from .affinity import AffinityObserver
 from .buffers import BufferObserver
-from .decisions import Decision, Verdict
+from .decisions import NOT_MADE, Decision
 from .effects import Advice, Effect, RewriteConfig, Tell
 from .events import (
     EDITED,
@@ -48,7 +48,6 @@ _REMEMBERED_NAMES = 65_536
 _FROM_AN_EARLIER_JOB = (
     "SCR's config file still had what an earlier job was tuned to; your own settings are measured first"
 )
-_NOT_MADE = {Verdict.VETOED, Verdict.PENDING}
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -172,7 +171,7 @@ class Pipeline:
         other = {name for name, value in self.settings.items() if found.get(name) != value}
         names = explicit | self.tuner.touched | other
         own = {**DEFAULTS, **job.settings}
-        made = (each for each in reversed(self.decisions) if each.verdict not in _NOT_MADE)
+        made = (each for each in reversed(self.decisions) if each.verdict not in NOT_MADE)
         last = next(made, None)
         turn = ", compared with the settings before" if self.tuner.comparing else ""
         return Advice(
