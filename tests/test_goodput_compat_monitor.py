@@ -345,25 +345,30 @@ def void(released: threading.Event) -> None:
     released.wait(PATIENCE_S)
 
 
-def test_who_works_rests_until_somebody_waits() -> None:
-    began = threading.Event()
+def test_who_works_rests_until_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests_s: list[float] = []
+    rested = threading.Semaphore(0)
     turns: list[bool] = []
 
     def work(rest: Any, is_last: bool) -> None:
         turns.append(is_last)
-        began.set()
         while not is_last and not rest():
             pass
 
+    def noted(timeout_s: float) -> bool:
+        rests_s.append(timeout_s)
+        rested.release()
+        return wait(timeout_s)
+
     uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    wait = uploads._hurry.wait
+    monkeypatch.setattr(uploads._hurry, "wait", noted)
     uploads.start("busy", work, 0.001)
-    assert began.wait(PATIENCE_S)
-    before_s, before_cpu_s = time.monotonic(), time.process_time()
-    while time.monotonic() < before_s + 0.3:
-        time.sleep(0.01)
-    assert time.process_time() - before_cpu_s < 0.2  # of 0.3 s; a tenth, were there nothing else
+    for _ in range(3):
+        assert rested.acquire(timeout=PATIENCE_S)
     assert uploads.stop("busy", None, once_more=True)
     assert turns[-1] is True
+    assert min(rests_s) >= 9 * 0.001  # behind a millisecond of work, or more
 
 
 def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
