@@ -148,7 +148,7 @@ def test_each_change_says_what_it_saved_or_cost_whether_its_job_runs_or_not(
         journal.close()
         shown = " ".join(scrtune("explain", "--job-id", job_id).stdout.split())
         assert verdict in shown
-        assert re.search(words + r" \d\.\d\d\d s with 90 %\)", shown), shown
+        assert re.search(words + r" \d\.\d\d\d s with 90 %, in \d pairs?\)", shown), shown
         explained = view(scrtune, "explain", "--job-id", job_id)
         assert explained.gains
         assert explained.gains == view(scrtune, "goodput", "--job-id", job_id).gains
