@@ -101,11 +101,25 @@ OF_INTERVAL = {
 }
 """The bucket of each kind of interval; any other kind is the user's own."""
 
+OF_OUTPUT = (
+    ("apply_s", TUNING),
+    ("wait_s", CHECKPOINT_WAIT),
+    ("write_s", CHECKPOINT_WRITE),
+    ("encode_s", CHECKPOINT_ENCODE),
+    ("flush_s", CHECKPOINT_FLUSH),
+)
+"""The parts of an output, by their fields, in the order in which SCR does them."""
+
 NOT_THE_RUNS_OWN = frozenset({REBUILD, FETCH, SCAVENGE, QUEUE_WAIT, RECOVERY})
 """What is told of the time between two runs as well: it says nothing of how long a run was alive."""
 
 OTHER_CUSTOM = CUSTOM + "(more names)"
 _NAMES = 256
+
+
+def of_interval(kind: str, name: str) -> str:
+    """The bucket of an interval, which is the user's own when its kind is none of ours."""
+    return OF_INTERVAL.get(kind) or CUSTOM + (name or ("unnamed" if kind == "custom" else kind))
 
 
 class Codes:
@@ -128,11 +142,8 @@ class Codes:
         return range(self._fixed, len(self.names))
 
     def of_interval(self, kind: str, name: str) -> int:
-        """The code for an interval of `kind`, which is the user's own when it is none of ours."""
-        known = OF_INTERVAL.get(kind)
-        if known is not None:
-            return self._of[known]
-        bucket = CUSTOM + (name or ("unnamed" if kind == "custom" else kind))
+        """The code of :func:`of_interval`."""
+        bucket = of_interval(kind, name)
         if bucket not in self._of and len(self.custom) >= _NAMES:
             bucket = OTHER_CUSTOM
         if bucket not in self._of:

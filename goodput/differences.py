@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from .buckets import FETCH, REBUILD, RESTORE
+from .buckets import FETCH, PRODUCTIVE, REBUILD, RESTORE
 from .compat_rules import CompatAccount
 from .compat_types import BadputType
 from .difference_facts import Facts, facts_of
 from .events import GoodputEvent
 
-PRODUCTIVE = "productive"
 TOTAL = "total"
 _LEAST_S = 1e-6
 

@@ -75,15 +75,6 @@ _CHUNK = 4096
 _STREAMS = 16_384
 _COUNTED = 65_536
 
-_PARTS = (
-    ("apply_s", TUNING),
-    ("wait_s", buckets.CHECKPOINT_WAIT),
-    ("write_s", buckets.CHECKPOINT_WRITE),
-    ("encode_s", buckets.CHECKPOINT_ENCODE),
-    ("flush_s", buckets.CHECKPOINT_FLUSH),
-)
-"""The parts of an output, in the order in which SCR does them."""
-
 _BORDERS = (IntervalStarted, IntervalEnded)
 _OF_RECOVERED = {"fetch": buckets.FETCH, "scavenge": buckets.SCAVENGE}
 
@@ -335,10 +326,10 @@ class Ledger:
         if event.checkpoint and event.valid:
             self._outputs.add((event.dataset, start_ns, end_ns))
         felt_ns = max(0, end_ns - start_ns)
-        parts = [max(0, to_ns(getattr(event, name))) for name, _ in _PARTS]
+        parts = [max(0, to_ns(getattr(event, name))) for name, _ in buckets.OF_OUTPUT]
         total_ns = max(sum(parts), felt_ns)
         at_ns = start_ns
-        for (_, bucket), part_ns in zip(_PARTS, parts, strict=True):
+        for (_, bucket), part_ns in zip(buckets.OF_OUTPUT, parts, strict=True):
             if part_ns and total_ns:
                 until_ns = at_ns + part_ns * felt_ns // total_ns
                 self._claim(at_ns, until_ns, self._codes[bucket])

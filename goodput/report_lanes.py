@@ -34,15 +34,6 @@ _BETWEEN_RUNS = (NodeFailed, Recovered, AllocationEnded, JobQueued)
 RUNS, STEPS, BACKGROUND_FLUSH = "runs", "steps", "background flush"
 """Lanes of what is no bucket; all others have the names of the buckets that their events claim."""
 
-_PARTS = (
-    ("apply_s", buckets.TUNING),
-    ("wait_s", buckets.CHECKPOINT_WAIT),
-    ("write_s", buckets.CHECKPOINT_WRITE),
-    ("encode_s", buckets.CHECKPOINT_ENCODE),
-    ("flush_s", buckets.CHECKPOINT_FLUSH),
-)
-"""The parts of an output, in the order in which SCR does them."""
-
 LANES = (
     RUNS,
     STEPS,
@@ -197,7 +188,7 @@ def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
 def _parts(output: OutputCompleted) -> Iterator[tuple[str, Bar]]:
     """An output's parts one behind the other, as the ledger has them."""
     at_s = output.start_s
-    parts = [(lane, max(0.0, getattr(output, field))) for field, lane in _PARTS]
+    parts = [(lane, max(0.0, getattr(output, field))) for field, lane in buckets.OF_OUTPUT]
     share = min(1.0, output.blocking_s / (sum(took for _, took in parts) or 1.0))
     label = f"{output.name or 'output'} (dataset {output.dataset})"
     for lane, took_s in parts:
@@ -225,8 +216,7 @@ def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
 
 
 def _lane_of(event: Interval | IntervalEnded) -> str:
-    own = event.name or ("unnamed" if event.kind == "custom" else event.kind)
-    return buckets.OF_INTERVAL.get(event.kind, buckets.CUSTOM + own)
+    return buckets.of_interval(event.kind, event.name)
 
 
 def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator[Disruption]:
