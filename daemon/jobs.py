@@ -22,9 +22,7 @@ from ..client.paths import (
 from ..intents.effects import Advice
 from ..intents.gains import gains
 from ..intents.pipeline import Pipeline
-from . import views
-from .drive import drive
-from .journal import JournalReader
+from . import drive, views
 
 T = TypeVar("T")
 
@@ -130,14 +128,10 @@ def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
 
     Raises :class:`UnknownJobError` when there is no journal.
     """
-    pipeline, last_s = Pipeline(), 0.0
     try:
-        for now, event in JournalReader(paths.journal):
-            drive(pipeline, event, now)
-            last_s = now
+        return drive.replayed(paths.journal)
     except FileNotFoundError as error:
         raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
-    return pipeline, last_s
 
 
 def advice(paths: JobPaths) -> Advice:

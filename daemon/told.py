@@ -24,11 +24,9 @@ from ..goodput.saves import costs_of
 from ..intents.decisions import Decision
 from ..intents.events import Values
 from ..intents.gains import GainView, gains
-from ..intents.pipeline import Pipeline
 from . import jobs
-from .drive import drive
+from .drive import replayed
 from .goodput_logs import JournalLog, Logs, read_journal, read_logs
-from .journal import JournalReader
 
 
 class UnknownJobError(LookupError):
@@ -68,9 +66,7 @@ class Told:
         if self.journal is None:
             costs = costs_of(self.events)
             return Tuning(costs, {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in costs)})
-        pipeline = Pipeline()
-        for now, event in JournalReader(self.journal):
-            drive(pipeline, event, now)
+        pipeline, _ = replayed(self.journal)
         return Tuning(
             pipeline.costs,
             pipeline.ledger.charges,
