@@ -1,5 +1,6 @@
 """Which end belongs to which start, of what one writer tells of intervals of one kind and name."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,16 @@ def ends_of(mask: Longs, run: Longs, place: Longs) -> Longs:
             else:  # those before it are farther away still
                 unended.clear()
     return found
+
+
+def joined(told: Sequence[tuple[float, int]], starts_s: Sequence[float]) -> list[tuple[float, float]]:
+    """When each interval that has both ends began and ended, of tokens in order and the starts of runs."""
+    times, mask = (np.array(each) for each in zip(*told, strict=True))
+    place = np.flatnonzero(~is_moment(times))
+    times, mask = times[place], mask[place]
+    ended_by = ends_of(mask, np.searchsorted(starts_s, times, side="right"), place)
+    began = np.flatnonzero(ended_by >= 0)
+    return list(zip(times[began].tolist(), times[ended_by[began]].tolist(), strict=True))
 
 
 def is_moment(times: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -80,6 +80,13 @@ class GoingBack:
             self._of_run[run] = firsts
 
 
+def nameless_backs(time: Longs, number: Longs, starts: Longs) -> Longs:
+    """Indexes of the steps with which a nameless writer goes back; all in order, each once."""
+    before = _Before()
+    times, numbers = np.append(before.times, time), np.append(before.numbers, number)
+    return _nameless(times, numbers, (1, before.life), starts) - 1
+
+
 def _kept(tokens: tuple[Longs, Longs], back: Longs, before: _Before, settled: int, starts: Longs) -> _Before:
     """What the first `settled` tokens end with, of which those in `back` went back."""
     time, number = tokens

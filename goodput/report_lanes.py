@@ -11,9 +11,6 @@ from .events import (
     AllocationEnded,
     FlushCompleted,
     GoodputEvent,
-    Interval,
-    IntervalEnded,
-    IntervalStarted,
     JobEnded,
     JobHalted,
     JobQueued,
@@ -25,6 +22,7 @@ from .events import (
 from .run_starts import run_starts
 from .sanity import span
 from .step_table import Rows
+from .whole_intervals import whole_intervals
 
 BARS = 300
 """Most bars of one lane."""
@@ -200,23 +198,11 @@ def _parts(output: OutputCompleted) -> Iterator[tuple[str, Bar]]:
 
 
 def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
-    begun: dict[tuple[str, str, str], float] = {}
-    for event in events:
-        match event:
-            case Interval():
-                yield _lane_of(event), Bar(event.start_s, event.end_s, event.end_s - event.start_s)
-            case IntervalStarted():
-                begun[event.kind, event.name, event.writer] = event.time_s
-            case IntervalEnded():
-                start_s = begun.pop((event.kind, event.name, event.writer), None)
-                if start_s is not None and event.time_s >= start_s:
-                    yield _lane_of(event), Bar(start_s, event.time_s, event.time_s - start_s)
-            case _:
-                pass
-
-
-def _lane_of(event: Interval | IntervalEnded) -> str:
-    return buckets.of_interval(event.kind, event.name)
+    for each in whole_intervals(events):
+        yield (
+            buckets.of_interval(each.kind, each.name),
+            Bar(each.start_s, each.end_s, each.end_s - each.start_s),
+        )
 
 
 def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator[Disruption]:

@@ -1,13 +1,13 @@
 """What checkpoints cost, also of writers that know nothing of SCR: they only say when they were saving."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from .checkpoint_cost import CheckpointCost, CheckpointCosts
-from .events import GoodputEvent, Interval, IntervalEnded, IntervalStarted, OutputCompleted
+from .events import GoodputEvent, OutputCompleted
 from .run_starts import run_starts
+from .whole_intervals import whole_intervals
 
 _SAVE = "checkpoint_save"
-_SAID = {Interval, IntervalStarted, IntervalEnded}
 
 
 def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
@@ -28,7 +28,7 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
     events = list(events)
     runs = run_starts(events)
     previous_s: float | None = None
-    for start_s, end_s in _united(_saves(event for event in events if type(event) in _SAID)):
+    for start_s, end_s in _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE})):
         new_run = previous_s is None or any(previous_s < run_s <= start_s for run_s in runs)
         costs.append(
             CheckpointCost(
@@ -41,22 +41,6 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
         )
         previous_s = start_s
     return costs
-
-
-def _saves(events: Iterable[GoodputEvent]) -> Iterator[tuple[float, float]]:
-    begun: dict[tuple[str, str], float] = {}
-    for event in events:
-        match event:
-            case Interval(kind=kind) if kind == _SAVE:
-                yield event.start_s, event.end_s
-            case IntervalStarted(kind=kind) if kind == _SAVE:
-                begun[event.name, event.writer] = event.time_s
-            case IntervalEnded(kind=kind) if kind == _SAVE:
-                start_s = begun.pop((event.name, event.writer), None)
-                if start_s is not None:
-                    yield start_s, event.time_s
-            case _:
-                pass
 
 
 def _united(intervals: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 from .columns import STEP_LIMIT
 from .events import GoodputEvent, StepCompleted, StepStarted
+from .going_back import nameless_backs
 from .run_starts import run_starts
 from .step_time import Seconds
+from .streams import nanoseconds
 
 _MANY = 1_000_000
 
@@ -90,9 +92,10 @@ def step_table(events: Sequence[GoodputEvent]) -> StepTable:
     begun = [event for event in events if type(event) is StepStarted]
     made = [event for event in events if type(event) is StepCompleted]
     codes: dict[str, int] = {}
-    runs = np.array(run_starts(events))
-    whole = _by_both_ends(_columns(made, codes, ("start_s", "end_s")), runs)
-    starts = _by_starts(_columns(begun, codes, ("time_s",)), runs)
+    runs = np.array(run_starts(events), np.float64)
+    columns = _columns(made, codes, ("start_s", "end_s")), _columns(begun, codes, ("time_s",))
+    nameless = codes.get("", -1)
+    whole, starts = _by_both_ends(columns[0], runs, nameless), _by_starts(columns[1], runs, nameless)
     known = np.unique(_group(whole))
     starts = starts.where(~np.isin(_group(starts), known))
     ranks = Rows(*(np.concatenate(both) for both in zip(whole, starts, strict=True)))
@@ -114,30 +117,51 @@ def _columns(events: list[Any], codes: dict[str, int], times: tuple[str, ...]) -
     return [column[good] for column in (writer, number, *told_s)]
 
 
-def _by_both_ends(columns: list[Any], runs_s: Seconds) -> Rows:
+def _by_both_ends(columns: list[Any], runs_s: Seconds, nameless: int) -> Rows:
     writer, number, start_s, end_s = columns
     run = np.searchsorted(runs_s, start_s, side="right")
     order = np.lexsort((end_s, number, start_s, run, writer))
     order = order[_changes(*(column[order] for column in (writer, number, start_s, end_s)))]
     writer, run, number, start_s, end_s = (each[order] for each in (writer, run, number, start_s, end_s))
-    # the same number again, later: made anew; at the same time: by a rank that has not said its name
-    back = (np.diff(number) < 0) | ((np.diff(number) == 0) & (start_s[1:] >= end_s[:-1]))
+    back = np.diff(number) <= 0
+    _mark_nameless(back, writer == nameless, (start_s, number), runs_s)
     ones = np.ones(len(number), dtype=np.int64)
     life = _lives(back, writer, run)
     return Rows(run, life, number, ones, writer, start_s, end_s - start_s, ones.astype(bool))
 
 
-def _by_starts(columns: list[Any], runs_s: Seconds) -> Rows:
+def _by_starts(columns: list[Any], runs_s: Seconds, nameless: int) -> Rows:
     writer, number, start_s = columns
     run = np.searchsorted(runs_s, start_s, side="right")
     order = np.lexsort((number, start_s, run, writer))
+    order = order[_changes(*(column[order] for column in (writer, number, start_s)))]
     writer, run, number, start_s = (each[order] for each in (writer, run, number, start_s))
-    life = _lives(np.diff(number) < 0, writer, run)
+    back = np.diff(number) <= 0
+    _mark_nameless(back, writer == nameless, (start_s, number), runs_s)
+    life = _lives(back, writer, run)
+    order = np.lexsort((start_s, number, life, run, writer))  # of ranks without a name the first counts
+    order = order[_changes(*(column[order] for column in (writer, run, life, number)))]
+    writer, run, number, life = (each[order] for each in (writer, run, number, life))
+    start_s = start_s[order]
     count = np.diff(number, append=0)
     goes_on = np.append(~_changes(writer, run)[1:], np.zeros(min(1, len(number)), dtype=bool)) & (count > 0)
     took_s = np.diff(start_s, append=0.0)[goes_on] / count[goes_on]
     rows = Rows(run, life, number, count, writer, start_s, start_s, np.zeros(len(number), dtype=bool))
     return rows.where(goes_on)._replace(took_s=took_s)
+
+
+def _mark_nameless(
+    back: NDArray[np.bool_], which: NDArray[np.bool_], told: tuple[Seconds, _Whole], runs_s: Seconds
+) -> None:
+    """Of those without a name, ranks in turns are no going back: the ledger's rule says what is."""
+    rows = np.flatnonzero(which)
+    if not len(rows):
+        return
+    time, number = nanoseconds(told[0][rows]), told[1][rows]
+    once = np.flatnonzero(_changes(time, number))
+    found = rows[once[nameless_backs(time[once], number[once], nanoseconds(runs_s))]]
+    back[rows[1:] - 1] = False
+    back[found - 1] = True
 
 
 def _lives(back: NDArray[np.bool_], writer: _Whole, run: _Whole) -> _Whole:

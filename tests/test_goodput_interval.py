@@ -53,6 +53,7 @@ from scrtune.goodput.interval import (
     two_level_goodput,
     young,
 )
+from scrtune.goodput.ledger import Ledger
 from scrtune.goodput.saves import costs_of_saves
 
 MTBF_S = 10_000.0
@@ -257,7 +258,7 @@ def test_none_near_the_best_schedule_is_better(levels: Levels) -> None:
     value = two_level_goodput(best, levels)
     assert 0 <= value <= 1
     for n in (best.flush_every - 1, best.flush_every + 1):
-        if n >= 1:
+        if 1 <= n <= 100_000:  # the most that is looked at
             assert two_level_goodput(best_interval(levels, n), levels) <= value + 1e-9
     for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2):
         near = Schedule(interval_s=best.interval_s * factor, flush_every=best.flush_every)
@@ -506,6 +507,15 @@ def test_saves_are_checkpoints_and_those_that_overlap_are_one() -> None:
     assert [cost.interval_s for cost in found] == [0, 100, 0]
     assert [cost.dataset for cost in found] == [1, 2, 3]
     assert costs_of_saves([]) == []
+
+
+def test_saves_in_each_other_cost_what_the_account_has() -> None:
+    marks = [(2, IntervalStarted), (3, IntervalStarted), (4, IntervalEnded), (9, IntervalEnded)]
+    log = [start(0), *(made(kind="checkpoint_save", time_s=float(at_s)) for at_s, made in marks)]
+    ledger = Ledger()
+    ledger.extend(log)
+    (cost,) = costs_of_saves(log)
+    assert cost.blocking_s == ledger.account(10).buckets["checkpoint_other"] == 7
 
 
 def rate(failures: int, watched_s: float, prior_s: float = MTBF_S, weight: float = 1.0) -> Posterior:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
+from scrtune.goodput.ledger import Ledger
 from scrtune.goodput.step_facts import StepSummary, Straggler
 from scrtune.goodput.step_summary import ROLLING, step_summary
 from scrtune.goodput.step_table import step_table
@@ -342,3 +343,20 @@ def test_where_ranks_cannot_be_compared_it_is_said_why(events: list[GoodputEvent
 def test_ranks_that_each_tell_of_their_start_are_one_run() -> None:
     ranks = [JobStarted(time_s=float(at), writer=f"rank{at}") for at in range(3)]
     assert set(step_table([*ranks, *starts(5, 6, 7, 8)]).job.run.tolist()) == {1}
+
+
+@pytest.mark.parametrize("by_both_ends", [False, True])
+def test_ranks_without_a_name_that_are_apart_make_each_step_once(by_both_ends: bool) -> None:
+    ledger = Ledger(remembered=None)
+    log: list[GoodputEvent] = [JobStarted(time_s=1_760_000_000.0)]
+    for late_s in (0.0, 1.5):
+        for number in range(50):
+            start_s = 1_760_000_001.0 + late_s + number
+            whole = StepCompleted(step=number, start_s=start_s, end_s=start_s + 1)
+            log.append(whole if by_both_ends else StepStarted(step=number, time_s=start_s))
+    ledger.extend(log)
+    summary = step_summary(log)
+    assert summary is not None
+    assert summary.steps in (49, 50)  # of starts only, nobody knows how long the last one took
+    assert summary.ideal_s == pytest.approx(1)
+    assert ledger.account(1_760_000_060.0).buckets["wasted_progress"] == 0
