@@ -22,7 +22,7 @@ from ..goodput.best_interval import (
 )
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.failure_rate import RATE_WEIGHT, Prior, typical
-from ..goodput.failures import Failures, FailureWatch
+from ..goodput.failures import Failures, failures_of
 from ..goodput.interval import IntervalError
 from ..goodput.sanity import span
 from ..goodput.saves import costs_of
@@ -101,12 +101,10 @@ def inputs(job: Told) -> Inputs:
     the saves count as checkpoints. Raises IntervalError.
     """
     in_order = sorted(job.events, key=lambda event: span(event)[1])
-    watch = FailureWatch()
-    for event in in_order:
-        watch.handle(event)
+    failures = failures_of(in_order)
     costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
     if settings is None:
-        return Inputs(measured=measured(costs, _flushed_every(costs)), failures=watch.failures)
+        return Inputs(measured=measured(costs, _flushed_every(costs)), failures=failures)
     is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
     return Inputs(
         measured=measured(
@@ -114,7 +112,7 @@ def inputs(job: Told) -> Inputs:
             number(settings, "SCR_FLUSH") if is_cached else 0,
             next_output_waits=number(settings, "SCR_CACHE_SIZE") == 1,
         ),
-        failures=watch.failures,
+        failures=failures,
         survives_node=settings["SCR_COPY_TYPE"] != "SINGLE",
     )
 

@@ -1,5 +1,6 @@
 """The failures of a job: how many, of which kind, and what passed until the work went on."""
 
+from collections.abc import Iterable
 from statistics import fmean
 
 import msgspec
@@ -20,6 +21,7 @@ from .events import (
     StepCompleted,
     StepStarted,
 )
+from .run_starts import run_starts
 
 
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,13 +47,24 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
         return self.cache + self.prefix + self.unknown
 
 
-class FailureWatch:
-    """Counts the failures of one job.
+def failures_of(events: Iterable[GoodputEvent]) -> Failures:
+    """The failures of one job, of all its events, which are in the order of time, or nearly so.
 
     A failure is a run that ended badly, or that another one follows without its having ended. What was
     halted, or came to the planned end of its allocation, did not fail, unless a node did. Time counts while a
     run gives signs of life. A run that broke off last is not counted: it may still run.
     """
+    events = list(events)
+    begins = set(run_starts(events))
+    watch = _Watch()
+    for event in events:
+        if not isinstance(event, JobStarted) or event.time_s in begins:
+            watch.handle(event)
+    return watch.failures
+
+
+class _Watch:
+    """What was seen so far, one event after the other."""
 
     def __init__(self) -> None:
         self._observed_s = 0.0
@@ -59,8 +72,7 @@ class FailureWatch:
         self._unknown = 0
         self._restarts: dict[str, list[float]] = {"cache": [], "prefix": [], "unknown": []}
         self._start_s: float | None = None
-        self._starters: set[str] = set()
-        self._has_stepped = False
+        self._has_start = False
         self._is_run = False
         """Ranks may speak before the first start is told: without a step or an output that is no run."""
         self._last_s = 0.0
@@ -88,7 +100,7 @@ class FailureWatch:
                 self._read("unknown", _end_s(event))
             case StepStarted() | StepCompleted() | OutputCompleted():
                 self._alive(_end_s(event))
-                self._has_stepped = self._is_run = True
+                self._is_run = True
                 self._failed_s = None  # it goes on: what is read later is no restart after a failure
             case _:
                 self._alive(_end_s(event))
@@ -119,8 +131,8 @@ class FailureWatch:
         return self._planned and not self._node_failed
 
     def _started(self, event: JobStarted) -> None:
-        if self._joins(event):
-            return
+        if self._has_start and event.time_s == self._start_s:
+            return  # told without a name by more than one
         self._nodes = max(1, event.nodes)
         if self._start_s is not None and self._is_run:
             self._observed_s += self._run_s
@@ -128,20 +140,9 @@ class FailureWatch:
             self._unknown += failed
             self._failed_s = self._last_s if failed else None
         self._start_s = self._last_s = event.time_s
-        self._starters, self._has_stepped, self._is_run = {event.writer}, False, True
+        self._has_start = self._is_run = True
         self._ended = None
         self._planned = self._node_failed = False
-
-    def _joins(self, event: JobStarted) -> bool:
-        """Whether it is another rank's word on the start of this run (:mod:`.launches`)."""
-        if self._starters and event.time_s == self._start_s:
-            return True
-        if not event.writer or not self._starters or event.writer in self._starters:
-            return False
-        if self._has_stepped or self._ended is not None:
-            return False
-        self._starters.add(event.writer)
-        return True
 
     def _alive(self, time_s: float) -> None:
         if self._start_s is None:

@@ -37,7 +37,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.failure_rate import NODE_MTBF_S, Posterior, Prior, posterior, typical
-from scrtune.goodput.failures import Failures, FailureWatch
+from scrtune.goodput.failures import Failures, failures_of
 from scrtune.goodput.interval import (
     IntervalError,
     Levels,
@@ -407,10 +407,7 @@ def test_a_simulated_machine_that_waits_for_its_flushes_agrees(
 
 
 def seen(*events: GoodputEvent) -> Failures:
-    watch = FailureWatch()
-    for event in events:
-        watch.handle(event)
-    return watch.failures
+    return failures_of(events)
 
 
 def start(at_s: float, nodes: int = 4) -> JobStarted:

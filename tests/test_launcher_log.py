@@ -21,7 +21,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.failures import FailureWatch
+from scrtune.goodput.failures import failures_of
 from scrtune.goodput.formats import JobLog
 from scrtune.goodput.launcher_log import as_goodput_events
 from scrtune.goodput.ledger import Ledger
@@ -170,12 +170,8 @@ def test_a_run_that_never_said_that_it_ended_was_last_heard_of_with_its_last_sav
 
 def test_each_run_that_another_one_follows_counts_as_a_failure_unless_the_user_ended_it() -> None:
     for end, failures in ((terminated(70), 1), (by_user(70), 0)):
-        watch = FailureWatch()
-        for event in as_goodput_events(
-            [started(0), loaded(5, 0), saved(60, 50), end, started(80), saved(90, 60)]
-        ):
-            watch.handle(event)
-        assert watch.failures.total == failures
+        said = [started(0), loaded(5, 0), saved(60, 50), end, started(80), saved(90, 60)]
+        assert failures_of(as_goodput_events(said)).total == failures
 
 
 def test_a_load_within_a_run_wastes_what_was_made_beyond_it() -> None:
