@@ -1,7 +1,7 @@
 """Builds libscrtune.so, the one part of scrtune that is not Python; everything else is in setup.cfg.
 
 Where there is no C compiler scrtune is installed without it: Python applications do not need it, and
-client/native.py tells the others what is missing.
+client/libscr/native.py tells the others what is missing.
 """
 
 import sys
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 
 class BuildPreloaded(build_ext):
@@ -19,8 +20,17 @@ class BuildPreloaded(build_ext):
         return str(Path(*fullname.split(".")).with_suffix(".so"))
 
 
+class BuildPackage(build_py):
+    """The repository root is the package, and this file is no part of it."""
+
+    def find_package_modules(self, package: str, package_dir: str) -> list[tuple[str, str, str]]:
+        """Return the modules of `package` as (package, module, file), without this one."""
+        found = super().find_package_modules(package, package_dir)
+        return [each for each in found if each[:2] != ("scrtune", "setup")]
+
+
 LIBRARY = Extension(
-    "scrtune.client.libscrtune",
+    "scrtune.client.libscr.libscrtune",
     sources=sorted(str(path) for path in Path("native").glob("*.c")),
     depends=["native/scrtune.h"],
     extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
@@ -28,4 +38,7 @@ LIBRARY = Extension(
     optional=True,
 )
 
-setup(ext_modules=[LIBRARY] if sys.platform == "linux" else [], cmdclass={"build_ext": BuildPreloaded})
+setup(
+    ext_modules=[LIBRARY] if sys.platform == "linux" else [],
+    cmdclass={"build_ext": BuildPreloaded, "build_py": BuildPackage},
+)

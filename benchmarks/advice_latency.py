@@ -20,8 +20,8 @@ import msgspec
 import numpy as np
 import zmq
 
-from scrtune.client.advice import AdviceClient
-from scrtune.client.wire import Answer
+from scrtune.client.transport.advice import AdviceClient
+from scrtune.client.transport.wire import Answer
 from scrtune.intents.effects import Advice
 
 TARGET_P99_MS = 1.0

@@ -30,9 +30,9 @@ from pathlib import Path
 
 import zmq
 
-from scrtune.client import wire
-from scrtune.client.dftracer_environment import capture_environment
-from scrtune.client.emit import Emitter
+from scrtune.client.capture.environment import capture_environment
+from scrtune.client.transport import wire
+from scrtune.client.transport.sender import Emitter
 from scrtune.goodput.events import StepCompleted
 
 TARGET = 0.02
@@ -66,7 +66,7 @@ if comm.rank == 0:
 FORWARDER = """
 import json, signal, sys, threading, time
 from pathlib import Path
-from scrtune.client.forward import forward
+from scrtune.client.capture.forward import forward
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 print("ready", flush=True)
@@ -78,7 +78,7 @@ print(json.dumps({"lines": counts.lines, "cpu_s": cpu_s, "wall_s": wall_s}))
 
 SINK = """
 import json, signal, sys, threading, zmq
-from scrtune.client import wire
+from scrtune.client.transport import wire
 stop = threading.Event()
 signal.signal(signal.SIGTERM, lambda *_: stop.set())
 socket = zmq.Context().socket(zmq.PULL)

@@ -25,7 +25,8 @@ from peer import ask
 from peer.fixed_logs import fixed_logs
 from peer.random_logs import NOW_S, random_log
 
-from scrtune.goodput import compat, compat_calculator
+from scrtune.goodput import compat
+from scrtune.goodput.compat import calculator as compat_calculator
 
 HERE = Path(__file__).parent
 PEER = "ml-goodput-measurement==0.2.3"

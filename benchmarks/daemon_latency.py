@@ -25,8 +25,8 @@ import msgspec
 import numpy as np
 import zmq
 
-from scrtune.client.advice import AdviceClient, DaemonUnavailable, ask_daemon
 from scrtune.client.paths import JobPaths
+from scrtune.client.transport.advice import AdviceClient, DaemonUnavailable, ask_daemon
 from scrtune.daemon.views import StatusView
 
 TARGET_P99_MS = 1.0
@@ -44,7 +44,7 @@ while True:
 
 SENDER = """
 import os, sys, time, zmq
-from scrtune.client import wire
+from scrtune.client.transport import wire
 endpoint, rate, parent = sys.argv[1], float(sys.argv[2]), os.getppid()
 line = '{{"id":{0},"name":"write","cat":"POSIX","type":3,"pid":{1},"tid":{1},"ts":{2},"dur":17,"ph":1,"args":'
 line += '{{"hhash":"6882804a826580cd","ret":{3},"count":{3},"fhash":"{4:016x}"}}}}'
@@ -118,7 +118,7 @@ def measure(seconds: float, rate: float) -> dict[str, Any]:
         paths = JobPaths.of("latency", base=Path(place) / "r")
         os.environ["SCRTUNE_RUN_DIR"] = str(paths.base)
         endpoint = f"ipc://{place}/echo"
-        daemon = ("-m", "scrtune.daemon", "daemon", "--job-id", "latency")
+        daemon = ("-m", "scrtune", "daemon", "--job-id", "latency")
         with process(*daemon), process("-c", ECHO, endpoint):
             wait_for(paths)
             echo.connect(endpoint)

@@ -41,7 +41,7 @@ from scrtune.goodput.events import (
     RestartCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger import Ledger
+from scrtune.goodput.ledger.ledger import Ledger
 
 HERE = Path(__file__).parent
 PEER = "ml-goodput-measurement==0.2.3"

@@ -21,8 +21,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from scrtune.goodput.events import GoodputEvent, JobStarted, RestartCompleted, StepCompleted, StepStarted
-from scrtune.goodput.ledger import Ledger
+from scrtune.goodput.events import (
+    GoodputEvent,
+    JobStarted,
+    RestartCompleted,
+    StepCompleted,
+    StepStarted,
+)
+from scrtune.goodput.ledger.ledger import Ledger
 
 T0 = 1_700_000_000.0
 TIMES = 60

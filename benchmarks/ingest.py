@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from scrtune.intents.dftracer import TraceDecoder
+from scrtune.intents.trace.decoder import TraceDecoder
 
 TARGET_PER_S = 200_000
 BATCH_LINES = 256  # what the forwarder sends in one message

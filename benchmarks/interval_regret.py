@@ -13,9 +13,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from scrtune.goodput.failure_rate import Prior, posterior
-from scrtune.goodput.failures import Failures
-from scrtune.goodput.interval import (
+from scrtune.goodput.interval.failure_rate import Prior, posterior
+from scrtune.goodput.interval.failures import Failures
+from scrtune.goodput.interval.model import (
     Levels,
     Schedule,
     daly,

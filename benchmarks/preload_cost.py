@@ -2,7 +2,7 @@
 
     python benchmarks/preload_cost.py [--json] [--ranks 2] [--outputs 40] [--blocks 6]
 
-Needs a C compiler and a real SCR ($SCR_ROOT, or where client/libscr_find.py looks). Runs with and without the
+Needs a C compiler and a real SCR ($SCR_ROOT, or where client/libscr/find.py looks). Runs with and without the
 library alternate, each of `outputs` checkpoints of small files; the decision file is there, always the same.
 The ratio is that of the first deciles on rank 0: the rest is how long SCR's own barriers wait for a core. The
 library itself tells as well what it spends (apply_s). Target: less than 0.3 ms.
@@ -20,8 +20,8 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scrtune.client.libscr_find import LibscrUnavailable, find
-from scrtune.client.native import WHY_NOT, libscrtune_path
+from scrtune.client.libscr.find import LibscrUnavailable, find
+from scrtune.client.libscr.native import WHY_NOT, libscrtune_path
 
 TARGET_MS = 0.3
 APPLICATION = Path(__file__).parent.parent / "tests" / "native_app.c"

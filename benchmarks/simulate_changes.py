@@ -14,10 +14,10 @@ from statistics import fmean
 
 from simulate_tuner import heading, noise, row
 
-from scrtune.intents.decisions import Verdict
-from scrtune.intents.reach import Reach
-from scrtune.intents.situation import Proposal
-from scrtune.intents.tuner import Tuner
+from scrtune.intents.rules.mutability import Reach
+from scrtune.intents.rules.situation import Proposal
+from scrtune.intents.tune.decisions import Verdict
+from scrtune.intents.tune.tuner import Tuner
 
 
 def report(jobs: int, checkpoints: int) -> None:

@@ -19,7 +19,6 @@ from math import exp, sqrt
 from statistics import fmean, median
 
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
-from scrtune.intents.decisions import Verdict
 from scrtune.intents.events import (
     Access,
     NodeObserved,
@@ -28,9 +27,10 @@ from scrtune.intents.events import (
     TraceDigest,
     Values,
 )
+from scrtune.intents.observe.redundancy import storage_factor
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.redundancy import storage_factor
-from scrtune.intents.situation import DEFAULTS
+from scrtune.intents.rules.situation import DEFAULTS
+from scrtune.intents.tune.decisions import Verdict
 
 GIB, MIB, KIB = 1024**3, 1024**2, 1024
 INDEPENDENT, AUTOCORRELATED, CORRELATION = 0.08, 0.15, 0.7

@@ -17,10 +17,10 @@ from statistics import fmean, stdev
 
 from simulate_tuner import Job, Run, draw, heading, noise, row, users
 
-from scrtune.goodput.ledger import TUNING
-from scrtune.intents.decisions import Decision, Verdict
+from scrtune.goodput.ledger.ledger import TUNING
 from scrtune.intents.events import Values
-from scrtune.intents.gains import GainView, gains
+from scrtune.intents.tune.decisions import Decision, Verdict
+from scrtune.intents.tune.gains import GainView, gains
 
 _ENDS = {Verdict.ACCEPTED, Verdict.REVERTED}
 

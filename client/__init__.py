@@ -1,1 +1,1 @@
-"""The application's side: emit events, follow traces, ask for advice, take checkpoints."""
+"""The application's side: sessions, engines, recorder, capture of traces."""

@@ -4,10 +4,10 @@ import contextlib
 import sys
 
 from ..goodput.events import GoodputEvent
-from ..goodput.line_log import LineLog
-from ..goodput.line_writer import CLOSE_LIMIT_S, GATHER_S, LineWriter
+from ..goodput.log.line_log import LineLog
+from ..goodput.log.line_writer import CLOSE_LIMIT_S, GATHER_S, LineWriter
 from ..intents.events import EventsLost
-from .emit import Emitter
+from .transport.sender import Emitter
 
 _EMITTER_LINGER_S = 0.5
 

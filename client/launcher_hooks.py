@@ -20,9 +20,9 @@ from pathlib import Path
 
 import msgspec
 
-from ..goodput.formats import launcher_event
-from ..goodput.line_log import LineLog
-from ..goodput.resiliency import (
+from ..goodput.log.line_log import LineLog
+from ..goodput.readers.formats import launcher_event
+from ..goodput.readers.resiliency import (
     CHECKPOINT_LOADED,
     CHECKPOINT_SAVED,
     JOB_STARTED,

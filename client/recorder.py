@@ -38,15 +38,15 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from ..goodput.formats import checkpoint_name, elastic_wait_kind
-from ..goodput.line_log import WAITING_LIMIT, LineLog, absolute
-from ..goodput.line_writer import CLOSE_LIMIT_S
-from ..goodput.peer_names import Moment, PeerNames
-from .emit import Emitter
+from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute
+from ..goodput.log.line_writer import CLOSE_LIMIT_S
+from ..goodput.peer_rules.peer_names import Moment, PeerNames
+from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
 from .event_writer import EventWriter
 from .paths import JobPaths, job_id_from_environment
 from .recorder_environment import log_path, writer_from_environment
 from .recorder_values import checked, seconds, span, whole
+from .transport.sender import Emitter
 
 _KINDS = frozenset(INTERVAL_KINDS)
 

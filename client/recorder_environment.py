@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ..goodput import line_log
+from ..goodput.log import line_log
 
 # the launcher of MPI stands within srun's or flux's step: its word is the closer one
 _RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")

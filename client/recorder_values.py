@@ -7,9 +7,9 @@ from typing import SupportsInt
 import msgspec
 
 from ..goodput.events import GoodputEvent
-from ..goodput.formats import LARGEST_INTEGER
-from ..goodput.peer_names import Moment
-from ..goodput.sanity import AHEAD_S, BEHIND_S, defect
+from ..goodput.peer_rules.peer_names import Moment
+from ..goodput.readers.formats import LARGEST_INTEGER
+from ..goodput.validation import AHEAD_S, BEHIND_S, defect
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(GoodputEvent).decode

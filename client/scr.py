@@ -17,12 +17,12 @@ from typing import cast
 
 from mpi4py import MPI
 
-from .choose import library_for
-from .embedded import EmbeddedEngine
-from .embedded_config import Configuration
+from .embedded.config import Configuration
+from .embedded.engine import EmbeddedEngine
 from .engine import Engine, OutputFlags
-from .libscr import Library
-from .libscr_engine import LibscrEngine
+from .libscr.engine import LibscrEngine
+from .libscr.library import Library
+from .select import library_for
 from .session import Session
 
 FLAG_NONE = 0

@@ -24,11 +24,11 @@ from typing_extensions import Self
 
 from ..goodput.events import JobEnded, OutputStarted, StepCompleted
 from ..intents.events import Event
-from .choose import engine_for
 from .engine import Engine, OutputFlags
-from .link import Link, this_process
+from .implicit_steps import Work
 from .recorder_environment import writer_of_rank
-from .work import Work
+from .select import engine_for
+from .transport.daemon_client import Link, this_process
 
 
 class Session:

@@ -1,1 +1,1 @@
-"""The per-node service and the command line."""
+"""The per-node service: one thread that takes events in, runs the pipeline and publishes decisions."""

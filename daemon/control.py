@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from ..client.wire import PROTOCOL_VERSION, Answer, Question
+from ..client.transport.wire import PROTOCOL_VERSION, Answer, Question
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from . import views
-from .execute import Executor
+from .executor import Executor
 from .ingest import Ingest
 from .options import DaemonOptions
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from ..client.wire import Envelope, WireError, decode
-from ..intents.dftracer import TraceDecoder
+from ..client.transport.wire import Envelope, WireError, decode
 from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
-from ..scr_config.parameters import SECRETS
+from ..intents.trace.decoder import TraceDecoder
+from ..scr_config.catalogue import SECRETS
 from .plausible import plausible
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024

@@ -9,13 +9,13 @@ from itertools import islice
 from ..goodput.events import OutputCompleted, OutputStarted
 from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
-from .affinity import FlushThreads
+from .apply_event import drive
 from .control import Control
-from .drive import drive
-from .execute import Executor
+from .executor import Executor
+from .flush_threads import FlushThreads
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader
-from .monitoring import Monitor
+from .monitor.monitoring import Monitor
 from .node import NodeObserver
 from .options import DaemonOptions
 from .process import Lock, Signals

@@ -17,7 +17,7 @@ class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     metrics: str = ""
-    """Where the OpenMetrics endpoint listens (:func:`scrtune.daemon.address.address_of`), or :data:`OFF`.
+    """Where the OpenMetrics endpoint listens (:mod:`scrtune.daemon.monitor.address`), or :data:`OFF`.
 
     Empty: in the run directory, if it can, with nothing loaded before the first scrape.
     """

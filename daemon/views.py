@@ -6,13 +6,11 @@ A view is made from a :class:`Pipeline`, whether a running daemon holds it or a 
 import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
-from ..goodput.ledger import Account
-from ..intents.decisions import Decision, Verdict
+from ..goodput.ledger.ledger import Account
 from ..intents.events import Values
-from ..intents.gains import GainView
 from ..intents.pipeline import Counters, Pipeline
-from ..intents.situation import Proposal
-from ..replay.run import Replayed
+from ..intents.tune.decisions import Decision, Verdict
+from ..intents.tune.gains import GainView
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +57,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     config_failure: str = ""
     journal_lost: int = 0
     flush_threads: dict[str, int] = {}
-    """What became of flush threads that ran already when their CPUs changed (`daemon/affinity.py`)."""
+    """What became of flush threads that ran already when their CPUs changed (`daemon/flush_threads.py`)."""
     monitors: tuple[MonitorView, ...] = ()
 
 
@@ -82,7 +80,7 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are what they are, and what each change gained.
 
-    The daemon leaves `gains` (:func:`scrtune.intents.gains.gains`) and `job_id` to who asks.
+    The daemon leaves `gains` (:func:`scrtune.intents.tune.gains.gains`) and `job_id` to who asks.
     """
 
     anchor: Values
@@ -103,25 +101,10 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str = ""
 
 
-class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
-    """What recorded traces say. Nothing of the proposals was tried."""
-
-    files: int
-    lines: int
-    span_s: float
-    processes: int
-    hosts: int
-    checkpoints: int
-    counters: Counters
-    damage: tuple[str, ...]
-    intents: tuple[IntentView, ...]
-    proposals: tuple[Proposal, ...]
-
-
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
     """Where the time went, what each checkpoint cost, and what each decision gained.
 
-    The daemon leaves `gains` to who asks (:func:`scrtune.intents.gains.gains`).
+    The daemon leaves `gains` to who asks (:func:`scrtune.intents.tune.gains.gains`).
     """
 
     goodput: float
@@ -172,23 +155,6 @@ def goodput(pipeline: Pipeline, now: float) -> GoodputView:
         account=account,
         costs=tuple(pipeline.costs),
         decisions=tuple(pipeline.decisions),
-    )
-
-
-def replay(replayed: Replayed) -> ReplayView:
-    """What recorded traces say, and what the rules make of it."""
-    pipeline, summary = replayed.pipeline, replayed.summary
-    return ReplayView(
-        files=len(summary.files),
-        lines=summary.lines,
-        span_s=replayed.end_s - replayed.start_s,
-        processes=len(pipeline.processes),
-        hosts=len({host for host, _ in pipeline.processes}),
-        checkpoints=pipeline.account(replayed.end_s).checkpoints,
-        counters=pipeline.counters,
-        damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
-        intents=intents(pipeline),
-        proposals=pipeline.proposals(),
     )
 
 

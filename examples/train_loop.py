@@ -26,10 +26,10 @@ from scrtune.client.recorder import Recorder
 
 # before: from ml_goodput_measurement import goodput, monitoring
 from scrtune.goodput.compat import goodput, monitoring
-from scrtune.goodput.formats import Log
-from scrtune.goodput.ledger import Ledger
-from scrtune.goodput.line_log import log_path
-from scrtune.goodput.store import utc_now
+from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.log.line_log import log_path
+from scrtune.goodput.log.store import utc_now
+from scrtune.goodput.readers.formats import Log
 
 FEATURES, OUTPUTS, BATCH = 256, 64, 2048
 LEARNING_RATE = 0.1

@@ -15,13 +15,13 @@ import numpy as np
 from . import buckets
 from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
-from .ledger import Account, Ledger, Window
-from .places import are_places
+from .ledger.ledger import Account, Ledger, Window
 from .report_lanes import BARS, STEPS, Disruption, Lane, disruptions, lanes, runs_of
-from .step_facts import Straggler
-from .step_summary import stragglers_of
-from .step_table import Rows, StepTable, step_table
-from .step_time import deviations_s, ideal_s
+from .steps.estimators import deviations_s, ideal_s
+from .steps.facts import Straggler
+from .steps.summary import stragglers_of
+from .steps.table import Rows, StepTable, step_table
+from .synthetic_steps import are_places
 
 _T = TypeVar("_T")
 

@@ -19,10 +19,10 @@ from .events import (
     Recovered,
     RestartCompleted,
 )
-from .run_starts import run_starts
-from .sanity import span
-from .step_table import Rows
-from .whole_intervals import whole_intervals
+from .runs.run_starts import run_starts
+from .runs.whole_intervals import whole_intervals
+from .steps.table import Rows
+from .validation import span
 
 BARS = 300
 """Most bars of one lane."""

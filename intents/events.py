@@ -23,7 +23,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 
     `sources` gives for each parameter the layer it came from: ``environment``, ``user config``,
     ``SCR_Config``, ``system config`` or ``default``; within the pipeline also :data:`EDITED`. `floor` is the
-    failure the user wants to survive (see :mod:`scrtune.intents.redundancy`), or empty when they declared
+    failure the user wants to survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared
     none. `override` lets the tuner change what the environment sets; without `tuning` it only watches.
     `processes` are the (host, pid) of the ranks. `mutability` says of each parameter how this job's SCR can
     change it: ``live``, ``live on rank 0``, ``re-init``, ``launch`` or ``inert``. Empty: all that may be

@@ -10,11 +10,8 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, OutputCompleted
-from ..goodput.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
-from ..goodput.sanity import defect
-from .affinity import AffinityObserver
-from .buffers import BufferObserver
-from .decisions import NOT_MADE, Decision
+from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
+from ..goodput.validation import defect
 from .effects import Advice, Effect, RewriteConfig, Tell
 from .events import (
     EDITED,
@@ -28,19 +25,22 @@ from .events import (
     UserEdited,
     Values,
 )
-from .flush import FlushCycles, FlushObserver
-from .flush_times import FlushTimes
-from .guards import veto
-from .policy import proposals
-from .reach import Reach
-from .redundancy import FLOORS
-from .redundancy import observe as observe_redundancy
-from .runs import KnownRun
-from .sharing import SharedFiles, starts_past_the_cache
-from .situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
-from .switching import Switches, only_at_launch, too_dear
-from .trial_costs import TrialCosts
-from .tuner import Tuner
+from .observe.affinity import AffinityObserver
+from .observe.buffers import BufferObserver
+from .observe.flush import FlushCycles, FlushObserver
+from .observe.flush_times import FlushTimes
+from .observe.redundancy import FLOORS
+from .observe.redundancy import observe as observe_redundancy
+from .observe.shared_files import SharedFiles, starts_past_the_cache
+from .rules.guards import veto
+from .rules.mutability import Reach
+from .rules.policy import proposals
+from .rules.situation import DEFAULTS, Intents, Proposal, Situation, changes_text, number
+from .tune.decisions import NOT_MADE, Decision
+from .tune.known_run import KnownRun
+from .tune.switching import Switches, only_at_launch, too_dear
+from .tune.trial_costs import TrialCosts
+from .tune.tuner import Tuner
 
 _REMEMBERED_COSTS = 10_000
 _REMEMBERED_EVENTS = 1024

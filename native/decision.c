@@ -1,4 +1,4 @@
-/* The decision file. client/decision.py has its form, and reads and refuses the same texts. */
+/* The decision file. client/libscr/decision.py has its form, and reads and refuses the same texts. */
 #include "scrtune.h"
 
 #include <errno.h>

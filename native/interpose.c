@@ -112,7 +112,7 @@ int SCR_Start_output(const char *name, int flags)
     return result;
 }
 
-/* Only told: what lies between two questions is a step of the application's main loop (client/work.py). */
+/* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
 int SCR_Need_checkpoint(int *flag)
 {
     int (*real)(int *);

@@ -1,4 +1,4 @@
-/* Every parameter that a decision may hold. tests/test_native.py holds this equal to scr_config/parameters.json. */
+/* Every parameter that a decision may hold. tests/native/test_native.py holds this equal to scr_config/parameters.json. */
 #include "scrtune.h"
 
 #include <limits.h>

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from ..goodput.events import JobStarted, OutputCompleted
-from ..intents.dftracer import TraceDecoder
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
 from ..intents.pipeline import Pipeline
+from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Problem
 from ..scr_config.resolution import Resolved, resolve
 from .traces import Summary, read

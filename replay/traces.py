@@ -1,6 +1,6 @@
 """Recorded traces: files and directories of .pfw and .pfw.gz, as batches of whole lines, in order of time.
 
-The lines themselves are :class:`scrtune.intents.dftracer.TraceDecoder`'s business: what is torn or broken
+The lines themselves are :class:`.decoder.TraceDecoder`'s business: what is torn or broken
 goes to it as it is, and it counts it. Only what never becomes a line is counted here, as :class:`Damage`.
 """
 

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from .parameters import Layer, Mutability
+from .catalogue import Layer, Mutability
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

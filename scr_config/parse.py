@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from .parameters import CATALOGUE, TOKEN_LIMIT_BYTES
+from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES
 from .problems import Problem, Severity
 
 DESCRIPTORS = ("STORE", "CKPT", "GROUPS")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Literal
 
 from ..intents.events import Values
-from .parameters import CATALOGUE, text_of
+from .catalogue import CATALOGUE, text_of
 from .parse import Entry
 from .problems import Problem
 from .validate import FILE_GRAMMAR, validate

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from ..intents.events import Value, Values
-from .parameters import CATALOGUE, SECRETS, Layer, Parameter, ParameterError, coerce, text_of
+from .catalogue import CATALOGUE, SECRETS, Layer, Parameter, ParameterError, coerce, text_of
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse
 from .placement import number
 from .problems import Problem

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ..intents.events import Value
-from .parameters import CATALOGUE, ParameterError, coerce, text_of
+from .catalogue import CATALOGUE, ParameterError, coerce, text_of
 from .parse import DESCRIPTORS, SCRIPT_KEYS, ConfigFile, Entry, Pair, assumed, parse
 from .render import RenderError
 from .validate import FILE_GRAMMAR, validate

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from ..intents.events import Value, Values
-from .parameters import CATALOGUE, ParameterError, coerce, cpus_of, text_of
+from .catalogue import CATALOGUE, ParameterError, coerce, cpus_of, text_of
 
 
 class Change(NamedTuple):

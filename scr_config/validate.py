@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ..intents.events import Value
-from .check_model import Configuration, Setting, Situation
+from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES
+from .check.model import Configuration, Setting, Situation
 from .constraints import CONSTRAINTS
-from .parameters import CATALOGUE, TOKEN_LIMIT_BYTES
 from .parse import value_oddities
 from .problems import Problem, Severity
 from .settings import Settings

@@ -19,9 +19,9 @@ import pytest
 import zmq
 from hypothesis import HealthCheck, settings
 
-from scrtune.client import wire
-from scrtune.client.advice import DaemonUnavailable, ask_daemon
 from scrtune.client.paths import JobPaths
+from scrtune.client.transport import wire
+from scrtune.client.transport.advice import DaemonUnavailable, ask_daemon
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
@@ -51,9 +51,7 @@ class RealDaemon:
         self._push.connect(self.paths.events_endpoint)
         self._sequence = 0
 
-    def spawn(
-        self, *options: str, command: tuple[str, ...] = ("-m", "scrtune.daemon")
-    ) -> subprocess.Popen[bytes]:
+    def spawn(self, *options: str, command: tuple[str, ...] = ("-m", "scrtune")) -> subprocess.Popen[bytes]:
         """Start the process and do not wait for it."""
         environment = {**os.environ, "SCRTUNE_RUN_DIR": str(self.paths.base)}
         with self.output.open("ab") as output:
@@ -139,7 +137,7 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
 LOAD = """
 import os, sys
 from mpi4py import MPI
-from scrtune.client.libscr import Library, LibscrUnavailable, find
+from scrtune.client.libscr.library import Library, LibscrUnavailable, find
 try:
     path = find(os.environ)
     print(path if sys.argv[1] == "find" else Library(path).version)

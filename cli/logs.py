@@ -1,0 +1,310 @@
+"""Logs that `scrtune goodput LOG...` is given: what each of them is, by its content, and what it says.
+
+Every form ends up as goodput events by job (:mod:`scrtune.goodput.readers.formats`). What cannot be read of a
+file is told with file and line, and costs nothing else.
+"""
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from ..client.implicit_steps import Work
+from ..client.scr_log import standalone as scr_log_alone
+from ..client.scr_log.log import Record, parse_line
+from ..daemon.journal import JournalReader
+from ..goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
+from ..goodput.readers.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detect
+from ..goodput.readers.outliers import bulk_of, turn_away
+from ..goodput.validation import defect, merged
+from ..intents.events import TraceDigest
+from ..intents.intent import counted
+from ..intents.trace.decoder import TraceDecoder
+from ..replay.run import checkpoints
+from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
+from ..replay.traces import Summary, read
+
+_TOLD = 10
+"""Problems of one file that are told one by one."""
+_BATCHES_A_DIGEST = 64
+_FRAME = (JobStarted, JobEnded, StepCompleted)
+"""What is only inferred from a log that knows of checkpoints and not of steps."""
+_STEPS = (StepStarted, StepCompleted)
+
+
+class LogError(Exception):
+    """A file that is no log; the text names it and says what to do."""
+
+
+class JournalLog(msgspec.Struct, kw_only=True):
+    """What the journal at `path` says of its job's time.
+
+    `ignored` counts its other records, by kind, `dropped` events whose times cannot be. `end_s` is the time
+    of its last record; `torn` says what it ends with after byte `end`, if not with a record.
+    """
+
+    path: Path
+    events: list[GoodputEvent] = []
+    ignored: Counter[str] = msgspec.field(default_factory=Counter)
+    dropped: Counter[str] = msgspec.field(default_factory=Counter)
+    end_s: float = 0.0
+    end: int = 0
+    torn: str = ""
+
+
+class Logs(msgspec.Struct, kw_only=True):
+    """What all files said, by job, and what of them could not be read.
+
+    `journals` are those of daemons, by job. `forms` counts entries by kind, `ignored` those that are not
+    about time; `lost` are events that their writers had to drop, `repeated` those that came more than once
+    and count once. `problems` has one line each: file, line, and what is wrong there.
+    """
+
+    jobs: dict[str, JobLog] = {}
+    journals: dict[str, list[JournalLog]] = {}
+    forms: Counter[str] = msgspec.field(default_factory=Counter)
+    ignored: Counter[str] = msgspec.field(default_factory=Counter)
+    garbage: int = 0
+    lost: int = 0
+    repeated: int = 0
+    problems: list[str] = []
+
+    def job(self, name: str) -> JobLog:
+        """The job of that name, new if nothing was said of it."""
+        return self.jobs.setdefault(name, JobLog())
+
+
+def read_logs(paths: Iterable[Path]) -> Logs:
+    """Everything that `paths` say; a directory is one of traces. Raises :class:`LogError` and OSError."""
+    logs = Logs()
+    inferred: dict[str, list[GoodputEvent]] = {}
+    traces: list[Path] = []
+    lines: list[tuple[Path, Log]] = []
+    for path in paths:
+        form, content = ("dftracer", iter(())) if path.is_dir() else _look(path)
+        match form:
+            case "dftracer":
+                traces.append(path)
+            case "journal":
+                _take_journal(path, logs)
+            case "scr log":
+                records = _scr_records(path, _lines(path, content, logs), logs)
+                for job, events in scr_log_alone.by_job(records).items():
+                    inferred.setdefault(job, []).extend(events)
+            case _:
+                lines.append((path, _json(_lines(path, content, logs))))
+    _take_lines(lines, logs)
+    if traces:
+        inferred.setdefault("", []).extend(_trace_events(traces, logs))
+    _name_the_nameless(logs, inferred)
+    for name, events in inferred.items():
+        log = logs.job(name)
+        knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
+        told = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+        log.events = merged(log.events, told)
+    for log in logs.jobs.values():  # the journal has what the recorder's log has; a file may be named twice
+        told_events, told_launcher = len(log.events), len(log.launcher)
+        log.events = list(dict.fromkeys(log.events))
+        log.launcher = list(dict.fromkeys(log.launcher))
+        logs.repeated += told_events - len(log.events) + told_launcher - len(log.launcher)
+    return logs
+
+
+def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
+    """What the file is, and all of its content, which is read once: it may be a pipe."""
+    content = _content(path)
+    begin: list[bytes | Damage] = []
+    head = b""
+    for piece in content:
+        begin.append(piece)
+        if isinstance(piece, bytes):
+            head += piece
+        if len(head) >= HEAD_BYTES:
+            break
+    form = detect(head)
+    if form is None:
+        raise LogError(
+            f"{path}: line 1: no goodput log, log of SCR's, journal or trace;"
+            " docs/goodput-logs.md shows what can be read"
+        )
+    if form == "gzip" or (form in ("journal", "dftracer") and path.is_fifo()):
+        raise LogError(f"{path}: a {form} file cannot be read from a pipe; name the file itself")
+    if form == "journal" and _is_packed(path):
+        raise LogError(f"{path}: a compressed journal; inflate it first (gunzip)")
+    return form, itertools.chain(begin, content)
+
+
+def _content(path: Path) -> Iterator[bytes | Damage]:
+    """The file's bytes, inflated if need be. Raises OSError, which names the file."""
+    if not path.is_fifo() and _is_packed(path):
+        yield from inflate(path, str(path))
+        return
+    with path.open("rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            yield piece
+
+
+def _is_packed(path: Path) -> bool:
+    return read_at(path, 0, len(MAGIC)) == MAGIC
+
+
+def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
+    """Whole lines; one that damage tore apart ends there. A byte order mark before them is none of them."""
+    parts: list[bytes] = []
+    for number, piece in enumerate(content):
+        if number == 0 and isinstance(piece, bytes):
+            piece = piece.removeprefix(MARK)  # noqa: PLW2901
+        if isinstance(piece, Damage):
+            logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
+            lines = [b"", b""]
+        else:
+            lines = piece.split(b"\n")
+        parts.append(lines[0])
+        if len(lines) > 1:
+            yield b"".join(parts)
+            yield from lines[1:-1]
+            parts = [lines[-1]]
+    if rest := b"".join(parts):
+        yield rest
+
+
+def _json(lines: Iterator[bytes]) -> Log:
+    log = Log()
+    first = next(lines, b"")
+    if first.lstrip().startswith(b"["):
+        log.array(b"\n".join([first, *lines]))
+    else:
+        log.lines(itertools.chain([first], lines))
+    return log
+
+
+def _take_lines(read: Sequence[tuple[Path, Log]], logs: Logs) -> None:
+    """Take logs of JSON lines in, but for what lies far from all else that they say of a job."""
+    parts: dict[str, list[JobLog]] = {}
+    for _, log in read:
+        for name, job in log.jobs.items():
+            parts.setdefault(name, []).append(job)
+    names = [name for name in parts if name]
+    if len(names) == 1 and "" in parts:  # what names no job is of that one
+        parts[""] = parts[names[0]] = parts[""] + parts[names[0]]
+    bulks = {name: bulk_of(each) for name, each in parts.items()}
+    for path, log in read:
+        problems = list(log.problems)
+        garbage = log.garbage
+        for name, job in log.jobs.items():
+            if (bulk := bulks[name]) is not None:
+                far = turn_away(job, bulk)
+                problems += far
+                garbage += len(far)
+            _add(logs.job(name), job)
+        logs.forms += log.forms
+        logs.ignored += log.ignored
+        logs.garbage += garbage
+        logs.lost += log.lost
+        problems.sort(key=lambda each: each.line)
+        logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in problems[:_TOLD]]
+        if garbage > _TOLD:
+            logs.problems.append(f"{path}: {garbage - _TOLD} more lines like these")
+
+
+def read_journal(path: Path) -> JournalLog:
+    """What a daemon's journal says of its job's time. Raises :class:`.journal.JournalError` and OSError."""
+    reader = JournalReader(path)
+    log = JournalLog(path=path)
+    for now, event in reader:
+        log.end_s = now
+        if not isinstance(event, GoodputEvent):
+            log.ignored[str(type(event).__struct_config__.tag)] += 1
+        elif (problem := defect(event, now)) is not None:
+            log.dropped[problem] += 1
+        else:
+            log.events.append(event)
+    log.end, log.torn = reader.recovered.end, reader.recovered.torn
+    return log
+
+
+def _take_journal(path: Path, logs: Logs) -> None:
+    """A daemon's journal; its run directory has the job's name."""
+    log = read_journal(path)
+    name = path.absolute().parent.parent.name
+    logs.journals.setdefault(name, []).append(log)
+    logs.forms["journal"] += len(log.events)
+    logs.ignored += log.ignored
+    logs.garbage += log.dropped.total()
+    _add(logs.job(name), JobLog(events=log.events))
+    logs.problems += [f"{path}: {counted(count, 'event')} with {what}" for what, count in log.dropped.items()]
+    if log.torn:
+        logs.problems.append(f"{path}: byte {log.end}: ends with {log.torn}")
+
+
+def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:
+    garbage, near_s = 0, None
+    for number, line in enumerate(lines, start=1):
+        record = parse_line(line, near_s)
+        if record is None:
+            garbage += 1
+            if garbage <= _TOLD:
+                logs.problems.append(f"{path}: line {number}: no line of SCR's")
+            continue
+        logs.forms["scr log"] += 1
+        near_s = record.time_s  # in the hour that comes twice, the line before tells which it is
+        yield record
+    logs.garbage += garbage
+
+
+def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
+    """The checkpoints of the traces of one job, and as its work what lies between them."""
+    summary = Summary()
+    digests = list(_digests(paths, summary))
+    logs.problems += [f"{each.source}: byte {each.offset}: {each.reason}" for each in summary.damage]
+    logs.forms["dftracer"] += summary.lines
+    ends = [digest.end_s for digest in digests if digest.end_s > 0]
+    if not ends:
+        return []
+    start_s = min(digest.start_s for digest in digests if digest.end_s > 0)
+    processes = {process for digest in digests for process in digest.processes}
+    found = list(checkpoints(digests, max(1, len(processes))))
+    if not found:
+        logs.problems.append(
+            f"{paths[0]}: no checkpoint in the trace: what of its time was work is not known"
+        )
+        return []
+    events: list[GoodputEvent] = [
+        JobStarted(
+            time_s=start_s, ranks=max(1, len(processes)), nodes=max(1, len({host for host, _ in processes}))
+        )
+    ]
+    work = Work(start_s)
+    for checkpoint in found:
+        events += [*work.output_started(checkpoint.start_s), checkpoint]
+        work.resumed(checkpoint.dataset, checkpoint.end_s)
+    return [*events, *work.output_started(max(ends)), JobEnded(time_s=max(ends))]
+
+
+def _digests(paths: list[Path], summary: Summary) -> Iterator[TraceDigest]:
+    decoder = TraceDecoder()
+    for number, batch in enumerate(read(paths, summary), start=1):
+        decoder.feed(batch.data, batch.source)
+        if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
+            yield digest
+    if (digest := decoder.take(final=True)) is not None:
+        yield digest
+
+
+def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> None:
+    """What names no job is of the one that is named, when there is just one."""
+    names = {name for name in (*logs.jobs, *inferred) if name}
+    if len(names) != 1:
+        return
+    (name,) = names
+    if (nameless := logs.jobs.pop("", None)) is not None:
+        _add(logs.job(name), nameless)
+    if (events := inferred.pop("", None)) is not None:
+        inferred.setdefault(name, []).extend(events)
+
+
+def _add(log: JobLog, more: JobLog) -> None:
+    log.events = merged(log.events, more.events)
+    log.launcher += more.launcher

@@ -1,0 +1,111 @@
+"""The options by which a job's goodput is watched, for the three commands that start daemons."""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import wraps
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from ..daemon.monitor.address import address_of
+from ..daemon.options import OFF, Monitoring
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+_DURATION = re.compile(r"(\d{1,7})([smhd]?)", re.ASCII)
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DEFAULT = Monitoring()
+
+
+def monitoring_options(command: _F) -> _F:
+    """Give a command these options; it gets them as one :class:`Monitoring`, named `monitoring`."""
+
+    @wraps(command)
+    def wrapped(*args: Any, monitor_every: float, monitor_window: tuple[int, ...], **kwargs: Any) -> Any:
+        watchers = {name: kwargs.pop(name) for name in ("metrics", "tensorboard", "csv")}
+        windows_s = tuple(dict.fromkeys(monitor_window)) or _DEFAULT.windows_s
+        monitoring = Monitoring(every_s=monitor_every, windows_s=windows_s, **watchers)
+        return command(*args, monitoring=monitoring, **kwargs)
+
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[return-value]
+
+
+def missing(monitoring: Monitoring) -> Iterator[str]:
+    """What was asked for and cannot be had, and what to do: the job runs all the same."""
+    needed = {
+        "--metrics": (monitoring.metrics not in {"", OFF}, "prometheus_client"),
+        "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
+    }
+    for option, (is_asked_for, library) in needed.items():
+        if is_asked_for and find_spec(library) is None:
+            yield f"{option} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
+
+
+def _address(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    """As the daemon will take it, wherever that is started."""
+    if text in {"", "unix", OFF}:
+        return text
+    try:
+        return str(address_of(text, Path()))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
+    return None if path is None else path.absolute()
+
+
+def _seconds(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(map(_duration_s, texts))
+
+
+def _duration_s(text: str) -> int:
+    match = _DURATION.fullmatch(text)
+    if match is None or not (seconds := int(match[1]) * _UNITS[match[2]]):
+        raise click.BadParameter(f"{text!r} is no window; write seconds, or as in 15m, 2h or 1d")
+    return seconds
+
+
+_OPTIONS = (
+    click.option(
+        "--metrics",
+        default="",
+        callback=_address,
+        metavar="ADDRESS",
+        help="Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, unix (a socket in the run"
+        " directory) or off.  [default: unix, if prometheus_client is installed]",
+    ),
+    click.option(
+        "--tensorboard",
+        type=click.Path(path_type=Path, file_okay=False),
+        callback=_absolute,
+        metavar="DIR",
+        help="Write goodput and badput as scalars for TensorBoard.",
+    ),
+    click.option(
+        "--csv",
+        type=click.Path(path_type=Path, dir_okay=False),
+        callback=_absolute,
+        metavar="FILE",
+        help="Append the same to FILE as rows.",
+    ),
+    click.option(
+        "--monitor-every",
+        type=click.FloatRange(min=1),
+        default=_DEFAULT.every_s,
+        show_default=True,
+        metavar="SECONDS",
+        help="How often scalars and rows are written.",
+    ),
+    click.option(
+        "--monitor-window",
+        multiple=True,
+        callback=_seconds,
+        metavar="LAST",
+        help="A rolling window, as in 900, 15m, 2h; may be given again.  [default: 60, 300, 900]",
+    ),
+)

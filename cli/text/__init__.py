@@ -1,0 +1,1 @@
+"""Views as text for a terminal: tables and sentences, made with rich."""

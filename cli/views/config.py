@@ -1,0 +1,186 @@
+"""SCR's configuration as it stands here, without a job: what `scrtune env --resolved` has to say."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import msgspec
+
+from ...intents.events import Value
+from ...scr_config.catalogue import CATALOGUE, SECRETS, Layer
+from ...scr_config.parse import Entry
+from ...scr_config.problems import Problem
+from ...scr_config.resolution import (
+    DEFAULT,
+    LAYERS,
+    Found,
+    FoundLines,
+    Resolved,
+    consequence,
+    resolve,
+    user_conf_path,
+)
+from ...scr_config.system_conf import system_conf_path
+from .config_text import config_text
+
+HIDDEN = "(not shown)"
+
+
+class FileView(msgspec.Struct, frozen=True):
+    """One file that SCR would read. `found` is whether it is there."""
+
+    layer: str
+    path: str
+    found: bool
+
+
+class PlaceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A value (a text where it is none of its parameter) and where it stands. `line` is 0 outside files."""
+
+    value: Value
+    layer: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+
+
+class ParameterView(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter's value and its place, and what that shadows.
+
+    `value` is None when nobody sets it and SCR works it out as it runs: `default` says how. `wrong` is a text
+    above it that is no value, which SCR does not pass over: `in_scr` says what it makes of that.
+    """
+
+    name: str
+    value: Value | None
+    layer: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    shadows: tuple[PlaceView, ...] = ()
+    default: str = ""
+    wrong: PlaceView | None = None
+    in_scr: str = ""
+
+
+class LineView(msgspec.Struct, frozen=True, kw_only=True):
+    """One STORE, CKPT or GROUPS line; `in_force` is false when a higher layer has lines of its kind."""
+
+    name: str
+    text: str
+    layer: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    in_force: bool
+
+
+class ResolvedView(msgspec.Struct, frozen=True, kw_only=True):
+    """`scrtune env --resolved`."""
+
+    files: tuple[FileView, ...]
+    parameters: tuple[ParameterView, ...]
+    lines: tuple[LineView, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def resolved_view(
+    environment: Mapping[str, str], cwd: Path, conf: Path | None = None, system_conf: Path | None = None
+) -> ResolvedView:
+    """What a job started in `cwd` with `environment` would find.
+
+    Raises :class:`UnreadableError` for a file that it cannot read.
+
+    `conf` and `system_conf` stand for the user's and the system's config file, wherever SCR would look. What
+    the application gives to SCR_Config is taken from where SCR keeps it of the last run.
+    """
+    variables = {_clean(name): _clean(text) for name, text in environment.items()}
+    paths = {
+        "user config": conf or user_conf_path(variables, cwd),
+        "system config": system_conf or system_conf_path(variables.get("PATH", "")),
+    }
+    user = _text(paths["user config"], conf)
+    system = _text(paths["system config"], system_conf)
+    prefix = resolve(variables, user, None, system).settings.get("SCR_PREFIX", "")
+    paths["SCR_Config"] = cwd / str(prefix) / ".scr" / "app.conf"
+    program = _text(paths["SCR_Config"])
+    files: dict[Layer, str] = {layer: str(paths[layer]) for layer in LAYERS[1:]}
+    resolved = resolve(variables, user, program, system, files)
+    texts = {"user config": user, "SCR_Config": program, "system config": system}
+    return ResolvedView(
+        files=tuple(FileView(layer, str(paths[layer]), texts[layer] is not None) for layer in LAYERS[1:]),
+        parameters=tuple(_parameters(resolved)),
+        lines=tuple(_lines(resolved)),
+        problems=resolved.problems,
+    )
+
+
+def _parameters(resolved: Resolved) -> Iterator[ParameterView]:
+    for name, parameter in CATALOGUE.items():
+        default = "" if parameter.default is not None else parameter.default_text
+        highest = next(iter(resolved.found.get(name, ())), None)
+        wrong = None if highest is None or highest.value is not None else _place(name, highest)
+        in_scr = "" if wrong is None else consequence(parameter, str(wrong.value))
+        if name not in resolved.settings:
+            yield ParameterView(
+                name=name, value=None, layer=DEFAULT, default=default, wrong=wrong, in_scr=in_scr
+            )
+            continue
+        origin = resolved.origin(name)
+        yield ParameterView(
+            name=name,
+            value=_shown(name, origin),
+            layer=origin.layer,
+            file=origin.file or (parameter.default_source if origin.layer == DEFAULT else ""),
+            line=origin.line,
+            column=origin.column,
+            shadows=tuple(_place(name, each) for each in resolved.shadowed(name)),
+            default=default,
+            wrong=wrong,
+            in_scr=in_scr,
+        )
+
+
+def _place(name: str, found: Found) -> PlaceView:
+    return PlaceView(
+        value=_shown(name, found), layer=found.layer, file=found.file, line=found.line, column=found.column
+    )
+
+
+def _shown(name: str, found: Found) -> Value:
+    if name in SECRETS:
+        return HIDDEN
+    return found.text if found.value is None else found.value
+
+
+def _lines(resolved: Resolved) -> Iterator[LineView]:
+    for name, stack in resolved.lines.items():
+        for found in stack:
+            for entry in found.entries:
+                yield _line(name, found, entry, in_force=found is stack[0])
+
+
+def _line(name: str, found: FoundLines, entry: Entry, *, in_force: bool) -> LineView:
+    keys = (f"{pair.key}={pair.value}" for pair in entry.children)
+    return LineView(
+        name=name,
+        text=" ".join((entry.parent.value, *keys)),
+        layer=found.layer,
+        file=found.file,
+        line=entry.parent.line,
+        column=entry.parent.value_column,
+        in_force=in_force,
+    )
+
+
+def _text(path: Path, named: Path | None = None) -> str | None:
+    """What is there. None when there is nothing, unless it was `named`."""
+    try:
+        is_there = path.is_file()
+    except OSError:  # config_text says it in words
+        is_there = True
+    return _clean(config_text(path)) if is_there or named is not None else None
+
+
+def _clean(text: str) -> str:
+    """`text` for people: bytes that are no UTF-8 cannot be printed, nor said in JSON."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

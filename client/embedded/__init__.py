@@ -1,0 +1,1 @@
+"""SCR's semantics on one machine, without libscr."""

@@ -1,0 +1,1 @@
+"""A real libscr: find it, bind to it, change its settings while the job runs."""

@@ -1,0 +1,123 @@
+"""Where SCR's library is, and whether this process can load it.
+
+SCR is installed by hand, so there is no one place. A library that is linked to another MPI than the one this
+process runs on is refused before it is loaded: its SCR_Init would use an MPI that nobody has initialized.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from .elf import needed
+
+NAME = "libscr.so"
+HINTS = ("SCR_ROOT", "SCR_PREFIX_DIR", "SCR_DIR", "scr_DIR", "SCR_INSTALL", "SCR_INSTALL_DIR")
+"""Variables that name an installed SCR: modules, Spack, CMake's package hint and SCR's own examples."""
+
+_MPI = re.compile(r"libmpi(ch|_cray|_ibm|_intel|_abi)?(_[a-z0-9]+)?\.so(\.[0-9]+)*")
+_USUAL = (Path("/usr/local"), Path("/usr"), *sorted(Path("/opt").glob("scr*"), reverse=True))
+_CMAKE_DEPTH = 4  # <prefix>/lib/cmake/scr, and one to spare
+
+
+class LibscrUnavailable(RuntimeError):  # noqa: N818 - it is a state of the machine, and reads as one
+    """No libscr can be used; the text names every place that was looked at and what was wrong there."""
+
+
+def find(environment: Mapping[str, str]) -> Path:
+    """The libscr that this process can use: the first of :func:`places` that is one.
+
+    `environment` has the hints. Raises :class:`LibscrUnavailable`.
+    """
+    failures: dict[Path, str] = {}
+    for source, path in places(environment):
+        if path in failures:
+            continue
+        if not (why := why_not(path)):
+            return path
+        failures[path] = f"{path} ({source}): {why}"
+    raise LibscrUnavailable(
+        f"no {NAME} that this process can use; set SCR_ROOT to an installed SCR. Looked at: "
+        + "; ".join(failures.values())
+    )
+
+
+def places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
+    """Where a libscr may be, best first: what said so, and the path, which need not exist."""
+    yield from (("loaded already", each) for each in mapped_libraries() if each.name.startswith(NAME))
+    for hint in HINTS:
+        if root := environment.get(hint):
+            yield from _below(Path(root), f"${hint}")
+    if package := environment.get("scr_DIR"):
+        for parent in list(Path(package).parents)[:_CMAKE_DEPTH]:
+            yield from _below(parent, "above $scr_DIR")
+    for directory in filter(None, environment.get("LD_LIBRARY_PATH", "").split(":")):
+        yield "$LD_LIBRARY_PATH", Path(directory) / NAME
+    for program in ("scr_index", "scr_run"):
+        if found := shutil.which(program, path=environment.get("PATH", "")):
+            yield from _below(Path(found).resolve().parent.parent, f"next to {program} on $PATH")
+    yield from (("the loader's cache", each) for each in _of_the_loader())
+    for usual in _USUAL:
+        yield from _below(usual, "usual place")
+
+
+def why_not(path: Path) -> str:
+    """Why `path` is no libscr for this process; empty when it is one."""
+    if not path.is_file():
+        return "no such file"
+    try:
+        wanted = _mpi_of(path)
+    except (OSError, ValueError) as error:
+        return str(error)
+    own = sorted(library for library in mapped_libraries() if _MPI.fullmatch(library.name))
+    names = {library.name for library in own}
+    if wanted and names and not wanted <= names:
+        return (
+            f"it is linked to {', '.join(sorted(wanted))}, and this process runs on {own[0]}: build SCR with"
+            " that MPI, or mpi4py with SCR's"
+        )
+    return ""
+
+
+def mapped_libraries() -> tuple[Path, ...]:
+    """The shared libraries in this process, in the order of their addresses."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return ()
+    paths = (line[line.index("/") :] for line in lines if "/" in line and ".so" in line)
+    return tuple(dict.fromkeys(Path(path) for path in paths))
+
+
+def _below(root: Path, source: str) -> Iterator[tuple[str, Path]]:
+    for directory in ("lib", "lib64", "."):
+        yield source, root / directory / NAME
+
+
+def _of_the_loader() -> Iterator[Path]:
+    """What /etc/ld.so.cache has, by the one program that can tell."""
+    program = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
+    if program is None:
+        return
+    try:
+        ran = subprocess.run([program, "-p"], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return
+    for line in ran.stdout.splitlines():
+        name, _, path = line.strip().partition(" => ")
+        if path and name.split()[0].startswith(NAME):
+            yield Path(path)
+
+
+def _mpi_of(path: Path) -> frozenset[str]:
+    """The names of the MPI libraries that `path`, or a library next to it that it needs, is linked to."""
+    seen: dict[Path, tuple[str, ...]] = {}
+    waiting = [path]
+    while waiting:
+        library = waiting.pop()
+        if library not in seen:
+            seen[library] = needed(library)
+            waiting += [near for name in seen[library] if (near := path.with_name(name)).is_file()]
+    return frozenset(name for names in seen.values() for name in names if _MPI.fullmatch(name))

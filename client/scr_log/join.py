@@ -1,0 +1,383 @@
+"""What SCR's log says of a dataset, joined with the times that were taken round SCR's calls.
+
+SCR logs whole seconds and exact durations; we know when its calls began and ended, and nothing of what they
+did. Together they are the goodput events of a job. Used by rank 0 of a Python application, in its process,
+and by the forwarder for an application under the preloaded library:
+
+    joiner = Joiner()
+    joiner.records(log.take())  # after SCR_Init
+    tell(joiner.began(time.time()))
+    ...
+    tell(joiner.records(log.take()))  # after each call of SCR's, and always before the output it closed
+    tell([joiner.output(Output(...))])
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import inf
+
+import msgspec
+
+from ...goodput.events import (
+    FlushCompleted,
+    GoodputEvent,
+    JobHalted,
+    NodeFailed,
+    OutputCompleted,
+    OutputStarted,
+    Recovered,
+    RestartCompleted,
+)
+from .log import Record
+
+_REMEMBERED = 4096
+_STAMP_S = 1.0
+"""SCR's times are cut to whole seconds."""
+_FINALIZED = "SCR_FINALIZE_CALLED"
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
+    """One output as its calls showed it on rank 0: epoch seconds.
+
+    SCR_Start_output was entered at `entered_s`, spent `apply_s` on new settings, and returned at `opened_s`;
+    SCR_Complete_output was entered at `closing_s` and returned at `closed_s`. `shared` is
+    :attr:`.OutputCompleted.shared_files`.
+    """
+
+    dataset: int
+    name: str = ""
+    checkpoint: bool = True
+    valid: bool = True
+    generation: int = 0
+    entered_s: float
+    apply_s: float = 0.0
+    opened_s: float
+    closing_s: float
+    closed_s: float
+    shared: bool | None = None
+
+    def started(self) -> OutputStarted:
+        """The event of its beginning."""
+        return OutputStarted(
+            dataset=self.dataset,
+            name=self.name,
+            time_s=self.opened_s,
+            generation=self.generation,
+            checkpoint=self.checkpoint,
+        )
+
+
+class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
+    """One restart as its calls showed it: SCR_Start_restart entered, SCR_Complete_restart left."""
+
+    name: str = ""
+    valid: bool = True
+    entered_s: float
+    closed_s: float
+
+
+@dataclass
+class _Dataset:
+    """What the log has said of one dataset; None: nothing."""
+
+    generation: int = 0
+    bytes: int = 0
+    files: int = 0
+    encode_s: float = 0.0
+    until_encoded_s: float | None = None
+    """From SCR_Start_output to the end of the encoding."""
+    has_waited: bool = False
+    """SCR_Start_output waited for an earlier flush."""
+    wait_s: float | None = None
+    asynchronous: bool = False
+    flush_due: bool = False
+    flush: Record | None = None
+    flush_failed: bool = False
+    flush_start_s: float | None = None
+    """Known once the output is; what SCR logs of a flush before that waits for it."""
+    async_start_s: float | None = None
+    """What starting the asynchronous flush took, within SCR_Complete_output."""
+    earlier_flush: int | None = None
+    """The dataset whose flush SCR waited for before it flushed this one."""
+    closed_s: float | None = None
+    """When its output ended."""
+    flush_told: bool = False
+
+
+class Joiner:
+    """Joins one job's log records and outputs. Feed what was logged within a call before that call's output.
+
+    Pure: no clock, no files. Memory is bounded: the last 4,096 datasets are kept.
+    """
+
+    def __init__(self) -> None:
+        self._datasets: dict[int, _Dataset] = {}
+        self._opening: int | None = None
+        self._closing: int | None = None
+        self._fetching = False
+        self._began: dict[tuple[str, int], float] = {}
+        self._held: list[Recovered] = []
+        self._found: dict[int, _Dataset] = {}
+        self._restart = (0, "cache")
+        self._events: list[GoodputEvent] = []
+
+    def records(self, records: Iterable[Record]) -> list[GoodputEvent]:
+        """Take records in; returns the events that they, and outputs since the last call, have settled.
+
+        What SCR_Init rebuilds is held back until :meth:`began` or :meth:`reinitialized` says what it was for.
+        """
+        for record in records:
+            self._record(record)
+        events, self._events = self._events, []
+        return events
+
+    def began(self, time_s: float) -> list[Recovered]:
+        """A run of the application began (SCR_Init returned at `time_s`): what SCR brought back for it."""
+        began = [each for each in self._held if each.start_s <= time_s]
+        self._held = [each for each in self._held if each.start_s > time_s]
+        return began
+
+    def reinitialized(self, time_s: float, seconds: float) -> None:
+        """SCR was finalized and initialized again within `seconds` before `time_s`: nothing had been lost."""
+        start_s = time_s - seconds - _STAMP_S
+        self._held = [each for each in self._held if not start_s <= each.start_s <= time_s]
+
+    def output(self, output: Output) -> OutputCompleted:
+        """The output, with all that the log said of it. Flushes that it settles come with :meth:`records`."""
+        seen = self._dataset(output.dataset)
+        seen.generation = output.generation
+        seen.closed_s = output.closed_s
+        felt_s = output.closed_s - output.closing_s
+        wait_s = self._waited_s(seen, output)
+        flush_s = 0.0
+        if seen.flush_due and seen.asynchronous:
+            seen.flush_start_s = self._async_start_s(seen, output)
+            flush_s = output.closed_s - seen.flush_start_s
+        elif seen.flush_due and seen.flush is not None:
+            start_s = output.closed_s - min(felt_s, seen.flush.seconds or 0.0)
+            seen.flush_start_s = max(start_s, min(output.closed_s, self._end_s(seen.earlier_flush)))
+            flush_s = output.closed_s - seen.flush_start_s
+            wait_s += seen.flush_start_s - start_s
+        self._tell_flush(output.dataset, seen)
+        return OutputCompleted(
+            dataset=output.dataset,
+            name=output.name,
+            start_s=output.entered_s,
+            end_s=output.closed_s,
+            generation=output.generation,
+            checkpoint=output.checkpoint,
+            valid=output.valid,
+            bytes=seen.bytes,
+            files=seen.files,
+            write_s=max(0.0, output.closing_s - output.opened_s),
+            encode_s=seen.encode_s,
+            flush_s=max(0.0, flush_s),
+            wait_s=wait_s,
+            flush_due=seen.flush_due,
+            apply_s=output.apply_s,
+            shared_files=output.shared,
+        )
+
+    def restart(self, restart: Restart) -> RestartCompleted:
+        """The restart, from the dataset that the log brought back last.
+
+        SCR redistributes whatever is in the cache, and does not log whether anything had to be rebuilt: then
+        `source` is ``cache``.
+        """
+        dataset, source = self._restart
+        return RestartCompleted(
+            dataset=dataset,
+            name=restart.name,
+            start_s=restart.entered_s,
+            end_s=restart.closed_s,
+            source=source,
+            valid=restart.valid,
+        )
+
+    def ended(self, time_s: float = inf) -> list[GoodputEvent]:
+        """A run ended at `time_s`: flushes that waited for their output, with the times that SCR gives."""
+        for number, seen in self._datasets.items():
+            if seen.flush is not None and (seen.flush.time_s or 0.0) <= time_s:
+                self._tell_flush(number, seen)
+        return self.records(())
+
+    # ---- the parts of an output ----
+
+    @staticmethod
+    def _waited_s(seen: _Dataset, output: Output) -> float:
+        """What SCR_Start_output waited for an earlier flush; without one it takes next to nothing."""
+        if seen.wait_s is not None:
+            return seen.wait_s
+        return max(0.0, output.opened_s - output.entered_s - output.apply_s) if seen.has_waited else 0.0
+
+    @staticmethod
+    def _async_start_s(seen: _Dataset, output: Output) -> float:
+        """When the flush began: exactly, or not before the encoding ended by either clock that we have."""
+        if seen.async_start_s is not None:
+            return max(output.closing_s, output.closed_s - seen.async_start_s)
+        since_entered_s = output.entered_s + output.apply_s + (seen.until_encoded_s or 0.0)
+        return min(output.closed_s, max(since_entered_s, output.closing_s + seen.encode_s))
+
+    def _end_s(self, number: int | None) -> float:
+        """The end of the flush of dataset `number`, 0 when that is not known exactly."""
+        earlier = self._datasets.get(number) if number is not None else None
+        if earlier is None or earlier.flush_start_s is None or earlier.flush is None:
+            return 0.0
+        return earlier.flush_start_s + (earlier.flush.seconds or 0.0)
+
+    # ---- the log ----
+
+    def _dataset(self, number: int) -> _Dataset:
+        seen = self._datasets.setdefault(number, _Dataset())
+        _forget(self._datasets)
+        return seen
+
+    def _record(self, record: Record) -> None:
+        match record.name:
+            case "CHECKPOINT_START" | "OUTPUT_START" if record.dataset is not None:
+                self._datasets.pop(record.dataset, None)
+                self._dataset(record.dataset)
+                self._opening, self._closing = record.dataset, None
+            case "CHECKPOINT_END" | "OUTPUT_END":
+                self._opening, self._closing = None, record.dataset
+            case "WRITE" | "ENCODE" | "CHECKPOINT" | "OUTPUT" | "WAIT" | "ASYNC_START" | "SYNC_FLUSH":
+                self._part(record)
+            case "COMPUTE_START" | "COMPUTE_END" | "START":
+                self._opening = self._closing = None
+            case "HALT":
+                self._opening = self._closing = None
+                if record.note != _FINALIZED and record.time_s is not None:
+                    self._events.append(JobHalted(time_s=record.time_s, reason=record.note))
+            case "NODE_FAIL" if record.time_s is not None:
+                node = record.note.partition(": ")[0]
+                self._events.append(NodeFailed(time_s=record.time_s, node=node))
+            case name if "FLUSH" in name:
+                self._flush(record)
+            case _:
+                self._recovery(record)
+
+    def _part(self, record: Record) -> None:
+        """Something that an output spent time on; also the encoding of a dataset that is fetched."""
+        if record.dataset is None or self._fetching:
+            return
+        seen = self._dataset(record.dataset)
+        if seen.closed_s is not None:
+            return  # SCR's debug lines, come late
+        seconds = max(0.0, record.seconds or 0.0)
+        is_exact = record.time_s is not None or not seen.bytes  # debug lines round
+        if record.bytes is not None and record.files is not None and is_exact:
+            seen.bytes, seen.files = max(0, record.bytes), max(0, record.files)
+        match record.name:
+            case "WRITE":
+                self._opening = None
+            case "ENCODE":
+                seen.encode_s = seconds
+            case "CHECKPOINT" | "OUTPUT":
+                seen.until_encoded_s = seconds
+            case "WAIT":
+                seen.wait_s = seconds
+            case "ASYNC_START":
+                seen.asynchronous = seen.flush_due = True
+                seen.async_start_s = seconds
+            case "SYNC_FLUSH" if seen.flush is None:
+                seen.flush_due, seen.flush = True, record
+
+    def _flush(self, record: Record) -> None:
+        number = record.dataset
+        if number is None:
+            return
+        seen = self._datasets.get(number)
+        is_own = seen is not None and number == self._closing
+        match record.name:
+            case "ASYNC_FLUSH_START" if seen is not None and is_own:
+                seen.asynchronous = seen.flush_due = True
+            case "ASYNC_FLUSH_START":  # SCR_Init flushes what it finds in the cache
+                self._found[number] = _Dataset(asynchronous=True)
+                _forget(self._found)
+            case "FLUSH_START" if seen is not None and is_own:
+                seen.flush_due = True
+            case "FLUSH_FAIL" | "ASYNC_FLUSH_FAIL":
+                (self._found.get(number) or seen or _Dataset()).flush_failed = True
+            case "FLUSH_SYNC" if not is_own:  # SCR_Init and SCR_Finalize flush, too
+                failed = seen is not None and seen.flush_failed
+                if seen is None or seen.flush is None:
+                    self._tell_flush(number, _Dataset(flush=record, flush_failed=failed))
+            case "FLUSH_ASYNC" if number in self._found:
+                found = self._found.pop(number)
+                found.flush = record
+                self._tell_flush(number, found)
+            case "FLUSH_SYNC" | "FLUSH_ASYNC":
+                self._flush_ended(number, self._dataset(number), record)
+
+    def _flush_ended(self, number: int, seen: _Dataset, record: Record) -> None:
+        opening, closing = (self._datasets.get(each or 0) for each in (self._opening, self._closing))
+        if opening is not None:
+            opening.has_waited = True
+        if closing is not None and number != self._closing and not closing.flush_due:
+            closing.earlier_flush = number
+        if seen.flush is None or seen.flush.time_s is None:  # SCR's debug lines may tell of it as well
+            seen.flush = record
+            if seen.closed_s is not None:
+                self._tell_flush(number, seen)
+
+    def _tell_flush(self, number: int, seen: _Dataset) -> None:
+        """The flush of a dataset, once, with the best times there are."""
+        record = seen.flush
+        if record is None or seen.flush_told:
+            return
+        start_s = record.time_s if seen.flush_start_s is None else seen.flush_start_s
+        if start_s is None:
+            return
+        seen.flush_told = True
+        seconds = max(0.0, record.seconds or 0.0)
+        if not seen.asynchronous and seen.flush_start_s is not None and seen.closed_s:
+            seconds = seen.closed_s - seen.flush_start_s
+        self._events.append(
+            FlushCompleted(
+                dataset=number,
+                start_s=start_s,
+                end_s=start_s + seconds,
+                generation=seen.generation,
+                asynchronous=seen.asynchronous,
+                bytes=max(0, record.bytes or 0),
+                valid=not seen.flush_failed,
+                source="scr",
+            )
+        )
+
+    def _recovery(self, record: Record) -> None:
+        """What was brought back: REBUILD, RESTART in SCR_Init, FETCH in SCR_Have_restart, SCAVENGE after."""
+        kind, _, outcome = record.name.rpartition("_")
+        if record.time_s is None or kind not in ("REBUILD", "RESTART", "FETCH", "SCAVENGE"):
+            return
+        number = record.dataset or 0
+        if kind == "FETCH":
+            self._fetching = outcome == "START"
+        if outcome == "START":
+            self._began = {(kind, number): record.time_s}
+            return
+        if record.name == "REBUILD_SUCCESS":
+            return  # RESTART_SUCCESS tells of all that were rebuilt, and how long it took
+        began_s = self._began.get((kind, number))
+        seconds = max(0.0, record.seconds or 0.0)
+        if kind == "RESTART":
+            began_s = record.time_s
+        elif began_s is None:
+            began_s = record.time_s - seconds
+        recovered = Recovered(
+            kind={"FETCH": "fetch", "SCAVENGE": "scavenge"}.get(kind, "rebuild"),
+            dataset=number,
+            start_s=began_s,
+            end_s=max(record.time_s, began_s) if record.seconds is None else began_s + seconds,
+            valid=outcome != "FAIL",
+        )
+        if recovered.valid and kind in ("RESTART", "FETCH"):
+            self._restart = (number, "cache" if kind == "RESTART" else "prefix")
+        (self._held if recovered.kind == "rebuild" else self._events).append(recovered)
+        del self._held[:-_REMEMBERED]
+
+
+def _forget(datasets: dict[int, _Dataset]) -> None:
+    """Let the oldest go, once there are too many."""
+    while len(datasets) > _REMEMBERED:
+        del datasets[next(iter(datasets))]

@@ -1,0 +1,248 @@
+"""SCR's own log, `$SCR_PREFIX/.scr/log`, as records: what SCR did, for how long, and with which dataset.
+
+Rank 0 of the application appends to it when SCR_LOG_ENABLE=1 (src/scr_log.c of SCR 3.1.0), and so do SCR's
+scripts. Runs, and jobs with the same prefix directory, follow each other or mix in one file:
+
+    2026-11-21T08:53:22: host=n1, jobid=t1, event=START, procs=4, nodes=1
+    2026-11-21T08:53:25: host=n1, jobid=t1, xfer=ENCODE, from=/tmp, to=/tmp/u, dset=2, secs=0.001, ...
+
+The times are local, in whole seconds: they are taken to be of this machine's zone. An event's is when it was
+logged, a transfer's is its start. Names and notes are quoted and not escaped: anything may be in them.
+"""
+
+import contextlib
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+
+import msgspec
+
+from ..capture.follow import FollowedFile, ForwardCounts
+
+LONGEST_LINE_BYTES = 1023
+"""SCR's buffer, less its terminating zero; what does not fit is cut, and ends with a newline all the same."""
+_SEARCH_LIMIT_BYTES = 64 * 1024 * 1024
+_SEARCH_BLOCK_BYTES = 1024 * 1024
+_LINES_A_READ = 1024
+_READS_A_TAKE = 16
+_LARGEST = 2.0**53
+
+_HEAD = re.compile(
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): host=(?P<host>.*?), jobid=(?P<jobid>.*?),"
+    r" (?P<kind>event|xfer)=(?P<name>[A-Za-z0-9_]+)(?P<rest>(?:, .*)?)",
+    re.DOTALL,
+)
+_DSET = r"(?:, dset=(?P<dset>-?\d{1,10}))?"
+_SECS = r"(?:, secs=(?P<secs>-?\d{1,15}\.\d{6}))?"
+# lazy, so that a text ends where all that follows can be read: it may hold quotes, and even `", secs=`
+_EVENT = re.compile(
+    r'(?:, procs=(?P<procs>\d{1,9}), nodes=(?P<nodes>\d{1,9}))?(?:, note="(?P<note>.*?)")?'
+    rf'{_DSET}(?:, name="(?P<label>.*?)")?{_SECS}',
+    re.DOTALL,
+)
+_TRANSFER = re.compile(
+    rf'(?:, from=(?P<source>.*?))?(?:, to=(?P<target>.*?))?{_DSET}(?:, name="(?P<label>.*?)")?{_SECS}'
+    r"(?:, bytes=(?P<bytes>-?\d{1,16}\.\d{6}))?(?:, files=(?P<files>-?\d{1,10}))?",
+    re.DOTALL,
+)
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """One line. `name` is SCR's word: an event such as ``REBUILD_FAIL``, a transfer such as ``FLUSH_ASYNC``.
+
+    `time_s` is epoch seconds, None where no line says it (SCR's debug lines). What the line does not have is
+    None or empty; of a `truncated` line only its head is read.
+    """
+
+    name: str
+    is_transfer: bool = False
+    time_s: float | None = None
+    host: str = ""
+    jobid: str = ""
+    note: str = ""
+    source: str = ""
+    target: str = ""
+    dataset: int | None = None
+    dataset_name: str = ""
+    seconds: float | None = None
+    bytes: int | None = None
+    files: int | None = None
+    procs: int | None = None
+    nodes: int | None = None
+    truncated: bool = False
+
+    @property
+    def end_s(self) -> float | None:
+        """`time_s` and `seconds` together: the end of what the record tells the start of."""
+        return None if self.time_s is None else self.time_s + (self.seconds or 0.0)
+
+
+def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
+    """The record in `line`, or None when it is no line of SCR's. Never raises.
+
+    Of the two meanings of a time in the hour that comes twice when clocks are set back, the one nearer to
+    `near_s` (default: now) counts.
+    """
+    line = line.rstrip(b"\n")
+    if len(line) >= LONGEST_LINE_BYTES:
+        return None
+    head = _HEAD.fullmatch(line.decode("utf-8", "replace"))
+    if head is None:
+        return None
+    time_s = _epoch_s(head["time"], time.time() if near_s is None else near_s)
+    if time_s is None:
+        return None
+    record = Record(
+        name=head["name"],
+        is_transfer=head["kind"] == "xfer",
+        time_s=time_s,
+        host=head["host"],
+        jobid=head["jobid"],
+    )
+    match = (_TRANSFER if record.is_transfer else _EVENT).fullmatch(head["rest"])
+    if match is None:
+        is_cut = len(line) == LONGEST_LINE_BYTES - 1
+        return msgspec.structs.replace(record, truncated=True) if is_cut else None
+    return msgspec.structs.replace(record, **dict(_fields(match)))
+
+
+def _fields(match: re.Match[str]) -> Iterator[tuple[str, object]]:
+    """What the line says beside its head, as fields of a record."""
+    said = {name: text for name, text in match.groupdict().items() if text is not None}
+    names = {"label": "dataset_name", "dset": "dataset"}
+    for name, text in said.items():
+        if name in ("note", "source", "target", "label"):
+            yield names.get(name, name), text
+        elif name in ("dset", "procs", "nodes", "files"):
+            yield names.get(name, name), int(text)
+        else:
+            number = float(text)
+            if isfinite(number) and abs(number) <= _LARGEST:
+                yield ("seconds", number) if name == "secs" else ("bytes", int(number))
+
+
+def _epoch_s(text: str, near_s: float) -> float | None:
+    """A local time as epoch seconds; None for what no calendar has."""
+    try:
+        local = datetime.fromisoformat(text)
+        twice = {local.replace(fold=fold).timestamp() for fold in (0, 1)}
+    except (ValueError, OverflowError, OSError):
+        return None
+    return min(twice, key=lambda each: (abs(each - near_s), each))
+
+
+@dataclass
+class ScrLogCounts:
+    """What a follower of the log has seen since it was made."""
+
+    records: int = 0
+    garbage: int = 0
+    """Lines that are none of SCR's."""
+    truncated: int = 0
+    """Lines that SCR cut: very long paths or names."""
+    foreign: int = 0
+    """Lines of other jobs that share the prefix directory."""
+
+
+class ScrLog:
+    """What is appended to SCR's log, from the START of this run on.
+
+    In a log that is there at the first :meth:`take`, this run begins at the last START of `jobid` (None: of
+    any job) that is not later than `since_s` (epoch seconds; None: any); all before is of earlier runs. A log
+    that appears later is read from its beginning. Lines of other jobs than that START's are left out. A log
+    that is truncated is read from its beginning again, one that is deleted is looked for anew.
+    Nothing here raises; the memory and the work of one take are bounded.
+    """
+
+    def __init__(self, path: Path, since_s: float | None = None, jobid: str | None = None) -> None:
+        self.path = path
+        self.counts = ScrLogCounts()
+        self._since_s = since_s
+        self._jobid = jobid
+        self._file: FollowedFile | None = None
+        self._looked = False
+
+    def take(self) -> list[Record]:
+        """The records since the last call, oldest first. What is beyond 1 MiB waits for the next call."""
+        taken: list[Record] = []
+        with contextlib.suppress(OSError):
+            file = self._open()
+            deleted = file.look().deleted
+            for _ in range(_READS_A_TAKE):
+                part = file.lines(_LINES_A_READ)
+                if not part:
+                    break
+                file.advance(len(part))
+                taken += self._records(part)
+            else:
+                return taken
+            if deleted:
+                self.close()
+        return taken
+
+    def close(self) -> None:
+        """Let go of the file; a later :meth:`take` looks for it again."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> FollowedFile:
+        """Raises OSError, also while there is no log."""
+        if self._file is None:
+            is_first, self._looked = not self._looked, True
+            self._file = FollowedFile(self.path, ForwardCounts())
+            if is_first:
+                self._file.advance(self._begin(self._file.look().size_bytes))
+        return self._file
+
+    def _begin(self, size_bytes: int) -> int:
+        """Where this run's START lies; the end of what is there, when it is not among it."""
+        with self.path.open("rb") as file:
+            tail = b""
+            for end in range(size_bytes, max(0, size_bytes - _SEARCH_LIMIT_BYTES), -_SEARCH_BLOCK_BYTES):
+                start = max(0, end - _SEARCH_BLOCK_BYTES)
+                file.seek(start)
+                block = file.read(end - start) + tail
+                for place, line in _starts(block, is_whole=start == 0):
+                    record = parse_line(line)
+                    if record is not None and self._is_ours(record):
+                        self._jobid = record.jobid
+                        return start + place
+                tail = block[:LONGEST_LINE_BYTES]
+        return size_bytes
+
+    def _is_ours(self, start: Record) -> bool:
+        is_early = self._since_s is None or start.time_s is None or start.time_s <= self._since_s
+        return start.name == "START" and is_early and self._jobid in (None, start.jobid)
+
+    def _records(self, part: bytes) -> Iterator[Record]:
+        for line in part.split(b"\n")[:-1]:
+            record = parse_line(line)
+            if record is None:
+                self.counts.garbage += 1
+                continue
+            if self._jobid is None and record.name == "START":
+                self._jobid = record.jobid
+            if self._jobid not in (None, record.jobid):
+                self.counts.foreign += 1
+                continue
+            self.counts.records += 1
+            self.counts.truncated += record.truncated
+            yield record
+
+
+def _starts(block: bytes, *, is_whole: bool) -> Iterator[tuple[int, bytes]]:
+    """The START lines of `block`, the last one first, each with its place.
+
+    Unless the block `is_whole` at its beginning, a line must begin behind a newline of it.
+    """
+    end = len(block)
+    while (found := block.rfind(b", event=START, procs=", 0, end)) >= 0:
+        place = block.rfind(b"\n", 0, found) + 1
+        if place > 0 or is_whole:
+            yield place, block[place : place + LONGEST_LINE_BYTES].partition(b"\n")[0]
+        end = place

@@ -1,0 +1,67 @@
+"""Which engine a job gets: a real libscr where this process can use one, else the embedded engine."""
+
+import os
+import sys
+from contextlib import suppress
+
+from mpi4py import MPI
+
+from .embedded.engine import EmbeddedEngine
+from .embedded.launch import NODES_VARIABLE
+from .engine import Engine, EngineError
+from .libscr.engine import LibscrEngine
+from .libscr.library import Library, LibscrUnavailable, find
+
+ENGINE_VARIABLE = "SCRTUNE_ENGINE"
+"""``libscr`` or ``embedded``: the engine to take, whatever is there."""
+
+
+def library_for(comm: MPI.Intracomm) -> Library | None:
+    """The libscr that all ranks of `comm` have loaded, or None for the embedded engine. Collective.
+
+    Rank 0's environment counts. Without a libscr rank 0 says on stderr where it looked. Raises
+    :class:`EngineError` on all ranks for an $SCRTUNE_ENGINE that cannot be had.
+    """
+    asked, path, why = comm.bcast(_look() if comm.rank == 0 else ("", None, ""))
+    is_world = MPI.Comm.Compare(comm, MPI.COMM_WORLD) in (MPI.IDENT, MPI.CONGRUENT)
+    library = None
+    if asked not in ("", "libscr", "embedded"):
+        raise EngineError(f"{ENGINE_VARIABLE}={asked}: the engines are libscr and embedded; choose one")
+    if path is not None and not is_world:
+        path, why = None, "libscr works over MPI_COMM_WORLD alone, and this is another communicator"
+    if path is not None:
+        try:
+            library = Library(path)
+        except LibscrUnavailable as error:
+            why = str(error)
+        why = next(filter(None, comm.allgather(why)), "")
+    if library is not None and not why:
+        return library
+    if asked == "libscr":
+        raise EngineError(f"{ENGINE_VARIABLE}=libscr: {why}")
+    if why and comm.rank == 0:
+        _say(f"{why}. The job runs on the embedded engine ({ENGINE_VARIABLE}=embedded says so beforehand)")
+    return None
+
+
+def engine_for(comm: MPI.Intracomm) -> Engine:
+    """The engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
+    library = library_for(comm)
+    return EmbeddedEngine(comm) if library is None else LibscrEngine(comm, library)
+
+
+def _look() -> tuple[str, "os.PathLike[str] | None", str]:
+    """What was asked for, where a libscr is, and why there is none."""
+    asked = os.environ.get(ENGINE_VARIABLE, "")
+    # simulated nodes are the embedded engine's: who asks for them asks for it
+    if asked == "embedded" or (not asked and os.environ.get(NODES_VARIABLE)):
+        return "embedded", None, ""
+    try:
+        return asked, find(os.environ), ""
+    except LibscrUnavailable as error:
+        return asked, None, str(error)
+
+
+def _say(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+        sys.stderr.write(f"scrtune: {text}\n")

@@ -1,0 +1,1 @@
+"""What passes between an application's node and its daemon."""

@@ -1,0 +1,209 @@
+"""What an application gets to see: where its daemon is, which SCR config file to read, how to be traced."""
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ...client.capture.environment import CaptureUnavailableError, capture_environment
+from ...client.paths import JobPaths
+from ...intents.events import Values
+from ...scr_config.files import write_config
+from ...scr_config.ownership import back_up_foreign
+from ...scr_config.resolution import DEFAULT, Resolved, resolve, user_conf_path
+from ...scr_config.system_conf import system_conf_path
+from ..options import Monitoring
+from .preload import Preload, library, library_variables
+
+log = logging.getLogger("scrtune.run")
+
+_PLACES = {
+    "SCR_CACHE_BASE",
+    "SCR_CNTL_BASE",
+    "SCR_CONF_FILE",
+    "SCR_JOB_ID",
+    "SCR_JOB_NAME",
+    "SCR_PREFIX",
+    "SCR_USER_NAME",
+}
+"""What tells one job from another. scrtune tunes none of it, so that it is where it was set."""
+
+Trace = Literal["preload", "function", "off"]
+
+
+class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How `scrtune run` was asked to run a job."""
+
+    trace: Trace = "preload"
+    preload: Preload = "auto"
+    tuning: bool = True
+    floor: str = ""
+    override: bool = False
+    scr_conf: Path | None = None
+    monitoring: Monitoring = Monitoring()
+
+
+class ConfigFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The file that scrtune rewrites, and the user's own that it starts from (None: they have none)."""
+
+    scr_conf: Path
+    user_conf: Path | None = None
+
+    def options(self) -> list[str]:
+        """The two, as `scrtune daemon` and `scrtune node` take them."""
+        user_conf = [] if self.user_conf is None else ["--user-conf", str(self.user_conf)]
+        return ["--scr-conf", str(self.scr_conf), *user_conf]
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """A job before its start: `variables` are equal on all its ranks, wherever they run."""
+
+    files: ConfigFiles
+    variables: dict[str, str] = {}
+    trace: Trace
+    library: Path | None = None
+    """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
+    monitoring: Monitoring = Monitoring()
+
+    def options(self) -> list[str]:
+        """What `scrtune daemon` and `scrtune node` are told of it."""
+        return [*self.files.options(), *self.monitoring.options()]
+
+
+def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
+    """Lay the config file out (see :func:`config_files`) and name it to the application. Raises OSError."""
+    files = config_files(default, options, inherited)
+    variables = {**job_variables(paths, files, options), **log_variables(files.user_conf, inherited)}
+    return Job(
+        files=files,
+        variables=variables,
+        trace=options.trace,
+        library=library(options.preload),
+        monitoring=options.monitoring,
+    )
+
+
+def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str]) -> ConfigFiles:
+    """Lay the user's own config out as the file to rewrite, so that a job starts with its own settings.
+
+    `default`, in a directory of this job, is where that file goes when the user names no place. In a later
+    run of the job it is kept, for what was tuned there, unless the user's own has changed since. Raises
+    OSError when it cannot be written.
+    """
+    scr_conf = (options.scr_conf or default).absolute()
+    own = user_conf_path(inherited, Path.cwd())
+    user_conf = own if own.is_file() else None
+    if scr_conf != own:
+        begun_with = default.with_name("user.conf")
+        text = _text(user_conf) or ""
+        if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
+            scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            back_up_foreign(scr_conf, known=text)
+            write_config(scr_conf, text)
+            write_config(begun_with, text)
+    return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
+
+
+def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> dict[str, str]:
+    """The variables that are equal on all ranks of a job, wherever they run."""
+    variables = {
+        "SCRTUNE_JOB_ID": paths.job_id,
+        "SCRTUNE_RUN_DIR": str(paths.base),
+        "SCR_CONF_FILE": str(files.scr_conf),
+    }
+    if options.floor:
+        variables["SCRTUNE_REDUNDANCY_FLOOR"] = options.floor
+    if not options.tuning:
+        variables["SCRTUNE_TUNING"] = "0"
+    if options.override:
+        variables["SCRTUNE_OVERRIDE"] = "1"
+    return variables
+
+
+def to_follow(settings: Values) -> Values:
+    """`settings` for another job's environment: how it runs, but not where its files are and who it is."""
+    return {name: value for name, value in settings.items() if name not in _PLACES}
+
+
+def variables_by_hand(
+    paths: JobPaths, settings: Values, preload: Preload, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables beside `settings` that an application needs which is started by hand, beside its daemon.
+
+    LD_PRELOAD is the library alone: what else is preloaded is for the shell to keep. Raises OSError.
+    """
+    own = user_conf_path(inherited, Path.cwd())
+    logs = log_variables(own if own.is_file() else None, inherited)
+    return {
+        "SCRTUNE_JOB_ID": paths.job_id,
+        "SCRTUNE_RUN_DIR": str(paths.base),
+        **{name: value for name, value in logs.items() if name not in settings},
+        **library_variables(paths, library(preload), ""),
+    }
+
+
+def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The variables by which SCR logs what it does within its calls: to its own file, and nowhere else.
+
+    None when the user has said anything about it, in whichever layer SCR looks through.
+    """
+    resolved = _resolved(user_conf, inherited)
+    if resolved.sources["SCR_LOG_ENABLE"] != DEFAULT or not resolved.settings["SCR_LOG_TXT_ENABLE"]:
+        return {}
+    variables = {"SCR_LOG_ENABLE": "1"}
+    if resolved.sources["SCR_LOG_SYSLOG_ENABLE"] == DEFAULT:
+        variables["SCR_LOG_SYSLOG_ENABLE"] = "0"
+    return variables
+
+
+def trace_variables(
+    paths: JobPaths, user_conf: Path | None, trace: Trace, inherited: Mapping[str, str]
+) -> dict[str, str]:
+    """The variables by which DFTracer writes to where the forwarder of this node looks; they are this node's.
+
+    None when `trace` is ``off``, and none, with a warning, when there is no usable DFTracer: the job is tuned
+    all the same, from what the application says itself.
+    """
+    if trace == "off":
+        return {}
+    settings = _resolved(user_conf, inherited).settings
+    data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
+    try:
+        return capture_environment(paths.trace_prefix, data, trace, inherited)
+    except CaptureUnavailableError as error:
+        log.warning("%s. The application runs without being traced.", error)
+        return {}
+
+
+def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
+    """What SCR would find here. What the application gives to SCR_Config is known of its last run."""
+    user, system = _text(user_conf), _system_conf(inherited)
+    prefix = str(resolve(inherited, user, None, system).settings.get("SCR_PREFIX", ""))
+    program = Path(prefix, ".scr", "app.conf").absolute()
+    return resolve(inherited, user, _text(program) if program.is_file() else None, system)
+
+
+def _system_conf(inherited: Mapping[str, str]) -> str | None:
+    """SCR's system config file here. One that cannot be read is told, and the job does without."""
+    path = system_conf_path(inherited.get("PATH", ""))
+    why: str | None = "it is no regular file"
+    try:
+        if path.is_file():
+            return _text(path)
+        if not path.exists():
+            return None
+    except OSError as error:
+        why = error.strerror
+    log.warning(
+        "%s: SCR's system config file cannot be read (%s); directories that it alone names are not traced.",
+        path,
+        why,
+    )
+    return None
+
+
+def _text(path: Path | None) -> str | None:
+    """The file as it is: bytes that are no UTF-8 survive being written again."""
+    return None if path is None else path.read_text(encoding="utf-8", errors="surrogateescape")

@@ -1,0 +1,107 @@
+"""What an application gets to see of the preloaded library: C and Fortran programs are tuned through it.
+
+It reads the node's decision file and appends to the node's events file. In a process that has no SCR it does
+nothing, so it may be in the environment of launchers and shells too.
+"""
+
+import logging
+import shlex
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from ...client.libscr.native import WHY_NOT, libscrtune_path
+from ...client.paths import JobPaths
+from ...intents.events import Values
+from ...scr_config.render import Form, csh_quote, environment_text, fish_quote
+
+log = logging.getLogger("scrtune.run")
+
+EVENTS_FILE = "SCRTUNE_EVENTS_FILE"
+"""Names the file to which the library writes, and which the forwarder follows."""
+
+DECISION_FILE = "SCRTUNE_DECISION_FILE"
+"""Names the file that the library looks at."""
+
+Preload = Literal["auto", "always", "never"]
+
+_SEPARATORS = ": "  # ld.so(8): neither can be said in a path
+
+
+def library(preload: Preload) -> Path | None:
+    """The library to preload, or None; why there is none is told unless it goes without saying."""
+    if preload == "never":
+        return None
+    path = libscrtune_path()
+    if path is None:
+        if preload == "always":
+            log.warning("%s. The application runs without it.", WHY_NOT)
+        return None
+    if any(each in str(path) for each in _SEPARATORS):
+        log.warning("%s: LD_PRELOAD takes no path with a space or a colon. The library stays out.", path)
+        return None
+    return path
+
+
+def library_variables(paths: JobPaths, path: Path | None, preloaded: str) -> dict[str, str]:
+    """The variables by which the application of this node has the library `path`; none without one.
+
+    It comes before what else is `preloaded` (the value of LD_PRELOAD): who asks for SCR first finds it.
+    """
+    if path is None:
+        return {}
+    return {
+        "LD_PRELOAD": ":".join([str(path), *_others(path, preloaded)]),
+        DECISION_FILE: str(paths.decision),
+        EVENTS_FILE: str(paths.library_events),
+    }
+
+
+def _others(path: Path, preloaded: str) -> list[str]:
+    return [each for each in preloaded.replace(" ", ":").split(":") if each and each != str(path)]
+
+
+def export_text(settings: Values, variables: Mapping[str, str], form: Form, inherited: str) -> str:
+    """`settings` and `variables` in the `form` asked for, for an application that is started by hand.
+
+    In a shell its own LD_PRELOAD stays behind ours, once, wherever the text is evaluated; the forms that are
+    no program of a shell have the value of `inherited`, this environment's own.
+    """
+    others = {name: text for name, text in variables.items() if name != "LD_PRELOAD"}
+    path = variables.get("LD_PRELOAD", "")
+    if not path:
+        return environment_text(settings, form, others)
+    if form not in _PREPENDED:
+        merged = ":".join([path, *_others(Path(path), inherited)])
+        return environment_text(settings, form, {**others, "LD_PRELOAD": merged})
+    quote, text = _PREPENDED[form]
+    return environment_text(settings, form, others) + text.format(path=quote(path))
+
+
+_SH = """\
+case ":${{LD_PRELOAD-}}:" in
+*:{path}:*) ;;
+*) export LD_PRELOAD={path}"${{LD_PRELOAD:+:$LD_PRELOAD}}" ;;
+esac
+"""
+# csh expands the variables of a line before it looks whether the line is to be run
+_CSH = """\
+if ( ! $?LD_PRELOAD ) setenv LD_PRELOAD ''
+if ( "$LD_PRELOAD" == '' ) then
+    setenv LD_PRELOAD {path}
+else if ( ":${{LD_PRELOAD}}:" !~ *:{path}:* ) then
+    setenv LD_PRELOAD {path}:"$LD_PRELOAD"
+endif
+"""
+_FISH = """\
+if not set -q LD_PRELOAD; or test -z "$LD_PRELOAD"
+    set -gx LD_PRELOAD {path}
+else if not contains -- {path} (string split : -- $LD_PRELOAD)
+    set -gx LD_PRELOAD {path}:"$LD_PRELOAD"
+end
+"""
+_PREPENDED: dict[str, tuple[Callable[[str], str], str]] = {
+    "sh": (shlex.quote, _SH),
+    "csh": (csh_quote, _CSH),
+    "fish": (fish_quote, _FISH),
+}

@@ -1,0 +1,130 @@
+"""`scrtune run`: a job with its daemon beside it."""
+
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import FrameType, TracebackType
+
+from typing_extensions import Self
+
+from ...client.paths import JobPaths, default_base, temporary_base
+from ...scr_config.resolution import expand
+from ..process import AlreadyRunningError
+from .environment import JobOptions, prepare
+from .services import NodeServices
+from .slurm import SlurmServices, in_allocation
+
+log = logging.getLogger("scrtune.run")
+
+EXIT_NOT_FOUND = 127
+EXIT_NOT_EXECUTABLE = 126
+SIGNAL_BASE = 128
+_CHECK_S = 0.2
+
+
+def job_paths(job_id: str | None) -> JobPaths:
+    """The run directory of a new job.
+
+    Its id is the one given, $SLURM_JOB_ID within an allocation, or the time and our pid. Within an
+    allocation the base is in the temporary directory unless $SCRTUNE_RUN_DIR says otherwise: a login
+    session's $XDG_RUNTIME_DIR is not there on other nodes.
+    """
+    if in_allocation(os.environ):
+        base = default_base() if os.environ.get("SCRTUNE_RUN_DIR") else temporary_base()
+        return JobPaths.of(job_id or os.environ["SLURM_JOB_ID"], base=base.absolute())
+    job_id = job_id or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
+    return JobPaths.of(job_id, base=default_base().absolute())
+
+
+def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
+    """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
+
+    Whatever keeps those from starting is told, and the application runs without. `at_end` is called when the
+    application has ended, while the daemon still answers, unless it runs without.
+    """
+    services = _services(paths)
+    added: dict[str, str] = {}
+    is_tuned = False
+    with _Foreground() as foreground:
+        try:
+            try:
+                job = prepare(paths, services.create(), options, os.environ)
+                added = {**job.variables, **services.start(job, foreground.ending)}
+                is_tuned = True
+            except (OSError, AlreadyRunningError) as error:
+                log.warning("%s. The application runs without scrtune.", error)
+            code = foreground.run(command, {**os.environ, **added}, services.check)
+            services.application_ended(code)
+            if is_tuned:  # else the daemon that answers may be another run's
+                with contextlib.suppress(OSError, ValueError):  # nobody reads what we print (any more)
+                    at_end()
+        finally:
+            services.stop()
+    return code
+
+
+def _services(paths: JobPaths) -> NodeServices | SlurmServices:
+    if not in_allocation(os.environ):
+        return NodeServices(paths)
+    prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
+    return SlurmServices(paths, Path(prefix).absolute())
+
+
+class _Foreground:
+    """The application in the foreground, its signals passed on.
+
+    What a terminal sends (INT, QUIT) reaches the application by itself and must not end us. Signals that
+    somebody had ignored (nohup) stay so, for the application too.
+    """
+
+    _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+    _FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._signal = 0
+        self._before: Mapping[int, object] = {}
+
+    def ending(self) -> bool:
+        """Whether a signal came before the application was started: then it never is."""
+        return self._signal != 0
+
+    def run(self, command: Sequence[str], environment: dict[str, str], check: Callable[[], None]) -> int:
+        """Run `command` to its end; calls `check` meanwhile. Returns its exit code, as a shell has it."""
+        if self._signal:
+            return SIGNAL_BASE + self._signal
+        try:
+            self._process = subprocess.Popen(command, env=environment)
+        except OSError as error:
+            log.error("%s: %s", command[0], error.strerror)
+            return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
+        if self._signal:  # it came while the process was being made
+            self._process.send_signal(self._signal)
+        while True:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = self._process.wait(_CHECK_S)
+                return code if code >= 0 else SIGNAL_BASE - code
+            check()
+
+    def _arrived(self, number: int, _frame: FrameType | None) -> None:
+        if self._process is None:
+            self._signal = number
+        elif number in self._PASSED_ON:
+            self._process.send_signal(number)
+
+    def __enter__(self) -> Self:
+        watched = (*self._PASSED_ON, *self._FROM_THE_TERMINAL)
+        ours = [number for number in watched if signal.getsignal(number) != signal.SIG_IGN]
+        self._before = {number: signal.signal(number, self._arrived) for number in ours}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]

@@ -1,0 +1,267 @@
+"""Inside a Slurm allocation: one daemon a node beside the application, and its environment by task prolog.
+
+The daemons run in a step of their own, with ``--overlap`` (else one of the steps would wait for the other)
+and an explicit ``-n`` (else the inherited SLURM_NTASKS starts several a node). The application's own srun
+line stays as it is: SLURM_TASK_PROLOG gives each task the variables of its node.
+
+srun itself is the line to the nodes: each prints on its standard output how it fares, and ends when its
+standard input does. So no controller is asked, and nothing stays when `scrtune run` is killed.
+"""
+
+import contextlib
+import logging
+import os
+import select
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, cast
+
+from ...client.paths import JobPaths, private_directory
+from ...scr_config.render import RenderError, prolog_lines
+from ..process import Signals
+from .environment import Job
+from .services import NodeServices, check_alone, end
+
+log = logging.getLogger("scrtune.run")
+
+_READY_LIMIT_S = 30.0
+_STOP_LIMIT_S = 20.0
+_CHECK_S = 0.2
+_NO_STEP = {"", "4294967291", "4294967290"}  # none, SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP
+
+READY, NO_DAEMON, NO_PROLOG = b"ready", b"no daemon", b"no prolog"
+"""What a node says of itself, on a line of its own."""
+
+# Nothing here waits or fails: a prolog that fails kills its task.
+# The task's own LD_PRELOAD stays, and the user's own prolog has the last word.
+_PROLOG = """#!/bin/sh
+# Written by scrtune: the job's variables and those of this task's node (slurm.conf(5), TaskProlog).
+cat <<'end of variables'
+{variables}end of variables
+directory={base}/{job_id}/$(uname -n | cut -d. -f1)
+preload=$LD_PRELOAD
+if [ -r "$directory/environment.sh" ]; then
+    while IFS= read -r line; do
+        case $line in
+        'export LD_PRELOAD='*) preload=${{line#export LD_PRELOAD=}}${{preload:+:$preload}} ;;
+        *) printf '%s\\n' "$line" ;;
+        esac
+    done <"$directory/environment.sh"
+fi
+{library}if [ "$preload" != "$LD_PRELOAD" ]; then
+    printf 'export LD_PRELOAD=%s\\n' "$preload"
+fi
+{last}
+"""
+
+# On every node, whether it has a daemon or not: the ranks agree on settings by it.
+_PROLOG_LIBRARY = """\
+preload={library}${{preload:+:$preload}}
+printf 'export SCRTUNE_DECISION_FILE=%s\\n' "$directory/{decision}"
+printf 'export SCRTUNE_EVENTS_FILE=%s\\n' "$directory/{events}"
+"""
+
+
+def in_allocation(environment: Mapping[str, str]) -> bool:
+    """Whether we are in a Slurm allocation but in no step of it: a batch script, or a shell of salloc."""
+    return "SLURM_JOB_ID" in environment and environment.get("SLURM_STEP_ID", "") in _NO_STEP
+
+
+class SlurmServices:
+    """`scrtune node` on every node of the allocation, as one step that overlaps with the application's."""
+
+    def __init__(self, paths: JobPaths, prefix: Path) -> None:
+        """`prefix` is a directory that all nodes see."""
+        self._local = paths
+        self._shared = prefix / f".scrtune-{os.getuid()}" / paths.job_id  # others may use the prefix, too
+        self._step: subprocess.Popen[bytes] | None = None
+
+    def create(self) -> Path:
+        """Make the shared directory; returns where the config file goes unless the user names another place.
+
+        Raises :class:`AlreadyRunningError` when the job has a daemon on this node, and OSError.
+        """
+        check_alone(self._local.check())
+        for directory in (self._shared.parent, self._shared):
+            private_directory(directory, "SCR_PREFIX")
+        return self._shared / "scr.conf"
+
+    def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
+        """Start the daemons and wait until every node has said how it fares, or for 30 s.
+
+        Returns the variable that makes srun run our prolog before each task, or none, with a warning, when
+        there is a node that does not see it: its tasks would be killed. Raises OSError when srun cannot be
+        started or the shared directory cannot be written.
+        """
+        prolog = _write_whole(self._shared / "task_prolog.sh", prolog_text(job, os.environ))
+        nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
+        self._step = self._srun(job, nodes, prolog)
+        said = _answers(self._step, nodes, give_up)
+        if give_up():
+            return {}
+        if (ready := said.count(READY)) < nodes:
+            text = "%d of %d nodes have a daemon; see %s. The application runs all the same."
+            log.warning(text, ready, nodes, self._log)
+        if len(said) < nodes or NO_PROLOG in said:
+            log.warning("not every node has seen %s: the application's tasks are not traced.", prolog)
+            return {}
+        return {"SLURM_TASK_PROLOG": str(prolog)}
+
+    def check(self) -> None:
+        """Nothing to do: `scrtune node` looks after the daemon of its node."""
+
+    def application_ended(self, exit_code: int) -> None:
+        """Tell every node."""
+        if self._step is not None:
+            with contextlib.suppress(OSError):  # the step has ended already
+                os.write(cast("IO[bytes]", self._step.stdin).fileno(), b"%d\n" % exit_code)
+
+    def stop(self) -> None:
+        """End the daemons of all nodes."""
+        if self._step is None:
+            return
+        try:
+            self._step.communicate(timeout=_STOP_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
+            end(self._step)  # srun kills the step then
+
+    @property
+    def _log(self) -> Path:
+        return self._shared / "daemons.log"
+
+    def _srun(self, job: Job, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
+        command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]
+        command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
+        command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", "--job-name=scrtune"]
+        command += [sys.executable, "-m", "scrtune", "node"]
+        command += ["--prolog", str(prolog), "--trace", job.trace, *job.options()]
+        command += ["--library", str(job.library)] if job.library else []
+        inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}
+        with self._log.open("ab") as output:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=output,
+                env={**inherited, **job.variables},
+                start_new_session=True,
+            )
+
+
+def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
+    """The task prolog of a job: a script that prints its variables and those of the task's node.
+
+    Raises OSError for a value that no prolog can carry.
+    """
+    own = inherited.get("SLURM_TASK_PROLOG", "")
+    paths = JobPaths.of("any")
+    names = {"decision": paths.decision.name, "events": paths.library_events.name}
+    return _PROLOG.format(
+        variables=_lines(job.variables),
+        base=shlex.quote(job.variables["SCRTUNE_RUN_DIR"]),
+        job_id=shlex.quote(job.variables["SCRTUNE_JOB_ID"]),
+        library=_PROLOG_LIBRARY.format(library=shlex.quote(str(job.library)), **names) if job.library else "",
+        last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
+    )
+
+
+def _lines(variables: Mapping[str, str]) -> str:
+    """`prolog_lines`, with the error that all have here: the application runs without scrtune then."""
+    try:
+        return prolog_lines(variables)
+    except RenderError as error:
+        raise OSError(str(error)) from error
+
+
+# What the environment means for the application's step, and not for that of the daemons.
+_OF_THE_USERS_STEPS = {
+    "LD_PRELOAD",
+    "SLURM_CPUS_PER_TASK",
+    "SLURM_EXACT",
+    "SLURM_EXCLUSIVE",
+    "SLURM_EPILOG",
+    "SLURM_HOSTFILE",
+    "SLURM_LABELIO",
+    "SLURM_MULTI_PROG",
+    "SLURM_PROLOG",
+    "SLURM_STDERRMODE",
+    "SLURM_STDINMODE",
+    "SLURM_STDOUTMODE",
+    "SLURM_TASK_EPILOG",
+    "SLURM_TASK_PROLOG",
+    "SLURM_TIMELIMIT",
+}
+
+
+def _answers(step: "subprocess.Popen[bytes]", nodes: int, give_up: Callable[[], bool]) -> list[bytes]:
+    """What the nodes said of themselves until all have, the step has ended, or the time is over."""
+    output = cast("IO[bytes]", step.stdout).fileno()
+    deadline_s = time.monotonic() + _READY_LIMIT_S
+    text = b""
+    while text.count(b"\n") < nodes and time.monotonic() < deadline_s and not give_up():
+        if select.select([output], [], [], _CHECK_S)[0]:
+            part = os.read(output, 65536)
+            if not part:
+                break
+            text += part
+    return text.splitlines()
+
+
+def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
+    """`scrtune node`: daemon and forwarder of one node, until standard input or a signal ends them.
+
+    Raises OSError and :class:`AlreadyRunningError` when they cannot be started; the node has said so then.
+    """
+    services = NodeServices(paths)
+    with Signals().watched() as signals:
+        try:
+            _start(services, job, paths.environment, prolog, lambda: signals.ending)
+            _wait(services, signals)
+        finally:
+            services.stop()
+            paths.environment.unlink(missing_ok=True)
+
+
+def _start(
+    services: NodeServices, job: Job, environment: Path, prolog: Path, give_up: Callable[[], bool]
+) -> None:
+    state = NO_DAEMON
+    try:
+        services.create()
+        _write_whole(environment, _lines(services.start_beside(job, give_up)))
+        if services.ready():
+            state = READY
+    finally:
+        if not os.access(prolog, os.R_OK | os.X_OK):
+            state = NO_PROLOG
+        with contextlib.suppress(OSError):  # nobody listens any more: then standard input ends too
+            os.write(sys.stdout.fileno(), state + b"\n")
+
+
+def _wait(services: NodeServices, signals: Signals) -> None:
+    """Look after the services until the end. A line of standard input is the application's exit code."""
+    stdin = sys.stdin.fileno()
+    told = b""
+    while not signals.ending:
+        services.check()
+        if stdin in select.select([stdin, signals.fd], [], [], _CHECK_S)[0]:
+            part = os.read(stdin, 64)
+            if not part:
+                break
+            told += part
+            if told.endswith(b"\n") and told.strip().isdigit():
+                services.application_ended(int(told))
+                told = b""
+
+
+def _write_whole(script: Path, text: str) -> Path:
+    """Write a script that somebody may read at this moment."""
+    new = script.with_suffix(".new")
+    new.write_text(text, encoding="utf-8", errors="surrogateescape")
+    new.chmod(0o700)
+    return new.replace(script)

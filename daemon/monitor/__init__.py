@@ -1,0 +1,1 @@
+"""Goodput of a running job for others to watch: OpenMetrics, TensorBoard, CSV."""

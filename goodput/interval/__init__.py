@@ -1,0 +1,1 @@
+"""The checkpoint interval: cost models, failure rates, recommendation."""

@@ -1,0 +1,141 @@
+"""How often a job fails: what was believed before, what was seen, and how sure that makes us.
+
+Failures come at a constant rate, and a share of them leaves the cached checkpoints. Both are uncertain where
+few were seen. Nobody who has not seen a machine fail knows more than its order of magnitude. A Gamma
+distribution of rates would not say that: its tail takes dozens of failures to be talked out of a rate that is
+too low (`docs/interval.md` has what that costs). Its scale is uncertain here, too, which makes it
+
+    r^(a - 1) / (1 + r)^(2 a + 1)         for the rate in units r, of which the median is the expectation
+
+("beta prime"). Its weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 %
+between a sixteenth and eight times its rate. After the first few failures it hardly matters. With n failures
+in T seconds the density is that, times r^n exp(-r T); `rate_density.py` adds it up.
+
+The share has a Beta distribution, to whose parameters the failures of either kind are added (conjugate).
+"""
+
+from collections.abc import Sequence
+from math import isfinite, sqrt
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .failures import Failures
+from .model import IntervalError
+
+if TYPE_CHECKING:
+    from .rate_density import RateDensity
+
+NODE_MTBF_S = 54 * 86_400 * (16_384 / 8) / 419
+"""Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a
+node: one in 6,335 hours of a node. Other machines fail otherwise."""
+RATE_WEIGHT = 1.0
+"""How sure that is: less says next to nothing, more takes many failures to correct (`docs/interval.md`)."""
+NODE_LOSS_SHARE = 0.85
+"""Share of the failures that levels cheaper than the prefix directory recovered (A. Moody et al., SC'10)."""
+PROCESS_SHARE = 0.16
+"""Share that plausibly ends only the process, of Llama 3's: all that a cache without redundancy survives."""
+SHARE_WEIGHT = 4.0
+"""Failures that either share counts as: there is less between machines than in their rates."""
+_SURELY = 1e-9
+
+
+class Prior(msgspec.Struct, frozen=True, kw_only=True):
+    """What is believed before a failure was seen: an MTBF of the job (the median), and how sure that is.
+
+    `cache_share` is the share of failures that the cache survives, with a weight of its own; `source` says
+    where the MTBF is from. Raises IntervalError.
+    """
+
+    mtbf_s: float
+    weight: float = RATE_WEIGHT
+    cache_share: float = NODE_LOSS_SHARE
+    share_weight: float = SHARE_WEIGHT
+    source: str = "your own"
+
+    def __post_init__(self) -> None:
+        for name in ("mtbf_s", "weight", "share_weight"):
+            value = getattr(self, name)
+            if not (isfinite(value) and value > 0):
+                raise IntervalError(f"prior: {name} is {value}: it must be a number above 0")
+        if not 0 < self.cache_share < 1:
+            raise IntervalError(f"prior: cache_share is {self.cache_share}: it must lie between 0 and 1")
+
+    @property
+    def unit_s(self) -> float:
+        """One over the unit of rates, chosen so that `mtbf_s` is the median."""
+        from scipy.special import betaincinv  # type: ignore[import-untyped] # noqa: PLC0415 - slow to load
+
+        median = float(betaincinv(self.weight, self.weight + 1, 0.5))
+        return self.mtbf_s * median / (1 - median)
+
+
+def typical(nodes: int, *, survives_node: bool = True) -> Prior:
+    """The default prior for a job on `nodes` nodes: each fails as in Llama 3's training, independently.
+
+    `survives_node` says whether the redundancy scheme does (not SINGLE).
+    """
+    if nodes < 1:
+        raise IntervalError(f"nodes is {nodes}: a job has at least one")
+    many = "a node that fails" if nodes == 1 else f"{nodes} nodes that fail"
+    return Prior(
+        mtbf_s=NODE_MTBF_S / nodes,
+        cache_share=NODE_LOSS_SHARE if survives_node else PROCESS_SHARE,
+        source=f"{many} as often as those of Llama 3's training, every {NODE_MTBF_S / 3600:,.0f} h each",
+    )
+
+
+class Posterior(msgspec.Struct, frozen=True, kw_only=True):
+    """The rate, by `failures` in `time_s` and the `prior`, and the share that the cache survives (Beta)."""
+
+    failures: int
+    time_s: float
+    prior: Prior
+    cache: float
+    prefix: float
+
+    @property
+    def mtbf_s(self) -> float:
+        """One over the mean rate: an interval chosen for it costs least on average, to first order.
+
+        What an interval costs is linear in the rate, so that the mean rate is the one to decide by.
+        """
+        return self.prior.unit_s / self._density().mean
+
+    @property
+    def half_within(self) -> float:
+        """The factor from the median within which it lies with a probability of one half, or nearly so."""
+        low_s, high_s = self.mtbfs_s([0.25, 0.75])
+        return sqrt(high_s / low_s)
+
+    def mtbfs_s(self, probabilities: Sequence[float]) -> list[float]:
+        """The MTBFs below which it lies with these probabilities, each above 0 and below 1."""
+        return [self.prior.unit_s * time for time in self._density().times(probabilities)]
+
+    def _density(self) -> "RateDensity":
+        from .rate_density import RateDensity  # noqa: PLC0415 - numpy: who never asks shall not pay for it
+
+        return RateDensity(self.failures, self.time_s / self.prior.unit_s, self.prior.weight)
+
+    @property
+    def cache_share(self) -> float:
+        """The mean share of failures that the cache survives."""
+        return self.cache / (self.cache + self.prefix)
+
+    def cache_shares(self, probabilities: Sequence[float]) -> list[float]:
+        """The shares below which it lies with these probabilities; neither 0 nor 1."""
+        from scipy.special import betaincinv  # noqa: PLC0415 - slow to load
+
+        shares = betaincinv(self.cache, self.prefix, probabilities)
+        return [min(1 - _SURELY, max(_SURELY, float(share))) for share in shares]
+
+
+def posterior(failures: Failures, prior: Prior) -> Posterior:
+    """What the prior and the failures seen come to."""
+    return Posterior(
+        failures=failures.total,
+        time_s=failures.observed_s,
+        prior=prior,
+        cache=prior.share_weight * prior.cache_share + failures.cache,
+        prefix=prior.share_weight * (1 - prior.cache_share) + failures.prefix,
+    )

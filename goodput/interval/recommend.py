@@ -1,0 +1,297 @@
+"""The best interval of a job, how sure that is, and what another one would cost.
+
+Nobody knows the failure rates, so that all is computed for many equally likely pairs of them (*worlds*: the
+quantiles of their distribution). An estimate is what holds for the mean rate; 90 % of the worlds lie between
+its `low` and its `high`.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from statistics import fmean, median
+
+import msgspec
+
+from ..checkpoint_cost import CheckpointCost
+from .failure_rate import Posterior, Prior, posterior
+from .failures import Failures
+from .model import (
+    Costs,
+    IntervalError,
+    Levels,
+    Schedule,
+    daly,
+    exact,
+    first_order,
+    flush_wait_s,
+    optimal,
+    shortest_interval_s,
+    two_level_goodput,
+    young,
+)
+
+CONFIDENCE = 0.9
+_TAIL = (1 - CONFIDENCE) / 2
+_WORLDS = 199
+_WORLDS_A_LEVEL = 19
+_ENOUGH = 3
+_RECENT = 8
+
+
+class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+    """A number, with the interval that it lies in with a probability of 90 %."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Measured(Costs, frozen=True, kw_only=True):
+    """What checkpoints cost, in mean seconds over `checkpoints` of them, and when they are taken.
+
+    `interval_s` is the work between two checkpoints now (0: unknown), and every `flush_every`-th is
+    flushed; 0 says that there is only one level, and `checkpoint_s` is all that a checkpoint costs.
+    """
+
+    interval_s: float = 0.0
+    flush_every: int = 0
+    checkpoints: int = 0
+
+
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to choose a schedule, and what comes of it.
+
+    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more of it, and
+    `gained` what this has more than the schedule in use (None: that is not known). `flush_every` is 0 where
+    there is only one level. The job waits `flush_wait_s` for each flush, and would not with intervals from
+    `shortest_interval_s` on (0: with none).
+    """
+
+    name: str
+    interval_s: Estimate
+    flush_every: Estimate
+    goodput: Estimate
+    lost: Estimate
+    gained: Estimate | None = None
+    flush_wait_s: float = 0.0
+    shortest_interval_s: float = 0.0
+
+
+class Outlook(msgspec.Struct, frozen=True, kw_only=True):
+    """Schedules side by side; `best` names the one that the others are measured against.
+
+    `mtbf_s` is what is thought of the MTBF, its median; `decided_for_s` is that of the mean rate, for which
+    the schedules are, and which is shorter: too short an interval costs less than too long a one. The prior
+    lies within a factor of `prior_half_within` of its MTBF with a probability of one half.
+    """
+
+    measured: Measured
+    failures: Failures
+    prior: Prior
+    prior_half_within: float
+    mtbf_s: Estimate
+    decided_for_s: float
+    cache_share: Estimate
+    choices: tuple[Choice, ...]
+    best: str
+    settings: dict[str, int]
+    """What the best schedule means for SCR."""
+
+    def choice(self, name: str) -> Choice:
+        """The choice of that name. Raises KeyError."""
+        return {each.name: each for each in self.choices}[name]
+
+
+IN_USE = "in use"
+ASKED = "what if"
+_Method = Callable[[Levels], Schedule]
+
+
+def measured(
+    costs: Sequence[CheckpointCost], flush_every: int = 0, next_output_waits: bool = False
+) -> Measured:
+    """What the checkpoints of the settings in force cost; of the last eight, where those are not three.
+
+    Each checkpoint's cost is shared between the cache and the flush, whichever checkpoint felt that: the mean
+    is conserved. Waits that come of the interval in use are no cost of the flush, for another interval has
+    others. Raises IntervalError when there is none, or no cost.
+    """
+    if not costs:
+        raise IntervalError("no checkpoint was measured yet: the interval depends on what one costs")
+    mine = [cost for cost in costs if cost.generation == costs[-1].generation]
+    mine = mine if len(mine) >= _ENOUGH else list(costs[-_RECENT:])
+    flushes = [cost for cost in mine if cost.flushed]
+    all_s = fmean(cost.blocking_s + cost.slowdown_s for cost in mine)
+    shared_s = fmean(min(cost.blocking_s, cost.blocked_on_flush_s + cost.wait_s) for cost in mine)
+    felt_s = max(0.0, shared_s + fmean(cost.slowdown_s for cost in mine))
+    two_levels = flush_every > 0 and bool(flushes)
+    own_s = max(0.0, all_s - felt_s) if two_levels else max(0.0, all_s)
+    if own_s <= 0:
+        raise IntervalError("checkpoints cost nothing measurable: any interval is as good as another")
+    between = [
+        cost.interval_s - before.blocking_s
+        for before, cost in pairwise(mine)
+        if cost.interval_s > before.blocking_s
+    ]
+    found = Measured(
+        checkpoint_s=own_s, interval_s=median(between) if between else 0.0, checkpoints=len(mine)
+    )
+    if not two_levels:
+        return found
+    found = msgspec.structs.replace(
+        found,
+        flush_cost_s=felt_s * len(mine) / len(flushes),
+        flush_s=fmean(cost.flush_s for cost in flushes),
+        flush_every=flush_every,
+        next_output_waits=next_output_waits,
+    )
+    waited_s = sum(min(cost.blocking_s, cost.wait_s) for cost in mine) / len(flushes)
+    return _without_waits(found, waited_s) if found.interval_s else found
+
+
+def _without_waits(found: Measured, waited_s: float) -> Measured:
+    """Of `waited_s` seconds a flush, those that come of the interval in use taken from the flush's cost."""
+    others_s = max(0.0, found.flush_cost_s - waited_s)
+    alone = msgspec.structs.replace(found, flush_cost_s=others_s)
+    in_use = Schedule(interval_s=found.interval_s, flush_every=found.flush_every)
+    unexplained_s = max(0.0, found.flush_cost_s - others_s - flush_wait_s(in_use, alone))
+    return msgspec.structs.replace(found, flush_cost_s=others_s + unexplained_s)
+
+
+def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule | None = None) -> Outlook:
+    """The best schedule beside the one in use, what was `asked`, Young's and Daly's. Raises IntervalError."""
+    in_use = max(1, found.flush_every)
+
+    def one_level(rule: Callable[[float, float], float]) -> _Method:
+        """A rule that knows one kind of checkpoint, which costs what they cost on average."""
+
+        def choose(levels: Levels) -> Schedule:
+            cost_s = levels.checkpoint_s + levels.flush_cost_s / in_use
+            return Schedule(interval_s=rule(cost_s, levels.mtbf_s), flush_every=in_use)
+
+        return choose
+
+    methods = {"Young 1974": one_level(young), "Daly 2006": one_level(daly), "exact": one_level(exact)}
+    best = "exact"
+    if found.flush_every:
+        best = "exact, two levels"
+        methods |= {"first order, two levels": first_order, best: optimal}
+    given: dict[str, _Method] = {}
+    if found.interval_s:
+        now = Schedule(interval_s=found.interval_s, flush_every=in_use)
+        given[IN_USE] = lambda _: now
+    if asked is not None:
+        given[ASKED] = lambda _: asked
+    return _outlook(found, failures, prior, given | methods, best)
+
+
+def what_if(
+    found: Measured, failures: Failures, prior: Prior, interval_s: float, flush_every: int = 0
+) -> Outlook:
+    """The same with the schedule asked about; `flush_every` 0 leaves flushes as they are.
+
+    Raises IntervalError, also where it asks for flushes of a job that has only one level.
+    """
+    if flush_every and not found.flush_every:
+        raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
+    asked = Schedule(interval_s=interval_s, flush_every=flush_every or max(1, found.flush_every))
+    return recommend(found, failures, prior, asked)
+
+
+def _outlook(
+    found: Measured, failures: Failures, prior: Prior, methods: dict[str, _Method], best: str
+) -> Outlook:
+    known = posterior(failures, prior)
+    mean = _levels(found, failures, known.mtbf_s, known.cache_share)
+    worlds = _worlds(found, failures, known)
+    chosen = {name: method(mean) for name, method in methods.items()}
+    gains = {
+        name: [two_level_goodput(schedule, levels) for levels in (mean, *worlds)]
+        for name, schedule in chosen.items()
+    }
+    choices = []
+    for name, method in methods.items():
+        others = [method(levels) for levels in worlds]
+        every = 1 if found.flush_every else 0
+        lost = _less(gains[name], gains[best])
+        gained = _less(gains[IN_USE], gains[name]) if IN_USE in gains else []
+        choices.append(
+            Choice(
+                name=name,
+                interval_s=_estimate(chosen[name].interval_s, [each.interval_s for each in others]),
+                flush_every=_estimate(
+                    every * chosen[name].flush_every, [every * each.flush_every for each in others]
+                ),
+                goodput=_estimate(gains[name][0], gains[name][1:]),
+                lost=_estimate(lost[0], lost[1:]),
+                gained=_estimate(gained[0], gained[1:]) if gained else None,
+                flush_wait_s=flush_wait_s(chosen[name], found),
+                shortest_interval_s=shortest_interval_s(found, chosen[name].flush_every),
+            )
+        )
+    return Outlook(
+        measured=found,
+        failures=failures,
+        prior=prior,
+        prior_half_within=posterior(Failures(), prior).half_within,
+        mtbf_s=_between(*known.mtbfs_s([0.5, _TAIL, 1 - _TAIL])),
+        decided_for_s=known.mtbf_s,
+        cache_share=_between(known.cache_share, *known.cache_shares([_TAIL, 1 - _TAIL])),
+        choices=tuple(choices),
+        best=best,
+        settings=_settings(found, chosen[best]),
+    )
+
+
+def _less(some: Sequence[float], others: Sequence[float]) -> list[float]:
+    return [other - one for one, other in zip(some, others, strict=True)]
+
+
+def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
+    """SCR counts whole seconds from the end of a checkpoint; SCR_FLUSH is left alone with one level."""
+    seconds, shortest_s = round(schedule.interval_s), shortest_interval_s(found, schedule.flush_every)
+    if seconds < shortest_s <= schedule.interval_s:  # rounded into waiting
+        seconds += 1
+    made = {"SCR_CHECKPOINT_SECONDS": max(1, seconds)}
+    return {**made, "SCR_FLUSH": schedule.flush_every} if found.flush_every else made
+
+
+def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: float) -> Levels:
+    """A restart that was never seen takes as long as a checkpoint; what is not flushed yet is lost, too."""
+    prefix_restart_s = failures.prefix_restart_s or max(found.flush_s, found.checkpoint_s)
+    cache_restart_s = failures.cache_restart_s or found.checkpoint_s
+    if not found.flush_every:
+        cache_restart_s = prefix_restart_s = failures.restart_s or found.checkpoint_s
+    return Levels(
+        checkpoint_s=found.checkpoint_s,
+        flush_cost_s=found.flush_cost_s,
+        flush_s=found.flush_s,
+        next_output_waits=found.next_output_waits,
+        cache_mtbf_s=mtbf_s / cache_share,
+        prefix_mtbf_s=mtbf_s / (1 - cache_share),
+        cache_restart_s=cache_restart_s,
+        prefix_restart_s=prefix_restart_s + found.flush_s,
+    )
+
+
+def _worlds(found: Measured, failures: Failures, known: Posterior) -> list[Levels]:
+    """Equally likely rates and shares; with one level the share does not count."""
+    if not found.flush_every:
+        mtbfs_s, shares = known.mtbfs_s(_midpoints(_WORLDS)), [known.cache_share]
+    else:
+        midpoints = _midpoints(_WORLDS_A_LEVEL)
+        mtbfs_s, shares = known.mtbfs_s(midpoints), known.cache_shares(midpoints)
+    return [_levels(found, failures, mtbf_s, share) for mtbf_s in mtbfs_s for share in shares]
+
+
+def _midpoints(count: int) -> list[float]:
+    return [(each + 0.5) / count for each in range(count)]
+
+
+def _between(value: float, low: float, high: float) -> Estimate:
+    return Estimate(value=value, low=low, high=high)
+
+
+def _estimate(value: float, values: Sequence[float]) -> Estimate:
+    ordered = sorted(values)
+    last = len(ordered) - 1
+    return Estimate(value=value, low=ordered[round(_TAIL * last)], high=ordered[round((1 - _TAIL) * last)])

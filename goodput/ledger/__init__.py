@@ -1,0 +1,1 @@
+"""Where every second of a job went: claims, swept by priority and summed."""

@@ -1,0 +1,1 @@
+"""Logs of lines that several processes append to, and what writes them."""

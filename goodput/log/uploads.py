@@ -1,0 +1,176 @@
+"""Works that are done now and then, all on one thread beside an application, and once more at the end."""
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ..yield_hook import Rest
+from .store import tell
+
+_PREPARE_S = 1.0
+_PIECE_S = 0.001
+_SHARE = 0.1
+
+Work = Callable[[Rest, bool], None]
+"""What is done, with its rest, and with whether it is the last time."""
+
+
+@dataclass
+class _Upload:
+    """One work, every `interval_s` seconds."""
+
+    work: Work
+    interval_s: float
+    due_s: float
+    is_last: bool = False
+    once_more: bool = False
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+class Uploads:
+    """Does works in turn, behind a common preparation that is done every second, until they are stopped.
+
+    A work calls the :data:`~.rest.Rest` that it is given between small pieces: the thread then rests, so
+    that it takes a tenth of the time at most, and nobody waits longer than for one piece. While somebody
+    waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as long as it takes),
+    and anew when something was started since. A failure is told, once while it stays the same, and ends
+    nothing. The thread is a daemon, and ends with the last work; a forked child has none of the works.
+    """
+
+    def __init__(self, name: str, prepare: Callable[[Rest], None], patience_s: float | None) -> None:
+        self._name = name
+        self._prepare = prepare
+        self._patience_s = patience_s
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._hurry = threading.Event()
+        self._uploads: dict[str, _Upload] = {}
+        self._thread: threading.Thread | None = None
+        self._left_s = self._patience_s
+        self._told: dict[str, str] = {}
+        self._rested_s = 0.0  # by the clock of the thread's own work, which begins anew with each thread
+
+    def start(self, name: str, work: Work, interval_s: float) -> bool:
+        """Do `work` every `interval_s` seconds; false when `name` is at work already."""
+        self._forget_in_child()
+        with self._changed:
+            if name in self._uploads:
+                return False
+            self._left_s = self._patience_s
+            self._add(name, _Upload(work, interval_s, time.monotonic() + interval_s))
+        return True
+
+    def stop(self, name: str, work: Work | None, *, once_more: bool) -> bool:
+        """Stop `name`, after one more time if `once_more`; whether that is done in time.
+
+        When it is not at work, `work` is done once, if there is one.
+        """
+        self._forget_in_child()
+        with self._changed:
+            if name not in self._uploads and work is not None and once_more:
+                self._add(name, _Upload(work, 0.0, time.monotonic()))
+            stopped = {name: self._uploads[name]} if name in self._uploads else {}
+            self._hurry_up(stopped, once_more=once_more)
+        return self._wait(stopped)
+
+    def stop_all(self, *, once_more: bool) -> bool:
+        """Stop all that nobody has stopped; whether that is done in time."""
+        self._forget_in_child()
+        with self._changed:
+            stopped = {name: upload for name, upload in self._uploads.items() if not upload.is_last}
+            self._hurry_up(stopped, once_more=once_more)
+        return self._wait(stopped)
+
+    def _hurry_up(self, stopped: dict[str, _Upload], *, once_more: bool) -> None:
+        """Somebody waits for these; to be called before the thread can see one that was added just now."""
+        for upload in stopped.values():
+            upload.is_last, upload.once_more = True, once_more
+            self._hurry.set()
+        self._changed.notify()
+
+    def _forget_in_child(self) -> None:
+        if self._process != os.getpid():  # whoever had the lock when it forked is not here to give it back
+            self._begin()
+
+    def _add(self, name: str, upload: _Upload) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:  # no more threads, or the interpreter ends
+                self._thread = None
+                tell(f"{name}: {error}")
+                return
+        self._uploads[name] = upload
+        self._changed.notify()
+
+    def _wait(self, stopped: dict[str, _Upload]) -> bool:
+        in_time = [self._wait_for(name, upload) for name, upload in stopped.items()]
+        return all(in_time)
+
+    def _wait_for(self, name: str, upload: _Upload) -> bool:
+        began_s = time.monotonic()
+        done = upload.done.wait(self._left_s)
+        if self._left_s is not None:
+            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+        if not done:
+            tell(f"{name}: the last update is not done in time and is given up")
+        return done
+
+    def _run(self) -> None:
+        self._rested_s = time.thread_time()
+        while True:
+            self._try("reading the log", lambda: self._prepare(self._rest))
+            for name, upload in self._due():
+                is_last = upload.is_last
+                if not is_last or upload.once_more:
+                    self._try(name, lambda: upload.work(self._rest, is_last))  # noqa: B023  called at once
+                upload.due_s = time.monotonic() + upload.interval_s
+                if is_last:
+                    self._end(name, upload)
+            with self._changed:
+                if not self._uploads:
+                    self._thread = None
+                    return
+                if not any(upload.is_last for upload in self._uploads.values()):
+                    self._hurry.clear()
+                    self._changed.wait(self._until_due_s())
+
+    def _due(self) -> list[tuple[str, _Upload]]:
+        """What is to be done now; only what somebody waits for, if there is such."""
+        with self._changed:
+            uploads = list(self._uploads.items())
+        if last := [(name, upload) for name, upload in uploads if upload.is_last]:
+            return last
+        return [(name, upload) for name, upload in uploads if upload.due_s <= time.monotonic()]
+
+    def _end(self, name: str, upload: _Upload) -> None:
+        with self._changed:
+            del self._uploads[name]
+        self._told.pop(name, None)
+        upload.done.set()
+
+    def _until_due_s(self) -> float:
+        due_s = min(upload.due_s for upload in self._uploads.values()) - time.monotonic()
+        return max(0.0, min(due_s, _PREPARE_S))
+
+    def _rest(self) -> bool:
+        spent_s = time.thread_time() - self._rested_s
+        if spent_s >= _PIECE_S:
+            self._hurry.wait(spent_s * (1 / _SHARE - 1))
+            self._rested_s = time.thread_time()
+        return self._hurry.is_set()
+
+    def _try(self, name: str, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001  monitoring never ends a job
+            text = f"{name}: {error}"
+            if text != self._told.get(name):
+                tell(text)
+            self._told[name] = text

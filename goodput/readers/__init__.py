@@ -1,0 +1,1 @@
+"""Logs of other systems, and our own, as goodput events."""

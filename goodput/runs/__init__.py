@@ -1,0 +1,1 @@
+"""The runs of a job, and the intervals that its writers reported."""

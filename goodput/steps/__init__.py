@@ -1,0 +1,1 @@
+"""Step times, deviations from the ideal, and stragglers."""

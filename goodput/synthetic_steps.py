@@ -1,0 +1,42 @@
+"""Numbers of steps that are none: places behind checkpoints (:mod:`scrtune.client.implicit_steps`).
+
+Of an application that tells of no steps, what lies between SCR's calls is its work. That has numbers, so that
+the ledger finds what was lost and made again, but they mean nothing to people, and neither do their times.
+"""
+
+from collections.abc import Iterable
+from operator import sub
+
+from .events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    JobStarted,
+    RestartCompleted,
+    StepCompleted,
+)
+from .validation import span
+
+LEAP = 1 << 19
+"""Numbers of steps that lie so far apart are places: a dataset's number times 2**20, and more."""
+_BEGINS = (JobStarted, RestartCompleted)
+_RESTORE = "checkpoint_restore"
+
+
+def are_places(events: Iterable[GoodputEvent]) -> bool:
+    """Whether the steps of a job are places: in a run, a writer's next one lies too far from its last."""
+    events = list(events)
+    numbers = sorted([event.step for event in events if type(event) is StepCompleted])
+    if max(map(sub, numbers[1:], numbers), default=0) < LEAP:
+        return False
+    last: dict[str, int] = {}
+    for event in sorted(events, key=lambda event: span(event)[0]):
+        if isinstance(event, StepCompleted):
+            if abs(event.step - last.get(event.writer, event.step)) >= LEAP:
+                return True
+            last[event.writer] = event.step
+        elif isinstance(event, _BEGINS) or (
+            isinstance(event, (Interval, IntervalEnded)) and event.kind == _RESTORE
+        ):
+            last.clear()
+    return False

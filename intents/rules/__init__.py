@@ -1,0 +1,1 @@
+"""From intents to parameters: rules with sources, and guard rails."""

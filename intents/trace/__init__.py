@@ -1,0 +1,1 @@
+"""DFTracer's formats, decoded and summed up as digests."""

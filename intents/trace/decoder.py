@@ -1,0 +1,267 @@
+"""What DFTracer's lines say, live and recorded alike: bytes in, digests out. Pure, and it never raises.
+
+`docs/traces.md` describes the generations of the format, what is dropped and what is counted.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..events import Span, TraceDigest
+from .calls import IO_CATEGORIES, OPERATION_OF, is_checkpoint, size_of, summed
+from .digest import MAX_PENDING, METADATA, MOVES_DATA, OTHER, AccessTable, FileKey, Tiers
+from .lines import MAX_PATH, Arguments, Record, decode
+from .names import UNIT_NS, Names, Process, Processes
+
+UNKNOWN_PHASE = "unknown phase"
+NO_TIME = "no time"
+TOO_MANY_PROCESSES = "too many processes"
+TOO_MANY_SPANS = "too many checkpoint spans"
+
+MAX_SPANS = 10_000
+"""Checkpoint spans in one digest."""
+
+_CHUNK_BYTES = 1 << 20
+_SETTLE_LINES = 2048  # more at once would hold up a question to the daemon for milliseconds
+_NS = 1e9
+_NEWEST = 4  # the generation whose phases are numbers
+
+_COMPLETE, _COUNTER, _AGGREGATED, _METADATA_LINE = range(4)
+_KINDS: dict[int | str, int] = {
+    "X": _COMPLETE,
+    "C": _COUNTER,  # in generation 3 an aggregated line, if it has dft_cnt
+    "M": _METADATA_LINE,
+    1: _COMPLETE,
+    2: _COUNTER,
+    3: _AGGREGATED,
+    4: _METADATA_LINE,
+}
+
+
+class TraceDecoder:
+    """Sums up DFTracer lines of any generation, from any number of processes of one job.
+
+    `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
+    ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
+    """
+
+    def __init__(self, tiers: Mapping[str, str] = {}) -> None:
+        self.blank = 0
+        """Lines so far that said nothing: empty, or a bracket. They count nowhere else."""
+        self._files = Names()
+        self._processes = Processes()
+        self._table = AccessTable()
+        self._unsettled = 0
+        self.set_tiers(tiers)
+        self._restart()
+
+    def _restart(self) -> None:
+        self._lines = self._events = self._metadata = 0
+        self._dropped: Counter[str] = Counter()
+        self._generations: Counter[int] = Counter()
+        self._spans: list[Span] = []
+        self._start_ns: int | None = None
+        self._end_ns = 0
+
+    def set_tiers(self, tiers: Mapping[str, str]) -> None:
+        """Change the tiers: every file is looked at anew, whatever line explained its hash."""
+        self._tiers = Tiers(tiers)
+        self._tier_of_file: dict[FileKey, str] = {}
+
+    def feed(self, data: bytes, source: str = "") -> None:
+        """Take whole lines in (the last may lack its newline).
+
+        `source` names the sender or the file: a process is known by it and its pid.
+        """
+        for chunk in _chunks(data):
+            decoded = decode(chunk)
+            self.blank += decoded.blank
+            self._dropped.update(decoded.dropped)
+            self._lines += len(decoded.records) + sum(decoded.dropped.values())
+            self._take_in(decoded.records, source)
+            self._unsettled += len(decoded.records)
+            if self._unsettled >= _SETTLE_LINES:
+                self._settle()
+                if self._table.pending > MAX_PENDING:
+                    self._settle(give_up=True)
+
+    def take(self, final: bool = False) -> TraceDigest | None:
+        """Everything since the last take, or None when there is nothing.
+
+        Accesses whose file hash is not explained yet are kept back; `final` gives them up as tier ``other``.
+        """
+        self._settle(give_up=final)
+        accesses, unresolved = self._table.take()
+        processes = self._processes.take_seen(final=final)
+        if not (self._lines or accesses or processes):
+            return None
+        starts = [access.start_s for access in accesses]
+        if self._start_ns is not None:
+            starts.append(self._start_ns / _NS)
+        digest = TraceDigest(
+            lines=self._lines,
+            events=self._events,
+            metadata=self._metadata,
+            dropped=dict(self._dropped),
+            unresolved=unresolved,
+            start_s=min(starts, default=0.0),
+            end_s=max([self._end_ns / _NS, *(access.end_s for access in accesses)]),
+            accesses=accesses,
+            checkpoints=tuple(self._spans),
+            processes=processes,
+            generations=dict(self._generations),
+        )
+        self._restart()
+        return digest
+
+    def _take_in(self, records: Iterable[Record], source: str) -> None:
+        newest = 0
+        for record in records:
+            kind = _KINDS.get(record.ph)
+            if kind is None:
+                self._dropped[UNKNOWN_PHASE] += 1
+                continue
+            process = self._processes.of(record, source)
+            if process is None:
+                self._dropped[TOO_MANY_PROCESSES] += 1
+                continue
+            if kind == _METADATA_LINE:
+                self._on_metadata(record, process)
+            elif not self._on_event(record, kind, process):
+                continue
+            if record.ph.__class__ is int:
+                newest += 1
+            elif (generation := _generation(record, kind, process)) is not None:
+                process.generation = generation
+                self._generations[generation] += 1
+        if newest:
+            self._generations[_NEWEST] += newest
+
+    def _on_metadata(self, record: Record, process: Process) -> None:
+        self._metadata += 1
+        process.seen = True
+        args = record.args
+        if args is None or not isinstance(args.name, str):
+            return
+        if record.name == "CM" and args.name == "time_metric":
+            process.unit_ns = UNIT_NS.get(str(args.value).upper(), process.unit_ns)
+        elif record.name in {"FH", "HH"} and isinstance(args.value, int | str):
+            key = process.key_of(args.value)
+            if record.name == "FH":
+                self._explain_file(key, args.name)
+            else:
+                self._processes.explain_host(key, args.name)
+
+    def _on_event(self, record: Record, kind: int, process: Process) -> bool:
+        """Take an event in; False when it had to be dropped."""
+        if record.ts is None:
+            self._dropped[NO_TIME] += 1
+            return False
+        unit_ns = process.unit_ns
+        start_ns = record.ts * unit_ns
+        duration_ns = record.dur * unit_ns
+        end_ns = start_ns + duration_ns
+        args = record.args
+        if kind == _COUNTER and args is not None and args.dft_cnt is not None:
+            kind = _AGGREGATED
+        if kind != _COUNTER:
+            process.seen = True
+            if record.cat in IO_CATEGORIES:
+                self._add_access(record, kind, start_ns, duration_ns, process)
+            elif (
+                kind == _COMPLETE
+                and is_checkpoint(record.cat, record.name)
+                and not self._add_span(record, start_ns, end_ns)
+            ):
+                return False
+        self._events += 1
+        if self._start_ns is None or start_ns < self._start_ns:
+            self._start_ns = start_ns
+        if end_ns > self._end_ns:  # noqa: PLR1730 - max() would cost this busy line twice as much
+            self._end_ns = end_ns
+        return True
+
+    def _add_access(
+        self, record: Record, kind: int, start_ns: int, duration_ns: int, process: Process
+    ) -> None:
+        call, args = record.name, record.args
+        op = OPERATION_OF.get(call, METADATA)
+        if not op:
+            return
+        thread = (record.pid, record.tid)
+        if args is None:
+            self._table.group("", op).add(thread, start_ns, duration_ns, None)
+            return
+        fhash = args.fhash
+        key = fhash if fhash and fhash.__class__ is str else self._file_key(args, process)
+        group = self._table.group(key, op)
+        if kind == _AGGREGATED:
+            group.add_sum(thread, start_ns, summed(call, op, args, process.unit_ns))
+        else:
+            size = size_of(call, args) if op in MOVES_DATA else None
+            group.add(thread, start_ns, duration_ns, size)
+
+    def _add_span(self, record: Record, start_ns: int, end_ns: int) -> bool:
+        if len(self._spans) >= MAX_SPANS:
+            self._dropped[TOO_MANY_SPANS] += 1
+            return False
+        self._spans.append(
+            Span(name=record.name, start_s=start_ns / _NS, end_s=end_ns / _NS, pid=record.pid or 0)
+        )
+        return True
+
+    def _file_key(self, args: Arguments, process: Process) -> FileKey:
+        if args.fhash != "":
+            return process.key_of(args.fhash)
+        if args.fname:
+            self._explain_file(args.fname, args.fname)
+        return args.fname
+
+    def _explain_file(self, key: FileKey, path: str) -> None:
+        """Hash `key` stands for `path` from here on."""
+        path = path[:MAX_PATH]
+        known = self._files.get(key)
+        if known == path:
+            return
+        if known is not None:  # generation 1's hashes collide: what was summed up was about the other file
+            self._table.settle_file(key, self._tier(key) or OTHER)
+            del self._tier_of_file[key]
+        elif self._files.full:
+            self._settle()
+            self._tier_of_file.clear()
+        self._files.put(key, path)
+
+    def _tier(self, file: FileKey) -> str | None:
+        if file == "":
+            return OTHER
+        tier = self._tier_of_file.get(file)
+        if tier is None and (path := self._files.get(file)) is not None:
+            tier = self._tier_of_file[file] = self._tiers.of(path)
+        return tier
+
+    def _settle(self, *, give_up: bool = False) -> None:
+        self._table.settle(self._tier, give_up=give_up)
+        self._unsettled = 0
+
+
+def _generation(record: Record, kind: int, process: Process) -> int | None:
+    """The generation of a line whose phase is a letter; its process's last when the line does not say."""
+    args = record.args
+    if isinstance(record.id, str):
+        return 0
+    if args is None or (args.hhash == "" and not args.hostname and kind != _METADATA_LINE):
+        return process.generation
+    if isinstance(args.hhash, int) or (args.hhash == "" and kind == _METADATA_LINE):
+        return 1
+    if args.hhash == "":
+        return 0
+    newer = record.id is None if kind == _METADATA_LINE else args.p_idx is None
+    return 3 if newer else 2
+
+
+def _chunks(data: bytes) -> Iterator[bytes]:
+    """`data` in pieces of whole lines, so that no batch is decoded into too many objects at once."""
+    start = 0
+    while start < len(data):
+        end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
+        yield data[start:end]
+        start = end

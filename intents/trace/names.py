@@ -1,0 +1,112 @@
+"""What a job's lines say about themselves, bounded: names behind hashes, and processes."""
+
+from itertools import islice
+
+from .digest import FileKey
+from .lines import MAX_HASH, MAX_NAME, Arguments, Record
+
+MAX_NAMES = 131_072
+"""Hashes remembered; when there are more, the oldest quarter is forgotten."""
+MAX_PROCESSES = 65_536
+"""Processes remembered; when there are more, those are forgotten that wrote nothing since the last take."""
+
+UNIT_NS = {"NS": 1, "US": 1_000, "MS": 1_000_000, "SEC": 1_000_000_000}
+"""DFTRACER_TIME_METRIC -> nanoseconds."""
+
+_64_BITS = 2**64 - 1
+
+
+class Names:
+    """What hashes stand for."""
+
+    def __init__(self) -> None:
+        self._names: dict[FileKey, str] = {}
+
+    def get(self, key: FileKey) -> str | None:
+        """The name behind `key`, or None when no line explained it (or that was too long ago)."""
+        return self._names.get(key)
+
+    def put(self, key: FileKey, name: str) -> None:
+        """Remember `name`."""
+        if self.full:
+            for old in list(islice(self._names, MAX_NAMES // 4)):
+                del self._names[old]
+        self._names[key] = name
+
+    @property
+    def full(self) -> bool:
+        """Whether the next name costs the oldest."""
+        return len(self._names) >= MAX_NAMES
+
+
+class Process:
+    """One process: who sent its lines, nanoseconds of its unit of time, its host, its format."""
+
+    __slots__ = ("generation", "host", "pid", "seen", "source", "unit_ns")
+
+    def __init__(self, source: str, pid: int | None, unit_ns: int) -> None:
+        self.source = source
+        self.pid = pid
+        self.unit_ns = unit_ns
+        self.host: FileKey | None = None  # a hash or a name
+        self.generation: int | None = None
+        self.seen = False  # since the last take
+
+    def key_of(self, value: int | str) -> FileKey:
+        """How a hash is known across the job; generation 1's 16 bits mean something only in one process."""
+        return (self.source, self.pid, value & _64_BITS) if isinstance(value, int) else value[:MAX_HASH]
+
+
+class Processes:
+    """Every process of the job, known by who sent its lines and by its pid."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int | None], Process] = {}
+        self._hosts = Names()
+        self._last: Process | None = None
+
+    def of(self, record: Record, source: str) -> Process | None:
+        """The process that wrote `record`; None when there are too many."""
+        process = self._last
+        if process is None or process.pid != record.pid or process.source != source:
+            process = self._last = self._find(source, record.pid)
+        if process is not None and process.host is None and record.args is not None:
+            self._learn_host(process, record.args)
+        return process
+
+    def _find(self, source: str, pid: int | None) -> Process | None:
+        process = self._known.get((source, pid))
+        if process is not None:
+            return process
+        if len(self._known) >= MAX_PROCESSES:
+            self._known = {key: old for key, old in self._known.items() if old.seen}
+        if len(self._known) >= MAX_PROCESSES:
+            return None
+        # a merged trace says its unit once, on a line without a pid
+        merged = self._known.get((source, None))
+        process = self._known[source, pid] = Process(source, pid, merged.unit_ns if merged else UNIT_NS["US"])
+        return process
+
+    def _learn_host(self, process: Process, args: Arguments) -> None:
+        if args.hhash != "":
+            process.host = process.key_of(args.hhash)
+        elif args.hostname:
+            process.host = args.hostname
+            self._hosts.put(args.hostname, args.hostname)
+
+    def explain_host(self, key: FileKey, name: str) -> None:
+        """Hash `key` stands for host `name`."""
+        self._hosts.put(key, name[:MAX_NAME])
+
+    def take_seen(self, *, final: bool) -> tuple[tuple[str, int], ...]:
+        """(host, pid) of who wrote since the last call; one whose host is not explained yet waits for it."""
+        seen: list[tuple[str, int]] = []
+        for (_, pid), process in self._known.items():
+            if not process.seen or pid is None:
+                continue
+            host = "" if process.host is None else self._hosts.get(process.host)
+            if host is None and not final:
+                continue
+            process.seen = False
+            seen.append((host or "", pid))
+        return tuple(sorted(set(seen)))

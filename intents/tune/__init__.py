@@ -1,0 +1,1 @@
+"""Goodput feedback: what a change really did decides whether it stays."""

@@ -1,0 +1,153 @@
+"""What is wrong with the STORE, CKPT and GROUPS lines of a job's configuration, in the table at the end.
+
+The facts were read in SCR's sources (3.1.0 and later) and tried on a real SCR; docs/check.md lists them.
+"""
+
+import re
+from collections.abc import Iterator
+
+from ..descriptor_lines import DESCRIPTOR_LINES, Key
+from ..parse import Pair
+from ..placement import GROUPS, SCHEMES, Checkpoint, child, number
+from ..problems import Severity
+from .model import Configuration, Fault, Rule, SystemPair
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_LARGEST_INT = 2**31 - 1
+
+
+def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
+    scheme = config.settings.text("SCR_COPY_TYPE")
+    is_chosen = config.is_the_users("SCR_COPY_TYPE")
+    for entry in config.lines("CKPT"):
+        is_an_offer = isinstance(entry.parent, SystemPair) and is_chosen
+        if scheme != "FILE" and not is_an_offer:
+            what = f"SCR_COPY_TYPE is {scheme}: SCR does not look at CKPT lines"
+            yield _on(entry.parent, "warning", "ckpt-ignored", what, "set SCR_COPY_TYPE=FILE")
+
+
+def _interval_of_one(config: Configuration) -> Iterator[Fault]:
+    lines = [entry for entry in config.checkpoints if entry.entry is not None]
+    if lines and not any(line.interval == 1 and _disabled(line) is None for line in lines):
+        what = "no enabled CKPT line has INTERVAL=1: SCR_Init aborts (scr.c:2281)"
+        first = lines[0].entry
+        if first is not None:
+            yield _on(first.parent, "error", "no-interval-1", what, "give one of them INTERVAL=1")
+
+
+def _disabled_lines(config: Configuration) -> Iterator[Fault]:
+    for line in config.checkpoints:
+        why = _disabled(line)
+        if line.entry is not None and line.declared and why is not None:
+            what, remedy = why
+            yield _on(line.entry.parent, "error", "ckpt-disabled", f"{what}: SCR disables the line", remedy)
+
+
+def _stores_exist(config: Configuration) -> Iterator[Fault]:
+    stores = config.stores
+    elsewhere = "" if config.lines("STORE") else config.not_looked_at
+    for line in config.checkpoints:
+        store = stores.get(line.store)
+        if line.entry is None or "$" in line.store or (store is not None and store.enabled):
+            continue
+        what = f"no enabled STORE line has {line.store}: SCR disables the line"
+        if elsewhere:
+            what += f" unless {elsewhere} has the STORE line"
+        severity: Severity = "warning" if elsewhere else "error"
+        pair = child(line.entry, "STORE") or line.entry.parent
+        yield _on(pair, severity, "unknown-store", what, f"add STORE={line.store}")
+
+
+def _groups_exist(config: Configuration) -> Iterator[Fault]:
+    lines = config.lines("GROUPS")
+    known = {*GROUPS, *(pair.key for entry in lines for pair in entry.children)}
+    elsewhere = "" if lines else config.not_looked_at
+    severity: Severity = "warning" if elsewhere else "error"
+    hint = f", unless {elsewhere} has it" if elsewhere else ""
+    remedy = "choose NODE or WORLD, or add GROUPS lines for every node"
+    for entry in (*config.lines("STORE"), *config.ckpt_lines):
+        pair = child(entry, "GROUP")
+        if pair is not None and pair.value not in known and "$" not in pair.value:
+            fate = "SCR disables the line" if entry.parent.key == "STORE" else "SCR_Init crashes"
+            what = f"there is no such group{hint}: {fate}"
+            yield _on(pair, severity, "unknown-group", what, remedy)
+    group = config.settings.text("SCR_GROUP")
+    if group not in known and "$" not in group:
+        what = f"there is no group {group}{hint}: SCR_Init crashes"
+        yield Fault(("SCR_GROUP",), severity, "unknown-group", what, remedy)
+
+
+def _set_size_of_a_line(config: Configuration) -> Iterator[Fault]:
+    for entry in config.ckpt_lines:
+        pair, size = child(entry, "SET_SIZE"), config.settings.integer("SCR_SET_SIZE")
+        if pair is not None and number(pair.value) != size:
+            what = f"SCR takes SCR_SET_SIZE={size} for every CKPT line"
+            yield _on(pair, "warning", "set-size-ignored", what, "set SCR_SET_SIZE, and leave this out")
+
+
+def _children(config: Configuration) -> Iterator[Fault]:
+    """The keys and values of STORE and CKPT lines."""
+    for entry in config.entries:
+        descriptor = DESCRIPTOR_LINES.get(entry.parent.key)
+        if descriptor is None or descriptor.open_keys:
+            continue
+        keys = {key.name: key for key in descriptor.keys}
+        for pair in entry.children:
+            if (key := keys.get(pair.key)) is None:
+                what, remedy = f"a {descriptor.name} line has no such key", f"use one of {', '.join(keys)}"
+                yield _on(pair, "warning", "unknown-child", f"{what}: SCR ignores it", remedy)
+            else:
+                yield from _child_value(pair, key)
+
+
+def _child_value(pair: Pair, key: Key) -> Iterator[Fault]:
+    if "$" in pair.value:
+        return
+    if key.type in ("int", "bool"):
+        yield from _child_number(pair)
+    elif key.name in ("FLUSH", "VIEW") and pair.value not in key.choices:
+        what = f"it must be one of {', '.join(key.choices)} (capital letters)"
+        if key.name == "FLUSH":
+            what += ": SCR finds no such transfer, and flushes from this store fail"
+        yield _on(pair, "error", "bad-value", what, f"choose one of {', '.join(key.choices)}")
+
+
+def _child_number(pair: Pair) -> Iterator[Fault]:
+    if not _WHOLE_NUMBER.fullmatch(pair.value):
+        what = f"SCR reads it as {number(pair.value)}"
+        yield _on(pair, "error", "bad-value", what, "give a whole number")
+    elif not -_LARGEST_INT <= number(pair.value) <= _LARGEST_INT:
+        what = "SCR holds it in an int, and takes another number"
+        yield _on(pair, "error", "bad-value", what, f"give a number up to {_LARGEST_INT}")
+    elif pair.key == "INTERVAL" and number(pair.value) < 1:
+        what = "SCR never takes a line whose interval is less than 1 (scr_reddesc.c:90)"
+        yield _on(pair, "error", "bad-value", what, "give 1 or more, or ENABLED=0 to switch the line off")
+
+
+def _disabled(line: Checkpoint) -> tuple[str, str] | None:
+    """Why SCR disables a CKPT line, and how to mend it; ENABLED=0 is a reason like any other."""
+    if not line.declared:
+        return "ENABLED is 0", "set ENABLED=1"
+    if line.scheme not in SCHEMES and "$" not in line.scheme:
+        return "its TYPE is missing or none that SCR knows", f"say TYPE as one of {', '.join(SCHEMES)}"
+    if not 1 <= line.failures <= line.set_size:
+        return (
+            f"SET_FAILURES {line.failures} is not within 1 and the set size {line.set_size}",
+            "choose SET_FAILURES within the set",
+        )
+    return None
+
+
+def _on(pair: Pair, severity: Severity, code: str, what: str, remedy: str) -> Fault:
+    return Fault((), severity, code, what, remedy, pair)
+
+
+LINE_RULES: tuple[Rule, ...] = (
+    Rule(_lines_are_ignored, ("SCR_COPY_TYPE",)),
+    Rule(_interval_of_one, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
+    Rule(_disabled_lines, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
+    Rule(_stores_exist, ("SCR_COPY_TYPE", "SCR_CACHE_BASE", "SCR_CNTL_BASE")),
+    Rule(_groups_exist, ("SCR_COPY_TYPE", "SCR_GROUP")),
+    Rule(_set_size_of_a_line, ("SCR_COPY_TYPE", "SCR_SET_SIZE")),
+    Rule(_children, ()),
+)

@@ -1,0 +1,51 @@
+"""An application in four lines of main loop, for test_session.py. Prints what each rank ran under."""
+
+import json
+import sys
+from pathlib import Path
+
+from mpi4py import MPI
+
+from scrtune.client.embedded.engine import EmbeddedEngine
+from scrtune.client.session import Session
+from scrtune.intents.effects import Advice
+from scrtune.scr_config.settings import Settings
+
+
+class Watched(EmbeddedEngine):
+    """The real engine; it remembers which advice was applied before which output."""
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        super().__init__(comm)
+        self.applied: list[tuple[int, dict[str, object]]] = []
+
+    def apply(self, advice: Advice | None) -> int:
+        before, own = self._generation, Settings(self._resolved.settings)
+        generation = super().apply(advice)
+        if generation != before:
+            changed = {name: change.new for name, change in own.diff(self._settings).items()}
+            self.applied.append((generation, changed))
+        return generation
+
+
+def main() -> None:
+    comm = MPI.COMM_WORLD
+    engine = Watched(comm)
+    with Session(comm, engine) as session:
+        for number in range(int(sys.argv[1])):
+            with session.step(number):
+                pass
+            session.need_checkpoint()
+            session.start_output(f"step.{number}")
+            Path(session.route_file(f"step.{number}/rank.{comm.rank}")).write_bytes(
+                b"x" * 1000 * (comm.rank + 1)
+            )
+            assert session.complete_output(valid=True)
+    for rank in range(comm.size):
+        comm.Barrier()
+        if rank == comm.rank:
+            sys.stdout.write(json.dumps(engine.applied) + "\n")
+            sys.stdout.flush()
+
+
+main()

@@ -1,0 +1,131 @@
+"""Where a libscr is found, why another is refused, and what its levers are said to be. Needs no libscr."""
+
+import struct
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scrtune.client.libscr import find as libscr_find
+from scrtune.client.libscr.elf import needed
+from scrtune.client.libscr.levers import RE_INIT, capability, live_levers
+from scrtune.client.libscr.library import Library, LibscrUnavailable, find
+from scrtune.scr_config.catalogue import CATALOGUE
+
+
+def shared_library(path: Path, *names: str) -> Path:
+    """The least that the loader would call a shared library: it needs `names`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
+    at = [strings.index(name.encode()) for name in names]
+    start = 64 + 2 * 56
+    dynamic = struct.pack("<qQ", 5, start) + b"".join(struct.pack("<qQ", 1, one) for one in at)
+    end = start + len(strings)
+    header = (
+        b"\x7fELF\x02\x01\x01"
+        + bytes(9)
+        + struct.pack("<HHIQQQIHHHHHH", 3, 62, 1, 0, 64, 0, 0, 64, 56, 2, 0, 0, 0)
+    )
+    load = struct.pack("<IIQQQQQQ", 1, 4, 0, 0, 0, end, end, 1)
+    table = struct.pack("<IIQQQQQQ", 2, 4, end, end, end, len(dynamic), len(dynamic), 8)
+    path.write_bytes(header + load + table + strings + dynamic)
+    return path
+
+
+def test_needed_libraries_are_read_from_the_file(tmp_path: Path) -> None:
+    path = shared_library(tmp_path / "x.so", "libmpi.so.12", "libz.so.1")
+    assert needed(path) == ("libmpi.so.12", "libz.so.1")
+    for length in (0, 3, 40, 100, 200):
+        (tmp_path / "y.so").write_bytes(path.read_bytes()[:length])
+        with pytest.raises(ValueError, match="shared library"):
+            needed(tmp_path / "y.so")
+
+
+def test_real_libraries_are_read_as_the_loader_reads_them() -> None:
+    own = next(
+        path
+        for path in libscr_find.mapped_libraries()
+        if path.name.startswith("libpthread") or "libm.so" in path.name
+    )
+    ran = subprocess.run(["ldd", str(own)], capture_output=True, text=True, check=True)
+    assert all(name in ran.stdout for name in needed(own))
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A machine on which nothing is installed but what a test puts there."""
+    monkeypatch.setattr(libscr_find, "_USUAL", (tmp_path / "usr",))
+    monkeypatch.setattr(libscr_find, "_of_the_loader", list)
+    monkeypatch.setattr(libscr_find, "mapped_libraries", tuple)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "place"),
+    [
+        ("SCR_ROOT", "{base}/scr", "scr/lib"),
+        ("SCR_ROOT", "{base}/scr", "scr/lib64"),
+        ("SCR_DIR", "{base}/scr", "scr/lib"),
+        ("SCR_PREFIX_DIR", "{base}/scr/lib", "scr/lib"),
+        ("scr_DIR", "{base}/scr/share/scr/cmake", "scr/lib64"),
+        ("SCR_INSTALL", "{base}/scr", "scr/lib"),
+        ("LD_LIBRARY_PATH", "{base}/nothing::{base}/scr", "scr"),
+        ("PATH", "{base}/scr/bin", "scr/lib64"),
+        ("UNUSED", "", "usr/lib64"),
+    ],
+)
+def test_a_library_is_found_where_users_have_it(
+    elsewhere: None, tmp_path: Path, variable: str, value: str, place: str
+) -> None:
+    program = tmp_path / "scr" / "bin" / "scr_index"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    library = shared_library(tmp_path / place / "libscr.so", "libc.so.6")
+    assert find({variable: value.format(base=tmp_path)}) == library
+
+
+def test_the_error_names_every_place_and_what_was_wrong_there(elsewhere: None, tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "libscr.so").write_text("INPUT(libscr.a)")
+    with pytest.raises(LibscrUnavailable) as failure:
+        find({"SCR_ROOT": "/none", "LD_LIBRARY_PATH": str(tmp_path / "a")})
+    told = str(failure.value)
+    assert "/none/lib64/libscr.so ($SCR_ROOT): no such file" in told
+    assert f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library" in told
+    assert "set SCR_ROOT" in told
+
+
+@pytest.mark.parametrize("through", ["", "libaxl_mpi.so"])
+def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(
+    elsewhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
+) -> None:
+    monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/venv/lib/libmpi.so.12"),))
+    needs = ["libc.so.6", through or "libmpi.so.40"]
+    path = shared_library(tmp_path / "lib" / "libscr.so", *needs)
+    if through:
+        shared_library(tmp_path / "lib" / through, "libmpi.so.40")
+    with pytest.raises(LibscrUnavailable, match=r"linked to libmpi.so.40, and this process runs on /venv"):
+        find({"SCR_ROOT": str(tmp_path)})
+    with pytest.raises(LibscrUnavailable, match=r"libmpi.so.40"):
+        Library(path)
+    monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/usr/lib/libmpi.so.40"),))
+    assert find({"SCR_ROOT": str(tmp_path)}) == path
+
+
+def test_levers_and_catalogue_say_the_same() -> None:
+    levers = live_levers(None)  # type: ignore[arg-type]
+    fine = dict.fromkeys(levers, "")
+    classes = {name: capability(name, fine, "").klass for name in CATALOGUE}
+    for name in levers:
+        assert CATALOGUE[name].mutability == "live"
+        assert classes[name] == ("live on rank 0" if CATALOGUE[name].rank_0_decides else "live")
+    for name in RE_INIT:
+        assert CATALOGUE[name].mutability == classes[name] == "re-init"
+    for name, parameter in CATALOGUE.items():
+        assert (classes[name] == "inert") == (parameter.mutability == "none")
+
+
+def test_a_lever_that_fails_its_trial_goes_the_next_way() -> None:
+    trouble = {"SCR_FLUSH": "scr_flush has 8 bytes, not 4", "SCRTUNE_FLUSH_THREADS": "not preloaded"}
+    assert capability("SCR_FLUSH", trouble, "").klass == "re-init"
+    assert capability("SCR_FLUSH", trouble, "SCR_DISTRIBUTE=0").klass == "launch"
+    assert capability("SCRTUNE_FLUSH_THREADS", trouble, "") == ("launch", "not preloaded")

@@ -1,0 +1,348 @@
+"""`scrtune run` inside an allocation of a real Slurm: two nodes, two ranks on each."""
+
+import contextlib
+import json
+import os
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+
+from scrtune.cli import jobs
+from scrtune.client.capture.environment import preload_library
+from scrtune.client.libscr.native import libscrtune_path
+from scrtune.client.paths import JobPaths
+from scrtune.daemon.views import ExplainView
+from scrtune.scr_config.resolution import resolve
+
+from ...support.slurm_cluster import Cluster, Job, until, why_not
+
+pytestmark = [pytest.mark.slurm, pytest.mark.timeout(180)]
+if reason := why_not():
+    pytestmark.append(pytest.mark.skip(reason=reason))
+
+NODES = ["n1", "n2"]
+RANK_HOSTS = ["n1", "n1", "n2", "n2"]
+TESTS = Path(__file__).parent
+TRAIN = TESTS.parent / "examples" / "train.py"
+PYTHON = shlex.quote(sys.executable)
+RANK = f"{PYTHON} {TESTS / 'slurm_rank.py'}"
+SCRTUNE = f"{PYTHON} -m scrtune.daemon"
+
+LIBRARY = [str(path)] if (path := libscrtune_path()) else []
+OF_THE_NODE = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
+
+POOR = """\
+SCR_CACHE_BYPASS=0
+SCR_COPY_TYPE=XOR
+SCR_FLUSH=1
+SCR_FLUSH_ASYNC=0
+SCR_FILE_BUF_SIZE=4KB
+"""
+CHECKPOINTS = 8
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    # not in pytest's own directory: the paths of sockets must be short
+    with tempfile.TemporaryDirectory(prefix="slurm") as base:
+        cluster = Cluster(Path(base), nodes=len(NODES))
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.stop()
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A job that has ended, and what it left."""
+
+    job: Job
+    exit_code: int
+
+    @property
+    def directory(self) -> Path:
+        return self.job.directory
+
+    @property
+    def shared(self) -> Path:
+        return self.directory / f".scrtune-{os.getuid()}" / self.job.id
+
+    def ranks(self, name: str) -> list[dict[str, Any]]:
+        """What each rank of the step that wrote to `name` was given."""
+        files = sorted((self.directory / name).iterdir(), key=lambda path: int(path.stem))
+        return [json.loads(path.read_text()) for path in files]
+
+    def paths(self, node: str) -> JobPaths:
+        return JobPaths.of(self.job.id, host=node, base=self.directory / "r")
+
+    def log(self, node: str) -> str:
+        return self.paths(node).log.read_text()
+
+
+def submit(cluster: Cluster, script: str) -> Job:
+    directory = Path(tempfile.mkdtemp(dir=cluster.base))
+    (directory / ".scrconf").write_text(POOR)
+    return cluster.submit(script, directory, {"SCRTUNE_RUN_DIR": str(directory / "r")})
+
+
+def run_to_its_end(cluster: Cluster, script: str) -> Ended:
+    job = submit(cluster, script)
+    return Ended(job, job.wait())
+
+
+def left_running(ended: Ended) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get("SCRTUNE_RUN_DIR") == str(ended.directory / "r"):
+                found.append(process)
+    return found
+
+
+@pytest.fixture(scope="module")
+def tuned(cluster: Cluster) -> Ended:
+    """The whole story: poor settings, tuned while the job runs."""
+    size = "--every 1 --scale 0.0003 --compute-ms 5 --device-ms 5"
+    return run_to_its_end(
+        cluster,
+        f"""
+        {SCRTUNE} run --redundancy-floor single -- \
+            srun --mpi=pmi2 {RANK} given {TRAIN} --steps {CHECKPOINTS} {size}
+        code=$?
+        {SCRTUNE} explain --job-id $SLURM_JOB_ID --format json >explain.json
+        srun --ntasks=2 --ntasks-per-node=1 sh -c 'ls /dev/shm/scrtune-* >left.$(uname -n)'
+        exit $code
+        """,
+    )
+
+
+class TestATunedJob:
+    """The main job runs."""
+
+    def test_it_ends_well(self, tuned: Ended) -> None:
+        assert tuned.exit_code == 0, tuned.job.output
+
+    def test_its_ranks_are_one_world_on_two_nodes(self, tuned: Ended) -> None:
+        given = tuned.ranks("given")
+        assert [rank["ranks"] for rank in given] == [4] * 4
+        assert [rank["host"] for rank in given] == RANK_HOSTS
+
+    def test_each_node_has_one_daemon(self, tuned: Ended) -> None:
+        assert tuned.ranks("given")[0]["daemons"] == NODES
+        for node in NODES:
+            assert tuned.log(node).count("listening") == 1
+
+    def test_all_ranks_have_the_same_settings(self, tuned: Ended) -> None:
+        settings = [
+            {
+                name: value
+                for name, value in rank["environment"].items()
+                if name.startswith("SCR") and name not in OF_THE_NODE
+            }
+            for rank in tuned.ranks("given")
+        ]
+        assert settings[0]["SCR_CONF_FILE"] == str(tuned.shared / "scr.conf")
+        assert settings[0]["SCRTUNE_JOB_ID"] == tuned.job.id
+        assert settings[0]["SCRTUNE_REDUNDANCY_FLOOR"] == "SINGLE"
+        assert settings[0]["SCR_LOG_ENABLE"] == "1"
+        assert all(each == settings[0] for each in settings)
+
+    def test_each_rank_is_traced_on_its_node(self, tuned: Ended) -> None:
+        for rank in tuned.ranks("given"):
+            environment = rank["environment"]
+            assert environment["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library())]
+            assert environment["DFTRACER_LOG_FILE"] == str(tuned.paths(rank["host"]).trace_prefix)
+
+    def test_each_daemon_has_seen_its_own_ranks_and_no_others(self, tuned: Ended) -> None:
+        for node in NODES:
+            pipeline = jobs.replayed(tuned.paths(node))[0]
+            assert pipeline.counters.trace_events > 1000
+            assert not pipeline.counters.lost
+            assert {host for host, _ in pipeline.processes} == {node}
+            assert len(pipeline.processes) == 2
+
+    def test_rank_0s_daemon_has_all_that_rank_0_says(self, tuned: Ended) -> None:
+        first, second = (jobs.replayed(tuned.paths(node))[0] for node in NODES)
+        assert first.job is not None
+        assert (first.job.ranks, first.job.nodes, first.job.engine) == (4, 2, "embedded")
+        assert sorted(host for host, _ in first.job.processes) == RANK_HOSTS
+        account = first.account(0.0)
+        assert (account.runs, account.steps, account.checkpoints) == (1, CHECKPOINTS, CHECKPOINTS)
+        assert second.job is None
+
+    def test_the_config_file_was_rewritten_for_a_reason(self, tuned: Ended) -> None:
+        explained = msgspec.json.decode((tuned.directory / "explain.json").read_bytes(), type=ExplainView)
+        assert explained.anchor["SCR_FILE_BUF_SIZE"] == 4096
+        assert explained.decisions
+        assert all(decision.because and decision.source for decision in explained.decisions)
+        advice = jobs.replayed(tuned.paths("n1"))[0].advice
+        assert advice.generation > 0
+        in_file = resolve({}, (tuned.shared / "scr.conf").read_text()).settings
+        assert f"generation {advice.generation}." in (tuned.shared / "scr.conf").read_text()
+        for name in ("SCR_COPY_TYPE", "SCR_FILE_BUF_SIZE", "SCR_FLUSH", "SCR_FLUSH_ASYNC"):
+            assert in_file[name] == {**explained.anchor, **(advice.kept or {})}[name]
+
+    def test_every_checkpoint_is_complete(self, tuned: Ended) -> None:
+        for step in range(CHECKPOINTS):
+            files = list((tuned.directory / f"step.{step}").iterdir())
+            assert len(files) == 4 * (1 + 44 + 1)
+            assert all(path.stat().st_size for path in files)
+
+    def test_the_users_own_config_is_as_it_was(self, tuned: Ended) -> None:
+        assert (tuned.directory / ".scrconf").read_text() == POOR
+
+    def test_the_daemons_end_cleanly_and_nothing_is_left(self, tuned: Ended) -> None:
+        for node in NODES:
+            assert "ended after" in tuned.log(node)
+            assert (tuned.directory / f"left.{node}").read_text() == ""
+            assert not tuned.paths(node).environment.exists()
+        assert left_running(tuned) == []
+
+
+@pytest.fixture(scope="module")
+def corners(cluster: Cluster) -> Ended:
+    """Several steps beside the same daemons, and daemons that are told to end before the application has."""
+    return run_to_its_end(
+        cluster,
+        rf"""
+        printf '#!/bin/sh\necho export MINE=$SLURM_PROCID\n' >own_prolog.sh
+        chmod +x own_prolog.sh
+        export SLURM_TASK_PROLOG=own_prolog.sh SLURM_CPUS_PER_TASK=1
+        cat >application.sh <<'end'
+            srun --export=NONE --mpi=pmi2 {RANK} bare
+            rm r/$SLURM_JOB_ID/n2/environment.sh
+            srun --mpi=pmi2 {RANK} without
+            ls r/$SLURM_JOB_ID/n1/environment.sh
+            step=$(squeue -h -s -j $SLURM_JOB_ID -o '%i %j' | awk '$2 == "scrtune" {{print $1}}')
+            scancel --signal=TERM $step
+            until ! squeue -h -s -j $SLURM_JOB_ID -o %j | grep -q scrtune; do sleep 0.1; done
+            srun --mpi=pmi2 {RANK} after
+            exit 7
+        end
+        LD_PRELOAD=libm.so.6 {SCRTUNE} run -- bash application.sh
+        """,
+    )
+
+
+class TestStepsOfOneApplication:
+    """An application that is a script with several srun lines."""
+
+    def test_its_exit_code_is_passed_on(self, corners: Ended) -> None:
+        assert corners.exit_code == 7, corners.job.output
+
+    def test_tasks_that_inherit_nothing_are_tuned_and_traced_all_the_same(self, corners: Ended) -> None:
+        for rank in corners.ranks("bare"):
+            environment = rank["environment"]
+            assert rank["ranks"] == 4
+            assert environment["SCR_CONF_FILE"] == str(corners.shared / "scr.conf")
+            assert environment["SCRTUNE_RUN_DIR"] == str(corners.directory / "r")
+            assert environment["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library())]
+            assert environment["DFTRACER_LOG_FILE"] == str(corners.paths(rank["host"]).trace_prefix)
+
+    @pytest.mark.parametrize("step", ["bare", "without", "after"])
+    def test_the_users_own_prolog_runs_too(self, corners: Ended, step: str) -> None:
+        assert [rank["environment"]["MINE"] for rank in corners.ranks(step)] == ["0", "1", "2", "3"]
+
+    def test_without_its_nodes_variables_a_task_runs_untraced(self, corners: Ended) -> None:
+        ranks = corners.ranks("without")
+        assert [rank["ranks"] for rank in ranks] == [4] * 4
+        traced = [rank["host"] for rank in ranks if "DFTRACER_LOG_FILE" in rank["environment"]]
+        assert traced == ["n1", "n1"]
+        assert len({rank["environment"]["SCR_CONF_FILE"] for rank in ranks}) == 1
+
+    def test_a_library_that_a_task_preloads_stays(self, corners: Ended) -> None:
+        preloaded = [rank["environment"]["LD_PRELOAD"] for rank in corners.ranks("without")]
+        traced, untraced = [*LIBRARY, str(preload_library()), "libm.so.6"], [*LIBRARY, "libm.so.6"]
+        assert [each.split(":") for each in preloaded] == [traced, traced, untraced, untraced]
+
+    @pytest.mark.skipif(libscrtune_path() is None, reason="libscrtune.so was not built")
+    @pytest.mark.parametrize("step", ["bare", "without", "after"])
+    def test_all_ranks_have_the_library_whether_their_node_has_a_daemon_or_not(
+        self, corners: Ended, step: str
+    ) -> None:
+        for rank in corners.ranks(step):
+            environment, paths = rank["environment"], corners.paths(rank["host"])
+            assert environment["LD_PRELOAD"].split(":")[0] == LIBRARY[0]
+            assert environment["SCRTUNE_DECISION_FILE"] == str(paths.decision)
+            assert environment["SCRTUNE_EVENTS_FILE"] == str(paths.library_events)
+
+    def test_a_step_of_the_daemons_that_is_told_to_end_ends_cleanly(self, corners: Ended) -> None:
+        for node in NODES:
+            assert "ended after" in corners.log(node)
+        assert "starting it again" not in (corners.shared / "daemons.log").read_text()
+        assert left_running(corners) == []
+
+    def test_the_application_goes_on_without_them(self, corners: Ended) -> None:
+        ranks = corners.ranks("after")
+        assert [rank["ranks"] for rank in ranks] == [4] * 4
+        assert all("DFTRACER_LOG_FILE" not in rank["environment"] for rank in ranks)
+
+
+@pytest.fixture(scope="module")
+def failures(cluster: Cluster) -> Ended:
+    """More nodes for the daemons than the job has, then a `scrtune run` that is killed."""
+    return run_to_its_end(
+        cluster,
+        rf"""
+        SLURM_JOB_NUM_NODES=3 {SCRTUNE} run -- srun --nodes=2 --mpi=pmi2 {RANK} alone
+        echo first $?
+        {SCRTUNE} run -- sh -c 'touch up; until [ -e let_go ]; do sleep 0.1; done; touch done' &
+        until [ -e up ]; do sleep 0.1; done
+        kill -KILL $!
+        until ! squeue -h -s -j $SLURM_JOB_ID -o %j | grep -q scrtune; do sleep 0.1; done
+        touch let_go
+        until [ -e done ]; do sleep 0.1; done
+        """,
+    )
+
+
+class TestFailures:
+    """What goes wrong with the daemons is no concern of the application."""
+
+    def test_when_the_daemons_cannot_start_the_application_runs_and_its_told(self, failures: Ended) -> None:
+        assert "0 of 3 nodes have a daemon" in failures.job.output
+        assert str(failures.shared / "daemons.log") in failures.job.output
+        assert "first 0" in failures.job.output
+        assert "srun: error" in (failures.shared / "daemons.log").read_text()
+        assert [rank["host"] for rank in failures.ranks("alone")] == RANK_HOSTS
+        assert all("DFTRACER_LOG_FILE" not in rank["environment"] for rank in failures.ranks("alone"))
+
+    def test_when_scrtune_run_is_killed_the_daemons_end_and_the_application_goes_on(
+        self, failures: Ended
+    ) -> None:
+        assert failures.exit_code == 0, failures.job.output
+        for node in NODES:
+            assert "ended after" in failures.log(node)
+        assert left_running(failures) == []
+
+
+def test_a_job_that_is_cancelled_leaves_nothing_behind(cluster: Cluster) -> None:
+    job = submit(cluster, f"{SCRTUNE} run -- srun sh -c 'touch up.$SLURM_PROCID; sleep 100'")
+    until(lambda: len(list(job.directory.glob("up.*"))) == 4, "four tasks")
+    job.cancel()
+    ended = Ended(job, 0)
+    until(lambda: not left_running(ended), "an end of all that was started")
+    for node in NODES:
+        assert "ended after" in ended.log(node)
+        assert not ended.paths(node).environment.exists()
+
+
+def test_from_a_login_node_with_salloc(cluster: Cluster, tmp_path: Path) -> None:
+    base = tmp_path / "r"
+    inside = f"cd {tmp_path}; {SCRTUNE} run --job-id login -- srun --label sh -c 'uname -n; exit 3'; echo $?"
+    output = cluster.run(
+        ["salloc", "--quiet", "--nodes=2", "--ntasks=2", "sh", "-c", inside], {"SCRTUNE_RUN_DIR": str(base)}
+    )
+    assert sorted(output.split("\n")) == ["", "0: n1", "1: n2", "3"]
+    assert sorted(path.name for path in (base / "login").iterdir()) == NODES
+    here = JobPaths.of("login", base=base)
+    assert not here.trace_directory.exists()

@@ -1,0 +1,105 @@
+"""Questions and answers: every question gets one, and none changes or ends anything."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.client.paths import JobPaths
+from scrtune.client.transport.wire import Answer
+from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
+from scrtune.daemon.executor import Executor
+from scrtune.daemon.ingest import Ingest
+from scrtune.daemon.options import DaemonOptions
+from scrtune.daemon.views import ExplainView, GoodputView, StatusView, SwitchView
+from scrtune.intents.effects import Advice
+from scrtune.intents.events import TuningSwitched
+from scrtune.intents.pipeline import Pipeline
+
+KINDS: dict[str, Any] = {
+    "recommendation": Advice,
+    "status": StatusView,
+    "explain": ExplainView,
+    "goodput": GoodputView,
+    "off": SwitchView,
+    "on": SwitchView,
+}
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Control:
+    base: Path = tmp_path_factory.mktemp("control")
+    options = DaemonOptions(paths=JobPaths.of("j", host="n", base=base), scr_conf=base / "scr.conf")
+    pipeline = Pipeline()
+    return Control(
+        pipeline,
+        Ingest(),
+        Executor(options),
+        options,
+        switch=lambda on: [*pipeline.handle(TuningSwitched(on=on), 1.0)] and None,
+    )
+
+
+def ask(control: Control, payload: bytes) -> Answer:
+    return msgspec.json.decode(control.answer(payload, 1.0), type=Answer)
+
+
+@pytest.mark.parametrize("command", KINDS)
+def test_every_command_is_answered_before_anything_has_happened(control: Control, command: str) -> None:
+    answer = ask(control, b'{"command":"%s"}' % command.encode())
+    assert answer.error == ""
+    assert isinstance(msgspec.json.decode(answer.result, type=KINDS[command]), KINDS[command])
+
+
+@given(payload=st.binary() | st.text().map(str.encode))
+def test_any_bytes_get_an_error(control: Control, payload: bytes) -> None:
+    assert ask(control, payload).error
+
+
+@given(question=st.dictionaries(st.sampled_from(["command", "version", "x"]), st.text() | st.integers()))
+def test_any_json_gets_an_answer(control: Control, question: dict[str, object]) -> None:
+    ask(control, msgspec.json.encode(question))
+
+
+@pytest.mark.parametrize(
+    ("payload", "error"),
+    [
+        (b"", "not a question"),
+        (b"[" * 50_000, "not a question"),
+        (b'{"x":' * 10_000, "not a question"),
+        (b'{"command":"\xff"}', "not a question"),
+        (b'{"command":"status","version":2}', "protocol version 2; this daemon speaks 1"),
+        (
+            b'{"command":"dance"}',
+            "no command 'dance'; there are explain, goodput, off, on, recommendation, status",
+        ),
+        (b'{"command":"%s"}' % (b"x" * 50_000), "no command 'xxx"),
+        (b" " * (MAX_QUESTION_BYTES + 1), "a question has 65536 bytes at most, this has 65537"),
+    ],
+)
+def test_what_is_no_question_is_told_so_shortly(control: Control, payload: bytes, error: str) -> None:
+    said = ask(control, payload).error
+    assert said.startswith(error)
+    assert len(said) < 200
+
+
+def test_refused_questions_are_counted(control: Control) -> None:
+    def refused() -> int:
+        status = msgspec.json.decode(ask(control, b'{"command":"status"}').result, type=StatusView)
+        return status.rejected.get("questions", 0)
+
+    before = refused()
+    ask(control, b"garbage")
+    assert refused() == before + 1
+
+
+def test_a_state_that_cannot_be_shown_is_an_error_and_not_the_end(control: Control) -> None:
+    control._pipeline.counters.lost["x"] = object()  # type: ignore[assignment]
+    try:
+        assert "could not be answered" in ask(control, b'{"command":"status"}').error
+        assert ask(control, b'{"command":"recommendation"}').error == ""
+    finally:
+        control._pipeline.counters.lost.clear()

@@ -1,0 +1,441 @@
+"""``GoodputMonitor``: the peer's scalars while the job runs, an end that never waits, no pretence."""
+
+import datetime as dt
+import gc
+import logging
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scrtune.goodput.compat import (
+    GCPOptions,
+    goodput,
+    goodput_elastic,
+    monitoring,
+    monitoring_elastic,
+)
+from scrtune.goodput.compat import monitor as compat_monitor
+from scrtune.goodput.compat import scalars as compat_scalars
+from scrtune.goodput.log.uploads import Uploads
+
+PATIENCE_S = 30.0
+NO_CLOUD = GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviation_metrics=False)
+
+
+class Scalars:
+    """Stands for the event file: what it is given."""
+
+    def __init__(self) -> None:
+        self.directory = ""
+        self.written: dict[str, dict[int, float]] = {}
+        self.flushed = threading.Event()
+
+    def open(self, directory: str) -> "Scalars":
+        self.directory = directory
+        return self
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int, display_name: str) -> None:
+        assert display_name in {"", tag.rpartition("/")[2]}
+        self.written.setdefault(tag, {})[global_step] = scalar_value
+
+    def flush(self) -> None:
+        self.flushed.set()
+
+
+@pytest.fixture
+def scalars(monkeypatch: pytest.MonkeyPatch) -> Scalars:
+    scalars = Scalars()
+    monkeypatch.setattr(compat_monitor, "TensorBoard", scalars.open)
+    return scalars
+
+
+@pytest.fixture(autouse=True)
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job of eleven steps, 2 s each, that just ended."""
+    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
+    recorder = goodput_elastic.ElasticGoodputRecorder("job", "log", True)
+    start = dt.datetime.now(dt.timezone.utc) - dt.timedelta(seconds=30)
+    recorder.record_job_start_time(start)
+    recorder.record_elastic_slice_counts(3, 4, 4, start)
+    for step in range(11):
+        recorder.record_step_start_time(step, start + dt.timedelta(seconds=4 + 2 * step))
+    recorder.record_custom_badput_event_start_time(start + dt.timedelta(seconds=5), "eval_step")
+    recorder.record_custom_badput_event_end_time(start + dt.timedelta(seconds=6), "eval_step")
+    recorder.record_job_end_time(start + dt.timedelta(seconds=25))
+
+
+def end_of_threads() -> None:
+    """Wait for the end of all monitors' threads."""
+    for thread in threading.enumerate():
+        if thread.name == "goodput monitor":
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left() -> Iterator[None]:
+    yield
+    end_of_threads()
+
+
+def monitor(**arguments: Any) -> Any:
+    given = {
+        "tensorboard_dir": "/tensorboard",
+        "monitoring_enabled": True,
+        "include_badput_breakdown": True,
+        "gcp_options": NO_CLOUD,
+    }
+    return monitoring.GoodputMonitor(
+        job_name="job", logger_name="log", upload_interval=0.01, **{**given, **arguments}
+    )
+
+
+def test_goodput_and_badput_are_written_under_the_peers_names(scalars: Scalars) -> None:
+    watched = monitor()
+    watched.start_goodput_uploader()
+    assert scalars.flushed.wait(PATIENCE_S)
+    watched.stop_goodput_uploader()
+    assert scalars.directory == "/tensorboard/goodput"
+    assert scalars.written["goodput/goodput"] == {10: pytest.approx(80.0)}
+    assert scalars.written["badput/custom_badput_events/eval_step"] == {10: pytest.approx(4.0)}
+    assert scalars.written["badput/other"] == {10: pytest.approx(16.0)}
+    assert {f"badput/{badput.name.lower()}" for badput in goodput.BadputType} - set(scalars.written) == {
+        "badput/custom_badput_events",
+        "badput/elastic_slice_down",
+        "badput/elastic_scale_up",
+        "badput/elastic_reinitialization",
+    }
+
+
+def test_a_custom_interval_keeps_its_name_as_the_plots_title(tmp_path: Path) -> None:
+    """Its tag may not have every character."""
+    event = pytest.importorskip("tensorboardX.proto.event_pb2").Event()
+    recorder = goodput.GoodputRecorder("named", "log", True)
+    begun_s = time.time() - 20
+    recorder.record_job_start_time(begun_s)
+    recorder.record_step_start_time(0, begun_s + 1)
+    recorder.record_custom_badput_event_start_time(begun_s + 2, "eval step#1")
+    recorder.record_custom_badput_event_end_time(begun_s + 3, "eval step#1")
+    recorder.record_step_start_time(1, begun_s + 10)
+    watched = monitoring.GoodputMonitor(
+        "named", "log", tmp_path / "tb", 3600, True, include_badput_breakdown=True, gcp_options=NO_CLOUD
+    )
+    watched.stop_goodput_uploader()
+    (written,) = (tmp_path / "tb" / "goodput").iterdir()
+    content, titles = written.read_bytes(), {}
+    while content:
+        length = int.from_bytes(content[:8], "little")
+        event.ParseFromString(content[12 : 12 + length])
+        titles |= {value.tag: value.metadata.display_name for value in event.summary.value}
+        content = content[16 + length :]
+    assert titles["badput/custom_badput_events/eval_step_1"] == "eval step#1"
+    assert titles["badput/tpu_initialization"] == "tpu_initialization"
+    assert titles["goodput/goodput"] == "goodput"
+
+
+def test_a_stop_writes_a_last_time_and_can_leave_that_out(scalars: Scalars) -> None:
+    watched = monitor(include_badput_breakdown=False)
+    watched._upload_interval_s = 3600.0
+    watched.start_goodput_uploader()
+    watched.stop_goodput_uploader(skip_final_flush=True)
+    assert scalars.written == {}
+    watched.start_goodput_uploader()
+    watched.stop_goodput_uploader()
+    assert list(scalars.written) == ["goodput/goodput"]
+
+
+def test_step_deviation_is_written_for_every_step(scalars: Scalars) -> None:
+    watched = monitor(include_step_deviation=True, step_deviation_interval_seconds=3600)
+    watched.start_step_deviation_uploader()
+    watched.stop_step_deviation_uploader()
+    assert scalars.written["step_deviation"] == {step: pytest.approx(0.0) for step in range(10)}
+
+
+def test_step_deviations_that_could_not_be_written_are_written_later(tmp_path: Path) -> None:
+    where = tmp_path / "tensorboard"
+    where.touch()  # a file where a directory should be made
+    watched = monitor(tensorboard_dir=str(where), include_step_deviation=True)
+    watched.stop_step_deviation_uploader()
+    where.unlink()
+    watched.stop_step_deviation_uploader()
+    (written,) = (where / "goodput").iterdir()
+    assert written.read_bytes().count(b"step_deviation") == 10
+
+
+def test_rolling_windows_are_written_each_under_its_length(scalars: Scalars) -> None:
+    watched = monitor()
+    watched._upload_interval_s = 3600.0
+    watched.start_rolling_window_goodput_uploader([1, 600])
+    watched.stop_rolling_window_goodput_uploader()
+    assert [tag for tag in scalars.written if tag.startswith("rolling_goodput")] == ["rolling_goodput/600s"]
+
+
+def test_slices_of_an_elastic_job_are_written(scalars: Scalars) -> None:
+    watched = monitoring_elastic.ElasticGoodputMonitor(
+        "job", "log", "/tensorboard", 3600, True, include_slice_efficiency=True, gcp_options=NO_CLOUD
+    )
+    watched.start_goodput_uploader()
+    watched.stop_goodput_uploader()
+    assert scalars.written["elastic/stepping_slice_efficiency"] == {10: 0.75}
+    assert scalars.written["elastic/available_slice_efficiency"] == {10: 1.0}
+
+
+def test_without_tensorboardx_it_says_so_and_starts_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("tensorboardX", "tensorboardX.proto.event_pb2"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with caplog.at_level(logging.WARNING):
+        watched = monitor()
+        watched.start_goodput_uploader()
+        watched.start_step_deviation_uploader()
+        watched.start_rolling_window_goodput_uploader([60])
+        watched.stop_goodput_uploader()
+    assert len(caplog.messages) == 1
+    assert "pip install 'scrtune[monitoring]'" in caplog.messages[0]
+
+
+def test_a_directory_in_a_cloud_is_not_taken_for_one_here(
+    scalars: Scalars, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        watched = monitor(tensorboard_dir="gs://bucket/run")
+    watched.start_goodput_uploader()
+    assert caplog.messages == [
+        "goodput is not written to gs://bucket/run: only to directories of this machine"
+    ]
+    assert scalars.directory == ""
+
+
+def test_that_there_is_no_cloud_is_said(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        monitor(gcp_options=GCPOptions())
+    assert caplog.messages == ["nothing is sent to Google Cloud Monitoring: scrtune works without a cloud"]
+
+
+def test_a_monitor_that_is_not_enabled_does_nothing(scalars: Scalars) -> None:
+    watched = monitor(monitoring_enabled=False)
+    for name in ("goodput", "step_deviation"):
+        getattr(watched, f"start_{name}_uploader")()
+        getattr(watched, f"stop_{name}_uploader")()
+    watched.start_rolling_window_goodput_uploader([60])
+    watched.stop_rolling_window_goodput_uploader()
+    assert scalars.directory == ""
+
+
+def test_a_stop_without_a_start_writes_once_but_for_windows(scalars: Scalars) -> None:
+    watched = monitor()
+    watched.stop_rolling_window_goodput_uploader()
+    watched.stop_goodput_uploader(skip_final_flush=True)
+    assert scalars.written == {}
+    watched.stop_goodput_uploader()
+    assert scalars.written["goodput/goodput"] == {10: pytest.approx(80.0)}
+    assert "step_deviation" not in scalars.written
+    watched.stop_step_deviation_uploader()
+    assert sorted(scalars.written["step_deviation"]) == list(range(10))
+
+
+def test_a_retention_period_may_be_in_seconds(scalars: Scalars) -> None:
+    for week in (7 * 24 * 60 * 60, dt.timedelta(days=7)):
+        watched = monitor(max_logs_retention_period=week)
+        watched.stop_goodput_uploader()
+        assert scalars.written.pop("goodput/goodput") == {10: pytest.approx(80.0)}
+
+
+def test_all_uploaders_share_one_thread_and_one_reading_of_the_log(
+    scalars: Scalars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    real = compat_monitor.LocalLog.read
+
+    def counted(log: Any, position: int) -> Any:
+        entries, reached = real(log, position)
+        read.append(len(entries))
+        return entries, reached
+
+    monkeypatch.setattr(compat_monitor.LocalLog, "read", counted)
+    watched = monitor(include_step_deviation=True)
+    watched.start_goodput_uploader()
+    watched.start_step_deviation_uploader()
+    watched.start_rolling_window_goodput_uploader([60, 600])
+    assert [thread.name for thread in threading.enumerate()].count("goodput monitor") == 1
+    watched.stop_goodput_uploader()
+    watched.stop_step_deviation_uploader()
+    watched.stop_rolling_window_goodput_uploader()
+    assert {"goodput/goodput", "step_deviation", "rolling_goodput/600s"} <= set(scalars.written)
+    assert sum(read) == 16  # each entry once
+
+
+def test_a_start_that_comes_twice_is_told(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
+    watched = monitor()
+    watched.start_goodput_uploader()
+    watched.start_goodput_uploader()
+    watched.stop_goodput_uploader()
+    assert caplog.messages == ["the goodput uploader runs already"]
+
+
+def test_what_was_never_started_is_done_once_by_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when the thread looks around before the stop has said what it wants."""
+    done: list[bool] = []
+    for _ in range(20):
+        looks = threading.Event()
+        uploads = Uploads("goodput monitor", lambda _rest, looks=looks: looks.set(), PATIENCE_S)
+        hurry_up = uploads._hurry_up
+
+        def late(*stopped: Any, once_more: bool) -> None:
+            assert looks.wait(PATIENCE_S)  # noqa: B023  called at once
+            hurry_up(*stopped, once_more=once_more)  # noqa: B023
+
+        monkeypatch.setattr(uploads, "_hurry_up", late)
+        assert uploads.stop("some uploader", lambda _rest, is_last: done.append(is_last), once_more=True)
+    assert done == 20 * [True]
+
+
+def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
+    scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(compat_scalars, "_MOST_AT_THE_END", 3)
+    watched = monitor()
+    watched.stop_step_deviation_uploader()
+    assert list(scalars.written["step_deviation"]) == [7, 8, 9]
+    assert caplog.messages == [
+        "of 7 steps no deviation is written: there is no time for more than the last ones"
+    ]
+
+
+# --- the thread
+
+
+def nothing(_rest: Any) -> None:
+    """Needs no preparation."""
+
+
+def test_a_failure_is_told_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    tried = threading.Semaphore(0)
+
+    def work(_rest: Any, _is_last: bool) -> None:
+        tried.release()
+        raise OSError("the disk is full")
+
+    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    with caplog.at_level(logging.WARNING):
+        assert uploads.start("some uploader", work, 0.001)
+        for _ in range(5):
+            assert tried.acquire(timeout=PATIENCE_S)
+        assert uploads.stop("some uploader", None, once_more=False)
+    assert caplog.messages == ["some uploader: the disk is full"]
+
+
+def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptureFixture) -> None:
+    released = threading.Event()
+    uploads = Uploads("goodput monitor", lambda _rest: void(released), patience_s=0.05)
+    names = [f"uploader {number}" for number in range(3)]
+    for name in names:
+        assert uploads.start(name, lambda _rest, _is_last: None, 3600)
+    with caplog.at_level(logging.WARNING):
+        assert not uploads.stop(names[0], None, once_more=True)
+        assert uploads._left_s == 0.0  # none is left for the others
+        assert not uploads.stop(names[1], None, once_more=True)
+        assert not uploads.stop_all(once_more=True)
+    assert len(caplog.messages) == 3
+    assert all("is given up" in message for message in caplog.messages)
+    released.set()
+
+
+def void(released: threading.Event) -> None:
+    released.wait(PATIENCE_S)
+
+
+def test_who_works_rests_until_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests_s: list[float] = []
+    rested = threading.Semaphore(0)
+    turns: list[bool] = []
+
+    def work(rest: Any, is_last: bool) -> None:
+        turns.append(is_last)
+        while not is_last and not rest():
+            pass
+
+    def noted(timeout_s: float) -> bool:
+        rests_s.append(timeout_s)
+        rested.release()
+        return wait(timeout_s)
+
+    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    wait = uploads._hurry.wait
+    monkeypatch.setattr(uploads._hurry, "wait", noted)
+    uploads.start("busy", work, 0.001)
+    for _ in range(3):
+        assert rested.acquire(timeout=PATIENCE_S)
+    assert uploads.stop("busy", None, once_more=True)
+    assert turns[-1] is True
+    assert min(rests_s) >= 9 * 0.001  # behind a millisecond of work, or more
+
+
+def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
+    """Each thread's clock of its own work begins at 0."""
+    for_s = iter((0.3, 0.03))
+    rested_s: list[float] = []
+    worked = threading.Semaphore(0)
+
+    def work(rest: Any, _is_last: bool) -> None:
+        until_s = time.thread_time() + next(for_s)
+        while time.thread_time() < until_s:
+            pass
+        rest()
+        rested_s.append(uploads._rested_s)
+        worked.release()
+
+    uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+    for _ in range(2):
+        assert uploads.stop("busy", work, once_more=True)
+        assert worked.acquire(timeout=PATIENCE_S)
+        end_of_threads()
+    assert rested_s[0] >= 0.3
+    assert 0.03 <= rested_s[1] < 0.3  # it rested when it had worked for so long, and not when for longer
+
+
+def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from scrtune.goodput.compat import monitoring\n"
+        "monitor = monitoring.GoodputMonitor('job', 'log', sys.argv[1], 3600, True)\n"
+        "monitor.start_goodput_uploader()\n"
+        "if os.fork() == 0:\n"
+        "    monitor.stop_goodput_uploader(skip_final_flush=True)\n"
+        "    monitor.start_goodput_uploader()\n"
+        "    monitor.stop_goodput_uploader()\n"
+        "    sys.exit()\n"
+        "print(os.waitstatus_to_exitcode(os.wait()[1]))"
+    )
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", code, str(tmp_path / "tensorboard")]
+    ran = subprocess.run(command, check=True, timeout=PATIENCE_S, capture_output=True, text=True)
+    assert ran.stdout == "0\n"
+    assert "given up" not in ran.stderr
+
+
+def test_what_still_runs_when_the_process_ends_writes_a_last_time(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    code = (
+        "import sys; from scrtune.goodput.compat import monitoring\n"
+        "monitor = monitoring.GoodputMonitor('job', 'log', sys.argv[1], 3600, True)\n"
+        "monitor.start_goodput_uploader()"
+    )
+    directory = tmp_path / "tensorboard"
+    subprocess.run([sys.executable, "-c", code, directory], check=True, timeout=PATIENCE_S)
+    (written,) = (directory / "goodput").iterdir()
+    assert b"goodput/goodput" in written.read_bytes()
+
+
+def test_a_monitor_that_nobody_holds_any_more_ends_its_threads(scalars: Scalars) -> None:
+    watched = monitor(skip_final_flush=True)
+    watched.start_goodput_uploader()
+    assert scalars.flushed.wait(PATIENCE_S)
+    del watched
+    gc.collect()
+    end_of_threads()

@@ -1,0 +1,48 @@
+"""Ranges of numbers hold what a set holds, in whatever order they are added."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.goodput.ledger.claims import Longs
+from scrtune.goodput.ledger.ranges import Ranges
+
+bounds = st.tuples(st.integers(-20, 20), st.integers(0, 6)).map(lambda drawn: (drawn[0], sum(drawn)))
+portions = st.lists(st.lists(bounds, max_size=5), max_size=8)
+
+
+def columns(rows: list[tuple[int, int]]) -> tuple[Longs, Longs]:
+    low, behind = np.array(rows, np.int64).reshape(-1, 2).T
+    return low, behind
+
+
+def pieces_of(rows: list[tuple[int, int]]) -> int:
+    """How many stretches are left of `rows` when those that meet or overlap are one."""
+    pieces, reach = 0, -100
+    for low, behind in sorted(rows):
+        pieces += low > reach
+        reach = max(reach, behind)
+    return pieces
+
+
+@given(portions, st.lists(bounds, max_size=5))
+def test_they_hold_the_numbers_of_all_that_were_added(
+    told: list[list[tuple[int, int]]], more: list[tuple[int, int]]
+) -> None:
+    ranges = Ranges()
+    for portion in told:
+        ranges.add(*columns(portion))
+    added = [row for portion in told for row in portion]
+    assert ranges.count == len({number for low, behind in added for number in range(low, behind)})
+    assert ranges.pieces_with(*columns([])) == pieces_of(added)
+    assert ranges.pieces_with(*columns(more)) == pieces_of([*added, *more])
+    assert ranges.pieces_with(*columns([])) == pieces_of(added)  # asking adds nothing
+
+
+def test_emptied_they_hold_nothing() -> None:
+    ranges = Ranges()
+    ranges.add(*columns([(0, 10)]))
+    ranges.clear()
+    assert (ranges.count, ranges.pieces_with(*columns([]))) == (0, 0)
+    ranges.add(*columns([(3, 5)]))
+    assert ranges.count == 2

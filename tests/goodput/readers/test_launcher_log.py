@@ -1,0 +1,326 @@
+"""The resiliency library's log in the ledger: every second has a place, and one that a reader recognises."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.goodput.account import Account
+from scrtune.goodput.events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobQueued,
+    JobStarted,
+    NodeFailed,
+    OutputCompleted,
+    RestartCompleted,
+    StepCompleted,
+    StepStarted,
+)
+from scrtune.goodput.interval.failures import failures_of
+from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.readers.formats import JobLog
+from scrtune.goodput.readers.launcher_log import as_goodput_events
+from scrtune.goodput.readers.resiliency import (
+    KINDS,
+    LauncherEvent,
+    Metrics,
+    metrics,
+    metrics_of_job,
+    rows,
+)
+from scrtune.goodput.validation import span
+
+
+def launcher(kind: str, minute: float, **fields: int) -> LauncherEvent:
+    return LauncherEvent(kind=kind, time_us=round(minute * 60e6), **fields)
+
+
+def started(minute: float, rank: int = 0) -> LauncherEvent:
+    return launcher("job_started", minute, node_rank=rank)
+
+
+def loaded(minute: float, step: int) -> LauncherEvent:
+    return launcher("checkpoint_loaded", minute, step=step)
+
+
+def saved(minute: float, step: int) -> LauncherEvent:
+    return launcher("checkpoint_saved", minute, step=step)
+
+
+def terminated(minute: float, rank: int = 0) -> LauncherEvent:
+    return launcher("job_terminated", minute, node_rank=rank)
+
+
+def by_user(minute: float) -> LauncherEvent:
+    return launcher("user_terminated", minute)
+
+
+def accounted(events: list[GoodputEvent], **wanted: float) -> Account:
+    ledger = Ledger(remembered=None)
+    ledger.extend(events)
+    return ledger.account(max((span(event)[1] for event in events), default=0.0), **wanted)
+
+
+def minutes(events: list[GoodputEvent], **wanted: float) -> dict[str, float]:
+    """What the time went to, without what got none."""
+    buckets = accounted(events, **wanted).buckets
+    return {name: round(spent_s / 60, 6) for name, spent_s in buckets.items() if spent_s}
+
+
+PRIMER = [
+    started(0),
+    loaded(5, 25),
+    saved(60, 50),
+    terminated(100),
+    started(115),
+    loaded(120, 50),
+    saved(200, 75),
+    terminated(200),
+]
+
+
+def test_the_primers_rows_come_out_as_far_as_a_launchers_log_tells_them() -> None:
+    events = as_goodput_events(PRIMER)
+    assert minutes(events, reference_step_s=120.0) == {
+        "productive": 100,
+        "restore": 10,  # Checkpoint Loading
+        "wasted_progress": 40,  # Training Progress Loss
+        "recovery": 15,  # Job Restart
+        "step_slowdown": 35,  # Training Slowdown and Checkpoint Saving: how long that took is not told
+    }
+    account = accounted(events)
+    assert (account.steps, account.checkpoints, account.runs) == (50, 2, 2)
+
+
+def test_a_job_that_the_user_ends_later_lasts_until_then() -> None:
+    events = as_goodput_events([started(0), loaded(5, 0), saved(60, 50), terminated(142), by_user(150)])
+    assert minutes(events) == {"startup": 5, "productive": 55, "other": 90}
+
+
+def test_the_last_step_is_whole_when_only_the_user_ends_the_job() -> None:
+    events = as_goodput_events([started(0), loaded(5, 0), saved(60, 50), by_user(100)])
+    assert minutes(events) == {"startup": 5, "productive": 55, "other": 40}
+    assert accounted(events).steps == 50
+
+
+def test_the_last_step_is_whole_while_the_job_still_runs() -> None:
+    events = as_goodput_events([started(0), loaded(5, 0), saved(60, 50)])
+    assert minutes(events) == {"startup": 5, "productive": 55}
+    assert accounted(events).steps == 50
+    assert not any(isinstance(event, JobEnded) for event in events)
+
+
+def test_a_pause_after_the_user_ended_a_run_is_no_recovery() -> None:
+    said = [
+        started(0),
+        loaded(5, 0),
+        saved(60, 50),
+        by_user(70),
+        started(100),
+        loaded(110, 50),
+        saved(120, 60),
+    ]
+    assert minutes(as_goodput_events(said)) == {
+        "startup": 5,
+        "productive": 65,
+        "wasted_progress": 10,
+        "other": 30,
+        "restore": 10,
+    }
+
+
+def test_a_run_that_saved_nothing_was_not_productive() -> None:
+    events = as_goodput_events([started(0), loaded(5, 0), terminated(100)])
+    assert minutes(events) == {"startup": 5, "other": 95}
+    assert accounted(events).steps == 0
+
+
+def test_what_a_run_made_behind_its_last_save_is_lost_as_soon_as_another_one_starts() -> None:
+    said = [started(0), loaded(5, 0), saved(60, 50), terminated(70), started(80)]
+    expected = {"startup": 5, "productive": 55, "wasted_progress": 10, "recovery": 10}
+    assert minutes(as_goodput_events(said)) == expected
+    assert minutes(as_goodput_events([*said, terminated(90)])) == {**expected, "startup": 15}
+    again = [*said, loaded(90, 50), saved(100, 60)]
+    assert minutes(as_goodput_events(again)) == {**expected, "productive": 65, "restore": 10}
+
+
+def test_launchers_that_end_late_are_of_the_run_before() -> None:
+    said = [
+        *(started(minute, rank) for minute, rank in ((0, 0), (1, 1), (2, 2))),
+        *(loaded(5, 0), saved(60, 50), terminated(70, 0)),
+        *(started(80, 0), terminated(81, 1), started(82, 1), terminated(83, 2), started(84, 2)),
+        *(loaded(90, 50), saved(100, 60), terminated(100, 0), terminated(100, 1), terminated(100, 2)),
+    ]
+    events = as_goodput_events(said)
+    assert [event for event in events if isinstance(event, JobStarted)] == [
+        JobStarted(time_s=0.0, nodes=3),
+        JobStarted(time_s=4800.0, nodes=3),
+    ]
+    assert minutes(events) == {
+        "startup": 5,
+        "productive": 65,
+        "wasted_progress": 10,
+        "recovery": 10,
+        "restore": 10,
+    }
+
+
+def test_a_run_that_never_said_that_it_ended_was_last_heard_of_with_its_last_save() -> None:
+    said = [started(0), loaded(5, 0), saved(60, 50), started(80), loaded(85, 50), saved(95, 60)]
+    assert minutes(as_goodput_events(said)) == {"startup": 5, "productive": 65, "recovery": 20, "restore": 5}
+
+
+def test_each_run_that_another_one_follows_counts_as_a_failure_unless_the_user_ended_it() -> None:
+    for end, failures in ((terminated(70), 1), (by_user(70), 0)):
+        said = [started(0), loaded(5, 0), saved(60, 50), end, started(80), saved(90, 60)]
+        assert failures_of(as_goodput_events(said)).total == failures
+
+
+def test_a_load_within_a_run_wastes_what_was_made_beyond_it() -> None:
+    said = [started(0), loaded(10, 25), saved(60, 50), saved(100, 70), loaded(120, 50), saved(200, 75)]
+    events = as_goodput_events([*said, terminated(200)])
+    assert minutes(events, reference_step_s=120.0) == {
+        "restore": 10,
+        "productive": 100,
+        "wasted_progress": 60,  # 60..100 is computed again; when it broke off between 100 and 120 is not told
+        "step_slowdown": 30,
+    }
+    assert accounted(events).steps == 50
+
+
+steps = st.integers(0, 5).map(lambda number: number * 10)
+
+
+@given(
+    st.lists(
+        st.builds(
+            LauncherEvent,
+            kind=st.sampled_from(KINDS),
+            time_us=st.integers(0, 200).map(lambda minute: minute * 60_000_000),
+            step=steps,
+            node_rank=st.integers(0, 2),
+        ),
+        max_size=14,
+    )
+)
+def test_the_buckets_of_any_log_sum_to_the_runtime_that_its_table_has(said: list[LauncherEvent]) -> None:
+    account = accounted(as_goodput_events(said))
+    told = metrics(said)
+    assert account.wall_s == pytest.approx(told.total_runtime_s)
+    assert sum(account.buckets.values()) == pytest.approx(told.total_runtime_s)
+    assert not any(name.startswith("custom:") for name in account.buckets)
+
+
+# ---- beside what the job tells itself ----
+
+
+def test_beside_a_job_its_launcher_adds_ends_and_saves() -> None:
+    own: list[GoodputEvent] = [
+        JobStarted(time_s=0.0),
+        *(StepStarted(step=number, time_s=60.0 + 10 * number) for number in range(10)),
+    ]
+    said = [started(0), loaded(1, 0), saved(2, 5), terminated(3)]
+    events = JobLog(events=own, launcher=said).timeline()
+    assert [event for event in events if event not in own] == [
+        Interval(kind="checkpoint_save", start_s=120.0, end_s=120.0),
+        JobEnded(time_s=180.0),
+    ]
+    account = accounted(events)
+    assert (account.wall_s, account.checkpoints, account.runs) == (180.0, 1, 1)
+    assert JobLog(events=[*own, JobEnded(time_s=170.0)], launcher=said).timeline()[-1] == JobEnded(
+        time_s=170.0
+    )
+
+
+def test_a_launcher_that_started_again_tells_that_the_run_before_failed() -> None:
+    own: list[GoodputEvent] = [JobStarted(time_s=0.0), JobStarted(time_s=600.0)]
+    events = JobLog(events=own, launcher=[started(0), terminated(8), started(10), terminated(20)]).timeline()
+    assert [event.exit_code for event in events if isinstance(event, JobEnded)] == [1, None]
+
+
+def test_steps_of_the_job_are_never_mixed_with_those_between_its_checkpoints() -> None:
+    own: list[GoodputEvent] = [StepStarted(step=number, time_s=60.0 * number) for number in range(1, 4)]
+    events = JobLog(events=own, launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]).timeline()
+    assert [event for event in events if isinstance(event, StepStarted)] == own
+    assert [event for event in events if isinstance(event, JobStarted)] == [JobStarted(time_s=0.0)]
+
+
+# ---- the table of a log that is another one ----
+
+
+def table(events: list[GoodputEvent], reference_step_time_s: float | None = None) -> Metrics:
+    return metrics_of_job(events, accounted(events), reference_step_time_s)
+
+
+def save(end_s: float, dataset: int = 1) -> OutputCompleted:
+    return OutputCompleted(dataset=dataset, name="c", start_s=end_s - 1, end_s=end_s)
+
+
+def test_steps_and_saves_however_they_are_told_are_in_the_table() -> None:
+    started_steps = [StepStarted(step=number, time_s=10.0 * number) for number in range(6)]
+    whole_steps = [StepCompleted(step=n, start_s=10.0 * n, end_s=10.0 * n + 8) for n in range(6)]
+    saves: list[list[GoodputEvent]] = [
+        [save(30.0)],
+        [Interval(kind="checkpoint_save", start_s=29.0, end_s=30.0)],
+        [
+            IntervalStarted(kind="checkpoint_save", time_s=29.0),
+            IntervalEnded(kind="checkpoint_save", time_s=30.0),
+        ],
+    ]
+    for made in (started_steps, whole_steps):
+        for each in saves:
+            told = table([JobStarted(time_s=0.0), *made, *each, JobEnded(time_s=60.0)], 2.0)
+            assert (told.min_loaded_step, told.max_saved_step, told.checkpoints_saved) == (0, 3, 1)
+            assert told.goodput_percentage == 10.0
+
+
+def test_the_table_counts_what_the_account_below_it_counts() -> None:
+    said: list[Any] = [
+        JobQueued(time_s=0.0),
+        JobStarted(time_s=1.0),
+        JobStarted(time_s=2.0),  # the library would take the two for launchers of one run
+        StepStarted(step=0, time_s=2.0),
+        save(4.0, 1),
+        OutputCompleted(dataset=2, name="o", start_s=4.0, end_s=4.5, checkpoint=False),
+        StepStarted(step=10, time_s=5.0),
+        JobStarted(time_s=7.0),
+        StepStarted(step=10, time_s=8.0),
+        save(10.0, 3),
+        NodeFailed(time_s=10.5),
+        JobEnded(time_s=11.0),
+    ]
+    account, told = accounted(said), table(said)
+    assert told.total_events == len(said)
+    assert (told.job_started_count, told.checkpoints_saved) == (account.runs, account.checkpoints) == (3, 2)
+    assert told.total_runtime_s == account.wall_s
+    assert (told.checkpoints_loaded, told.min_loaded_step, told.max_saved_step) == (1, 0, 11)
+
+
+def test_a_restart_within_a_run_has_loaded_and_saved_nothing_beyond_it() -> None:
+    told = table(
+        [
+            *(StepStarted(step=number, time_s=float(number)) for number in range(20)),
+            RestartCompleted(dataset=1, name="c", start_s=20.0, end_s=21.0),
+            *(StepStarted(step=number, time_s=12.0 + number) for number in range(10, 15)),
+            Interval(kind="checkpoint_save", start_s=27.0, end_s=28.0),
+        ]
+    )
+    assert (told.checkpoints_loaded, told.max_saved_step) == (1, 15)
+
+
+def test_what_a_log_does_not_tell_of_has_no_row() -> None:
+    nothing = rows(table([Interval(kind="custom", name="x", start_s=1.0, end_s=3.0)]))
+    assert [name for name, _ in nothing] == ["Total Events", "Checkpoints Saved", "Total Runtime (hours)"]
+    places = [StepCompleted(step=n * 2**20 + 1, start_s=5.0 * n, end_s=5.0 * n + 3) for n in range(4)]
+    of_calls = table([JobStarted(time_s=0.0), *places, save(5.0), save(10.0, 2)], 1.0)
+    assert of_calls.checkpoints_saved == 2
+    assert (of_calls.checkpoints_loaded, of_calls.step_difference, of_calls.goodput_percentage) == (
+        None,
+        None,
+        None,
+    )

@@ -1,0 +1,196 @@
+"""What a checkpoint costs: blocking time and what its flush takes from the steps, without a bias."""
+
+import random
+from collections.abc import Callable
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
+from scrtune.goodput.events import (
+    FlushCompleted,
+    GoodputEvent,
+    JobStarted,
+    OutputCompleted,
+    StepCompleted,
+)
+from scrtune.goodput.flush_slowdown import FlushSlowdown
+
+
+def step(start: float, seconds: float, number: int = 0) -> StepCompleted:
+    return StepCompleted(step=number, start_s=start, end_s=start + seconds)
+
+
+def output(
+    dataset: int, start: float, end: float, *, due: bool = False, flush_s: float = 0.0
+) -> OutputCompleted:
+    return OutputCompleted(
+        dataset=dataset, name="d", start_s=start, end_s=end, generation=3, flush_due=due, flush_s=flush_s
+    )
+
+
+def flush(
+    dataset: int, start: float, end: float, *, asynchronous: bool = True, valid: bool = True
+) -> FlushCompleted:
+    return FlushCompleted(
+        dataset=dataset, start_s=start, end_s=end, asynchronous=asynchronous, valid=valid, threads=4
+    )
+
+
+def costs(*events: GoodputEvent) -> list[CheckpointCost]:
+    meter = CheckpointCosts()
+    return [cost for event in events if (cost := meter.handle(event)) is not None]
+
+
+NOISES: dict[str, Callable[[random.Random], float]] = {
+    "none": lambda _: 0.1,
+    "normal": lambda rng: 0.1 * max(0.1, rng.gauss(1, 0.1)),
+    "skewed": lambda rng: 0.1 * rng.lognormvariate(0, 0.2),
+    "now and then a slow step": lambda rng: 0.1 + (0.1 if rng.random() < 0.1 else 0),
+}
+
+
+def charged(noise: Callable[[random.Random], float], *, beside: int, slower: float) -> float:
+    """Mean charge of 400 flushes as a share of their time; steps beside them take `slower` times as long."""
+    rng, times, now, found = random.Random(7), FlushSlowdown(), 0.0, []
+    for dataset in range(400):
+        for factor, count in ((1.0, 20), (slower, beside)):
+            begun = now
+            if factor is slower:
+                times.flush_started(dataset, now)
+            for _ in range(count):
+                seconds = noise(rng) * factor
+                times.add(step(now, seconds))
+                now += seconds
+        found.append(times.flush_completed(flush(dataset, begun, now)) / (now - begun))
+    return fmean(found)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_flush_beside_normal_steps_is_charged_nothing_on_average(noise: str) -> None:
+    assert charged(NOISES[noise], beside=10, slower=1.0) == pytest.approx(0, abs=0.012)
+
+
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_real_slowdown_is_found(noise: str) -> None:
+    assert charged(NOISES[noise], beside=10, slower=1.25) == pytest.approx(0.2, abs=0.02)
+
+
+def test_thousands_of_short_steps_beside_one_flush_all_count() -> None:
+    times, now = FlushSlowdown(), 0.0
+    for seconds, count in ((0.001, 300), (0.0015, 20_000)):
+        if count == 20_000:
+            times.flush_started(1, now)
+            begun = now
+        for _ in range(count):
+            times.add(step(now, seconds))
+            now += seconds
+    assert times.flush_completed(flush(1, begun, now)) == pytest.approx(20_000 * 0.0005, rel=1e-3)
+    assert len(times._recent) <= 1024
+
+
+def test_a_step_is_charged_up_to_the_time_it_ran_beside_the_flush() -> None:
+    times = FlushSlowdown()
+    for number in range(5):
+        times.add(step(number, 1.0))
+    times.flush_started(1, 5.0)
+    times.add(step(5, 4.0))
+    assert times.flush_completed(flush(1, 5.0, 5.5)) == pytest.approx(0.5)
+
+
+def test_without_an_undisturbed_step_nothing_is_charged() -> None:
+    times = FlushSlowdown()
+    times.flush_started(1, 0)
+    times.add(step(0, 9))
+    assert times.reference_s is None
+    assert times.flush_completed(flush(1, 0, 9)) == 0
+
+
+def test_one_hiccup_does_not_spoil_the_reference() -> None:
+    times = FlushSlowdown()
+    for number in range(99):
+        times.add(step(number, 1.0))
+    times.add(step(99, 1000.0))
+    assert times.reference_s == pytest.approx(1.02)
+
+
+def test_steps_after_a_flush_that_ended_early_are_undisturbed_after_all() -> None:
+    times = FlushSlowdown()
+    times.flush_started(1, 0.0)
+    times.add(step(0, 2.0))
+    times.add(step(2, 1.0))
+    times.flush_completed(flush(1, 0.0, 1.0))
+    assert times.reference_s == 1.0
+
+
+def test_a_checkpoint_without_a_flush_is_known_at_once() -> None:
+    (cost,) = costs(output(1, 10, 12))
+    assert (cost.cost_s, cost.blocking_s, cost.slowdown_s, cost.flushed) == (2, 2, 0, False)
+    assert cost.generation == 3
+
+
+def test_a_background_flush_adds_what_it_took_from_the_steps() -> None:
+    normal = [step(number, 1.0) for number in range(5)]
+    (cost,) = costs(*normal, output(1, 5, 6, due=True), step(6, 1.5), step(7.5, 1.5), flush(1, 6, 9))
+    assert cost.slowdown_s == pytest.approx(1.0)
+    assert cost.cost_s == pytest.approx(2.0)
+    assert (cost.flush_s, cost.flushed, cost.flush_threads, cost.time_s) == (3, True, 4, 9)
+
+
+@pytest.mark.parametrize("flush_first", [True, False])
+def test_a_blocking_flush_may_be_told_before_or_after_its_output(flush_first: bool) -> None:
+    pair = [flush(1, 5, 9, asynchronous=False), output(1, 0, 9, due=True, flush_s=4)]
+    (cost,) = costs(*(pair if flush_first else reversed(pair)))
+    assert (cost.cost_s, cost.flush_s, cost.blocked_on_flush_s, cost.slowdown_s) == (9, 4, 4, 0)
+
+
+def test_after_a_blocking_flush_steps_count_as_undisturbed() -> None:
+    meter = CheckpointCosts()
+    for event in (output(1, 0, 9, due=True), flush(1, 5, 9, asynchronous=False), step(9, 2.0)):
+        meter.handle(event)
+    assert meter.steps.reference_s == 2.0
+
+
+def test_a_flush_that_ends_after_the_next_output_still_counts_for_its_own() -> None:
+    made = costs(output(1, 0, 1, due=True), output(2, 5, 6, due=True), flush(1, 1, 7), flush(2, 7, 8))
+    assert [(cost.dataset, cost.flush_s, cost.interval_s) for cost in made] == [(1, 6, 0), (2, 1, 5)]
+
+
+def test_a_flush_that_failed_makes_no_cost() -> None:
+    assert costs(output(1, 0, 1, due=True), flush(1, 1, 2, valid=False), flush(1, 1, 3)) == []
+    assert costs(flush(1, 0, 1, valid=False), output(1, 0, 1, due=True)) == []
+
+
+def test_a_new_run_hears_nothing_of_the_old_ones_flush() -> None:
+    assert costs(output(1, 0, 1, due=True), JobStarted(time_s=5), flush(1, 1, 6)) == []
+
+
+def test_noise_credits_at_most_half_the_blocking_time() -> None:
+    cost = CheckpointCost(dataset=1, generation=0, time_s=0, blocking_s=2, slowdown_s=-9)
+    assert cost.cost_s == 1
+
+
+def test_lost_flushes_cost_no_memory() -> None:
+    meter = CheckpointCosts()
+    for dataset in range(1000):
+        meter.handle(output(dataset, dataset, dataset + 0.5, due=True))
+        meter.handle(flush(-dataset - 1, dataset, dataset + 1))
+    assert len(meter._waiting) == len(meter._early) == 16
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.builds(output, st.integers(1, 5), st.floats(0, 50), st.floats(0, 99), due=st.booleans()),
+            st.builds(
+                flush, st.integers(1, 5), st.floats(0, 50), st.floats(0, 99), asynchronous=st.booleans()
+            ),
+            st.builds(step, st.floats(0, 99), st.floats(-1, 9)),
+        ),
+        max_size=60,
+    )
+)
+def test_whatever_comes_costs_are_finite_and_not_negative(seen: list[GoodputEvent]) -> None:
+    assert all(0 <= cost.cost_s < 1e6 for cost in costs(*seen))

@@ -1,0 +1,316 @@
+"""The parts the intents are made of: sizes, fits, cores, redundancy, flushes, runs."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
+from scrtune.intents.intent import Evidence, bytes_text
+from scrtune.intents.observe.affinity import AffinityObserver
+from scrtune.intents.observe.buffers import BufferObserver
+from scrtune.intents.observe.copy_cost import cached_write_prior_s, fit_transfer
+from scrtune.intents.observe.flush import FlushCycles, FlushObserver
+from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
+from scrtune.intents.observe.sketches import SizeHistogram
+from scrtune.intents.tune.known_run import KnownRun
+
+GIB, MIB = 1024**3, 1024**2
+
+
+def access(tier: str, op: str, sizes: dict[int, int], seconds: dict[int, float] | None = None) -> Access:
+    return Access(
+        tier=tier,
+        op=op,
+        count=sum(sizes.values()),
+        bytes=sum(size * count for size, count in sizes.items()),
+        duration_s=1.0,
+        start_s=10.0,
+        end_s=12.0,
+        sizes=sizes,
+        seconds=seconds or {},
+    )
+
+
+def checkpoint(dataset: int, cost_s: float, *, flushed: bool = False, **fields: float) -> CheckpointCost:
+    return CheckpointCost(
+        dataset=dataset, generation=0, time_s=float(dataset), blocking_s=cost_s, flushed=flushed, **fields
+    )
+
+
+class TestSizes:
+    def test_shares_and_percentiles_are_by_bytes(self) -> None:
+        histogram = SizeHistogram()
+        histogram.add({100: 90, 1000: 1, 9000: 1})
+        assert [(each.size_bytes, each.count, round(each.share, 3)) for each in histogram.top(2)] == [
+            (100, 90, 0.474),
+            (9000, 1, 0.474),
+        ]
+        assert (histogram.quantile(0.4), histogram.quantile(0.5), histogram.quantile(0.9)) == (
+            100,
+            1000,
+            9000,
+        )
+
+    @given(st.lists(st.dictionaries(st.integers(-5, 10**9), st.integers(-2, 50), max_size=50), max_size=10))
+    def test_sums_are_exact_and_shares_sum_to_one(self, adds: list[dict[int, int]]) -> None:
+        histogram = SizeHistogram()
+        for sizes in adds:
+            histogram.add(sizes)
+        counted = [(size, count) for sizes in adds for size, count in sizes.items() if size >= 0 < count]
+        assert histogram.count == sum(count for _, count in counted)
+        assert histogram.bytes == sum(size * count for size, count in counted)
+        if histogram.bytes:
+            assert sum(each.share for each in histogram.top(10**6)) == pytest.approx(1)
+
+    def test_memory_is_bounded_sums_stay_exact_and_frequent_sizes_too(self) -> None:
+        histogram = SizeHistogram()
+        histogram.add({4096: 10**6}, {4096: 1.0})
+        for first in range(1, 100_000, 1000):
+            histogram.add(dict.fromkeys(range(first, first + 1000), 1))
+        assert len(histogram._cells) <= 4096
+        assert histogram.bytes == 4096 * 10**6 + 100_000 * 100_001 // 2
+        assert histogram.top(1)[0].size_bytes == 4096
+
+
+class TestTransfer:
+    def test_latency_and_bandwidth_are_found(self) -> None:
+        samples = [(size, 10, 10 * (5e-6 + size / 1e9)) for size in (4096, 65_536, 10**6)]
+        fitted = fit_transfer(samples)
+        assert fitted is not None
+        assert fitted.latency_s == pytest.approx(5e-6)
+        assert fitted.seconds_per_byte == pytest.approx(1e-9)
+        assert fitted.seconds(10**6, 10**5) == pytest.approx(10 * 5e-6 + 1e-3)
+
+    @pytest.mark.parametrize("samples", [[], [(4096, 100, 1.0)], [(1, 3, 1.0), (2, 4, 1.0)]])
+    def test_a_line_needs_two_points(self, samples: list[tuple[float, int, float]]) -> None:
+        assert fit_transfer(samples) is None
+
+    @given(
+        st.lists(
+            st.tuples(st.floats(1, 1e9), st.integers(1, 1000), st.floats(0, 100)),
+            min_size=2,
+            max_size=20,
+            unique_by=lambda sample: sample[0],
+        )
+    )
+    def test_no_coefficient_is_negative_and_none_beats_the_fit(
+        self, samples: list[tuple[float, int, float]]
+    ) -> None:
+        def error(latency_s: float, per_byte: float) -> float:
+            return sum(n * (total / n - latency_s - per_byte * size) ** 2 for size, n, total in samples)
+
+        fitted = fit_transfer(samples)
+        if fitted is None:
+            return
+        assert fitted.latency_s >= 0 <= fitted.seconds_per_byte
+        best = error(fitted.latency_s, fitted.seconds_per_byte)
+        for latency in (0.9, 1.1):
+            for slope in (0.9, 1.1):
+                other = error(fitted.latency_s * latency, fitted.seconds_per_byte * slope)
+                assert best <= other + 1e-6 * (1 + best)
+
+    def test_the_prior_of_a_cached_write_reckons_with_the_copies(self) -> None:
+        assert cached_write_prior_s(2 * GIB, "SINGLE", 1) == 1.0
+        assert cached_write_prior_s(2 * GIB, "PARTNER", 4) == 3.0
+        assert cached_write_prior_s(2 * GIB, "XOR", 5) == 2.25
+
+
+class TestBuffers:
+    def test_writes_to_the_cache_are_the_applications_before_all_others(self) -> None:
+        observer = BufferObserver()
+        assert observer.observe().evidence.confidence == "none"
+        observer.add(
+            TraceDigest(accesses=(access("prefix", "write", {MIB: 99}), access("scr", "write", {7: 9})))
+        )
+        assert observer.observe().p90_bytes == MIB
+        observer.add(TraceDigest(accesses=(access("cache", "write", {4096: 20}),)))
+        seen = observer.observe()
+        assert (seen.p90_bytes, seen.evidence.count, seen.operation) == (4096, 20, "write")
+        assert "4 KiB 100%" in seen.sentence()
+
+    def test_a_job_that_only_reads_is_known_by_its_reads(self) -> None:
+        observer = BufferObserver()
+        observer.add(TraceDigest(accesses=(access("other", "read", {512: 3}), access("other", "sync", {}))))
+        assert (observer.observe().operation, observer.observe().p50_bytes) == ("read", 512)
+
+
+class TestAffinity:
+    def test_idle_cores_are_those_in_no_mask_and_spare_ones_those_not_used(self) -> None:
+        observer = AffinityObserver()
+        uses = tuple(ProcessUse(pid=pid, cpus=(pid,), cores_used=0.75) for pid in (0, 1))
+        observer.add(NodeObserved(host="n", cpus=tuple(range(8)), processes=uses), 10.0)
+        observer.add(NodeObserved(host="n", cpus=tuple(range(8))), 20.0)
+        seen = observer.observe()
+        assert (seen.bound, seen.unbound, seen.processes) == (True, (2, 3, 4, 5, 6, 7), 2)
+        assert (seen.used_cores, seen.spare_cores) == (1.5, 6.5)
+        assert seen.evidence.count == 1, "a look that saw no process says nothing about the application"
+
+    def test_an_overloaded_node_has_nothing_to_spare(self) -> None:
+        observer = AffinityObserver()
+        uses = (ProcessUse(pid=1, cpus=(0, 1), cores_used=3.0),)
+        observer.add(NodeObserved(host="n", cpus=(0, 1), processes=uses), 0.0)
+        assert (observer.observe().spare_cores, observer.observe().bound) == (0.0, False)
+
+
+class TestRedundancy:
+    def test_storage_factors_are_those_of_scrs_documentation(self) -> None:
+        assert [storage_factor("XOR", n) for n in (2, 4, 8)] == [
+            2.0,
+            pytest.approx(4 / 3),
+            pytest.approx(8 / 7),
+        ]
+        assert (storage_factor("SINGLE", 8), storage_factor("PARTNER", 8), storage_factor("RS", 8)) == (
+            1,
+            2,
+            8 / 6,
+        )
+
+    def test_without_a_declaration_the_users_own_scheme_is_the_floor(self) -> None:
+        seen = observe(SettingsObserved(settings={"SCR_COPY_TYPE": "PARTNER"}, nodes=4))
+        assert (seen.floor, seen.declared, seen.effective) == ("PARTNER", False, "PARTNER")
+
+    def test_on_one_node_scr_falls_back_to_single(self) -> None:
+        seen = observe(SettingsObserved(settings={}, nodes=1, floor="node"))
+        assert (seen.scheme, seen.effective, seen.floor, seen.declared) == ("XOR", "SINGLE", "PARTNER", True)
+        assert "falls back" in seen.sentence()
+
+    def test_nonsense_has_defaults(self) -> None:
+        seen = observe(SettingsObserved(settings={"SCR_SET_SIZE": "many"}, ranks=0, nodes=-1))
+        assert (seen.ranks, seen.nodes, seen.set_size) == (1, 1, 8)
+
+    @pytest.mark.parametrize(
+        ("scheme", "floor", "keeps"),
+        [("SINGLE", "XOR", False), ("XOR", "PARTNER", True), ("XOR", "RS", False), ("RS", "XOR", True)],
+    )
+    def test_a_scheme_keeps_a_floor_that_survives_no_more(self, scheme: str, floor: str, keeps: bool) -> None:
+        assert keeps_floor(scheme, floor) is keeps
+
+
+class TestFlush:
+    def test_means_are_over_all_checkpoints_also_those_not_flushed(self) -> None:
+        observer = FlushObserver()
+        for dataset in range(1, 21):
+            flushed = dataset % 10 == 0
+            observer.add(
+                checkpoint(
+                    dataset,
+                    1.0,
+                    flushed=flushed,
+                    interval_s=10.0,
+                    flush_s=8.0 if flushed else 0.0,
+                    blocked_on_flush_s=8.0 if flushed else 0.0,
+                ),
+                "s",
+            )
+        seen = observer.observe("s")
+        assert (seen.blocked_on_flush_s, seen.flush_s, seen.flushed_share) == (0.8, 8.0, pytest.approx(0.1))
+        assert seen.load == pytest.approx(0.8 / 9.2)
+        assert seen.places == 2
+
+    def test_a_flush_longer_than_the_interval_needs_more_places(self) -> None:
+        observer = FlushObserver()
+        observer.add(checkpoint(1, 1.0, flushed=True, interval_s=10.0, flush_s=21.0), "s")
+        assert observer.observe("s").places == 4
+
+    def test_what_is_not_known_yet_is_not_taken_for_nothing(self) -> None:
+        observer = FlushObserver()
+        observer.add(checkpoint(1, 1.0, flushed=True, flush_s=9.0), "s")
+        assert observer.observe("s").load is None
+        assert "of the interval" not in observer.observe("s").sentence()
+
+    def test_settings_are_told_apart_and_the_last_four_remembered(self) -> None:
+        observer = FlushObserver()
+        for number in range(6):
+            observer.add(checkpoint(number, float(number)), f"s{number}")
+        assert observer.observe("s5").blocking_s == 5
+        assert observer.observe("s2").blocking_s == 2
+        assert observer.observe("s1").evidence.count == 0
+
+
+class TestFlushCycles:
+    def test_when_every_checkpoint_is_flushed_each_is_an_observation(self) -> None:
+        assert FlushCycles().add(checkpoint(1, 3.0, flushed=True), 1) == 3.0
+
+    def test_a_cycle_is_known_when_its_flush_is(self) -> None:
+        cycles = FlushCycles()
+        made = [cycles.add(checkpoint(dataset, 1.0), 3) for dataset in (1, 2)]
+        assert [*made, cycles.add(checkpoint(3, 7.0, flushed=True), 3)] == [None, None, 3.0]
+
+    def test_a_flush_that_ends_late_closes_its_own_cycle_not_the_next(self) -> None:
+        cycles = FlushCycles()
+        for dataset, cost_s in ((1, 1.0), (2, 1.0), (4, 50.0)):
+            assert cycles.add(checkpoint(dataset, cost_s), 3) is None
+        assert cycles.add(checkpoint(3, 7.0, flushed=True), 3) == 3.0
+        assert cycles.add(checkpoint(5, 50.0), 3) is None
+        assert cycles.add(checkpoint(6, 80.0, flushed=True), 3) == 60.0
+
+    def test_half_a_cycle_is_weighted_like_a_whole_one(self) -> None:
+        cycles = FlushCycles()
+        cycles.add(checkpoint(9, 1.0), 10)
+        assert cycles.add(checkpoint(10, 11.0, flushed=True), 10) == 2.0
+        assert cycles.add(checkpoint(20, 11.0, flushed=True), 10) is None, "nothing to weigh it with"
+
+    def test_memory_is_bounded_when_no_flush_is_ever_heard_of(self) -> None:
+        cycles = FlushCycles()
+        for dataset in range(1000):
+            cycles.add(checkpoint(dataset, 1.0), 10)
+        assert len(cycles._open) == 10
+
+
+class TestRuns:
+    def job(
+        self, sources: dict[str, str] | None = None, ranks: int = 2, **settings: int | str
+    ) -> SettingsObserved:
+        return SettingsObserved(settings=settings, sources=sources or {}, ranks=ranks)
+
+    def test_what_was_tuned_and_found_in_our_file_is_not_the_users_word(self) -> None:
+        first = KnownRun(self.job({"A": "default"}, A=1))
+        first.published({"A": 7})
+        second = first.next(self.job({"A": "user config"}, A=7))
+        assert (second.job.settings, second.job.sources) == ({"A": 1}, {"A": "default"})
+        assert second.differs_from(first) == ""
+        third = second.next(self.job({"A": "user config"}, A=7))
+        assert third.differs_from(second) == ""
+
+    def test_what_the_user_never_had_is_gone_again(self) -> None:
+        first = KnownRun(self.job())
+        first.published({"A": 7})
+        assert first.next(self.job({"A": "user config"}, A=7)).job.settings == {}
+
+    def test_the_environment_is_always_the_users_word(self) -> None:
+        first = KnownRun(self.job({"A": "default"}, A=1))
+        first.published({"A": 7})
+        second = first.next(self.job({"A": "environment"}, A=7))
+        assert second.job.settings == {"A": 7}
+        assert "settings" in second.differs_from(first)
+
+    def test_a_value_that_was_never_written_is_the_users_word(self) -> None:
+        first = KnownRun(self.job({"A": "default"}, A=1))
+        first.published({"A": 7})
+        assert first.next(self.job({"A": "user config"}, A=8)).job.settings == {"A": 8}
+
+    def test_another_shape_or_another_declaration_is_another_job_to_learn(self) -> None:
+        first = KnownRun(self.job(A=1))
+        assert "4 ranks" in first.next(self.job(A=1, ranks=4)).differs_from(first)
+        pinned = first.next(self.job({"A": "environment"}, A=1))
+        assert "environment" in pinned.differs_from(first)
+        floored = SettingsObserved(settings={"A": 1}, ranks=2, floor="NODE")
+        assert "floor" in first.next(floored).differs_from(first)
+
+
+@pytest.mark.parametrize(
+    ("count", "confidence"), [(0, "none"), (1, "low"), (2, "low"), (3, "medium"), (9, "medium"), (10, "high")]
+)
+def test_confidence_grows_with_evidence(count: int, confidence: str) -> None:
+    assert Evidence(count=count).confidence == confidence
+
+
+def test_bytes_are_written_as_people_do() -> None:
+    assert [bytes_text(count) for count in (320, 4096, 1.5 * MIB, 3 * GIB, 5 * 1024 * GIB)] == [
+        "320 B",
+        "4 KiB",
+        "1.5 MiB",
+        "3 GiB",
+        "5 TiB",
+    ]

@@ -1,0 +1,172 @@
+"""Guard rails: what is never tried, whatever it would save."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.intents.events import NodeObserved, SettingsObserved, Values
+from scrtune.intents.intent import Evidence
+from scrtune.intents.observe.flush import FlushBehaviour
+from scrtune.intents.observe.redundancy import SURVIVES
+from scrtune.intents.observe.redundancy import observe as observe_redundancy
+from scrtune.intents.rules.guards import NEVER, veto
+from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
+
+GIB = 1024**3
+CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2}
+
+
+def situation(
+    settings: Values | None = None,
+    *,
+    sources: dict[str, str] | None = None,
+    node: NodeObserved | None = None,
+    count: int = 10,
+    **job: int | str | bool,
+) -> Situation:
+    every = {**DEFAULTS, **(settings or {})}
+    observed = SettingsObserved(settings=every, sources=sources or {}, **{"ranks": 8, "nodes": 4, **job})
+    return Situation(
+        intents=Intents(
+            redundancy=observe_redundancy(observed, str(every["SCR_COPY_TYPE"])),
+            flush=FlushBehaviour(evidence=Evidence(count=count), checkpoint_bytes=40 * GIB),
+        ),
+        settings=every,
+        job=observed,
+        node=node or NodeObserved(host="n", cpus=(), cache_free_bytes=1000 * GIB),
+    )
+
+
+def free(gib: float, memory: float = 0) -> NodeObserved:
+    return NodeObserved(
+        host="n", cpus=(), cache_free_bytes=int(gib * GIB), memory_available_bytes=int(memory * GIB)
+    )
+
+
+def change(**changes: int | str) -> Proposal:
+    return Proposal(rule="a rule", intent="test", changes=changes, because="why", source="here")
+
+
+def test_files_that_would_meet_in_the_cache_stay_out_of_it() -> None:
+    meet = msgspec.structs.replace(situation(), why_no_cache="they would meet")
+    to_the_cache = change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE="XOR")
+    assert veto(to_the_cache, meet) == "they would meet"
+    assert veto(to_the_cache, situation()) is None
+    assert veto(change(SCR_FLUSH=1), meet) is None
+    cached = msgspec.structs.replace(situation(CACHED), why_no_cache="they would meet")
+    assert veto(change(SCR_CACHE_BYPASS=0, SCR_FLUSH=1), cached) is None, "the user's own choice"
+
+
+@pytest.mark.parametrize("name", sorted(NEVER))
+def test_deleting_and_moving_data_is_the_users_decision(name: str) -> None:
+    reason = veto(change(**{name: 1, "SCR_FLUSH": 1}), situation())
+    assert reason is not None
+    assert name in reason
+    assert "only the user" in reason
+
+
+def test_what_the_environment_sets_is_not_changed() -> None:
+    now = situation(sources={"SCR_FLUSH": "environment", "SCR_FLUSH_ASYNC": "user config"})
+    reason = veto(change(SCR_FLUSH=1, SCR_FLUSH_ASYNC=1), now)
+    assert reason is not None
+    assert "SCR_FLUSH: set in your environment" in reason
+    assert "--override" in reason
+    assert veto(change(SCR_FLUSH_ASYNC=1), now) is None
+    assert veto(change(SCR_FLUSH=DEFAULTS["SCR_FLUSH"]), now) is None, "no change, no veto"
+
+
+def test_the_user_may_allow_it() -> None:
+    assert veto(change(SCR_FLUSH=1), situation(sources={"SCR_FLUSH": "environment"}, override=True)) is None
+
+
+class TestRedundancyFloor:
+    def test_never_below_what_was_declared(self) -> None:
+        now = situation(CACHED, floor="NODE")
+        reason = veto(change(SCR_COPY_TYPE="SINGLE"), now)
+        assert reason == "SCR_COPY_TYPE=SINGLE is below the redundancy floor PARTNER"
+        assert veto(change(SCR_COPY_TYPE="XOR"), now) is None
+
+    def test_nor_below_the_users_own_scheme(self) -> None:
+        assert veto(change(SCR_COPY_TYPE="SINGLE"), situation(CACHED)) is not None
+
+    def test_moving_into_the_cache_counts_with_the_scheme_in_force(self) -> None:
+        now = situation({"SCR_COPY_TYPE": "SINGLE"}, floor="NODE")
+        assert veto(change(SCR_CACHE_BYPASS=0), now) is not None
+        assert veto(change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE="PARTNER"), now) is None
+
+    def test_on_one_node_no_cache_survives_the_nodes_loss(self) -> None:
+        into_the_cache = change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE="PARTNER")
+        reason = veto(into_the_cache, situation(nodes=1, floor="NODE"))
+        assert reason is not None
+        assert "on one node" in reason
+        assert veto(into_the_cache, situation(nodes=1, floor="PROCESS")) is None
+        assert veto(change(SCR_CACHE_BYPASS=0), situation(nodes=1)), "nobody declared that less is enough"
+
+    @given(
+        st.sampled_from(sorted(SURVIVES)),
+        st.sampled_from(["", "PROCESS", "NODE", *SURVIVES]),
+        st.sampled_from(sorted(SURVIVES)),
+        st.integers(1, 5),
+        st.integers(0, 1),
+    )
+    def test_whatever_passes_keeps_the_floor(
+        self, own: str, floor: str, wanted: str, nodes: int, bypass: int
+    ) -> None:
+        now = situation({"SCR_CACHE_BYPASS": bypass, "SCR_COPY_TYPE": own}, floor=floor, nodes=nodes)
+        if veto(change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE=wanted), now) is None:
+            assert SURVIVES[wanted] >= SURVIVES[now.intents.redundancy.floor]
+
+
+class TestCapacity:
+    """A checkpoint is 40 GiB on 4 nodes: 10 GiB a node, times the storage factor."""
+
+    @pytest.mark.parametrize(("scheme", "factor"), [("SINGLE", 1), ("PARTNER", 2), ("XOR", 4 / 3), ("RS", 2)])
+    def test_one_more_dataset_must_fit_into_80_percent_of_what_is_free(
+        self, scheme: str, factor: float
+    ) -> None:
+        needed = 10 * factor / 0.8
+        for gib, fits in ((needed * 1.001, True), (needed * 0.999, False)):
+            now = situation({**CACHED, "SCR_COPY_TYPE": scheme}, node=free(gib))
+            assert (veto(change(SCR_CACHE_SIZE=3), now) is None) is fits
+
+    def test_what_is_not_there_yet_needs_room_too(self) -> None:
+        assert veto(change(SCR_CACHE_SIZE=3), situation(CACHED, count=0, node=free(30))) is not None
+        assert veto(change(SCR_CACHE_SIZE=3), situation(CACHED, count=9, node=free(30))) is None
+
+    def test_moving_into_the_cache_needs_room_for_all_of_it(self) -> None:
+        moved = change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=2, SCR_COPY_TYPE="XOR")
+        assert veto(moved, situation(node=free(2 * 13.34 / 0.8))) is None
+        reason = veto(moved, situation(node=free(2 * 13.33 / 0.8)))
+        assert reason is not None
+        assert "do not fit into 80%" in reason
+
+    def test_a_dearer_scheme_needs_room_for_what_is_held_already(self) -> None:
+        now = situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"}, node=free(20))
+        assert veto(change(SCR_COPY_TYPE="PARTNER"), now) is not None
+        assert veto(change(SCR_COPY_TYPE="PARTNER"), msgspec.structs.replace(now, node=free(26))) is None
+
+    def test_less_always_fits(self) -> None:
+        now = situation(
+            {**CACHED, "SCR_CACHE_SIZE": 9, "SCR_COPY_TYPE": "PARTNER"}, floor="SINGLE", node=free(0)
+        )
+        assert veto(change(SCR_COPY_TYPE="SINGLE"), now) is None
+        assert veto(change(SCR_CACHE_SIZE=2), now) is None
+
+    def test_a_cache_in_memory_has_at_most_what_the_node_has(self) -> None:
+        now = situation(CACHED, cache="/dev/shm/scr", node=free(1000, memory=15))  # noqa: S108
+        assert veto(change(SCR_CACHE_SIZE=3), now) is not None
+        assert (
+            veto(change(SCR_CACHE_SIZE=3), situation(CACHED, cache="/ssd", node=free(1000, memory=15)))
+            is None
+        )
+
+    def test_what_is_not_known_is_not_tried_but_may_be_recommended(self) -> None:
+        reason = veto(change(SCR_CACHE_SIZE=3), situation(CACHED, node=free(0)))
+        assert reason == "how much the cache has free is not known"
+        assert veto(change(SCR_CACHE_SIZE=3), situation(CACHED, node=free(0), tuning=False)) is None
+
+    def test_what_does_not_touch_the_cache_needs_no_room(self) -> None:
+        assert (
+            veto(change(SCR_FLUSH_ASYNC=1, SCRTUNE_FLUSH_THREADS=4), situation(CACHED, node=free(0))) is None
+        )

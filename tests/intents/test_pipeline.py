@@ -1,0 +1,459 @@
+"""The pipeline: events in, effects out, the same for the same events; the whole loop on a simulated job."""
+
+import math
+from collections.abc import Iterator
+from itertools import pairwise
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.goodput.events import (
+    FlushCompleted,
+    JobEnded,
+    JobStarted,
+    OutputCompleted,
+    OutputStarted,
+    RestartCompleted,
+    StepCompleted,
+)
+from scrtune.intents.effects import Advice, RewriteConfig, Tell
+from scrtune.intents.events import (
+    Access,
+    ApplyRefused,
+    Event,
+    EventsLost,
+    NodeObserved,
+    ProcessUse,
+    SettingsObserved,
+    Span,
+    TraceDigest,
+    TuningSwitched,
+    UserEdited,
+)
+from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.rules.situation import DEFAULTS
+from scrtune.intents.tune.decisions import Decision, Verdict
+
+from ..support.simulated_job import CACHED, T0, Job, replayed, state
+
+
+def test_a_blocking_flush_becomes_asynchronous_and_stays_when_that_pays() -> None:
+    job = Job(CACHED).checkpoints(12)
+    assert job.verdicts[:2] == [("flush asynchronously", "trial"), ("flush asynchronously", "accepted")]
+    assert job.pipeline.advice.settings["SCR_FLUSH_ASYNC"] == 1
+    accepted = job.pipeline.decisions[1]
+    assert accepted.before_s == pytest.approx(5, rel=0.1)
+    assert accepted.after_s == pytest.approx(1.1, rel=0.1)
+
+
+def test_and_is_taken_back_exactly_when_it_does_not() -> None:
+    job = Job(CACHED).checkpoints(5, slowed_s=6.0)
+    assert job.verdicts[:2] == [("flush asynchronously", "trial"), ("flush asynchronously", "reverted")]
+    assert job.pipeline.tuner is not None
+    assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+    assert {**job._own, **job.pipeline.advice.settings} == {**DEFAULTS, **CACHED}
+
+
+def test_each_change_rewrites_the_config_once_and_each_decision_is_told_once() -> None:
+    job = Job(CACHED).checkpoints(30)
+    published = [each.advice for each in job.effects if isinstance(each, RewriteConfig)]
+    assert all(one != other for one, other in pairwise(published))
+    generations = [each.generation for each in published]
+    assert sorted(set(generations)) == list(range(generations[-1] + 1))
+    assert generations == sorted(generations)
+    told = [each.text for each in job.effects if isinstance(each, Tell)]
+    assert len(told) == len(job.pipeline.decisions)
+    assert "flush asynchronously" in told[0]
+
+
+def test_advice_holds_what_the_user_set_and_what_was_tuned_and_says_why() -> None:
+    job = Job(CACHED)
+    assert job.pipeline.advice == Advice(settings=CACHED, kept={})
+    job.checkpoints(3)
+    advice = job.pipeline.advice
+    assert advice.settings == {
+        **CACHED,
+        "SCR_FLUSH_ASYNC": 1,
+        "SCR_FLUSH_TYPE": "PTHREAD",
+        "SCR_CACHE_SIZE": 2,
+    }
+    assert advice.reason.startswith("trial: flush asynchronously (SCR_CACHE_SIZE=2")
+
+
+def test_what_is_kept_for_the_next_launch_is_what_has_won_and_never_what_is_only_tried() -> None:
+    job = Job(CACHED)
+    job.pipeline = Pipeline()
+    job.start(sources={"SCR_FLUSH": "environment", "SCR_COPY_TYPE": "SCR_Config"})
+    job.checkpoints(3)
+    assert job.verdicts == [("flush asynchronously", "trial")]
+    assert job.pipeline.advice.kept == {}, "neither the trial, nor what the environment or the program says"
+    job.checkpoints(7)
+    assert ("flush asynchronously", "accepted") in job.verdicts
+    won = {"SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_CACHE_SIZE": 2}
+    assert job.pipeline.advice.kept == won
+    published = [each.advice for each in job.effects if isinstance(each, RewriteConfig)]
+    assert published[-1] == job.pipeline.advice, "a verdict is published although no setting changes"
+    job.tell(UserEdited(changes={"SCR_SET_SIZE": 4}))
+    assert job.pipeline.advice.kept == {"SCR_SET_SIZE": 4}, "they are measured first"
+
+
+def test_what_an_earlier_job_left_in_the_file_is_given_back_at_once_and_is_not_the_users_word() -> None:
+    left = {"SCR_FLUSH": 9, "SCR_FLUSH_ASYNC": 1}
+    sources = dict.fromkeys(CACHED, "user config")
+    job = Job(CACHED)
+    job.pipeline = Pipeline()
+    job.tell(JobStarted(time_s=T0))
+    job.tell(SettingsObserved(settings={**DEFAULTS, **CACHED}, sources=sources, advised=left))
+    assert job.pipeline.tuner is not None
+    assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+    advice = job.pipeline.advice
+    assert advice.generation == 1, "generation 0 would be taken for what is in force"
+    assert advice.settings == {**CACHED, "SCR_FLUSH_ASYNC": 0}
+    assert advice.kept == {}
+    (decision,) = job.pipeline.decisions
+    assert (decision.changes, decision.previous) == ({"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 0}, left)
+    assert "an earlier job" in decision.because
+
+
+def test_without_tuning_the_pipeline_only_watches() -> None:
+    job = Job(CACHED, tuning=False).checkpoints(20)
+    assert job.pipeline.advice == Advice(settings=CACHED, kept={})
+    assert job.verdicts == []
+    assert "flush asynchronously" in [each.rule for each in job.pipeline.proposals()]
+
+
+def test_a_parameter_of_the_environment_is_vetoed_once_and_never_changed() -> None:
+    job = Job({})
+    job.start(CACHED, sources={"SCR_FLUSH_ASYNC": "environment"})
+    job.checkpoints(20)
+    assert ("flush asynchronously", "vetoed") in job.verdicts
+    assert [verdict for _, verdict in job.verdicts].count("vetoed") == 1
+    assert job.pipeline.settings["SCR_FLUSH_ASYNC"] == 0
+    assert not job.pipeline.advice.reason.startswith("vetoed")
+
+
+def test_a_flush_that_fails_on_trial_ends_the_trial() -> None:
+    job = Job(CACHED)
+    job.flush_fails_async = True
+    job.checkpoints(4)
+    assert job.verdicts == [("flush asynchronously", "trial"), ("flush asynchronously", "reverted")]
+    assert job.pipeline.decisions[-1].because == "the flush of dataset 4 failed"
+    assert job.pipeline.settings == {**DEFAULTS, **CACHED}
+
+
+def test_when_every_third_checkpoint_is_flushed_whole_cycles_are_compared() -> None:
+    job = Job({**CACHED, "SCR_FLUSH": 3})
+    job.checkpoints(9, flush_every=3)
+    assert job.pipeline.tuner is not None
+    assert job.pipeline.tuner.anchor_s == pytest.approx(1 + 4 / 3, rel=0.1)
+    job.checkpoints(30, flush_every=3)
+    assert ("flush asynchronously", "accepted") in job.verdicts
+    accepted = next(each for each in job.pipeline.decisions if each.verdict is Verdict.ACCEPTED)
+    assert accepted.after_s == pytest.approx(1 + 0.1 / 3, rel=0.1)
+
+
+def test_a_cost_under_settings_no_longer_in_force_is_charged_but_not_compared() -> None:
+    job = Job(CACHED).checkpoints(3)
+    tuner = job.pipeline.tuner
+    assert tuner is not None
+    assert tuner.trying is not None
+    credit_s = tuner.credit_s
+    late = OutputCompleted(dataset=99, name="late", start_s=job.now, end_s=job.now + 9, generation=0)
+    job.tell(late)
+    assert tuner.credit_s == pytest.approx(credit_s + 0.02 * tuner.anchor_s), (
+        "it ran under the user's settings"
+    )
+    assert tuner.trying is not None
+
+
+class TestRestarts:
+    def tuned(self) -> Job:
+        job = Job(CACHED).checkpoints(8)
+        assert job.pipeline.settings["SCR_FLUSH_ASYNC"] == 1
+        assert job.pipeline.tuner is not None
+        assert job.pipeline.tuner.trying is None
+        return job
+
+    def test_a_run_that_finds_what_was_tuned_goes_on_from_there(self) -> None:
+        job = self.tuned()
+        assert job.pipeline.tuner is not None
+        decisions, advice = list(job.pipeline.decisions), job.pipeline.advice
+        in_the_file = {
+            name: value for name, value in advice.settings.items() if not name.startswith("SCRTUNE_")
+        }
+        job.start(in_the_file)
+        assert list(job.pipeline.decisions) == decisions
+        assert job.pipeline.advice == advice
+        assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+
+    def test_a_run_without_our_file_goes_on_too(self) -> None:
+        job = self.tuned()
+        advice = job.pipeline.advice
+        job.start(CACHED)
+        assert job.pipeline.advice == advice
+
+    def test_within_a_trial_the_run_ends_the_trial_and_it_is_made_again(self) -> None:
+        job = Job(CACHED).checkpoints(4)
+        job.start(job.pipeline.advice.settings)
+        assert job.verdicts == [("flush asynchronously", "trial"), ("flush asynchronously", "reverted")]
+        assert job.pipeline.settings == {**DEFAULTS, **CACHED}
+        job.checkpoints(6)
+        assert ("flush asynchronously", "accepted") in job.verdicts
+
+    def test_other_settings_are_the_users_word_and_a_new_anchor(self) -> None:
+        job = self.tuned()
+        generation = job.pipeline.advice.generation
+        job.start({**CACHED, "SCR_FLUSH": 5})
+        assert job.pipeline.tuner is not None
+        assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED, "SCR_FLUSH": 5}
+        assert job.pipeline.settings == job.pipeline.tuner.anchor
+        assert job.pipeline.advice.generation > generation
+        assert job.verdicts[-1] == ("a run under other settings", "back to the user's settings")
+
+    def test_what_the_environment_sets_to_a_tuned_value_is_pinned(self) -> None:
+        job = self.tuned()
+        job.start(job.pipeline.advice.settings, sources={"SCR_FLUSH_ASYNC": "environment"})
+        assert job.pipeline.tuner is not None
+        assert job.pipeline.tuner.anchor["SCR_FLUSH_ASYNC"] == 1
+        assert job.pipeline.job is not None
+        assert job.pipeline.job.sources["SCR_FLUSH_ASYNC"] == "environment"
+
+    def test_a_flush_of_the_run_before_is_not_waited_for(self) -> None:
+        job = self.tuned()
+        costs = len(job.pipeline.costs)
+        job.tell(OutputCompleted(dataset=77, name="d", start_s=job.now, end_s=job.now + 1, flush_due=True))
+        job.start(CACHED)
+        job.tell(FlushCompleted(dataset=77, start_s=job.now, end_s=job.now))
+        assert len(job.pipeline.costs) == costs
+
+
+class TestRedundancyFloor:
+    def test_a_declared_floor_is_met_before_anything_is_measured(self) -> None:
+        job = Job(CACHED, nodes=2, floor="NODE")
+        assert job.verdicts == [("keep the redundancy floor", "required")]
+        assert job.pipeline.advice.settings["SCR_COPY_TYPE"] == "PARTNER"
+        assert any(isinstance(effect, Tell) for effect in job.effects)
+
+    def test_it_is_never_undercut(self) -> None:
+        job = Job({**CACHED, "SCR_COPY_TYPE": "XOR"}, nodes=2, floor="NODE").checkpoints(60)
+        assert {decision.changes.get("SCR_COPY_TYPE", "XOR") for decision in job.pipeline.decisions} <= {
+            "XOR"
+        }
+
+    def test_one_that_the_environment_forbids_is_told(self) -> None:
+        job = Job({}, nodes=2, floor="NODE")
+        job.start(CACHED, sources={"SCR_COPY_TYPE": "environment"})
+        assert job.verdicts[-1] == ("keep the redundancy floor", "vetoed")
+        assert job.pipeline.settings["SCR_COPY_TYPE"] == "SINGLE"
+
+    def test_one_that_nobody_knows_is_told(self) -> None:
+        job = Job(CACHED, floor="everything")
+        assert [each.level for each in job.effects if isinstance(each, Tell)] == ["warning"]
+
+
+class TestReplay:
+    def test_the_same_events_make_the_same_decisions_effects_and_numbers(self) -> None:
+        job = Job(CACHED, noise=0.2).checkpoints(40)
+        again, effects = replayed(job.journal)
+        assert effects == job.effects
+        assert state(again, job.now) == state(job.pipeline, job.now)
+
+    @pytest.mark.parametrize("codec", [msgspec.msgpack, msgspec.json])
+    def test_also_when_every_event_went_over_a_wire(self, codec: object) -> None:
+        job = Job(CACHED, noise=0.2)
+        job.tell(DIGEST)
+        job.checkpoints(40)
+        journal = [(now, _round_trip(codec, event)) for now, event in job.journal]
+        assert journal == job.journal
+        again, effects = replayed(journal)
+        assert effects == job.effects
+        assert state(again, job.now) == state(job.pipeline, job.now)
+
+    def test_goodput_events_that_come_twice_change_nothing(self) -> None:
+        job = Job(CACHED, noise=0.2).checkpoints(30)
+        pipeline, effects = Pipeline(), []
+        for now, event in job.journal:
+            effects += pipeline.handle(event, now)
+            if not isinstance(event, SettingsObserved):
+                assert pipeline.handle(event, now) == []
+        assert effects == job.effects
+        assert pipeline.account(job.now) == job.pipeline.account(job.now)
+        assert list(pipeline.decisions) == list(job.pipeline.decisions)
+        assert pipeline.counters.dropped["events that came twice"] > 100
+
+
+def _round_trip(codec: object, event: Event) -> Event:
+    decoded: Event = codec.decode(codec.encode(event), type=Event)  # type: ignore[attr-defined]
+    return decoded
+
+
+DIGEST = TraceDigest(
+    lines=9,
+    events=8,
+    metadata=1,
+    dropped={"no JSON": 1},
+    accesses=(
+        Access(
+            tier="cache",
+            op="write",
+            count=3,
+            bytes=3072,
+            duration_s=0.5,
+            start_s=T0,
+            end_s=T0 + 1,
+            sizes={1024: 3},
+            seconds={1024: 0.5},
+        ),
+    ),
+    checkpoints=(Span(name="save", start_s=T0, end_s=T0 + 1, pid=7),),
+    processes=(("n", 7),),
+    generations={4: 9},
+)
+
+
+def test_counters_add_up() -> None:
+    pipeline = Pipeline()
+    for event in (DIGEST, DIGEST, EventsLost(source="emit", count=3), EventsLost(source="emit", count=4)):
+        pipeline.handle(event, T0)
+    counters = pipeline.counters
+    assert (counters.events, counters.trace_lines, counters.trace_events) == (4, 18, 16)
+    assert (counters.dropped, counters.lost, counters.generations) == ({"no JSON": 2}, {"emit": 7}, {4: 18})
+    assert pipeline.processes == {("n", 7)}
+
+
+def test_events_that_cannot_be_true_are_counted_and_cost_nothing_else() -> None:
+    job = Job(CACHED).checkpoints(2)
+    account = job.pipeline.account(job.now)
+    for bad in (
+        StepCompleted(step=1, start_s=math.nan, end_s=job.now),
+        StepCompleted(step=1, start_s=job.now, end_s=1e300),
+        OutputCompleted(dataset=9, name="d", start_s=job.now, end_s=job.now - 1),
+        JobStarted(time_s=0.0),
+    ):
+        assert job.tell(bad) == []
+    assert sum(job.pipeline.counters.dropped.values()) == 4
+    assert job.pipeline.account(job.now) == account
+
+
+def test_before_the_job_says_what_it_runs_under_costs_are_kept_and_nothing_is_tuned() -> None:
+    pipeline = Pipeline()
+    assert pipeline.advice == Advice()
+    output = OutputCompleted(dataset=1, name="d", start_s=T0, end_s=T0 + 2)
+    assert pipeline.handle(output, T0 + 2) == []
+    assert [cost.cost_s for cost in pipeline.costs] == [2.0]
+    assert pipeline.proposals() == ()
+    assert pipeline.account(T0 + 2).checkpoints == 1
+
+
+def test_memory_is_bounded_however_long_the_job() -> None:
+    job = Job(CACHED, tuning=False)
+    job.pipeline.costs[:] = [job.checkpoints(1).pipeline.costs[-1]] * 10_000
+    for number in range(3000):
+        job.checkpoint()
+        job.journal.clear()
+        job.pipeline.handle(
+            TraceDigest(processes=tuple(("n", 50 * number + pid) for pid in range(50))), job.now
+        )
+    assert len(job.pipeline.costs) == 10_000
+    assert len(job.pipeline._seen) == 1024
+    assert len(job.pipeline.processes) <= 65_536 + 50
+
+
+numbers = st.floats(allow_nan=True) | st.floats(T0 - 100, T0 + 100)
+texts = st.sampled_from(["", "XOR", "SINGLE", "cache", "NODE", "x"])
+scalars = st.integers(-(2**63), 2**63 - 1) | numbers | texts
+anything: st.SearchStrategy[Event] = st.one_of(
+    st.builds(JobStarted, time_s=numbers, ranks=st.integers(-1, 9)),
+    st.builds(JobEnded, time_s=numbers),
+    st.builds(StepCompleted, step=st.integers(-9, 99), start_s=numbers, end_s=numbers),
+    st.builds(OutputStarted, dataset=st.integers(), name=texts, time_s=numbers),
+    st.builds(
+        OutputCompleted,
+        dataset=st.integers(-1, 5),
+        name=texts,
+        start_s=numbers,
+        end_s=numbers,
+        generation=st.integers(-1, 3),
+        valid=st.booleans(),
+        bytes=st.integers(-(2**63), 2**63 - 1),
+        files=st.integers(-9, 9),
+        write_s=numbers,
+        encode_s=numbers,
+        flush_s=numbers,
+        wait_s=numbers,
+        apply_s=numbers,
+        flush_due=st.booleans(),
+    ),
+    st.builds(
+        FlushCompleted,
+        dataset=st.integers(-1, 5),
+        start_s=numbers,
+        end_s=numbers,
+        asynchronous=st.booleans(),
+        valid=st.booleans(),
+    ),
+    st.builds(RestartCompleted, dataset=st.integers(), name=texts, start_s=numbers, end_s=numbers),
+    st.builds(
+        SettingsObserved,
+        settings=st.dictionaries(st.sampled_from(sorted(DEFAULTS)), scalars),
+        sources=st.dictionaries(st.sampled_from(sorted(DEFAULTS)), texts),
+        ranks=st.integers(-1, 9),
+        nodes=st.integers(-1, 9),
+        floor=texts,
+        override=st.booleans(),
+        mutability=st.dictionaries(
+            st.sampled_from(sorted(DEFAULTS)), st.sampled_from(["live", "re-init", "launch", "inert", "?"])
+        ),
+    ),
+    st.builds(
+        NodeObserved,
+        host=texts,
+        cpus=st.just(tuple(range(8))),
+        processes=st.lists(
+            st.builds(ProcessUse, pid=st.integers(), cpus=st.just((0, 1)), cores_used=st.floats(0, 9)),
+            max_size=2,
+        ).map(tuple),
+        memory_available_bytes=st.integers(-1, 2**40),
+        cache_free_bytes=st.integers(-1, 2**40),
+    ),
+    st.builds(EventsLost, source=texts, count=st.integers(-9, 9)),
+    st.builds(TuningSwitched, on=st.booleans()),
+    st.builds(ApplyRefused, generation=st.integers(-1, 9), why=texts),
+    st.builds(UserEdited, changes=st.dictionaries(st.sampled_from(sorted(DEFAULTS)), scalars, max_size=2)),
+    st.just(DIGEST),
+)
+
+
+@given(st.lists(anything, max_size=40))
+def test_whatever_comes_the_pipeline_goes_on(events: list[Event]) -> None:
+    pipeline, now = Pipeline(), T0
+    for event in (*events, *_a_quiet_end()):
+        now += 1.0
+        for effect in pipeline.handle(event, now):
+            if isinstance(effect, RewriteConfig):
+                assert effect.advice == pipeline.advice
+    account = pipeline.account(now)
+    assert sum(account.buckets.values()) == pytest.approx(account.wall_s, abs=1e-3)
+    assert pipeline.intents.named()
+    assert isinstance(pipeline.proposals(), tuple)
+
+
+def _a_quiet_end() -> Iterator[Event]:
+    for number in range(4):
+        yield OutputCompleted(
+            dataset=100 + number, name="d", start_s=T0 + 200 + number, end_s=T0 + 200.5 + number
+        )
+
+
+def test_over_many_noisy_jobs_nothing_is_changed_that_must_not_be() -> None:
+    for seed in range(15):
+        job = Job({**CACHED, "SCR_COPY_TYPE": "XOR"}, seed=seed, noise=0.3, nodes=2, floor="XOR").checkpoints(
+            40
+        )
+        log: list[Decision] = list(job.pipeline.decisions)
+        names = {name for decision in log for name in decision.changes}
+        assert not names & {"SCR_PREFIX_PURGE", "SCR_CACHE_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX"}
+        for trial in (each for each in log if each.verdict is Verdict.TRIAL):
+            assert trial.changes != trial.previous

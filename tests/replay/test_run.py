@@ -1,0 +1,201 @@
+"""Recorded traces through the live pipeline: what they say, and what the rules make of it."""
+
+import gzip
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scrtune.cli.views.replay import replay as replay_view
+from scrtune.intents.events import Access, Span, TraceDigest
+from scrtune.replay.run import JobShape, Replayed, checkpoints, replay
+from scrtune.replay.traces import TraceNotFoundError
+
+TRACES = Path(__file__).parents[1] / "data" / "traces"
+GENERATIONS = sorted(path.name for path in TRACES.iterdir() if path.is_dir())
+MIB = 2**20
+START_US = 1_795_252_232_000_000
+
+
+def write_job(path: Path, ranks: int = 2, saves: int = 5) -> Path:
+    """A trace of `ranks` processes that save 64 MiB each, every second, in writes of 8 MiB below /prefix."""
+    lines: list[dict[str, Any]] = []
+    for pid in range(100, 100 + ranks):
+        who = {"pid": pid, "tid": pid, "type": 3}
+        for name, meaning, value in (("HH", "n1", "h"), ("FH", f"/prefix/ckpt.{pid}", f"f{pid}")):
+            args = {"hhash": "h", "name": meaning, "value": value}
+            lines.append({"name": name, "cat": "dftracer", **who, "ph": 4, "args": args})
+        for start_us in range(START_US, START_US + saves * 1_000_000, 1_000_000):
+            span = {"name": "save_checkpoint", "cat": "checkpoint", "ts": start_us, "dur": 100_000}
+            lines.append({"id": 1, **span, **who, "ph": 1, "args": {"hhash": "h"}})
+            for write_us in range(start_us, start_us + 80_000, 10_000):
+                call = {"name": "write", "cat": "POSIX", "ts": write_us, "dur": 9000}
+                args = {"hhash": "h", "fhash": f"f{pid}", "ret": 8 * MIB}
+                lines.append({"id": 2, **call, **who, "ph": 1, "args": args})
+    path.write_text("[\n" + "".join(json.dumps(line) + "\n" for line in lines))
+    return path
+
+
+def shown(replayed: Replayed) -> str:
+    return msgspec.json.encode(replay_view(replayed)).decode()
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_every_generation_gives_its_events_and_the_same_twice(generation: str) -> None:
+    first = replay([TRACES / generation], JobShape(cores=4))
+    assert first.pipeline.counters.trace_events > 0
+    assert first.pipeline.counters.trace_lines == (
+        first.pipeline.counters.trace_events
+        + sum(first.pipeline.counters.dropped.values())
+        + sum(is_metadata(line) for line in all_lines(generation))
+    )
+    assert 0 < first.start_s <= first.end_s
+    assert shown(first) == shown(replay([TRACES / generation], JobShape(cores=4)))
+
+
+def all_lines(generation: str) -> list[bytes]:
+    """Every line of the traces of a generation."""
+    lines: list[bytes] = []
+    for path in sorted((TRACES / generation).rglob("*.pfw*")):
+        data = path.read_bytes()
+        lines += (gzip.decompress(data) if path.suffix == ".gz" else data).split(b"\n")
+    return lines
+
+
+def is_metadata(line: bytes) -> bool:
+    try:
+        record = json.loads(line.strip(b"[], \r"))
+    except ValueError:
+        return False
+    return isinstance(record, dict) and record.get("ph") in ("M", 4)
+
+
+def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    view = replay_view(replay([trace], JobShape(prefix="/prefix", cores=8)))
+    assert (view.files, view.processes, view.hosts, view.checkpoints) == (1, 2, 1, 5)
+    assert view.span_s == pytest.approx(4.1)
+    assert view.counters.trace_events == 2 * 5 * 9
+    sentences = {intent.name: intent.sentence for intent in view.intents}
+    assert sentences["buffer sizes"].startswith("80 writes, 640 MiB; top by bytes: 8 MiB 100%")
+    assert sentences["core affinity"].startswith("8 cores; 2 application processes")
+    assert "128 MiB in 2 files every 1.00 s; blocks 0.100 s" in sentences["flush"]
+
+
+def test_the_rules_that_run_live_propose(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    assert replay([trace], JobShape()).pipeline.proposals() == (), "without cores nothing is known to be idle"
+    undeclared = JobShape(prefix="/prefix", cores=8)
+    assert replay([trace], undeclared).pipeline.proposals() == (), "on one node nobody allowed less"
+    declared = JobShape(prefix="/prefix", cores=8, floor="PROCESS")
+    (proposal,) = replay([trace], declared).pipeline.proposals()
+    assert proposal.rule == "cache instead of bypass"
+    assert proposal.changes["SCR_CACHE_BYPASS"] == 0
+    assert 0 < proposal.expected_gain_s < 0.1
+
+
+def test_the_config_the_job_ran_with_is_where_the_rules_begin(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    shape = JobShape(prefix="/prefix", cores=8, conf="SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=PARTNER\n")
+    replayed = replay([trace], shape)
+    assert replayed.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
+    assert "cache instead of bypass" not in [each.rule for each in replayed.pipeline.proposals()]
+
+
+def test_the_systems_config_counts_below_the_users(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    system = "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=PARTNER\nSCR_FLUSH=3\n"
+    replayed = replay([trace], JobShape(conf="SCR_FLUSH=7\n", system_conf=system))
+    assert replayed.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
+    assert replayed.pipeline.settings["SCR_FLUSH"] == 7
+    assert replayed.pipeline.job is not None
+    assert replayed.pipeline.job.sources["SCR_COPY_TYPE"] == "system config"
+    assert replayed.problems == ()
+
+
+def test_what_is_wrong_in_either_config_is_told_with_its_layer(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    shape = JobShape(conf="SCR_FLUSH=ten\nSCR_CACHE_BASE=$SSD/cache\n", system_conf="\nSCR_DEBUG\n")
+    told = [(each.source, each.line, each.severity, each.code) for each in replay([trace], shape).problems]
+    assert sorted(told) == [
+        ("system config", 2, "error", "no-equals"),
+        ("user config", 1, "error", "bad-value"),
+        ("user config", 2, "warning", "unset-variable"),
+    ]
+
+
+def test_a_declared_floor_is_required_whatever_it_costs(tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw")
+    shape = JobShape(
+        prefix="/prefix", nodes=4, floor="xor", conf="SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=SINGLE\n"
+    )
+    pipeline = replay([trace], shape).pipeline
+    assert pipeline.settings["SCR_COPY_TYPE"] == "XOR"
+    assert [decision.verdict.value for decision in pipeline.decisions] == ["required"]
+
+
+def test_the_order_in_which_files_are_named_changes_nothing(tmp_path: Path) -> None:
+    whole = write_job(tmp_path / "a.pfw").read_text().splitlines(keepends=True)
+    one, other = tmp_path / "1.pfw", tmp_path / "2.pfw"
+    one.write_text("".join(line for line in whole if '"pid":101' not in line))
+    other.write_text("".join(line for line in whole if '"pid":100' not in line))
+    assert shown(replay([one, other], JobShape(cores=8))) == shown(replay([other, one], JobShape(cores=8)))
+
+
+def test_nothing_to_read_is_said(tmp_path: Path) -> None:
+    with pytest.raises(TraceNotFoundError):
+        replay([tmp_path / "gone"], JobShape())
+
+
+def test_a_trace_without_events_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "a.pfw").write_text("[\n")
+    replayed = replay([tmp_path], JobShape(cores=4))
+    assert (replayed.start_s, replayed.end_s) == (0.0, 0.0)
+    assert replayed.pipeline.proposals() == ()
+
+
+# --- checkpoints
+
+spans = st.builds(
+    lambda start, length: Span(name="save", start_s=start, end_s=start + length, pid=1),
+    st.integers(0, 60),
+    st.integers(0, 5),
+)
+
+
+def digest(spans: Sequence[Span], accesses: Sequence[Access] = ()) -> TraceDigest:
+    return TraceDigest(checkpoints=tuple(spans), accesses=tuple(accesses))
+
+
+@given(spans=st.lists(spans, max_size=12), cut=st.integers(0, 12))
+def test_what_overlaps_is_one_checkpoint_however_it_was_recorded(spans: list[Span], cut: int) -> None:
+    made = checkpoints([digest(spans[:cut]), digest(spans[cut:])], ranks=2)
+    seconds = {t for each in made for t in range(int(each.start_s), int(each.end_s) + 1)}
+    assert seconds == {t for span in spans for t in range(int(span.start_s), int(span.end_s) + 1)}
+    assert all(earlier.end_s < later.start_s for earlier, later in pairwise(made))
+    assert [each.dataset for each in made] == list(range(1, len(made) + 1))
+
+
+def test_very_many_overlapping_spans_are_grouped_at_once() -> None:
+    many = [Span(name="save", start_s=float(n), end_s=n + 1.5, pid=n) for n in range(100_000)]
+    (made,) = checkpoints([digest(many)], ranks=4)
+    assert (made.start_s, made.end_s, made.files) == (0.0, 100_000.5, 4)
+
+
+def test_bytes_are_the_writes_outside_scrs_own_files_shared_out() -> None:
+    def written(tier: str, op: str, size: int) -> Access:
+        return Access(tier=tier, op=op, count=1, bytes=size, duration_s=0.1, start_s=0.0, end_s=1.0)
+
+    accesses = [written("prefix", "write", 60), written("scr", "write", 7), written("prefix", "read", 9)]
+    two = [Span(name="save", start_s=start, end_s=start + 0.5, pid=1) for start in (0.0, 2.0)]
+    assert [each.bytes for each in checkpoints([digest(two, accesses)], ranks=1)] == [30, 30]
+
+
+def test_without_spans_there_are_no_checkpoints() -> None:
+    assert checkpoints([digest([])], ranks=3) == []

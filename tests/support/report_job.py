@@ -1,0 +1,139 @@
+"""A job to draw, the page of it, and a browser to look at that."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scrtune.cli.html.changes import Change
+from scrtune.cli.job_record import Told
+from scrtune.goodput import report as content
+from scrtune.goodput.events import (
+    FlushCompleted,
+    GoodputEvent,
+    Interval,
+    JobEnded,
+    JobStarted,
+    NodeFailed,
+    OutputCompleted,
+    Recovered,
+    RestartCompleted,
+    StepCompleted,
+)
+from scrtune.goodput.report import Report
+from scrtune.intents.tune.decisions import Verdict
+from scrtune.intents.tune.gains import Gain
+
+T = 1.76e9
+HOSTILE = '<script>alert(1)</script> & "$x$" \x1b[31m'
+CHROMIUM = shutil.which("chromium")
+
+GAIN = Gain(
+    pairs=2,
+    before_s=1.5,
+    saved_s=0.9,
+    low_s=0.6,
+    high_s=1.3,
+    checkpoints=20,
+    total_s=18.0,
+    total_low_s=12.0,
+    total_high_s=26.0,
+)
+CHANGES = (
+    Change(
+        number=1,
+        time_s=T + 30,
+        until_s=T + 60,
+        generation=1,
+        verdict=Verdict.ACCEPTED,
+        rule="flush asynchronously",
+        what="SCR_FLUSH_ASYNC 0 -> 1",
+        because="the flush blocks <much>",
+        outcome="0.42 times the cost before, in 2 pairs",
+        gain=GAIN,
+    ),
+    Change(
+        number=2,
+        time_s=T + 70,
+        until_s=None,
+        generation=2,
+        verdict=Verdict.VETOED,
+        rule="fewer copies",
+        what="SCR_COPY_TYPE XOR -> SINGLE",
+        because="no failure was declared",
+        gain=None,
+    ),
+)
+
+
+def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
+    """Runs with a checkpoint every ten steps; all but the last break off and lose five steps."""
+    events: list[GoodputEvent] = []
+    at_s, first, dataset = T, 0, 0
+    for run in range(runs):
+        events.append(JobStarted(time_s=at_s, ranks=2))
+        if run:
+            events += [
+                Recovered(kind="rebuild", dataset=dataset, start_s=at_s, end_s=at_s + 2),
+                RestartCompleted(
+                    dataset=dataset, name="c", start_s=at_s + 2, end_s=at_s + 3, source="rebuild"
+                ),
+            ]
+        at_s += 4
+        for step in range(first, first + steps):
+            events.append(StepCompleted(step=step, start_s=at_s, end_s=at_s + 1))
+            at_s += 1
+            if step % 10 == 9:
+                dataset += 1
+                output = OutputCompleted(
+                    dataset=dataset,
+                    name=f"step.{step}",
+                    start_s=at_s,
+                    end_s=at_s + 1,
+                    write_s=0.5,
+                    encode_s=0.2,
+                    flush_due=True,
+                )
+                at_s += 1
+                flush = FlushCompleted(dataset=dataset, start_s=at_s, end_s=at_s + 3, asynchronous=True)
+                events += [output, flush]
+        first += steps - 5
+        events.append(Interval(kind="custom", name=HOSTILE, start_s=at_s, end_s=at_s + 2))
+        at_s += 2
+        if run < runs - 1:
+            events.append(NodeFailed(time_s=at_s + 1, node="node7"))
+            at_s += 20
+    return [*events, JobEnded(time_s=at_s, exit_code=0)]
+
+
+def reported(events: list[GoodputEvent], name: str = "a job") -> Report:
+    now = max(getattr(event, "end_s", getattr(event, "time_s", 0.0)) for event in events)
+    job = Told(name=name, events=events, read=len(events), now=now)
+    return content.report(name, events, job.ledger, now, job.tuning.costs)
+
+
+def write_log(path: Path, events: list[GoodputEvent], name: str = "a job") -> Path:
+    lines = (msgspec.json.encode({**msgspec.to_builtins(event), "job_name": name}) for event in events)
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def browse(at: Path, *options: str) -> str:
+    """What the browser says of the page `at`, if it is asked to say anything."""
+    if CHROMIUM is None:
+        pytest.skip("no chromium here: what a browser makes of the page is not checked")
+    command = [
+        CHROMIUM,
+        "--headless",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--hide-scrollbars",
+        f"--user-data-dir={at.parent / 'profile'}",
+    ]
+    if os.getuid() == 0:
+        command.append("--no-sandbox")
+    told = subprocess.run([*command, *options, at.as_uri()], capture_output=True, check=True, timeout=60)
+    return told.stdout.decode()

@@ -1,0 +1,200 @@
+"""A job that runs under the pipeline's advice, on an SCR that can change everything, or little."""
+
+import math
+import random
+
+import msgspec
+
+from scrtune.goodput.events import (
+    FlushCompleted,
+    JobStarted,
+    OutputCompleted,
+    OutputStarted,
+    StepCompleted,
+)
+from scrtune.intents.effects import Effect
+from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
+from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.rules.situation import DEFAULTS
+
+T0 = 1_700_000_000.0
+GIB = 1024**3
+CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
+REAL = {
+    "SCR_CACHE_BYPASS": "re-init",
+    "SCR_CACHE_SIZE": "re-init",
+    "SCR_COPY_TYPE": "re-init",
+    "SCR_FILE_BUF_SIZE": "live",
+    "SCR_FLUSH": "live",
+    "SCR_FLUSH_ASYNC": "live",
+    "SCR_FLUSH_TYPE": "re-init",
+    "SCR_FLUSH_WIDTH": "inert",
+    "SCR_MPI_BUF_SIZE": "live",
+    "SCR_SET_SIZE": "re-init",
+    "SCRTUNE_FLUSH_CPUS": "live",
+    "SCRTUNE_FLUSH_THREADS": "live",
+}
+"""What a real SCR 3.1.0 can change, and how."""
+
+
+class Job:
+    """A job that runs under the pipeline's advice.
+
+    Every event is noted, with its time, so that it can be told again.
+    """
+
+    def __init__(
+        self,
+        user: Values,
+        seed: int = 0,
+        noise: float = 0.03,
+        reinit_s: float = 0.0,
+        **described: int | str | bool | dict[str, str],
+    ) -> None:
+        self.pipeline = Pipeline()
+        self.journal: list[tuple[float, Event]] = []
+        self.effects: list[Effect] = []
+        self.flush_fails_async = False
+        self.shares_files: bool | None = False
+        self.now = T0
+        self._user = user
+        self._described = described
+        self._rng, self._noise = random.Random(seed), noise
+        self._dataset = self._step = 0
+        self._own: Values = {}
+        self._in_force: Values = {}
+        self._reinit_s = reinit_s
+        self.applied_s = 0.0
+        self.past_the_cache_s = 0.0
+        """What an output takes that bypasses the cache; 0: as one that is cached and flushed."""
+        self.start()
+
+    def start(self, found: Values | None = None, sources: dict[str, str] | None = None) -> None:
+        """A run begins; `found` is what its engine reads beside SCR's defaults (default: the user's)."""
+        found = self._user if found is None else found
+        self._own = {**DEFAULTS, **found}
+        self._in_force = dict(self._own)
+        every = {name: "user config" if name in found else "default" for name in self._own}
+        described = {"ranks": 4, "nodes": 1, "cache": "/ssd/scr", **self._described}
+        self.tell(JobStarted(time_s=self.now, ranks=4))
+        self.tell(SettingsObserved(settings=self._own, sources={**every, **(sources or {})}, **described))
+        uses = tuple(ProcessUse(pid=pid, cpus=tuple(range(16)), cores_used=1.0) for pid in range(4))
+        self.tell(
+            NodeObserved(
+                host="n",
+                cpus=tuple(range(16)),
+                processes=uses,
+                memory_available_bytes=64 * GIB,
+                cache_free_bytes=64 * GIB,
+            )
+        )
+        self.compute(2)
+
+    def relaunch(self, **sources: str) -> None:
+        """The next run, which reads the config file that was written for it."""
+        self.start({**self._user, **(self.pipeline.advice.kept or {})}, sources)
+
+    @property
+    def mutability(self) -> dict[str, str]:
+        """What this job's SCR can change."""
+        assert self.pipeline.job is not None
+        return self.pipeline.job.mutability
+
+    def _apply(self, advised: Values) -> float:
+        """What the ranks do before an output; seconds. What only a launch changes is never asked of them."""
+        changed = {name for name, value in advised.items() if self._in_force[name] != value}
+        ways = {self.mutability.get(name, "launch") for name in changed} if self.mutability else {"live"}
+        assert ways <= {"live", "live on rank 0", "re-init"}, f"{sorted(changed)} cannot be changed now"
+        self._in_force.update(advised)
+        return self._reinit_s if "re-init" in ways else 0.0
+
+    def tell(self, event: Event) -> list[Effect]:
+        self.journal.append((self.now, event))
+        effects = self.pipeline.handle(event, self.now)
+        self.effects += effects
+        return effects
+
+    def compute(self, steps: int, beside_s: float = 0.0) -> None:
+        for number in range(steps):
+            took_s = 10.0 + (0.0 if number else beside_s)
+            step = StepCompleted(step=self._step, start_s=self.now, end_s=self.now + took_s)
+            self._step, self.now = self._step + 1, self.now + took_s
+            self.tell(step)
+
+    def checkpoint(self, *, flush_every: int = 1, slowed_s: float = 0.1) -> None:
+        """Under the advice in force: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
+        self._dataset += 1
+        advice = self.pipeline.advice
+        apply_s = self._apply(advice.settings)
+        self.applied_s += apply_s
+        settings = self._in_force
+        factor = math.exp(self._rng.gauss(0, self._noise))
+        is_async = settings["SCR_FLUSH_ASYNC"] == 1 and settings["SCR_FLUSH_TYPE"] != "SYNC"
+        past_s = self.past_the_cache_s if settings["SCR_CACHE_BYPASS"] else 0.0
+        due = self._dataset % flush_every == 0 and not past_s
+        write_s = (past_s or 1.0) * factor
+        started_s = self.now
+        self.tell(
+            OutputStarted(dataset=self._dataset, name="d", time_s=self.now, generation=advice.generation)
+        )
+        blocked_s = 4.0 * factor if due and not is_async else 0.0
+        self.now += apply_s + write_s + blocked_s
+        flush = FlushCompleted(
+            dataset=self._dataset,
+            start_s=self.now - blocked_s,
+            end_s=self.now if blocked_s else self.now + 4.0 + slowed_s,
+            generation=advice.generation,
+            asynchronous=is_async,
+            valid=not (is_async and self.flush_fails_async),
+        )
+        if blocked_s:
+            self.tell(flush)
+        self.tell(
+            OutputCompleted(
+                dataset=self._dataset,
+                name="d",
+                start_s=started_s,
+                end_s=self.now,
+                generation=advice.generation,
+                bytes=4 * GIB,
+                files=16,
+                write_s=write_s,
+                flush_s=blocked_s,
+                flush_due=due,
+                apply_s=apply_s,
+                shared_files=self.shares_files,
+            )
+        )
+        self.compute(2, beside_s=slowed_s if due and is_async else 0.0)
+        if due and is_async:
+            self.tell(flush)
+
+    def checkpoints(self, count: int, **how: float) -> "Job":
+        for _ in range(count):
+            self.checkpoint(**how)  # type: ignore[arg-type]
+        return self
+
+    @property
+    def verdicts(self) -> list[tuple[str, str]]:
+        return [(each.rule, each.verdict.value) for each in self.pipeline.decisions]
+
+
+def replayed(journal: list[tuple[float, Event]]) -> tuple[Pipeline, list[Effect]]:
+    pipeline = Pipeline()
+    return pipeline, [effect for now, event in journal for effect in pipeline.handle(event, now)]
+
+
+def state(pipeline: Pipeline, now: float) -> tuple[object, ...]:
+    """Everything that can be asked."""
+    tuner = pipeline.tuner
+    return (
+        pipeline.advice,
+        pipeline.intents,
+        pipeline.proposals(),
+        list(pipeline.decisions),
+        pipeline.costs,
+        pipeline.account(now),
+        msgspec.to_builtins(pipeline.counters),
+        pipeline.processes,
+        (tuner.anchor, tuner.anchor_s, tuner.current_s, tuner.credit_s, tuner.trying) if tuner else None,
+    )
