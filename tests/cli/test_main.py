@@ -224,7 +224,7 @@ NASTY = {
 def test_a_real_shell_gets_exactly_the_settings(shell: str) -> None:
     published(NASTY)
     before = shell_environment(shell, ":")
-    after = shell_environment(shell, f'eval "$({sys.executable} -m scrtune.daemon env --job-id j)"')
+    after = shell_environment(shell, f'eval "$({sys.executable} -m scrtune env --job-id j)"')
     assert after == {**before, **{name: str(value) for name, value in NASTY.items()}}
 
 

@@ -30,11 +30,11 @@ if reason := why_not():
 
 NODES = ["n1", "n2"]
 RANK_HOSTS = ["n1", "n1", "n2", "n2"]
-TESTS = Path(__file__).parent
+TESTS = Path(__file__).parents[2]
 TRAIN = TESTS.parent / "examples" / "train.py"
 PYTHON = shlex.quote(sys.executable)
-RANK = f"{PYTHON} {TESTS / 'slurm_rank.py'}"
-SCRTUNE = f"{PYTHON} -m scrtune.daemon"
+RANK = f"{PYTHON} {TESTS / 'apps' / 'slurm_rank.py'}"
+SCRTUNE = f"{PYTHON} -m scrtune"
 
 LIBRARY = [str(path)] if (path := libscrtune_path()) else []
 OF_THE_NODE = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
