@@ -354,7 +354,7 @@ def simulate(job: Job, user: Values, checkpoints: int, seed: int, reinit_s: floa
         oracle=job.parts(best(job, user)).cost_s * sum(factors) / own_s,
         excess=(run.cost_s - own_s) / job.parts(user).cost_s,
         kept=verdicts.count(Verdict.ACCEPTED),
-        undone=verdicts.count(Verdict.REVERTED) + verdicts.count(Verdict.ANCHOR),
+        undone=verdicts.count(Verdict.REVERTED) + verdicts.count(Verdict.BASELINE),
     )
 
 

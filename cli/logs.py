@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..client.implicit_steps import Work
+from ..client.implicit_steps import ImplicitSteps
 from ..client.scr_log import standalone as scr_log_alone
 from ..client.scr_log.log import Record, parse_line
 from ..daemon.journal import JournalReader
@@ -276,7 +276,7 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
             time_s=start_s, ranks=max(1, len(processes)), nodes=max(1, len({host for host, _ in processes}))
         )
     ]
-    work = Work(start_s)
+    work = ImplicitSteps(start_s)
     for checkpoint in found:
         events += [*work.output_started(checkpoint.start_s), checkpoint]
         work.resumed(checkpoint.dataset, checkpoint.end_s)

@@ -20,7 +20,7 @@ from ..goodput.events import StepCompleted
 _STEPS_BETWEEN_CHECKPOINTS = 1 << 20
 
 
-class Work:
+class ImplicitSteps:
     """Notes SCR's calls; times are epoch seconds. :attr:`told` is set once the application has own steps."""
 
     def __init__(self, now_s: float) -> None:

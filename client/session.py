@@ -25,10 +25,10 @@ from typing_extensions import Self
 from ..goodput.events import JobEnded, OutputStarted, StepCompleted
 from ..intents.events import Event
 from .engine import Engine, OutputFlags
-from .implicit_steps import Work
+from .implicit_steps import ImplicitSteps
 from .recorder_environment import writer_of_rank
 from .select import engine_for
-from .transport.daemon_client import Link, this_process
+from .transport.daemon_client import DaemonClient, this_process
 
 
 class Session:
@@ -40,9 +40,9 @@ class Session:
 
     def __init__(self, comm: MPI.Intracomm, engine: Engine | None = None) -> None:
         self._engine: Engine = engine_for(comm) if engine is None else engine
-        self._link = Link() if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ else None
+        self._link = DaemonClient() if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ else None
         self._writer = writer_of_rank(comm.rank)
-        self._work = Work(time.time())
+        self._work = ImplicitSteps(time.time())
         self._generation = 0
         self._dataset = 0
         self._finalized = False

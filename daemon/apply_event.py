@@ -14,7 +14,7 @@ FAILED_ON = "events that scrtune failed on: a bug, see daemon.log"
 _TOLD = 10
 
 
-def drive(pipeline: Pipeline, event: Event, now: float) -> list[Effect]:
+def apply_event(pipeline: Pipeline, event: Event, now: float) -> list[Effect]:
     """``pipeline.handle``; an event that it fails on costs only itself, is counted as lost and told."""
     try:
         return pipeline.handle(event, now)
@@ -30,6 +30,6 @@ def replayed(journal: Path) -> tuple[Pipeline, float]:
     """The pipeline as a journal left it, and the time of the last record. Raises what reading raises."""
     pipeline, last_s = Pipeline(), 0.0
     for now, event in JournalReader(journal):
-        drive(pipeline, event, now)
+        apply_event(pipeline, event, now)
         last_s = now
     return pipeline, last_s

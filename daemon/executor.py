@@ -11,7 +11,7 @@ from ..client.libscr.decision import DecisionError, decision_text
 from ..intents.effects import Advice, Effect, RewriteConfig, Tell
 from ..intents.events import SettingsObserved, UserEdited
 from ..scr_config.files import write_config
-from .managed_config import KeptFile
+from .managed_config import ManagedConfig
 from .options import DaemonOptions
 
 log = logging.getLogger("scrtune.daemon")
@@ -28,7 +28,7 @@ class Executor:
 
     def __init__(self, options: DaemonOptions) -> None:
         self._options = options
-        self._file = KeptFile(options.scr_conf, options.user_conf)
+        self._file = ManagedConfig(options.scr_conf, options.user_conf)
         self.advice = Advice()
         self.rewrites = 0
         self.failures = 0

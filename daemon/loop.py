@@ -9,7 +9,7 @@ from itertools import islice
 from ..goodput.events import OutputCompleted, OutputStarted
 from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
-from .apply_event import drive
+from .apply_event import apply_event
 from .control import Control
 from .executor import Executor
 from .flush_threads import FlushThreads
@@ -90,7 +90,7 @@ class Daemon:
         try:
             for now, event in reader:
                 self._ingest.recall(event)
-                drive(self._pipeline, event, now)  # its effects were performed when it happened
+                apply_event(self._pipeline, event, now)  # its effects were performed when it happened
                 self._monitor.observe(event, now)
                 if self._signals.ending:
                     return False
@@ -190,7 +190,7 @@ class Daemon:
         elif isinstance(event, SettingsObserved) and self._pipeline.job is None:
             event = self._executor.told_apart(event)
         self._journal.append(now, event)
-        effects = drive(self._pipeline, event, now)
+        effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed

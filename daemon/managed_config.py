@@ -43,7 +43,7 @@ class _Version(msgspec.Struct, frozen=True):
     advised: frozenset[str]
 
 
-class KeptFile:
+class ManagedConfig:
     """Writes advice into the file, and tells what the user wrote there."""
 
     def __init__(self, path: Path, user_conf: Path | None) -> None:

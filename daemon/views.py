@@ -45,8 +45,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     trying: str
     checkpoints: int
     checkpoint_cost_s: float
-    anchor_cost_s: float
-    credit_s: float
+    baseline_cost_s: float
+    trial_budget_s: float
     kept: int
     taken_back: int
     goodput: float
@@ -83,14 +83,14 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     The daemon leaves `gains` (:func:`scrtune.intents.tune.gains.gains`) and `job_id` to who asks.
     """
 
-    anchor: Values
+    baseline: Values
     settings: Values
     sources: dict[str, str]
     intents: tuple[IntentView, ...]
     decisions: tuple[Decision, ...]
-    anchor_cost_s: float
+    baseline_cost_s: float
     checkpoint_cost_s: float
-    credit_s: float
+    trial_budget_s: float
     at_launch: Values = {}
     """What the next launch puts in force beyond `settings`."""
     start_s: float = 0.0
@@ -130,18 +130,18 @@ def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
 
 
 def explain(pipeline: Pipeline) -> ExplainView:
-    """The anchor, the settings in force, the intents and every decision."""
+    """The baseline, the settings in force, the intents and every decision."""
     tuner = pipeline.tuner
     shown = sorted(pipeline.advice.settings)
     return ExplainView(
-        anchor={name: tuner.anchor[name] for name in shown if name in tuner.anchor} if tuner else {},
+        baseline={name: tuner.baseline[name] for name in shown if name in tuner.baseline} if tuner else {},
         settings={name: tuner.settings[name] for name in shown} if tuner else {},
         sources={name: pipeline.job.sources.get(name, "default") for name in shown} if pipeline.job else {},
         intents=intents(pipeline),
         decisions=tuple(pipeline.decisions),
-        anchor_cost_s=tuner.anchor_s if tuner else 0.0,
+        baseline_cost_s=tuner.baseline_s if tuner else 0.0,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
-        credit_s=tuner.credit_s if tuner else 0.0,
+        trial_budget_s=tuner.trial_budget_s if tuner else 0.0,
         at_launch=tuner.at_launch if tuner else {},
         start_s=pipeline.start_s,
     )
@@ -173,8 +173,8 @@ def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: b
         trying=tuner.trying.key if tuner and tuner.trying else "",
         checkpoints=account.checkpoints,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
-        anchor_cost_s=tuner.anchor_s if tuner else 0.0,
-        credit_s=tuner.credit_s if tuner else 0.0,
+        baseline_cost_s=tuner.baseline_s if tuner else 0.0,
+        trial_budget_s=tuner.trial_budget_s if tuner else 0.0,
         kept=sum(decision.verdict is Verdict.ACCEPTED for decision in pipeline.decisions),
         taken_back=sum(decision.verdict is Verdict.REVERTED for decision in pipeline.decisions),
         goodput=account.goodput,

@@ -147,7 +147,7 @@ class Pipeline:
             reach=self.tuner.reach,
             checkpoints=self._checkpoints,
             reinit_s=self._switches.reinit_s,
-            credit_s=self.tuner.credit_s,
+            trial_budget_s=self.tuner.trial_budget_s,
             why_no_cache=self._sharing.why_no_cache(is_real=bool(self.tuner.reach.mutability)),
         )
 
@@ -215,7 +215,7 @@ class Pipeline:
             yield from self._account_for(flush, now)
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
-        """A run of the job begins: the first one's settings are the anchor."""
+        """A run of the job begins: the first one's settings are the baseline."""
         known = self._run
         self._run = KnownRun(job) if known is None else known.next(job)
         own = {**DEFAULTS, **self._run.job.settings}

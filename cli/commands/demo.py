@@ -20,7 +20,7 @@ import msgspec
 from ...client.paths import JobPaths
 from ...client.transport.advice import DaemonUnavailable
 from ...daemon import views
-from ...daemon.apply_event import drive
+from ...daemon.apply_event import apply_event
 from ...daemon.journal import JournalReader
 from ...daemon.launch.run import job_paths
 from ...goodput.checkpoint_cost import CheckpointCost
@@ -165,7 +165,7 @@ def _goodput_of(paths: JobPaths, costs: Sequence[CheckpointCost]) -> float:
     pipeline = Pipeline()
     accounts: list[Account] = []
     for now, event in JournalReader(paths.journal):
-        drive(pipeline, event, now)
+        apply_event(pipeline, event, now)
         if start_s <= now:
             accounts.append(pipeline.account(now))
         if now >= costs[-1].time_s:

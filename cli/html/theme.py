@@ -81,7 +81,7 @@ VERDICTS = {
     Verdict.REVERTED: ("taken back", "v", False),
     Verdict.REQUIRED: ("required", "s", True),
     Verdict.VETOED: ("vetoed", "x", False),
-    Verdict.ANCHOR: ("yours again", "D", True),
+    Verdict.BASELINE: ("yours again", "D", True),
     Verdict.PENDING: ("pending", "P", False),
 }
 """Each verdict in a word, with a shape, and whether it stays in force: then it is drawn filled. All are in

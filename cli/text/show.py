@@ -25,7 +25,7 @@ _STYLES = {
     Verdict.REVERTED: "red",
     Verdict.REQUIRED: "cyan",
     Verdict.VETOED: "magenta",
-    Verdict.ANCHOR: "red",
+    Verdict.BASELINE: "red",
     Verdict.PENDING: "blue",
 }
 
@@ -36,7 +36,7 @@ _WORDS = {
     Verdict.REVERTED: "taken back",
     Verdict.REQUIRED: "required",
     Verdict.VETOED: "vetoed",
-    Verdict.ANCHOR: "yours again",
+    Verdict.BASELINE: "yours again",
     Verdict.PENDING: "pending",
 }
 
@@ -88,7 +88,7 @@ def status(view: StatusView) -> RenderableType:
         "trying": view.trying or "nothing",
         "checkpoints": (
             f"{view.checkpoints}; {cost(view.checkpoint_cost_s)} each now,"
-            f" {cost(view.anchor_cost_s)} under your settings"
+            f" {cost(view.baseline_cost_s)} under your settings"
         ),
         "goodput": f"{view.goodput:.1%}",
         "events": (
@@ -179,7 +179,7 @@ def joined(log: Sequence[Decision]) -> Iterator[tuple[Decision, Decision | None]
             yield waiting, decision
             waiting = None
         else:
-            if waiting is not None and decision.verdict is Verdict.ANCHOR:  # a run under other settings
+            if waiting is not None and decision.verdict is Verdict.BASELINE:  # a run under other settings
                 yield waiting, decision
                 waiting = None
             yield decision, None
@@ -191,7 +191,7 @@ def settings(view: ExplainView) -> RenderableType:
     """Each parameter: the user's value, where it came from, the value in force."""
     table = plain_table("parameter", "yours", "from", "in force", title="Settings")
     for name, value in view.settings.items():
-        own = view.anchor.get(name)
+        own = view.baseline.get(name)
         changed = Text(shown(value), style="bold green" if value != own else "")
         table.add_row(name, shown(own), view.sources.get(name, ""), changed)
     return table
@@ -201,8 +201,8 @@ def explain(view: ExplainView, gained: Mapping[int, str] | None = None) -> Rende
     """`scrtune explain`; `gained` as in :func:`decisions`."""
     verdict = Text(
         f"A checkpoint costs {cost(view.checkpoint_cost_s)} now,"
-        f" {cost(view.anchor_cost_s)} under your settings;"
-        f" trials may still cost {seconds(max(0.0, view.credit_s))}."
+        f" {cost(view.baseline_cost_s)} under your settings;"
+        f" trials may still cost {seconds(max(0.0, view.trial_budget_s))}."
     )
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [intents(view.intents), "", decisions(view.decisions, view.start_s, gained)]
@@ -316,7 +316,7 @@ def summary(view: StatusView) -> list[str]:
 
 def _tuned(view: StatusView) -> str:
     return (
-        f"{counted(view.checkpoints, 'checkpoint')}, {cost(view.anchor_cost_s)} each under your settings,"
+        f"{counted(view.checkpoints, 'checkpoint')}, {cost(view.baseline_cost_s)} each under your settings,"
         f" {cost(view.checkpoint_cost_s)} now; {counted(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )

@@ -18,7 +18,7 @@ from ...scr_config.catalogue import SECRETS
 from ...scr_config.resolution import resolve, user_conf_path
 from ...scr_config.system_conf import system_conf_path
 from ..capture.follow import FollowedFile, ForwardCounts
-from ..implicit_steps import Work
+from ..implicit_steps import ImplicitSteps
 from .debug import ScrDebug
 from .join import Joiner, Output, Restart
 from .log import Record, ScrLog
@@ -116,7 +116,7 @@ class LibraryEvents:
         self._output = _Tail(Path(output)) if output and "\0" not in output else None
         self._debug = ScrDebug()
         self._joiner = Joiner()
-        self._work: Work | None = None
+        self._work: ImplicitSteps | None = None
         self._began_s: float | None = None
         self._early: list[Asked] = []
 
@@ -166,7 +166,7 @@ class LibraryEvents:
     def _events(self, line: Line) -> Iterator[Event]:
         match line:
             case Started():
-                self._work, self._began_s = Work(line.time_s), line.time_s
+                self._work, self._began_s = ImplicitSteps(line.time_s), line.time_s
                 self._early.clear()
                 yield JobStarted(time_s=line.time_s, ranks=line.ranks, nodes=line.nodes)
                 yield settings_observed(line, self._environment)

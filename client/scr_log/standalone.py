@@ -8,7 +8,7 @@ to, within the second that the log gives it. Where the application or the preloa
 from collections.abc import Iterable, Iterator
 
 from ...goodput.events import GoodputEvent, JobEnded, JobStarted
-from ..implicit_steps import Work
+from ..implicit_steps import ImplicitSteps
 from .join import Joiner, Output
 from .log import Record
 
@@ -34,7 +34,7 @@ class _Job:
     def __init__(self) -> None:
         self._joiner = Joiner()
         self._now_s = 0.0
-        self._work: Work | None = None
+        self._work: ImplicitSteps | None = None
         self._first = True
         """No output of this run was seen, and nothing that it restarted from."""
         self._computing_s = 0.0
@@ -64,7 +64,7 @@ class _Job:
         match record.name:
             case "START":
                 started_s = self._reach(record, self._now_s)
-                self._work, self._first = Work(started_s), True
+                self._work, self._first = ImplicitSteps(started_s), True
                 yield JobStarted(time_s=started_s, ranks=record.procs or 1, nodes=record.nodes or 1)
             case "RESTART_SUCCESS" | "FETCH_SUCCESS" if self._work is not None and record.dataset:
                 self._reach(record, self._now_s)

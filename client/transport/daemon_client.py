@@ -21,7 +21,7 @@ _NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
 """Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
-class Link:
+class DaemonClient:
     """Asks and tells. Nothing here blocks beyond the 50 ms of a question, or raises."""
 
     def __init__(self) -> None:

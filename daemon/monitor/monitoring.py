@@ -159,7 +159,7 @@ class Monitor:
             tuning=pipeline.on,
             decisions={verdict.name.lower(): verdicts.count(verdict) for verdict in Verdict},
             checkpoint_cost_s=tuner.current_s if tuner else 0.0,
-            anchor_cost_s=tuner.anchor_s if tuner else 0.0,
+            baseline_cost_s=tuner.baseline_s if tuner else 0.0,
             last_checkpoint=pipeline.costs[-1] if pipeline.costs else None,
             events=counters.events,
             dropped=bounded(counters.dropped),

@@ -102,7 +102,7 @@ def _of_checkpoints(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("checkpoints", "Valid checkpoints", account.checkpoints)
     yield _counter("recoveries", "Datasets that SCR brought back", account.recoveries)
     yield _counter("node_failures", "Nodes that SCR's scripts found dead", account.node_failures)
-    cost = {"now": snapshot.checkpoint_cost_s, "own settings": snapshot.anchor_cost_s}
+    cost = {"now": snapshot.checkpoint_cost_s, "own settings": snapshot.baseline_cost_s}
     yield _gauges("checkpoint_cost_seconds", "Mean cost of a checkpoint", "settings", cost)
     if last is None:
         return

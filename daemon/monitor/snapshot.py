@@ -32,7 +32,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     tuning: bool = True
     decisions: dict[str, int] = {}
     checkpoint_cost_s: float = 0.0
-    anchor_cost_s: float = 0.0
+    baseline_cost_s: float = 0.0
     last_checkpoint: CheckpointCost | None = None
     events: int = 0
     dropped: dict[str, int] = {}

@@ -64,7 +64,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Of the job so far."""
     reinit_s: float = 0.0
     """What a re-init of SCR took when it was made; 0 before one was."""
-    credit_s: float = inf
+    trial_budget_s: float = inf
     """What trying may cost."""
     why_no_cache: str = ""
     """Why the job must not be moved to the cache (:mod:`..observe.shared_files`); empty when it may."""

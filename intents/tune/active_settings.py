@@ -13,22 +13,22 @@ from .trial import Trial
 _REMEMBERED = 64
 
 
-class InForce:
+class ActiveSettings:
     """The settings in force, generation by generation, with the log of why, and what this run cannot have.
 
-    `anchor` are the user's own. `wanted` is what was decided, `settings` what is in force: they differ in
+    `baseline` are the user's own. `wanted` is what was decided, `settings` what is in force: they differ in
     what waits for the next launch. `later` is the user's word that waits for it. What came with a launch goes
     as a whole: `together` are such changes. Half of one may protect less than all of it or nothing. Memory is
     bounded.
     """
 
-    def __init__(self, anchor: Values, generation: int, reach: Reach) -> None:
-        self.anchor = dict(anchor)
-        self.wanted = dict(anchor)
+    def __init__(self, baseline: Values, generation: int, reach: Reach) -> None:
+        self.baseline = dict(baseline)
+        self.wanted = dict(baseline)
         self.later: Values = {}
         self.together: list[Values] = []
         self.reach = reach
-        self.settings = reach.possible(anchor)
+        self.settings = reach.possible(baseline)
         self.generation = generation
         self.touched: set[str] = set()
         self._past: dict[int, tuple[Values, bool]] = {}
@@ -137,7 +137,7 @@ class InForce:
         self.log.note(decision.measured(trial.comparison) if trial else decision)
 
     def _remember(self) -> None:
-        self._past[self.generation] = (self.settings, self.settings != self.anchor)
+        self._past[self.generation] = (self.settings, self.settings != self.baseline)
         self._past.pop(self.generation - _REMEMBERED, None)
 
 

@@ -1,6 +1,6 @@
 """What trying may cost: a ledger of credit against what the user's own settings cost.
 
-One checkpoint to begin with, 2 % of the anchor's cost for each checkpoint, and all that tuned checkpoints
+One checkpoint to begin with, 2 % of the baseline's cost for each checkpoint, and all that tuned checkpoints
 save or lose against it; what putting settings in force took goes off it. `tuner.py` states the
 bound that follows.
 
@@ -19,55 +19,55 @@ INDIFFERENT = 0.02
 _REMEMBERED_COSTS = 6
 
 
-class Credit:
-    """The ledger: `left_s` may still be lost; `anchor_s` is what a checkpoint cost under the user's settings.
+class TrialBudget:
+    """`left_s` may still be lost; `baseline_s` is what a checkpoint cost under the user's settings.
 
-    `anchor_s` is 0 until three observations were made.
+    `baseline_s` is 0 until three observations were made.
     """
 
     def __init__(self) -> None:
         self.left_s = 0.0
-        self.anchor_s = 0.0
-        self.anchor_costs: deque[float] = deque(maxlen=_REMEMBERED_COSTS)
+        self.baseline_s = 0.0
+        self.baseline_costs: deque[float] = deque(maxlen=_REMEMBERED_COSTS)
 
     @property
     def is_measured(self) -> bool:
         """Whether the user's settings were observed often enough since :meth:`measure_anew`."""
-        return len(self.anchor_costs) >= BASELINE_OBSERVATIONS
+        return len(self.baseline_costs) >= BASELINE_OBSERVATIONS
 
     def measure_anew(self) -> None:
-        """The anchor's cost is to be observed again; until then the old mean counts."""
-        self.anchor_costs.clear()
+        """The baseline's cost is to be observed again; until then the old mean counts."""
+        self.baseline_costs.clear()
 
-    def observe_anchor(self, cost_s: float) -> None:
+    def observe_baseline(self, cost_s: float) -> None:
         """One observation under the user's settings."""
-        first = self.anchor_s == 0
-        self.anchor_costs.append(cost_s)
+        first = self.baseline_s == 0
+        self.baseline_costs.append(cost_s)
         if not first or self.is_measured:
-            self.anchor_s = fmean(self.anchor_costs)
-            self.left_s += FIRST_CREDIT * self.anchor_s if first else 0.0
+            self.baseline_s = fmean(self.baseline_costs)
+            self.left_s += FIRST_CREDIT * self.baseline_s if first else 0.0
 
     def why_back(self, tuned: Sequence[float], usual_s: float) -> str:
-        """Why tuned settings are given up: dearer than the anchor was, or no credit left; empty when not.
+        """Why tuned settings are given up: dearer than the baseline was, or no credit left; empty when not.
 
         `tuned` are the last observations under them, `usual_s` counts when there are none.
         """
         recent_s = fmean(tuned) if tuned else usual_s
-        dearer = len(tuned) >= DRIFT_OBSERVATIONS and recent_s > (1 + INDIFFERENT) * self.anchor_s
+        dearer = len(tuned) >= DRIFT_OBSERVATIONS and recent_s > (1 + INDIFFERENT) * self.baseline_s
         if not dearer and self.left_s > 0:
             return ""
         return (
-            f"checkpoints cost {recent_s:.3f} s now, {self.anchor_s:.3f} s under your settings"
+            f"checkpoints cost {recent_s:.3f} s now, {self.baseline_s:.3f} s under your settings"
             f" (credit {self.left_s:.3f} s)"
         )
 
     def charge(self, cost_s: float, *, is_tuned: bool) -> None:
         """Enter one checkpoint; what it cost counts when it ran under other settings than the user's."""
-        if self.anchor_s == 0:
+        if self.baseline_s == 0:
             return
-        self.left_s += ALLOWANCE * self.anchor_s
+        self.left_s += ALLOWANCE * self.baseline_s
         if is_tuned:
-            self.left_s += self.anchor_s - cost_s
+            self.left_s += self.baseline_s - cost_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Enter what putting settings in force took: a cost of trying, whichever way it went."""

@@ -6,7 +6,7 @@ from ..rules.situation import Proposal
 TRIES = 3
 
 
-class Asking:
+class RuleCooldown:
     """What the rules have asked for so far, and what became of it."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ class Verdict(str, Enum):
     REVERTED = "reverted"
     REQUIRED = "required"
     VETOED = "vetoed"
-    ANCHOR = "back to the user's settings"
+    BASELINE = "back to the user's settings"
     PENDING = "pending"
 
 

@@ -156,7 +156,7 @@ def _replaced(verdict: Decision, later: Sequence[Decision]) -> int:
     for each in later:
         if each.generation <= verdict.generation:
             continue
-        is_users = each.verdict is Verdict.ANCHOR or (
+        is_users = each.verdict is Verdict.BASELINE or (
             each.verdict is Verdict.REQUIRED and each.source == "user"
         )
         if is_users or (each.verdict is Verdict.ACCEPTED and names & each.changes.keys()):

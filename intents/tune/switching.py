@@ -57,8 +57,9 @@ def too_dear(proposal: Proposal, now: Situation) -> str | None:
             f"{what}; {gain_s:.3f} s a checkpoint does not pay for that yet, {when}"
             f" (as many are taken to come as there were: {now.checkpoints}); a launch has it for nothing"
         )
-    if now.credit_s < 2 * once_s:
-        return f"{what}; trying may cost {max(0.0, now.credit_s):.3f} s in all now, more with each checkpoint"
+    if now.trial_budget_s < 2 * once_s:
+        left_s = max(0.0, now.trial_budget_s)
+        return f"{what}; trying may cost {left_s:.3f} s in all now, more with each checkpoint"
     return None
 
 

@@ -60,7 +60,7 @@ class TrialCosts:
                 self._take_back()
             case Verdict.ACCEPTED if self._trial is not None:
                 self._begin(self._trial.costs, decision.generation)
-            case Verdict.ANCHOR | Verdict.REQUIRED:
+            case Verdict.BASELINE | Verdict.REQUIRED:
                 self._take_back()  # a run under other settings ends a trial without a word
                 self._begin(_Costs(), decision.generation)
 

@@ -1,6 +1,6 @@
 """Goodput feedback: what a change really did decides whether it stays. Cautious, one change at a time.
 
-1. The user's settings (the anchor) are observed first.
+1. The user's settings (the baseline) are observed first.
 2. The most promising proposal is tried alone, two observations at a time, between as many under the settings
    it may replace: noise that changes slowly meets both alike.
 3. After each such block: surely better (probability 0.95), it stays. Not better at all, it is taken back. In
@@ -10,14 +10,14 @@
 4. What only a launch can change waits for the next run: one proposal is put in force with it, and compared
    with the run before.
 5. What tuned checkpoints cost is kept in a ledger of credit: one checkpoint to begin with, 2 % of the
-   anchor's cost for each checkpoint, and all that tuned checkpoints save or lose against it; what putting
-   settings in force costs, there and back, goes off it. At zero the anchor comes back, and nothing is tried
+   baseline's cost for each checkpoint, and all that tuned checkpoints save or lose against it; what putting
+   settings in force costs, there and back, goes off it. At zero the baseline comes back, and nothing is tried
    before there is credit again.
 
-The bound. Count every checkpoint at the anchor's mean cost, as last measured when it ended. At any time all
+The bound. Count every checkpoint at the baseline's mean cost, as last measured when it ended. At any time all
 tuned checkpoints and all changes of settings together have cost at most 2 % of that sum and one checkpoint
 more than so counted, and what the last ones lost: the observation that used the credit up, checkpoints that
-began before the job had the anchor back, and the way back. This holds for every job, whatever is proposed;
+began before the job had the baseline back, and the way back. This holds for every job, whatever is proposed;
 how dear those last ones are nobody can know in advance. What only a launch can take back is back at the next
 launch, not before. Against what the user's settings would have cost at that very time, which nobody can know
 either, it holds as far as that mean is right: `docs/tuning.md` says how often.
@@ -35,10 +35,10 @@ from msgspec.structs import replace
 from ..events import Values
 from ..rules.mutability import Reach
 from ..rules.situation import Proposal
-from .active_settings import InForce, values
-from .budget import DRIFT_OBSERVATIONS, Credit
+from .active_settings import ActiveSettings, values
+from .budget import DRIFT_OBSERVATIONS, TrialBudget
 from .comparison import spread
-from .cooldown import Asking
+from .cooldown import RuleCooldown
 from .decisions import Verdict
 from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, Trial
 
@@ -46,19 +46,19 @@ _USED_UP = "the trials so far have used up what they may cost"
 _OFF = "scrtune off: your own settings"
 
 
-class Tuner(InForce):
+class Tuner(ActiveSettings):
     """Holds the settings in force and decides about them, one observation at a time.
 
     An observation is the mean cost of a checkpoint over one flush cycle (one checkpoint, when every one is
-    flushed). `settings` is always complete: the anchor with what was changed, as far as `reach` goes; what is
-    beyond it is in `at_launch`. Memory is bounded.
+    flushed). `settings` is always complete: the baseline with what was changed, as far as `reach` goes; what
+    is beyond it is in `at_launch`. Memory is bounded.
     """
 
     def __init__(
-        self, anchor: Values, generation: int = 0, reach: Reach | None = None, *, on: bool = True
+        self, baseline: Values, generation: int = 0, reach: Reach | None = None, *, on: bool = True
     ) -> None:
-        super().__init__(anchor, generation, reach or Reach())
-        self._credit = Credit()
+        super().__init__(baseline, generation, reach or Reach())
+        self._budget = TrialBudget()
         self.on = on
         self._incumbent_costs: deque[float] = deque(maxlen=MAX_PAIRS)
         self._block: list[float] = []
@@ -67,31 +67,31 @@ class Tuner(InForce):
         """What had won, after it was given up: the first thing to be tried again."""
         self.pending: Proposal | None = None
         """What the next run begins with, on trial."""
-        self._asking = Asking()
+        self._cooldown = RuleCooldown()
 
-    def successor(self, anchor: Values, reach: Reach, because: str, now: float) -> "Tuner":
+    def successor(self, baseline: Values, reach: Reach, because: str, now: float) -> "Tuner":
         """A tuner for other settings of the user's: only the log goes on, and the generations."""
         self.add_together(self._pending)
-        reach = self.sticking(reach, reach.found, anchor)
-        made = Tuner(anchor, self.generation + 1, reach, on=self.on)
+        reach = self.sticking(reach, reach.found, baseline)
+        made = Tuner(baseline, self.generation + 1, reach, on=self.on)
         made.together = self.together
         made.log = self.log.successor(told=True)
-        changed = {name: value for name, value in anchor.items() if self.settings.get(name) != value}
+        changed = {name: value for name, value in baseline.items() if self.settings.get(name) != value}
         new = _users("a run under other settings", changed, because, intent="")
-        made._log(Verdict.ANCHOR, new, now, previous=values(self.settings, changed))
+        made._log(Verdict.BASELINE, new, now, previous=values(self.settings, changed))
         return made
 
-    def edited(self, anchor: Values, changes: Values, because: str, now: float) -> "Tuner":
-        """A tuner for the settings that the user has edited by `changes`: `anchor`, which is observed first.
+    def edited(self, baseline: Values, changes: Values, because: str, now: float) -> "Tuner":
+        """A tuner for the settings that the user edited by `changes`: `baseline`, which is observed first.
 
         What had won before is the first thing to be tried again, but for what they changed. What of it only a
-        launch can put in force is the anchor's from the next one on.
+        launch can put in force is the baseline's from the next one on.
         """
         self._end_trial(now, because)
         left = self._won(but=changes)
         self.postpone(changes)
         later = self.later
-        own = {name: value for name, value in anchor.items() if name not in later}
+        own = {name: value for name, value in baseline.items() if name not in later}
         own |= values(self.settings, later)
         self.together = [{n: v for n, v in each.items() if n not in changes} for each in self.together]
         reach = self.sticking(self.reach, self.settings, own)
@@ -127,14 +127,14 @@ class Tuner(InForce):
         return self.pending.changes if self.pending else {}
 
     @property
-    def credit_s(self) -> float:
+    def trial_budget_s(self) -> float:
         """Seconds that trying may still cost."""
-        return self._credit.left_s
+        return self._budget.left_s
 
     @property
-    def anchor_s(self) -> float:
+    def baseline_s(self) -> float:
         """Mean cost of a checkpoint under the user's settings, as last measured; 0 before it was."""
-        return self._credit.anchor_s
+        return self._budget.baseline_s
 
     @property
     def trying(self) -> Proposal | None:
@@ -152,21 +152,21 @@ class Tuner(InForce):
         return fmean(self._incumbent_costs) if self._incumbent_costs else 0.0
 
     def may_try(self, proposal: Proposal) -> bool:
-        """Whether its rule may ask (:class:`scrtune.intents.tune.cooldown.Asking`)."""
-        return self._asking.may(proposal)
+        """Whether its rule may ask (:class:`scrtune.intents.tune.cooldown.RuleCooldown`)."""
+        return self._cooldown.may(proposal)
 
     def require(self, proposal: Proposal, now: float) -> None:
-        """Make a change that the user's own declaration demands; the anchor moves with it.
+        """Make a change that the user's own declaration demands; the baseline moves with it.
 
-        What only a launch can put in force is the anchor's from the next one on.
+        What only a launch can put in force is the baseline's from the next one on.
         """
         self._end_trial(now, proposal.because)
         previous = values(self.settings, proposal.changes)
         possible = self.postpone(proposal.changes)
         proposal = replace(proposal, because=self.waiting(proposal.because, proposal.changes))
-        self.anchor.update(possible)
+        self.baseline.update(possible)
         self.put({**self.wanted, **possible})
-        self._credit.measure_anew()
+        self._budget.measure_anew()
         self._log(Verdict.REQUIRED, proposal, now, previous=previous)
 
     def veto(self, proposal: Proposal, reason: str, now: float) -> None:
@@ -206,7 +206,7 @@ class Tuner(InForce):
         goes_off, self.on = self.on and not on, on
         if goes_off:
             self._end_trial(now, _OFF)
-            self._back_to_anchor(now, _OFF, rule="scrtune off")
+            self._back_to_baseline(now, _OFF, rule="scrtune off")
 
     def failed(self, why: str, generation: int, now: float) -> None:
         """A checkpoint under the settings of `generation` failed: back a step, were they not the user's."""
@@ -214,10 +214,10 @@ class Tuner(InForce):
             return
         if self._trial is not None:
             self._revert(self._trial, now, why)
-        elif self.wanted != self.anchor:
-            self._back_to_anchor(now, why)
+        elif self.wanted != self.baseline:
+            self._back_to_baseline(now, why)
             self.left = None
-            self._asking.close()
+            self._cooldown.close()
 
     def refused(self, generation: int, why: str, in_force: Values, now: float) -> None:
         """The ranks refused `generation` and stay with `in_force`: no cost under it will ever come."""
@@ -242,11 +242,11 @@ class Tuner(InForce):
 
     def charge(self, cost_s: float, generation: int) -> None:
         """Enter one checkpoint that ran under the settings of `generation` into the ledger of credit."""
-        self._credit.charge(cost_s, is_tuned=self.is_tuned(generation, default=True))
+        self._budget.charge(cost_s, is_tuned=self.is_tuned(generation, default=True))
 
     def charge_apply(self, apply_s: float) -> None:
         """Enter what putting settings in force took: on the way to a change, or back."""
-        self._credit.charge_apply(apply_s)
+        self._budget.charge_apply(apply_s)
 
     def observe(self, cost_s: float, now: float, propose: Callable[[], Proposal | None]) -> None:
         """Take in one observation under the settings in force and decide; `propose` gives the next change."""
@@ -263,15 +263,15 @@ class Tuner(InForce):
 
     def _note(self, cost_s: float) -> None:
         self._incumbent_costs.append(cost_s)
-        if self.settings == self.anchor:
-            self._credit.observe_anchor(cost_s)
+        if self.settings == self.baseline:
+            self._budget.observe_baseline(cost_s)
 
     def _next(self, now: float, propose: Callable[[], Proposal | None]) -> None:
-        if self.wanted != self.anchor and (why := self._credit.why_back(self._block, self.current_s)):
-            self._back_to_anchor(now, why)
+        if self.wanted != self.baseline and (why := self._budget.why_back(self._block, self.current_s)):
+            self._back_to_baseline(now, why)
             return
-        is_measured = self.wanted != self.anchor or self._credit.is_measured
-        if not is_measured or len(self._block) < BLOCK or self.credit_s <= 0:
+        is_measured = self.wanted != self.baseline or self._budget.is_measured
+        if not is_measured or len(self._block) < BLOCK or self.trial_budget_s <= 0:
             return
         proposal, self.left = propose(), None
         if proposal is not None:
@@ -289,7 +289,7 @@ class Tuner(InForce):
     def _try(
         self, proposal: Proposal, before: list[float], now: float, *, since_launch: bool = False
     ) -> None:
-        self._asking.tried(proposal.rule)
+        self._cooldown.tried(proposal.rule)
         self._noted.discard((Verdict.PENDING, proposal.rule))
         if self.pending is not None and self.pending.rule == proposal.rule:
             self.pending = None
@@ -302,7 +302,7 @@ class Tuner(InForce):
             incumbent=incumbent,
             candidate=self.wanted,
             baseline_s=self.current_s,
-            spread=max(spread(self._incumbent_costs), spread(self._credit.anchor_costs), between_runs),
+            spread=max(spread(self._incumbent_costs), spread(self._budget.baseline_costs), between_runs),
             before=before,
             since_launch=since_launch,
         )
@@ -313,7 +313,7 @@ class Tuner(InForce):
         self.log.compare(trial.generation, trial.comparison)
         if why := trial.outrage(cost_s):
             self._revert(trial, now, why)
-        elif self.credit_s <= 0:
+        elif self.trial_budget_s <= 0:
             self._revert(trial, now, _USED_UP)
         elif trial.is_ripe(self._block):
             match trial.judgement():
@@ -327,7 +327,7 @@ class Tuner(InForce):
     def _compare_with_incumbent(self, trial: Trial, cost_s: float, now: float) -> None:
         """The settings that the trial may replace have their turn."""
         trial.before.append(cost_s)
-        if self.credit_s <= 0:
+        if self.trial_budget_s <= 0:
             self._revert(trial, now, _USED_UP)
         elif len(self._block) >= BLOCK:
             self.put(trial.candidate)
@@ -337,7 +337,7 @@ class Tuner(InForce):
         self._log(Verdict.ACCEPTED, replace(trial.proposal, because=why), now, previous=previous, trial=trial)
         self._trial = None
         self.pending = None  # there it may gain something else now
-        self._asking.won(previous)
+        self._cooldown.won(previous)
         self._incumbent_costs.clear()
         self._incumbent_costs.extend(trial.after)
 
@@ -354,7 +354,7 @@ class Tuner(InForce):
         self._log(Verdict.REVERTED, undone, now, previous=previous, trial=trial)
         self._trial = None
         if lost:
-            self._asking.lost(trial.proposal.rule)
+            self._cooldown.lost(trial.proposal.rule)
 
     def _end_trial(self, now: float, why: str) -> None:
         """A trial that is on ends without a verdict."""
@@ -366,41 +366,41 @@ class Tuner(InForce):
         why = f"{', '.join(sorted(arrived))}: in force since this launch, as you want it"
         self._end_trial(now, why)
         self.later = {name: value for name, value in self.later.items() if name not in arrived}
-        self.anchor.update(arrived)
+        self.baseline.update(arrived)
         self.wanted.update(arrived)
-        self._back_to_anchor(now, why, rule="what waited for the launch")
+        self._back_to_baseline(now, why, rule="what waited for the launch")
 
-    def _back_to_anchor(self, now: float, why: str, rule: str = "stay within the bound") -> None:
+    def _back_to_baseline(self, now: float, why: str, rule: str = "stay within the bound") -> None:
         left = self._won()
         back = Proposal(
             rule=rule,
             intent="goodput",
-            changes=values(self.anchor, left),
+            changes=values(self.baseline, left),
             because=why,
             source="goodput feedback",
         )
         self.left = self._again(left) if left else self.left
         self.pending = None
-        self.put(self.anchor)
-        self._log(Verdict.ANCHOR, back, now, previous=left)
-        self._asking.forget()
-        self._credit.measure_anew()
+        self.put(self.baseline)
+        self._log(Verdict.BASELINE, back, now, previous=left)
+        self._cooldown.forget()
+        self._budget.measure_anew()
         self._incumbent_costs.clear()
 
     def _won(self, but: Values | None = None) -> Values:
         """What differs from the user's own settings."""
-        won = {name: value for name, value in self.wanted.items() if self.anchor.get(name) != value}
+        won = {name: value for name, value in self.wanted.items() if self.baseline.get(name) != value}
         return {name: value for name, value in won.items() if name not in (but or {})}
 
     def _again(self, left: Values) -> Proposal:
         """To try once more what had won; it is expected to gain what it did."""
         why = "all of it, against your settings anew"
         proposal = _users("what had won before", left, why, intent="goodput", source="goodput feedback")
-        gain_s = self.anchor_s - self.current_s if self._incumbent_costs else 0.0
+        gain_s = self.baseline_s - self.current_s if self._incumbent_costs else 0.0
         return replace(proposal, expected_gain_s=max(0.0, gain_s))
 
     def put(self, wanted: Values) -> None:
-        """See :meth:`InForce.put`."""
+        """See :meth:`ActiveSettings.put`."""
         super().put(wanted)
         self._block = []
 

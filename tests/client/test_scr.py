@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from scrtune.client.embedded.config import Configuration
-from scrtune.client.implicit_steps import Work
+from scrtune.client.implicit_steps import ImplicitSteps
 from scrtune.goodput.events import JobStarted, OutputCompleted, StepCompleted
 from scrtune.goodput.ledger.ledger import PRODUCTIVE, WASTED_PROGRESS, Ledger
 
@@ -231,7 +231,7 @@ def spans(steps: list[StepCompleted]) -> list[tuple[float, float]]:
 
 
 def test_a_turn_of_a_loop_that_asks_is_a_step() -> None:
-    work = Work(10.0)
+    work = ImplicitSteps(10.0)
     assert spans(work.asked(12.0, 12.5)) == [(10.0, 12.0)]
     assert spans(work.output_started(12.6)) == []
     work.resumed(1, 14.0)
@@ -240,14 +240,14 @@ def test_a_turn_of_a_loop_that_asks_is_a_step() -> None:
 
 
 def test_without_questions_it_is_what_lies_between_two_outputs() -> None:
-    work = Work(10.0)
+    work = ImplicitSteps(10.0)
     assert spans(work.output_started(12.0)) == [(10.0, 12.0)]
     work.resumed(1, 13.0)
     assert spans(work.output_started(20.0)) == [(13.0, 20.0)]
 
 
 def test_an_application_that_tells_of_its_steps_is_believed() -> None:
-    work = Work(10.0)
+    work = ImplicitSteps(10.0)
     work.told = True
     assert work.asked(12.0, 12.5) == work.output_started(13.0) == []
 
@@ -255,20 +255,20 @@ def test_an_application_that_tells_of_its_steps_is_believed() -> None:
 def test_what_was_computed_after_the_checkpoint_of_a_restart_is_wasted() -> None:
     ledger = Ledger()
 
-    def compute(work: Work, *seconds: float) -> None:
+    def compute(work: ImplicitSteps, *seconds: float) -> None:
         for start_s in seconds:
             work.paused(start_s)
             for step in work.asked(start_s + 1.0, start_s + 1.0):
                 ledger.handle(step)
 
     ledger.handle(JobStarted(time_s=0.0))
-    first = Work(0.0)
+    first = ImplicitSteps(0.0)
     compute(first, 0.0, 1.0)
     ledger.handle(OutputCompleted(dataset=7, name="a", start_s=2.0, end_s=3.0))
     first.resumed(7, 3.0)
     compute(first, 3.0, 4.0, 5.0)
     ledger.handle(JobStarted(time_s=10.0))
-    second = Work(10.0)
+    second = ImplicitSteps(10.0)
     second.resumed(7, 11.0)
     compute(second, 11.0)
     buckets = ledger.account(12.0).buckets

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.daemon.managed_config import KeptFile
+from scrtune.daemon.managed_config import ManagedConfig
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, RewriteConfig, Tell
 from scrtune.intents.events import EDITED, Event, SettingsObserved, UserEdited, Values
@@ -60,14 +60,14 @@ def test_what_the_user_writes_is_never_changed_again_whatever_it_costs() -> None
     assert vetoed.because == "SCR_FLUSH_ASYNC: you gave it in the config file while the job ran, which wins"
 
 
-def test_it_is_the_new_anchor_and_the_log_says_why() -> None:
+def test_it_is_the_new_baseline_and_the_log_says_why() -> None:
     job = tuned()
     generation = job.pipeline.advice.generation
     job.tell(UserEdited(changes={"SCR_FLUSH": 7}))
     pipeline = job.pipeline
     assert pipeline.tuner is not None
     assert pipeline.job is not None
-    assert pipeline.tuner.anchor["SCR_FLUSH"] == pipeline.settings["SCR_FLUSH"] == 7
+    assert pipeline.tuner.baseline["SCR_FLUSH"] == pipeline.settings["SCR_FLUSH"] == 7
     assert pipeline.job.sources["SCR_FLUSH"] == EDITED
     assert pipeline.advice.generation == generation + 1
     assert pipeline.advice.settings["SCR_FLUSH"] == 7
@@ -83,7 +83,7 @@ def test_it_is_the_new_anchor_and_the_log_says_why() -> None:
 def test_what_had_won_is_tried_first_once_the_edited_settings_are_measured() -> None:
     job = tuned()
     job.tell(UserEdited(changes={"SCR_SET_SIZE": 4}))
-    assert job.pipeline.advice.settings["SCR_FLUSH_ASYNC"] == 0, "the anchor comes first"
+    assert job.pipeline.advice.settings["SCR_FLUSH_ASYNC"] == 0, "the baseline comes first"
     job.checkpoints(12)
     tried = [each for each in job.verdicts if each[1] in ("trial", "accepted")]
     assert tried[-2:] == [("what had won before", "trial"), ("what had won before", "accepted")]
@@ -177,24 +177,24 @@ def test_edits_go_through_the_journal_and_are_replayed_with_the_same_decisions(c
 # --- what is an edit
 
 
-def kept(tmp_path: Path, own: str | None = OWN) -> KeptFile:
+def kept(tmp_path: Path, own: str | None = OWN) -> ManagedConfig:
     """The file as scrtune has written it last."""
     user_conf = None
     if own is not None:
         user_conf = tmp_path / "own.conf"
         user_conf.write_text(own)
-    file = KeptFile(tmp_path / "scr.conf", user_conf)
+    file = ManagedConfig(tmp_path / "scr.conf", user_conf)
     assert file.write(ADVICE, NOW)
     return file
 
 
-def edit(file: KeptFile, old: str, new: str) -> None:
+def edit(file: ManagedConfig, old: str, new: str) -> None:
     text = file.path.read_text()
     assert old in text
     file.path.write_text(text.replace(old, new))
 
 
-def noticed(file: KeptFile) -> UserEdited | None:
+def noticed(file: ManagedConfig) -> UserEdited | None:
     """At the second look: at the first one it may be half written."""
     assert file.edited() is None
     return file.edited()
@@ -308,13 +308,13 @@ def test_lines_that_are_not_tuned_are_kept_as_written_and_the_password_stays_whe
         assert "STORE=$SSD COUNT=3\nCKPT=0 INTERVAL=1 TYPE=XOR\n" in text
         for line in ("SCR_FUTURE=4", "SCR_LOG_DB_PASS=hunter3", "SCR_CLUSTER_NAME=$CLUSTER"):
             assert f"{line}\n" in text
-    later = KeptFile(file.path, tmp_path / "own.conf")
+    later = ManagedConfig(file.path, tmp_path / "own.conf")
     later.recall(Advice(generation=5, settings=SETTINGS))
     assert later.write(Advice(generation=6, settings=SETTINGS), NOW)
     assert file.path.read_text().partition("sha256")[2] == text.partition("sha256")[2]
 
 
-def below(file: KeptFile) -> str:
+def below(file: ManagedConfig) -> str:
     """The text below the header."""
     return file.path.read_text().partition("sha256: ")[2].partition("\n")[2]
 
@@ -329,8 +329,8 @@ SCR_FLUSH = 1   # seldom
 """
 
 
-def restarted(file: KeptFile, advice: Advice) -> KeptFile:
-    later = KeptFile(file.path, file.path.with_name("own.conf"))
+def restarted(file: ManagedConfig, advice: Advice) -> ManagedConfig:
+    later = ManagedConfig(file.path, file.path.with_name("own.conf"))
     later.recall(advice)
     return later
 
@@ -361,7 +361,7 @@ def test_comments_and_order_stay_through_rewrites_edits_and_restarts(tmp_path: P
     )
 
 
-def their_comments(file: KeptFile) -> list[str]:
+def their_comments(file: ManagedConfig) -> list[str]:
     ours = ("# Written by scrtune", "# Edit what you like", "# scrtune-", "# Added by scrtune:")
     lines = file.path.read_text().splitlines()
     return [line for line in lines if line.startswith("#") and not line.startswith(ours)]
@@ -468,7 +468,7 @@ def test_the_users_own_file_can_be_the_one_that_is_kept(tmp_path: Path) -> None:
     own = tmp_path / "own.conf"
     own.write_text(OWN)
     (tmp_path / "scr.conf").symlink_to(own)
-    file = KeptFile(tmp_path / "scr.conf", own)
+    file = ManagedConfig(tmp_path / "scr.conf", own)
     assert file.write(ADVICE, NOW)
     assert (tmp_path / "own.conf.scrtune-backup").read_text() == OWN
     edit(file, "SCR_FLUSH=4", "SCR_FLUSH=9")
@@ -484,7 +484,7 @@ def test_a_run_that_lays_the_users_own_file_out_again_has_edited_nothing(tmp_pat
 
 def test_an_edit_while_no_daemon_ran_is_noticed_by_the_next_one(tmp_path: Path) -> None:
     edit(kept(tmp_path), "SCR_FLUSH=4", "SCR_FLUSH=9")
-    later = KeptFile(tmp_path / "scr.conf", tmp_path / "own.conf")
+    later = ManagedConfig(tmp_path / "scr.conf", tmp_path / "own.conf")
     later.recall(ADVICE)
     assert not later.write(ADVICE, NOW)
     assert noticed(later) == UserEdited(changes={"SCR_FLUSH": 9})
@@ -525,10 +525,10 @@ THEIRS = "SCR_FLUSH = 10   # seldom\nSCR_SET_SIZE=4\n"
 WON: Values = {"SCR_FLUSH": 2, "SCR_FLUSH_ASYNC": 1}
 
 
-def theirs(tmp_path: Path, text: str = THEIRS) -> KeptFile:
+def theirs(tmp_path: Path, text: str = THEIRS) -> ManagedConfig:
     """Their own file, named as the one to keep."""
     (tmp_path / "scr.conf").write_text(text)
-    return KeptFile(tmp_path / "scr.conf", tmp_path / "scr.conf")
+    return ManagedConfig(tmp_path / "scr.conf", tmp_path / "scr.conf")
 
 
 def test_what_the_environment_says_and_what_is_only_tried_do_not_go_into_the_file(tmp_path: Path) -> None:
@@ -555,7 +555,7 @@ def test_their_own_value_comes_back_after_a_restart_too(tmp_path: Path, crashed:
     advice = Advice(generation=1, settings=WON, kept=WON)
     assert file.write(advice, NOW)
     if crashed:
-        file = KeptFile(file.path, file.path)
+        file = ManagedConfig(file.path, file.path)
         file.recall(advice)
     assert file.write(Advice(generation=2, settings=WON, kept={}), NOW)
     assert below(file) == THEIRS
@@ -571,7 +571,7 @@ def test_the_next_job_takes_what_was_tuned_for_advice_and_what_the_user_wrote_si
     assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept={**WON, "SCR_FETCH": 0}), NOW)
     conf = tmp_path / "scr.conf"
     conf.write_text(conf.read_text().replace("SCR_FETCH=0", "SCR_FETCH=1") + "SCR_DEBUG=1\n")
-    later = KeptFile(conf, conf)
+    later = ManagedConfig(conf, conf)
     told = later.told_apart(observed(SCR_FLUSH=2, SCR_FLUSH_ASYNC=1, SCR_FETCH=1, SCR_SET_SIZE=4))
     assert told.advised == WON
     assert told.settings == {"SCR_FLUSH": 10, "SCR_FLUSH_ASYNC": 0, "SCR_FETCH": 1, "SCR_SET_SIZE": 4}
@@ -585,7 +585,7 @@ def test_the_next_job_takes_what_was_tuned_for_advice_and_what_the_user_wrote_si
 
 def test_what_is_not_read_from_the_file_is_not_what_was_tuned(tmp_path: Path) -> None:
     assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
-    later = KeptFile(tmp_path / "scr.conf", tmp_path / "scr.conf")
+    later = ManagedConfig(tmp_path / "scr.conf", tmp_path / "scr.conf")
     job = SettingsObserved(
         settings={"SCR_FLUSH": 2, "SCR_FLUSH_ASYNC": 1},
         sources={"SCR_FLUSH": "environment", "SCR_FLUSH_ASYNC": "SCR_Config"},
@@ -598,7 +598,7 @@ def test_without_the_header_all_of_it_is_the_users(tmp_path: Path) -> None:
     assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
     conf = tmp_path / "scr.conf"
     conf.write_text(conf.read_text().partition("sha256: ")[2].partition("\n")[2])
-    later = KeptFile(conf, conf)
+    later = ManagedConfig(conf, conf)
     assert later.told_apart(observed(SCR_FLUSH=2)).advised == {}
     assert later.write(Advice(generation=1, kept={}), NOW)
     assert "SCR_FLUSH = 2" in below(later)
@@ -608,7 +608,7 @@ def test_a_private_copy_of_a_file_that_was_kept_once_is_told_apart_alike(tmp_pat
     assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
     copy = tmp_path / "job.conf"
     copy.write_text((tmp_path / "scr.conf").read_text())
-    later = KeptFile(copy, tmp_path / "scr.conf")
+    later = ManagedConfig(copy, tmp_path / "scr.conf")
     assert later.told_apart(observed(SCR_FLUSH=2)).settings == {"SCR_FLUSH": 10}
     assert later.write(Advice(generation=1, kept={}), NOW)
     assert below(later) == THEIRS
@@ -616,7 +616,7 @@ def test_a_private_copy_of_a_file_that_was_kept_once_is_told_apart_alike(tmp_pat
 
 def test_a_file_that_is_there_is_begun_with_when_nobody_names_another(tmp_path: Path) -> None:
     (tmp_path / "scr.conf").write_text(THEIRS)
-    file = KeptFile(tmp_path / "scr.conf", None)
+    file = ManagedConfig(tmp_path / "scr.conf", None)
     assert file.write(Advice(generation=1, kept={"SCR_FETCH": 0}), NOW)
     assert below(file) == THEIRS + "\n# Added by scrtune:\nSCR_FETCH=0\n"
 
@@ -670,7 +670,7 @@ def test_a_file_edited_while_the_job_runs_is_kept_explained_and_never_overwritte
     assert values(conf)["SCR_FLUSH"] == "9"
     assert values(conf)["SCR_COPY_TYPE"] == "PARTNER"
     view = real_daemon.view("explain")
-    assert view.anchor["SCR_FLUSH"] == 9
+    assert view.baseline["SCR_FLUSH"] == 9
     assert view.sources["SCR_FLUSH"] == view.sources["SCR_COPY_TYPE"] == EDITED
     assert "your edit of the config file" in explained(real_daemon)
 
@@ -706,12 +706,12 @@ def test_a_new_job_begins_with_the_users_own_settings_whatever_their_file_was_tu
     real_daemon: Any, tmp_path: Path
 ) -> None:
     conf = tmp_path / "own.conf"
-    assert KeptFile(conf, None).write(Advice(generation=1, kept={"SCR_FLUSH": 4}), NOW)
+    assert ManagedConfig(conf, None).write(Advice(generation=1, kept={"SCR_FLUSH": 4}), NOW)
     real_daemon.start("--scr-conf", str(conf), "--user-conf", str(conf))
     real_daemon.tell(*job())
     real_daemon.until_events(2)
     view = real_daemon.view("explain")
-    assert (view.anchor["SCR_FLUSH"], view.sources["SCR_FLUSH"]) == (10, "default")
+    assert (view.baseline["SCR_FLUSH"], view.sources["SCR_FLUSH"]) == (10, "default")
     advice = real_daemon.view("recommendation")
     assert (advice.generation, advice.settings["SCR_FLUSH"], advice.kept) == (1, 10, {})
     assert "SCR_FLUSH" not in values(conf)

@@ -52,7 +52,7 @@ def test_and_is_taken_back_exactly_when_it_does_not() -> None:
     job = Job(CACHED).checkpoints(5, slowed_s=6.0)
     assert job.verdicts[:2] == [("flush asynchronously", "trial"), ("flush asynchronously", "reverted")]
     assert job.pipeline.tuner is not None
-    assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+    assert job.pipeline.tuner.baseline == {**DEFAULTS, **CACHED}
     assert {**job._own, **job.pipeline.advice.settings} == {**DEFAULTS, **CACHED}
 
 
@@ -107,7 +107,7 @@ def test_what_an_earlier_job_left_in_the_file_is_given_back_at_once_and_is_not_t
     job.tell(JobStarted(time_s=T0))
     job.tell(SettingsObserved(settings={**DEFAULTS, **CACHED}, sources=sources, advised=left))
     assert job.pipeline.tuner is not None
-    assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+    assert job.pipeline.tuner.baseline == {**DEFAULTS, **CACHED}
     advice = job.pipeline.advice
     assert advice.generation == 1, "generation 0 would be taken for what is in force"
     assert advice.settings == {**CACHED, "SCR_FLUSH_ASYNC": 0}
@@ -147,7 +147,7 @@ def test_when_every_third_checkpoint_is_flushed_whole_cycles_are_compared() -> N
     job = Job({**CACHED, "SCR_FLUSH": 3})
     job.checkpoints(9, flush_every=3)
     assert job.pipeline.tuner is not None
-    assert job.pipeline.tuner.anchor_s == pytest.approx(1 + 4 / 3, rel=0.1)
+    assert job.pipeline.tuner.baseline_s == pytest.approx(1 + 4 / 3, rel=0.1)
     job.checkpoints(30, flush_every=3)
     assert ("flush asynchronously", "accepted") in job.verdicts
     accepted = next(each for each in job.pipeline.decisions if each.verdict is Verdict.ACCEPTED)
@@ -159,10 +159,10 @@ def test_a_cost_under_settings_no_longer_in_force_is_charged_but_not_compared() 
     tuner = job.pipeline.tuner
     assert tuner is not None
     assert tuner.trying is not None
-    credit_s = tuner.credit_s
+    trial_budget_s = tuner.trial_budget_s
     late = OutputCompleted(dataset=99, name="late", start_s=job.now, end_s=job.now + 9, generation=0)
     job.tell(late)
-    assert tuner.credit_s == pytest.approx(credit_s + 0.02 * tuner.anchor_s), (
+    assert tuner.trial_budget_s == pytest.approx(trial_budget_s + 0.02 * tuner.baseline_s), (
         "it ran under the user's settings"
     )
     assert tuner.trying is not None
@@ -186,7 +186,7 @@ class TestRestarts:
         job.start(in_the_file)
         assert list(job.pipeline.decisions) == decisions
         assert job.pipeline.advice == advice
-        assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED}
+        assert job.pipeline.tuner.baseline == {**DEFAULTS, **CACHED}
 
     def test_a_run_without_our_file_goes_on_too(self) -> None:
         job = self.tuned()
@@ -202,13 +202,13 @@ class TestRestarts:
         job.checkpoints(6)
         assert ("flush asynchronously", "accepted") in job.verdicts
 
-    def test_other_settings_are_the_users_word_and_a_new_anchor(self) -> None:
+    def test_other_settings_are_the_users_word_and_a_new_baseline(self) -> None:
         job = self.tuned()
         generation = job.pipeline.advice.generation
         job.start({**CACHED, "SCR_FLUSH": 5})
         assert job.pipeline.tuner is not None
-        assert job.pipeline.tuner.anchor == {**DEFAULTS, **CACHED, "SCR_FLUSH": 5}
-        assert job.pipeline.settings == job.pipeline.tuner.anchor
+        assert job.pipeline.tuner.baseline == {**DEFAULTS, **CACHED, "SCR_FLUSH": 5}
+        assert job.pipeline.settings == job.pipeline.tuner.baseline
         assert job.pipeline.advice.generation > generation
         assert job.verdicts[-1] == ("a run under other settings", "back to the user's settings")
 
@@ -216,7 +216,7 @@ class TestRestarts:
         job = self.tuned()
         job.start(job.pipeline.advice.settings, sources={"SCR_FLUSH_ASYNC": "environment"})
         assert job.pipeline.tuner is not None
-        assert job.pipeline.tuner.anchor["SCR_FLUSH_ASYNC"] == 1
+        assert job.pipeline.tuner.baseline["SCR_FLUSH_ASYNC"] == 1
         assert job.pipeline.job is not None
         assert job.pipeline.job.sources["SCR_FLUSH_ASYNC"] == "environment"
 

@@ -196,5 +196,7 @@ def state(pipeline: Pipeline, now: float) -> tuple[object, ...]:
         pipeline.account(now),
         msgspec.to_builtins(pipeline.counters),
         pipeline.processes,
-        (tuner.anchor, tuner.anchor_s, tuner.current_s, tuner.credit_s, tuner.trying) if tuner else None,
+        (tuner.baseline, tuner.baseline_s, tuner.current_s, tuner.trial_budget_s, tuner.trying)
+        if tuner
+        else None,
     )

@@ -77,7 +77,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
     again = Decision(
         generation=2,
         time_s=9.0,
-        verdict=Verdict.ANCHOR,
+        verdict=Verdict.BASELINE,
         rule="a run under other settings",
         because="it differs",
     )

@@ -1,4 +1,4 @@
-"""Asking the daemon: at most the limit, never an exception, and the best answer there is."""
+"""RuleCooldown the daemon: at most the limit, never an exception, and the best answer there is."""
 
 import contextlib
 import threading

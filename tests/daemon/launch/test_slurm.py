@@ -181,7 +181,7 @@ class TestATunedJob:
 
     def test_the_config_file_was_rewritten_for_a_reason(self, tuned: Ended) -> None:
         explained = msgspec.json.decode((tuned.directory / "explain.json").read_bytes(), type=ExplainView)
-        assert explained.anchor["SCR_FILE_BUF_SIZE"] == 4096
+        assert explained.baseline["SCR_FILE_BUF_SIZE"] == 4096
         assert explained.decisions
         assert all(decision.because and decision.source for decision in explained.decisions)
         advice = jobs.replayed(tuned.paths("n1"))[0].advice
@@ -189,7 +189,7 @@ class TestATunedJob:
         in_file = resolve({}, (tuned.shared / "scr.conf").read_text()).settings
         assert f"generation {advice.generation}." in (tuned.shared / "scr.conf").read_text()
         for name in ("SCR_COPY_TYPE", "SCR_FILE_BUF_SIZE", "SCR_FLUSH", "SCR_FLUSH_ASYNC"):
-            assert in_file[name] == {**explained.anchor, **(advice.kept or {})}[name]
+            assert in_file[name] == {**explained.baseline, **(advice.kept or {})}[name]
 
     def test_every_checkpoint_is_complete(self, tuned: Ended) -> None:
         for step in range(CHECKPOINTS):

@@ -54,7 +54,7 @@ class TestReach:
 
 class TestWhatPays:
     def test_what_is_live_costs_nothing(self) -> None:
-        assert too_dear(change(1e-6, SCR_FLUSH=2), situation(checkpoints=0, credit_s=0.0)) is None
+        assert too_dear(change(1e-6, SCR_FLUSH=2), situation(checkpoints=0, trial_budget_s=0.0)) is None
 
     def test_a_reinit_pays_when_as_many_checkpoints_as_there_were_gain_what_its_trial_costs(self) -> None:
         wanted = change(0.02, SCR_FLUSH_TYPE="PTHREAD")
@@ -71,8 +71,8 @@ class TestWhatPays:
 
     def test_there_must_be_credit_for_the_way_there_and_back(self) -> None:
         wanted = change(9.0, SCR_FLUSH_TYPE="PTHREAD")
-        assert too_dear(wanted, situation(checkpoints=9, credit_s=0.06)) is None
-        reason = too_dear(wanted, situation(checkpoints=9, credit_s=0.05))
+        assert too_dear(wanted, situation(checkpoints=9, trial_budget_s=0.06)) is None
+        reason = too_dear(wanted, situation(checkpoints=9, trial_budget_s=0.05))
         assert reason is not None
         assert "0.050 s in all now" in reason
 
@@ -102,7 +102,7 @@ class TestWhatPays:
         free = Job(CACHED, noise=0.0, mutability=REAL).checkpoints(5)
         assert job.pipeline.tuner is not None
         assert free.pipeline.tuner is not None
-        assert job.pipeline.tuner.credit_s == pytest.approx(free.pipeline.tuner.credit_s - 0.5)
+        assert job.pipeline.tuner.trial_budget_s == pytest.approx(free.pipeline.tuner.trial_budget_s - 0.5)
 
     def test_one_that_does_not_is_told_once_and_tried_when_it_does(self, monkeypatch: object) -> None:
         monkeypatch.setattr(switching, "REINIT_PRIOR_S", 2.45)  # type: ignore[attr-defined]
@@ -166,7 +166,7 @@ class TestNextLaunch:
         job.relaunch()
         assert job.pipeline.settings["SCR_FLUSH_ASYNC"] == 1
         assert job.pipeline.tuner is not None
-        assert job.pipeline.tuner.anchor["SCR_FLUSH_ASYNC"] == 0
+        assert job.pipeline.tuner.baseline["SCR_FLUSH_ASYNC"] == 0
         assert job.pipeline.advice.at_launch == {}
 
     def test_what_is_worse_is_taken_back_as_a_whole_by_the_launch_after(self) -> None:
@@ -220,7 +220,7 @@ class TestNextLaunch:
         job.relaunch()
         assert job.pipeline.tuner is not None
         assert job.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
-        assert job.pipeline.tuner.anchor["SCR_COPY_TYPE"] == "PARTNER"
+        assert job.pipeline.tuner.baseline["SCR_COPY_TYPE"] == "PARTNER"
         assert job.pipeline.advice.at_launch == {}
 
     def test_an_edit_of_what_only_a_launch_can_change_is_the_users_word_from_then_on(self) -> None:
@@ -235,7 +235,7 @@ class TestNextLaunch:
         assert (ASYNC, "trial") in job.verdicts, "which is no reason not to tune"
         job.relaunch()
         assert job.pipeline.tuner is not None
-        assert job.pipeline.tuner.anchor["SCR_SET_SIZE"] == job.pipeline.settings["SCR_SET_SIZE"] == 4
+        assert job.pipeline.tuner.baseline["SCR_SET_SIZE"] == job.pipeline.settings["SCR_SET_SIZE"] == 4
 
 
 class TestOff:
@@ -389,14 +389,14 @@ def test_off_always_ends_at_the_users_own_settings(
     tuner, advice = job.pipeline.tuner, job.pipeline.advice
     assert tuner is not None
     assert tuner.trying is None
-    levers = {name: value for name, value in tuner.anchor.items() if name.startswith("SCRTUNE_")}
-    assert {**tuner.settings, **advice.at_launch, **levers} == {**tuner.anchor, **tuner.later}
+    levers = {name: value for name, value in tuner.baseline.items() if name.startswith("SCRTUNE_")}
+    assert {**tuner.settings, **advice.at_launch, **levers} == {**tuner.baseline, **tuner.later}
     in_force = {**job._own, **advice.settings}
-    assert all(in_force[name] == tuner.anchor[name] for name in REAL if not tuner.reach.is_fixed(name))
+    assert all(in_force[name] == tuner.baseline[name] for name in REAL if not tuner.reach.is_fixed(name))
     job.relaunch()
     at_last = {**job._own, **job.pipeline.advice.settings}
     assert {name: at_last[name] for name in DEFAULTS} == {
-        **{name: tuner.anchor[name] for name in DEFAULTS},
+        **{name: tuner.baseline[name] for name in DEFAULTS},
         **tuner.later,
     }
 

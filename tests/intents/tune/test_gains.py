@@ -219,7 +219,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_has_no_other_trial_s_verd
         generation=1, time_s=1, verdict=Verdict.TRIAL, rule="r", comparison=found, checkpoints=1, cost_s=-3.5
     )
     other = msgspec.structs.replace(
-        trial, verdict=Verdict.ANCHOR, rule="a run under other settings", generation=2
+        trial, verdict=Verdict.BASELINE, rule="a run under other settings", generation=2
     )
     next_one = msgspec.structs.replace(trial, generation=3, rule="s")
     kept = msgspec.structs.replace(next_one, verdict=Verdict.ACCEPTED)

@@ -156,7 +156,7 @@ def test_a_run_under_other_settings_takes_back_what_was_on_trial() -> None:
     costs = TrialCosts()
     on_trial(costs, 5, 5)
     costs.add(cost(1, 8))
-    costs.decide(decided(Verdict.ANCHOR, 2))
+    costs.decide(decided(Verdict.BASELINE, 2))
     costs.in_force(2, {"SCR_FLUSH_ASYNC": 1})
     assert taken_s(costs) == 3
     costs.add(cost(2, 8))

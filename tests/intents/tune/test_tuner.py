@@ -17,7 +17,7 @@ from scrtune.intents.tune.cooldown import TRIES
 from scrtune.intents.tune.decisions import Decision, Verdict
 from scrtune.intents.tune.tuner import Tuner
 
-ANCHOR: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
+BASELINE: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
 
 
 def proposal(rule: str, **changes: int | str) -> Proposal:
@@ -63,7 +63,7 @@ def job(
 ) -> tuple[Tuner, float]:
     """Run a job whose changes multiply its cost by `effects`; returns its cost over that without tuning."""
     rng = random.Random(seed)
-    tuner, factors = Tuner(ANCHOR), noise(rng, drift)
+    tuner, factors = Tuner(BASELINE), noise(rng, drift)
     propose = asked(tuner, *(proposal(name) for name in effects))
     tuned = untuned = 0.0
     for number in range(checkpoints):
@@ -81,47 +81,47 @@ def won(tuner: Tuner) -> bool:
 
 
 def test_the_users_settings_are_observed_first() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0], asked(tuner, proposal("A")))
-    assert tuner.settings == ANCHOR
-    assert (tuner.generation, tuner.anchor_s, tuner.credit_s) == (0, 0, 0)
+    assert tuner.settings == BASELINE
+    assert (tuner.generation, tuner.baseline_s, tuner.trial_budget_s) == (0, 0, 0)
     feed(tuner, [1.0], asked(tuner, proposal("A")))
-    assert tuner.settings == {**ANCHOR, "A": 1}
-    assert (tuner.generation, tuner.anchor_s) == (1, 1.0)
+    assert tuner.settings == {**BASELINE, "A": 1}
+    assert (tuner.generation, tuner.baseline_s) == (1, 1.0)
     assert tuner.trying is not None
     assert tuner.trying.rule == "A"
 
 
 def test_a_clear_gain_is_kept_after_two_observations() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("A")))
     trial, accepted = tuner.decisions
     assert (trial.verdict, accepted.verdict) == (Verdict.TRIAL, Verdict.ACCEPTED)
     assert (accepted.before_s, accepted.after_s, accepted.observations) == (1.0, 0.5, 2)
     assert accepted.changes == {"A": 1}
-    assert tuner.settings == {**ANCHOR, "A": 1}
+    assert tuner.settings == {**BASELINE, "A": 1}
     assert tuner.current_s == 0.5
 
 
 def test_a_worse_change_is_taken_back_exactly() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     change = proposal("A", SCR_FLUSH=9, SCR_NEW=1)
     feed(tuner, [1.0, 1.0, 1.0, 1.2, 1.2], asked(tuner, change))
     assert verdicts(tuner) == ["trial", "reverted"]
-    assert tuner.settings == ANCHOR, "and what was not there before is not there"
+    assert tuner.settings == BASELINE, "and what was not there before is not there"
     assert tuner.decisions[-1].changes == {"SCR_FLUSH": 1}
     assert not tuner.may_try(change)
 
 
 def test_one_outrageous_checkpoint_is_enough() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 1.7], asked(tuner, proposal("A")))
     assert verdicts(tuner) == ["trial", "reverted"]
 
 
 def test_where_costs_scatter_it_takes_more_to_be_outrageous_but_never_more_than_three_times() -> None:
     wild = [0.5, 1.0, 1.8]
-    patient, ended = Tuner(ANCHOR), Tuner(ANCHOR)
+    patient, ended = Tuner(BASELINE), Tuner(BASELINE)
     feed(patient, [*wild, 1.9], asked(patient, proposal("A")))
     feed(ended, [*wild, 3.5], asked(ended, proposal("A")))
     assert patient.trying is not None
@@ -129,17 +129,17 @@ def test_where_costs_scatter_it_takes_more_to_be_outrageous_but_never_more_than_
 
 
 def test_a_small_difference_is_compared_again_with_the_settings_before() -> None:
-    tuner, change = Tuner(ANCHOR), proposal("A")
+    tuner, change = Tuner(BASELINE), proposal("A")
     feed(tuner, [1.0, 1.0, 1.0, 0.93, 0.93], asked(tuner, change))
     assert tuner.comparing
-    assert tuner.settings == ANCHOR
+    assert tuner.settings == BASELINE
     feed(tuner, [1.0, 1.0], asked(tuner, change))
     assert not tuner.comparing
     assert tuner.settings["A"] == 1
     feed(tuner, [0.93, 0.93, 1.0, 1.0, 0.93, 0.93], asked(tuner, change))
     assert verdicts(tuner) == ["trial", "reverted"], "a change needs a reason: 7 % is not proved by 6 pairs"
     assert "no proof" in tuner.decisions[-1].because
-    assert (tuner.decisions[-1].observations, tuner.settings) == (6, ANCHOR)
+    assert (tuner.decisions[-1].observations, tuner.settings) == (6, BASELINE)
 
 
 def test_every_decision_that_changes_settings_has_a_new_generation() -> None:
@@ -186,23 +186,23 @@ def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a j
 
     Each change of settings costs `switch_s`, there and back.
     """
-    tuner, factors = Tuner(ANCHOR), noise(random.Random(seed), drift)
+    tuner, factors = Tuner(BASELINE), noise(random.Random(seed), drift)
     propose = asked(tuner, *(proposal(f"P{number}") for number in range(len(effects))))
     advised = [(tuner.generation, dict(tuner.settings))] * (lag + 1)
     excess = reference = baseline = last_losses = 0.0
     recent: list[float] = []
-    in_force = ANCHOR
+    in_force = BASELINE
     for number in range(80):
         generation, settings = advised[-1 - lag]
         cost = next(factors) * (first[number] if number < 3 else 1.0)
         for index, effect in enumerate(effects):
             cost *= effect if settings.get(f"P{index}") == 1 else 1.0
-        before_s = tuner.anchor_s
+        before_s = tuner.baseline_s
         apply_s = switch_s if settings != in_force else 0.0
         in_force = settings
         tuner.charge_apply(apply_s)
         tuner.charge(cost, generation)
-        loss = apply_s + (cost - before_s if settings != ANCHOR else 0.0)
+        loss = apply_s + (cost - before_s if settings != BASELINE else 0.0)
         reference += before_s
         excess += loss
         recent = [*recent, max(0.0, loss)][
@@ -211,20 +211,20 @@ def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a j
         if generation == tuner.generation:
             tuner.observe(cost, float(number), propose)
         if before_s == 0.0:
-            baseline = tuner.anchor_s
-        elif tuner.credit_s <= 0:
+            baseline = tuner.baseline_s
+        elif tuner.trial_budget_s <= 0:
             last_losses = max(last_losses, sum(recent))
         assert (
             excess <= ALLOWANCE * reference + FIRST_CREDIT * baseline + max(last_losses, sum(recent)) + 1e-9
         )
-        assert tuner.settings == tuner.anchor or tuner.credit_s > 0 or generation != tuner.generation
+        assert tuner.settings == tuner.baseline or tuner.trial_budget_s > 0 or generation != tuner.generation
         advised.append((tuner.generation, dict(tuner.settings)))
 
 
 @given(st.lists(st.floats(0.3, 4.0), min_size=1, max_size=6), st.integers(0, 10_000))
 def test_going_back_restores_exactly_what_was_in_force(effects: list[float], seed: int) -> None:
     tuner, _ = job(seed, {f"P{number}": effect for number, effect in enumerate(effects)}, checkpoints=80)
-    in_force: Values = dict(ANCHOR)
+    in_force: Values = dict(BASELINE)
     stable = dict(in_force)
     for decision in tuner.decisions:
         match decision.verdict:
@@ -234,31 +234,31 @@ def test_going_back_restores_exactly_what_was_in_force(effects: list[float], see
                 stable = in_force
             case Verdict.REVERTED:
                 in_force = stable
-            case Verdict.ANCHOR:
-                in_force = stable = dict(ANCHOR)
+            case Verdict.BASELINE:
+                in_force = stable = dict(BASELINE)
     assert tuner.settings == (stable if tuner.comparing else in_force)
-    assert tuner.anchor == ANCHOR
+    assert tuner.baseline == BASELINE
 
 
 def test_when_tuned_checkpoints_become_dearer_than_the_users_they_are_measured_anew() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5], asked(tuner, proposal("A")))
-    while tuner.settings != ANCHOR:
+    while tuner.settings != BASELINE:
         feed(tuner, [1.5])
     assert verdicts(tuner)[-1] == "back to the user's settings"
-    assert tuner.settings == ANCHOR
+    assert tuner.settings == BASELINE
     assert tuner.left is not None
     assert tuner.left.changes == {"A": 1}
     propose = asked(tuner, proposal("A"))
     feed(tuner, [3.0, 3.0, 3.0], propose)
-    assert tuner.anchor_s == 3.0, "everything has become dearer: a new baseline"
+    assert tuner.baseline_s == 3.0, "everything has become dearer: a new baseline"
     feed(tuner, [1.5, 1.5], propose)
     assert verdicts(tuner)[-2:] == ["trial", "accepted"]
     assert tuner.settings["A"] == 1
 
 
 def test_a_change_that_lost_may_be_tried_again_once_another_has_won_but_not_for_ever() -> None:
-    tuner, level = Tuner(ANCHOR), 1.0
+    tuner, level = Tuner(BASELINE), 1.0
     for winner in range(6):
         propose = asked(tuner, proposal("lost"), proposal(f"winner {winner}"))
         while not (tuner.trying and tuner.trying.rule.startswith("winner")):
@@ -270,7 +270,7 @@ def test_a_change_that_lost_may_be_tried_again_once_another_has_won_but_not_for_
 
 
 def test_no_rule_undoes_what_another_has_won() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("up", SCR_CACHE_SIZE=4)))
     assert tuner.settings["SCR_CACHE_SIZE"] == 4
     assert not tuner.may_try(proposal("down", SCR_CACHE_SIZE=2))
@@ -278,49 +278,49 @@ def test_no_rule_undoes_what_another_has_won() -> None:
 
 
 def test_a_checkpoint_that_fails_on_trial_ends_the_trial() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0] * 3, asked(tuner, proposal("A")))
     tuner.failed("the flush of dataset 4 failed", tuner.generation, 9.0)
     assert verdicts(tuner) == ["trial", "reverted"]
-    assert tuner.settings == ANCHOR
+    assert tuner.settings == BASELINE
 
 
 def test_a_checkpoint_that_fails_under_tuned_settings_brings_the_users_back_for_good() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("A")))
     tuner.failed("the output of dataset 6 failed", tuner.generation, 9.0)
-    assert tuner.settings == ANCHOR
+    assert tuner.settings == BASELINE
     assert tuner.left is None
     assert not tuner.may_try(proposal("A"))
 
 
 def test_a_checkpoint_that_fails_under_the_users_own_settings_changes_nothing() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0] * 2)
     tuner.failed("the output of dataset 3 failed", tuner.generation, 9.0)
     assert verdicts(tuner) == []
 
 
 def test_a_run_that_ends_within_a_trial_gives_no_verdict() -> None:
-    tuner, change = Tuner(ANCHOR), proposal("A")
+    tuner, change = Tuner(BASELINE), proposal("A")
     feed(tuner, [1.0, 1.0, 1.0, 0.9], asked(tuner, change))
     tuner.begin_run(Reach(), 9.0)
-    assert tuner.settings == ANCHOR
+    assert tuner.settings == BASELINE
     assert tuner.may_try(change)
     assert "run ended" in tuner.decisions[-1].because
 
 
-def test_a_required_change_moves_the_anchor() -> None:
-    tuner = Tuner(ANCHOR)
+def test_a_required_change_moves_the_baseline() -> None:
+    tuner = Tuner(BASELINE)
     tuner.require(proposal("floor", SCR_COPY_TYPE="XOR"), 0.0)
-    assert tuner.settings == tuner.anchor == {**ANCHOR, "SCR_COPY_TYPE": "XOR"}
+    assert tuner.settings == tuner.baseline == {**BASELINE, "SCR_COPY_TYPE": "XOR"}
     assert verdicts(tuner) == ["required"]
     feed(tuner, [9.0] * 10)
-    assert tuner.settings == tuner.anchor
+    assert tuner.settings == tuner.baseline
 
 
 def test_a_veto_is_noted_once_and_is_not_for_ever() -> None:
-    tuner, change = Tuner(ANCHOR), proposal("A")
+    tuner, change = Tuner(BASELINE), proposal("A")
     tuner.veto(change, "no room", 0.0)
     tuner.veto(change, "no room", 1.0)
     assert verdicts(tuner) == ["vetoed"]
@@ -329,10 +329,10 @@ def test_a_veto_is_noted_once_and_is_not_for_ever() -> None:
 
 
 def test_other_settings_of_the_user_begin_anew_with_the_log_and_the_generations_going_on() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("A")))
     new = tuner.successor({"SCR_FLUSH": 3}, Reach(), "its settings are others", 9.0)
-    assert new.settings == new.anchor == {"SCR_FLUSH": 3}
+    assert new.settings == new.baseline == {"SCR_FLUSH": 3}
     assert new.generation > tuner.generation
     assert verdicts(new) == [*verdicts(tuner), "back to the user's settings"]
     assert new.may_try(proposal("A"))
@@ -342,11 +342,11 @@ def test_in_a_long_job_memory_is_bounded() -> None:
     tuner, _ = job(1, {"A": 0.9, "B": 1.1, "C": 1.0}, checkpoints=20_000)
     assert len(tuner.decisions) <= 1000
     assert len(tuner._past) <= 65
-    assert len(tuner._asking._tries) <= 4
+    assert len(tuner._cooldown._tries) <= 4
 
 
 def test_news_are_told_once() -> None:
-    tuner = Tuner(ANCHOR)
+    tuner = Tuner(BASELINE)
     feed(tuner, [1.0] * 3, asked(tuner, proposal("A")))
     news: list[Decision] = tuner.take_news()
     assert [decision.verdict for decision in news] == [Verdict.TRIAL]
