@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from ..client.paths import NO_JOB_ID, JobPaths, job_id_from_environment
-from ..intents.intent import counted
+from ..units import count_text
 from . import job_record as told
 from . import jobs
 from .text.show import printable
@@ -56,6 +56,6 @@ def say_unread(problems: Iterable[str], *, repeated: int, lost: int) -> None:
         click.echo(printable(f"scrtune: {problem}"), err=True)
     if repeated:
         count = "count" if repeated > 1 else "counts"
-        click.echo(f"scrtune: {counted(repeated, 'event')} came more than once and {count} once", err=True)
+        click.echo(f"scrtune: {count_text(repeated, 'event')} came more than once and {count} once", err=True)
     if lost:
-        click.echo(f"scrtune: {counted(lost, 'event')} were lost before they were logged", err=True)
+        click.echo(f"scrtune: {count_text(lost, 'event')} were lost before they were logged", err=True)

@@ -20,11 +20,11 @@ from ..goodput.readers.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detec
 from ..goodput.readers.outliers import bulk_of, turn_away
 from ..goodput.validation import defect, merged
 from ..intents.events import TraceDigest
-from ..intents.intent import counted
 from ..intents.trace.decoder import TraceDecoder
 from ..replay.run import checkpoints
 from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
 from ..replay.traces import Summary, read
+from ..units import count_text
 
 _TOLD = 10
 """Problems of one file that are told one by one."""
@@ -234,7 +234,9 @@ def _take_journal(path: Path, logs: Logs) -> None:
     logs.ignored += log.ignored
     logs.garbage += log.dropped.total()
     _add(logs.job(name), JobLog(events=log.events))
-    logs.problems += [f"{path}: {counted(count, 'event')} with {what}" for what, count in log.dropped.items()]
+    logs.problems += [
+        f"{path}: {count_text(count, 'event')} with {what}" for what, count in log.dropped.items()
+    ]
     if log.torn:
         logs.problems.append(f"{path}: byte {log.end}: ends with {log.torn}")
 

@@ -1,6 +1,5 @@
 """The options by which a job's goodput is watched, for the three commands that start daemons."""
 
-import re
 from collections.abc import Callable, Iterator
 from functools import wraps
 from importlib.util import find_spec
@@ -11,11 +10,10 @@ import click
 
 from ..daemon.monitor.address import address_of
 from ..daemon.options import OFF, Monitoring
+from ..units import parse_duration_s
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-_DURATION = re.compile(r"(\d{1,7})([smhd]?)", re.ASCII)
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DEFAULT = Monitoring()
 
 
@@ -64,10 +62,10 @@ def _seconds(_context: click.Context, _option: click.Parameter, texts: tuple[str
 
 
 def _duration_s(text: str) -> int:
-    match = _DURATION.fullmatch(text)
-    if match is None or not (seconds := int(match[1]) * _UNITS[match[2]]):
-        raise click.BadParameter(f"{text!r} is no window; write seconds, or as in 15m, 2h or 1d")
-    return seconds
+    try:
+        return max(1, round(parse_duration_s(text)))
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 _OPTIONS = (

@@ -41,17 +41,3 @@ class Intent(Protocol):
     def sentence(self) -> str:
         """The intent in one line, with units, for people."""
         ...
-
-
-def counted(count: int, what: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
-def bytes_text(count: float) -> str:
-    """`count` bytes as people write it: 320 B, 4 KiB, 1.5 MiB."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(count) < 1024:  # noqa: PLR2004
-            return f"{count:.3g} {unit}" if count < 999.5 else f"{count:.0f} {unit}"  # noqa: PLR2004
-        count /= 1024
-    return f"{count:.3g} TiB"

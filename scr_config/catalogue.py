@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from ..intents.events import Value, Values
-from ..intents.intent import bytes_text
+from ..units import bytes_text
 
 Type = Literal["bool", "int", "bytes", "float", "enum", "text", "path", "cpus"]
 Layer = Literal["environment", "user config", "SCR_Config", "system config"]

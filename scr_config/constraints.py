@@ -6,8 +6,8 @@ facts were read in SCR's sources (3.1.0 and later) and tried on a real SCR; docs
 
 from collections.abc import Iterator
 
-from ..intents.intent import bytes_text
 from ..intents.observe.redundancy import storage_factor
+from ..units import bytes_text
 from .check.model import Configuration, Fault, Rule
 from .placement import Checkpoint, child
 from .problems import Severity

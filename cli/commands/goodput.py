@@ -22,11 +22,11 @@ from ...goodput.readers.launcher_log import with_real_end
 from ...goodput.steps.facts import StepSummary
 from ...goodput.validation import span
 from ...intents.tune.gains import GainView
+from ...units import parse_duration_s
 from .. import job_record as told
 from .. import jobs
 from ..job_record import Told, UnknownJobError
 from ..logs import LogError
-from ..text.durations import duration_s
 
 __all__ = [
     "FORMATS",
@@ -134,7 +134,7 @@ def window_of(_context: click.Context, _option: click.Parameter, text: str | Non
     start, between, end = text.partition("..")
     if not between and not _DATE.fullmatch(text):
         try:
-            return Window(last_s=duration_s(text))
+            return Window(last_s=parse_duration_s(text))
         except ValueError:
             raise click.BadParameter(f"{text!r} is no window; write {_WINDOW_HELP}") from None
     try:

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ...intents.intent import counted
 from ...intents.tune.decisions import NOT_MADE, Decision, Verdict
 from ...intents.tune.gains import Gain, GainView
+from ...units import count_text
 from ..text import show
 from ..text.show import printable
 
@@ -56,7 +56,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 def saved(gain: Gain) -> str:
     """What a change saved, or cost, with its interval, as its trial measured it."""
     word, saved_s, low_s, high_s = _in_words(gain)
-    between = f"{low_s:.3f} to {high_s:.3f} s with 90 %, in {counted(gain.pairs, 'pair')}"
+    between = f"{low_s:.3f} to {high_s:.3f} s with 90 %, in {count_text(gain.pairs, 'pair')}"
     than = "more than" if gain.saved_s < 0 else "of"
     return f"{word} {saved_s:.3f} s {than} {gain.before_s:.3f} s a checkpoint ({between})"
 

@@ -7,7 +7,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from ...goodput.report import Report
-from ..text import show
 from ..text.show import printable
 
 WIDTH = 11.6
@@ -52,16 +51,6 @@ class Axis:
     def end(self) -> float:
         """Where the job ends."""
         return self.wall_s / self.unit_s
-
-
-def duration(seconds: float) -> str:
-    """A duration as people read it."""
-    if abs(seconds) < 120:  # noqa: PLR2004 - two minutes
-        return f"{'-' if seconds < 0 else ''}{show.seconds(abs(seconds))}"
-    minutes, rest = divmod(round(abs(seconds)), 60)
-    hours, minutes = divmod(minutes, 60)
-    text = f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
-    return f"-{text}" if seconds < 0 else text
 
 
 def edge_name(text: str) -> str:

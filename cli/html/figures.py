@@ -15,10 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
-from ...intents.intent import counted
-from ..text import show
+from ...units import count_text, duration_text, seconds_text
 from .changes import Change
-from .drawing import LEAST_SHARE, Notes, duration, edge_name, legend, name_rows, ticks
+from .drawing import LEAST_SHARE, Notes, edge_name, legend, name_rows, ticks
 from .theme import GROUP_COLOURS, VERDICTS, Theme, colour_of
 
 _BUCKETS = 16
@@ -65,7 +64,7 @@ def _bar(
     """Where it starts and how long it is, in seconds."""
     start, share = (100 * each / wall_s for each in span_s)
     (bar,) = axes.barh([row], [max(share, 0.1)], 0.7, left=[start], **style)
-    text = f"{duration(span_s[1])}, {share:.1f} %"
+    text = f"{duration_text(span_s[1])}, {share:.1f} %"
     notes.on(bar, text)
     axes.text(start + share + 1.2, row, text, va="center", fontsize=7)
 
@@ -83,22 +82,22 @@ def distribution(figure: FigureBase, notes: Notes, theme: Theme, *, steps: Steps
             colour = GROUP_COLOURS["productive"]
             patch = Rectangle((low, 0), high - low, height, color=colour, linewidth=0)
             axes.add_patch(patch)
-            notes.on(patch, f"{counted(height, 'step')} of {show.seconds(low)} to {show.seconds(high)}")
+            notes.on(patch, f"{count_text(height, 'step')} of {seconds_text(low)} to {seconds_text(high)}")
     marks = {
         "ideal": (steps.ideal_s, "-"),
         "median": (steps.percentiles_s[50], "--"),
         "95 % below": (steps.percentiles_s[95], ":"),
     }
     for name, (at, dashes) in marks.items():
-        label = f"{name}: {show.seconds(at)}"
+        label = f"{name}: {seconds_text(at)}"
         axes.axvline(at, color=theme.ink, linestyle=dashes, linewidth=1.0, label=label)
     for each in steps.stragglers[:_STRAGGLERS]:
         text = f"{edge_name(each.writer)}: {each.ratio:.2f} x the others"
         at = min(each.took_s, steps.bins[-1])
         (mark,) = axes.plot([at], [0], "^", color=theme.ink, markersize=8, clip_on=False, label=text)
-        notes.on(mark, f"straggler {text}: {show.seconds(each.took_s)} a step")
+        notes.on(mark, f"straggler {text}: {seconds_text(each.took_s)} a step")
     if steps.beyond:
-        axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration(steps.most_s)}")
+        axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration_text(steps.most_s)}")
     axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])
     axes.set_ylim(0, 1.15 * max(steps.heights))
     axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))

@@ -6,13 +6,13 @@ from html import escape
 
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report
-from ...intents.intent import counted
 from ...intents.tune.gains import together
+from ...units import count_text, duration_text
 from ..text.show import printable
 from . import svg as report_svg
 from . import tables as report_tables
 from .changes import Change
-from .drawing import LEAST_SHARE, WIDTH, duration
+from .drawing import LEAST_SHARE, WIDTH
 from .figures import gains_shown
 from .style import STYLE
 from .theme import GROUP_COLOURS, VERDICTS, group_of
@@ -25,7 +25,7 @@ _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 def page(report: Report, changes: Sequence[Change], *, version: str) -> str:
     """All of `report` as one HTML document."""
     name = escape(printable(report.job_name) or "(no name)")
-    told = f"{when(report)}; {counted(report.events, 'event')} read; scrtune {version}"
+    told = f"{when(report)}; {count_text(report.events, 'event')} read; scrtune {version}"
     body = [
         f"<header><h1>Where the time of {name} went</h1>",
         f'<p class="note">{escape(told)}</p>',
@@ -60,10 +60,14 @@ def when(report: Report) -> str:
 def _cards(report: Report, changes: Sequence[Change]) -> str:
     account = report.account
     kept = sum(VERDICTS[change.verdict][0] == "kept" for change in changes)
-    runs = counted(account.runs, "run")
+    runs = count_text(account.runs, "run")
     cards = [
         ("Goodput", f"{account.goodput:.1%}", "of the wall time was productive"),
-        ("Wall time", duration(account.wall_s), f"{duration(account.buckets[PRODUCTIVE])} productive"),
+        (
+            "Wall time",
+            duration_text(account.wall_s),
+            f"{duration_text(account.buckets[PRODUCTIVE])} productive",
+        ),
         _steps_card(report),
         ("Checkpoints", f"{account.checkpoints:,}", _mean_cost(report)),
         ("Disruptions", f"{len(report.disruptions):,}", runs),
@@ -81,7 +85,7 @@ def _steps_card(report: Report) -> tuple[str, str, str]:
     count = f"{report.account.steps:,}"
     if not report.tells_steps:
         return "Work between outputs", count, "times: the application tells of no steps"
-    return "Steps", count, f"{duration(report.steps.ideal_s)} ideally" if report.steps else ""
+    return "Steps", count, f"{duration_text(report.steps.ideal_s)} ideally" if report.steps else ""
 
 
 def _saved_so_far(changes: Sequence[Change]) -> str:
@@ -95,7 +99,8 @@ def _saved_so_far(changes: Sequence[Change]) -> str:
 def _mean_cost(report: Report) -> str:
     if not report.checkpoints:
         return ""
-    return f"{duration(sum(point.cost_s * point.count for point in report.costs) / report.checkpoints)} each"
+    total_s = sum(point.cost_s * point.count for point in report.costs)
+    return f"{duration_text(total_s / report.checkpoints)} each"
 
 
 def _strip(report: Report) -> str:
@@ -155,8 +160,8 @@ def _left_out(report: Report, changes: Sequence[Change]) -> Iterator[str]:
         told.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
     if told:
         yield (
-            f"Thinned out: {'; '.join(told)}; what is closer together than {duration(report.resolution_s)}"
-            " may be one bar. The tables count everything."
+            f"Thinned out: {'; '.join(told)}; what is closer together than"
+            f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
         )
     if left := len(report.lanes) - len(timeline.lanes):
-        yield f"The table of what happened has {counted(left, 'more kind')} of events."
+        yield f"The table of what happened has {count_text(left, 'more kind')} of events."

@@ -6,9 +6,9 @@ from html import escape
 from ...goodput.buckets import CUSTOM, TUNING
 from ...goodput.report import Report
 from ...intents.tune.gains import Gain
+from ...units import duration_text
 from ..text.show import printable
 from .changes import Change
-from .drawing import duration
 from .theme import VERDICTS, colour_of, group_of
 
 _ROWS = 200
@@ -110,7 +110,7 @@ def _steps(report: Report) -> str:
     note = f"{steps.count:,} {'step' if steps.count == 1 else 'steps'}; one that was made again counts again."
     if steps.no_stragglers:
         note += f" Stragglers cannot be told: {steps.no_stragglers}."
-    shown = [(name, duration(took_s)) for name, took_s in rows.items()]
+    shown = [(name, duration_text(took_s)) for name, took_s in rows.items()]
     return _table("What steps took", ("", "time"), shown, right=1, note=note)
 
 
@@ -124,8 +124,8 @@ def _checkpoints(report: Report) -> str:
         spent_s = sum(point.parts[part] * point.count for point in report.costs)
         if spent_s >= _LEAST_S:
             share = f"{spent_s / total_s:.1%}"
-            rows.append((_bucket(part), f"{spent_s:,.3f}", duration(spent_s / count), share))
-    total = (f"{total_s:,.3f}", duration(total_s / count), "100.0%")
+            rows.append((_bucket(part), f"{spent_s:,.3f}", duration_text(spent_s / count), share))
+    total = (f"{total_s:,.3f}", duration_text(total_s / count), "100.0%")
     rows.append(tuple(f"<b>{each}</b>" for each in ("all", *total)))
     taken = report.account.checkpoints
     of = f"Of {count:,} out of {taken:,}" if taken > count else f"Of {count:,}"
@@ -142,7 +142,7 @@ def _lanes(report: Report) -> str:
             escape(printable(lane.name)),
             f"{lane.events:,}",
             f"{sum(bar.busy_s for bar in lane.bars):,.3f}",
-            duration(sum(bar.busy_s for bar in lane.bars) / lane.events),
+            duration_text(sum(bar.busy_s for bar in lane.bars) / lane.events),
         )
         for lane in report.lanes
     ]
@@ -156,7 +156,7 @@ def changes(report: Report, made: Sequence[Change]) -> str:
         (
             _change(change),
             *_gain(change.gain),
-            duration(change.time_s - report.start_s),
+            duration_text(change.time_s - report.start_s),
             str(change.generation),
         )
         for change in made
@@ -194,6 +194,7 @@ def _gain(gain: Gain | None) -> tuple[str, str, str, str]:
 
 def _disruptions(report: Report) -> str:
     rows = [
-        (escape(printable(each.what)), duration(each.time_s - report.start_s)) for each in report.disruptions
+        (escape(printable(each.what)), duration_text(each.time_s - report.start_s))
+        for each in report.disruptions
     ]
     return _table("Disruptions", ("what", "at"), rows, right=1, note="Times are since the job began.")

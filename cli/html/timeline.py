@@ -9,7 +9,7 @@ from matplotlib.patches import Rectangle
 
 from ...goodput.report import CostPoint, Report, Steps
 from ...goodput.report_lanes import BARS, RUNS, Lane
-from ..text import show
+from ...units import duration_text, seconds_text
 from ..text.show import printable
 from .changes import Change
 from .drawing import (
@@ -17,7 +17,6 @@ from .drawing import (
     WIDTH,
     Axis,
     Notes,
-    duration,
     edge_name,
     legend,
     name_rows,
@@ -201,14 +200,16 @@ def _lanes(axes: Axes, timeline: Timeline, notes: Notes, theme: Theme) -> None:
             axes.add_patch(patch)
             what = f"{bar.label}: " if bar.label else f"{bar.count} x {lane.name}: " if bar.count > 1 else ""
             notes.on(
-                patch, f"{printable(what)}{duration(bar.busy_s)} at {duration(bar.start_s - report.start_s)}"
+                patch,
+                f"{printable(what)}{duration_text(bar.busy_s)} at "
+                f"{duration_text(bar.start_s - report.start_s)}",
             )
     if report.disruptions:
         names.append("disruptions")
         for each in report.disruptions[:BARS]:
             at = [axis.at(each.time_s)]
             (mark,) = axes.plot(at, [len(names) - 1], "X", color=theme.ink, markersize=6, clip_on=False)
-            notes.on(mark, f"{printable(each.what)}, at {duration(each.time_s - report.start_s)}")
+            notes.on(mark, f"{printable(each.what)}, at {duration_text(each.time_s - report.start_s)}")
     for row in range(0, len(names), 2):
         axes.axhspan(row - 0.5, row + 0.5, color=theme.grid, alpha=0.35, linewidth=0, zorder=0)
     name_rows(axes, names)
@@ -233,7 +234,7 @@ def _costs(axes: Axes, costs: Sequence[CostPoint], axis: Axis, notes: Notes) -> 
             if height > 0:
                 which = f"checkpoint {cost.dataset}"
                 which += f" and {cost.count - 1} more, each" if cost.count > 1 else ""
-                notes.on(bar, f"{which}: {part} {duration(height)} of {duration(cost.cost_s)}")
+                notes.on(bar, f"{which}: {part} {duration_text(height)} of {duration_text(cost.cost_s)}")
         floor = floor + heights
     axes.set_ylim(0, 1.35 * float(floor.max() or 1.0))
     seconds_axis(axes)
@@ -261,7 +262,7 @@ def _step_times(axes: Axes, steps: Steps | None, axis: Axis, theme: Theme) -> No
         axes.plot(ats, most, ".", color=theme.muted, markersize=1.6, label="longest, as far as it fits")
     else:
         axes.plot(ats, most, ".", color=colour, markersize=2.5, label="a step")
-    ideal = f"ideal: {show.seconds(steps.ideal_s)}"
+    ideal = f"ideal: {seconds_text(steps.ideal_s)}"
     axes.axhline(steps.ideal_s, color=theme.ink, linewidth=0.8, label=ideal)
     axes.set_ylim(0, 1.3 * top_s)
     seconds_axis(axes)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from ...units import seconds_text
 from ..commands.demo import Column, DemoView, Spread
 from . import show
 
@@ -52,7 +53,7 @@ def table(view: DemoView) -> RenderableType:
 def verdict(view: DemoView) -> Text:
     """What it comes to, in one sentence; also when it comes to nothing."""
     defaults, before, after = (view.columns[index].cost_s.median for index in (0, 1, -1))
-    what = f"{show.seconds(before)} -> {show.seconds(after)} a checkpoint"
+    what = f"{seconds_text(before)} -> {seconds_text(after)} a checkpoint"
     engine = f"{view.ranks} ranks, {view.engine} engine, {view.seconds:.0f} s in all."
     if not view.helped:
         return Text(f"Tuning did not help on this machine: {what}. {engine}", style="bold yellow")
@@ -64,7 +65,7 @@ def verdict(view: DemoView) -> Text:
 
 
 def _seconds(spread: Spread) -> str:
-    return f"{show.seconds(spread.median)}\n({show.seconds(spread.least)} - {show.seconds(spread.most)})"
+    return f"{seconds_text(spread.median)}\n({seconds_text(spread.least)} - {seconds_text(spread.most)})"
 
 
 def _share(spread: Spread) -> str:

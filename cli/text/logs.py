@@ -19,7 +19,7 @@ from ...goodput.ledger.ledger import Window as LedgerWindow
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
 from ...goodput.steps.facts import StepSummary
-from ...intents.intent import counted
+from ...units import count_text
 from ..commands.goodput import JobGoodputView, JobView, LogsView, report
 from ..find_job import say_unread
 from . import gains as show_gains
@@ -189,7 +189,7 @@ def _compat_table(compat: dict[str, Any], *, tells_steps: bool) -> RenderableTyp
         if spent_s:
             table.add_row(printable(what), f"{spent_s:.3f}", f"{spent_s / total_s:.1%}")
     table.add_row("total", f"{total_s:.3f}", "100.0%", style="bold")
-    disruptions = counted(compat["disruptions"], "disruption")
+    disruptions = count_text(compat["disruptions"], "disruption")
     last = f"last step {compat['last_step']}, " if tells_steps else ""
     return Group(table, f"{last}{disruptions}; goodput {compat['goodput_percent']:.1f}%")
 

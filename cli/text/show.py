@@ -11,9 +11,9 @@ from rich.text import Text
 from ...daemon.views import ExplainView, GoodputView, IntentView, StatusView, SwitchView
 from ...goodput.account import Account, Window
 from ...intents.events import Value, Values
-from ...intents.intent import counted
 from ...intents.rules.situation import Proposal, changes_text
 from ...intents.tune.decisions import Decision, Verdict
+from ...units import count_text, seconds_text
 from ..views.replay import ReplayView
 
 _WIDTH = 120
@@ -122,7 +122,7 @@ def _failures(view: StatusView) -> list[str]:
 def _shape(view: StatusView) -> str:
     if not view.engine:
         return "the application has not said what it is yet"
-    return f"{counted(view.ranks, 'rank')}, {counted(view.nodes, 'node')}, engine {view.engine}"
+    return f"{count_text(view.ranks, 'rank')}, {count_text(view.nodes, 'node')}, engine {view.engine}"
 
 
 def intents(views: Sequence[IntentView]) -> RenderableType:
@@ -202,7 +202,7 @@ def explain(view: ExplainView, gained: Mapping[int, str] | None = None) -> Rende
     verdict = Text(
         f"A checkpoint costs {cost(view.checkpoint_cost_s)} now,"
         f" {cost(view.baseline_cost_s)} under your settings;"
-        f" trials may still cost {seconds(max(0.0, view.trial_budget_s))}."
+        f" trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}."
     )
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [intents(view.intents), "", decisions(view.decisions, view.start_s, gained)]
@@ -232,13 +232,13 @@ def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
     Of an application that tells of no steps, its work between outputs stands for them.
     """
     account = view.account
-    work = counted(account.steps, "step")
+    work = count_text(account.steps, "step")
     if not tells_steps:
-        work = f"work between outputs {counted(account.steps, 'time')}"
+        work = f"work between outputs {count_text(account.steps, 'time')}"
     return Group(
         buckets(account, "wall time"),
-        f"{work}, {counted(account.checkpoints, 'checkpoint')},"
-        f" {counted(account.runs, 'run')}{_repairs(account)};"
+        f"{work}, {count_text(account.checkpoints, 'checkpoint')},"
+        f" {count_text(account.runs, 'run')}{_repairs(account)};"
         f" goodput {view.goodput:.1%}",
         *_beside(account),
     )
@@ -251,16 +251,16 @@ def _beside(account: Account) -> list[str]:
         shown.append(f"{account.data_loading_async_s:.3f} s of data loading ran beside the steps")
     if account.skew_s >= _SKEW_S:
         shown.append(
-            f"the ranks' clocks are {seconds(account.skew_s)} apart, and so are the buckets' borders"
+            f"the ranks' clocks are {seconds_text(account.skew_s)} apart, and so are the buckets' borders"
         )
     return shown
 
 
 def _repairs(account: Account) -> str:
     """What failed and what SCR brought back; nothing when all went well."""
-    failures = f", {counted(account.node_failures, 'node failure')}" if account.node_failures else ""
+    failures = f", {count_text(account.node_failures, 'node failure')}" if account.node_failures else ""
     recoveries = (
-        f", {counted(account.recoveries, 'dataset')} brought back by SCR" if account.recoveries else ""
+        f", {count_text(account.recoveries, 'dataset')} brought back by SCR" if account.recoveries else ""
     )
     return failures + recoveries
 
@@ -273,7 +273,7 @@ def proposals(made: Sequence[Proposal]) -> RenderableType:
         "change", "why", "source", "expected gain", title="Recommendations (rules only, untried)"
     )
     for each in made:
-        gain = "required" if each.required else f"{seconds(each.expected_gain_s)} a checkpoint"
+        gain = "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint"
         table.add_row(
             changes_text(each.changes).replace(" ", "\n"), f"{each.rule}: {each.because}", each.source, gain
         )
@@ -287,8 +287,8 @@ def replay(view: ReplayView) -> RenderableType:
     generations = ", ".join(
         f"{count} of generation {number}" for number, count in sorted(counters.generations.items())
     )
-    read.add_row("read", f"{counted(view.files, 'file')}, {view.lines} lines: {generations or 'nothing'}")
-    where = f"{view.processes} processes on {counted(view.hosts, 'host')}"
+    read.add_row("read", f"{count_text(view.files, 'file')}, {view.lines} lines: {generations or 'nothing'}")
+    where = f"{view.processes} processes on {count_text(view.hosts, 'host')}"
     read.add_row("job", f"{where}, {view.span_s:.2f} s")
     read.add_row("found", f"{counters.trace_events} events, {view.checkpoints} checkpoints")
     dropped = sum(counters.dropped.values())
@@ -316,8 +316,8 @@ def summary(view: StatusView) -> list[str]:
 
 def _tuned(view: StatusView) -> str:
     return (
-        f"{counted(view.checkpoints, 'checkpoint')}, {cost(view.baseline_cost_s)} each under your settings,"
-        f" {cost(view.checkpoint_cost_s)} now; {counted(view.kept, 'change')} kept,"
+        f"{count_text(view.checkpoints, 'checkpoint')}, {cost(view.baseline_cost_s)} each under your"
+        f" settings, {cost(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
 
@@ -342,12 +342,7 @@ def switched(view: SwitchView, *, on: bool) -> str:
 
 def cost(value_s: float) -> str:
     """What a checkpoint costs; 0 is what nobody has measured."""
-    return seconds(value_s) if value_s > 0 else "not measured yet"
-
-
-def seconds(value: float) -> str:
-    """A duration in the unit that suits it."""
-    return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.1f} ms"
+    return seconds_text(value_s) if value_s > 0 else "not measured yet"
 
 
 def shown(value: Value | None) -> str:
@@ -367,9 +362,10 @@ def _decision(change: Decision, verdict: Decision | None, gained: str) -> Text:
     text.append(changed(change.previous, change.changes), style="bold")
     text.append(f"\n{change.rule} [{change.intent}]: {change.because}\nsource: {change.source}")
     if change.verdict is Verdict.TRIAL:
-        text.append(f"; expected gain {seconds(change.expected_gain_s)} a checkpoint")
+        text.append(f"; expected gain {seconds_text(change.expected_gain_s)} a checkpoint")
     if verdict is not None:
-        measured = f"{seconds(verdict.before_s)} -> {seconds(verdict.after_s)} a checkpoint (geometric means)"
+        before, after = seconds_text(verdict.before_s), seconds_text(verdict.after_s)
+        measured = f"{before} -> {after} a checkpoint (geometric means)"
         told = f"measured {measured}" if verdict.observations else "nothing measured"
         text.append(f"\n{told}: {verdict.because}")
     if change.verdict is Verdict.TRIAL and gained:

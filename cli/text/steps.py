@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ...goodput.readers.resiliency import moment
 from ...goodput.steps.facts import SlowStep, StepSummary, Straggler
-from ...intents.intent import counted
+from ...units import count_text, seconds_text
 from . import show
 from .show import printable
 
@@ -18,13 +18,13 @@ def table(steps: StepSummary) -> RenderableType:
     """The ideal step, how far steps are from it, the slowest, and who holds the others up."""
     made = show.plain_table("step times", "")
     peers = (
-        f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else show.seconds(steps.peers_ideal_s)
+        f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
     )
-    rolling = f"{show.seconds(steps.rolling_deviation_s)} over the last {steps.rolling}"
+    rolling = f"{seconds_text(steps.rolling_deviation_s)} over the last {steps.rolling}"
     rows = [
-        ("steps", f"{steps.steps}, {show.seconds(steps.mean_s)} on average"),
-        ("ideal", f"{show.seconds(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
-        ("deviation", f"{show.seconds(steps.deviation_s)} on average, {rolling}"),
+        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average"),
+        ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
+        ("deviation", f"{seconds_text(steps.deviation_s)} on average, {rolling}"),
         ("slowest", "\n".join(_slow(each) for each in steps.slowest[:_SHOWN])),
         ("stragglers", _stragglers(steps)),
     ]
@@ -57,9 +57,9 @@ def _name(each: SlowStep) -> str:
 def _slow(each: SlowStep) -> str:
     who = f", {printable(each.writer)}" if each.writer else ""
     run = f", run {each.run}" if each.run else ""
-    what = f"step {each.step}: {show.seconds(each.took_s)}"
+    what = f"step {each.step}: {seconds_text(each.took_s)}"
     if each.steps > 1:
-        what = f"steps {each.step} to {each.step + each.steps - 1}: {show.seconds(each.took_s)} each"
+        what = f"steps {each.step} to {each.step + each.steps - 1}: {seconds_text(each.took_s)} each"
     return f"{what}, {moment(each.start_s)}{run}{who}"
 
 
@@ -75,6 +75,6 @@ def _stragglers(steps: StepSummary) -> str:
 
 
 def _straggler(each: Straggler) -> str:
-    name, more = printable(each.writer) or "(no name)", show.seconds(each.excess_s)
-    of = f"in {each.slow} of {counted(each.steps, 'step')}"
+    name, more = printable(each.writer) or "(no name)", seconds_text(each.excess_s)
+    of = f"in {each.slow} of {count_text(each.steps, 'step')}"
     return f"{name}: {each.ratio:.2f} times as long as the others, {more} more a step, {of}"

@@ -26,11 +26,10 @@ from ...goodput.interval.recommend import (
 )
 from ...goodput.interval.save_costs import costs_of
 from ...goodput.validation import span
-from ...intents.intent import counted
 from ...intents.rules.situation import number
+from ...units import count_text, parse_duration_s, seconds_text
 from ..job_record import Told
 from ..text import show
-from ..text.durations import duration_s
 
 _FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
 _DAY_H = 24
@@ -89,7 +88,7 @@ def mtbf_prior(text: str) -> MtbfPrior:
 def duration(text: str) -> float:
     """Seconds of ``600``, ``10m``, ``2.5h`` or ``1d``; above 0. Raises IntervalError."""
     try:
-        return duration_s(text)
+        return parse_duration_s(text)
     except ValueError as error:
         raise IntervalError(str(error)) from None
 
@@ -187,8 +186,8 @@ def _grounds(view: Outlook) -> Iterable[str]:
                 f" {time(found.flush_s)}; with {time(choice.shortest_interval_s)} or more they do not."
             )
     yield (
-        f"{counted(failures.total, 'failure')} seen in {time(failures.observed_s)} on"
-        f" {counted(failures.nodes, 'node')}; with the prior one in {time(view.mtbf_s.value)}"
+        f"{count_text(failures.total, 'failure')} seen in {time(failures.observed_s)} on"
+        f" {count_text(failures.nodes, 'node')}; with the prior one in {time(view.mtbf_s.value)}"
         f" ({_between(view.mtbf_s)})."
     )
     yield (
@@ -232,4 +231,4 @@ def time(value_s: float) -> str:
     for unit, size_s in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
         if value_s >= 2 * size_s:
             return f"{value_s / size_s:.1f} {unit}"
-    return show.seconds(value_s)
+    return seconds_text(value_s)

@@ -2,8 +2,9 @@
 
 import msgspec
 
+from ...units import bytes_text
 from ..events import TraceDigest
-from ..intent import Evidence, bytes_text
+from ..intent import Evidence
 from .copy_cost import Transfer, fit_transfer
 from .sketches import SizeHistogram, SizeShare
 

@@ -3,7 +3,8 @@
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ..intent import Evidence, bytes_text
+from ...units import bytes_text
+from ..intent import Evidence
 from .sketches import Recent
 
 _REMEMBERED = 30

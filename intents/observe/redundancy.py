@@ -2,8 +2,9 @@
 
 import msgspec
 
+from ...units import count_text
 from ..events import SettingsObserved
-from ..intent import Evidence, counted
+from ..intent import Evidence
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
 """Nodes of one set that may be lost at once (RS: SCR_SET_FAILURES of them; 2 is SCR's default)."""
@@ -49,8 +50,8 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
             "" if self.scheme == self.effective else f" (on one node SCR falls back to {self.effective})"
         )
         return (
-            f"{counted(self.ranks, 'rank')} on {counted(self.nodes, 'node')}, {self.scheme}{fallback} in use,"
-            f" stores {self.storage_factor:.2f} x the checkpoint; floor {self.floor} ({floor})"
+            f"{count_text(self.ranks, 'rank')} on {count_text(self.nodes, 'node')}, {self.scheme}{fallback}"
+            f" in use, stores {self.storage_factor:.2f} x the checkpoint; floor {self.floor} ({floor})"
         )
 
 

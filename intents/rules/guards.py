@@ -1,7 +1,7 @@
 """Guard rails: what must not be tried, whatever it would save. They come before any statistics."""
 
+from ...units import bytes_text
 from ..events import EDITED, Values
-from ..intent import bytes_text
 from ..observe.redundancy import effective, keeps_floor, storage_factor
 from .mutability import LEVER
 from .situation import Proposal, Situation, number

@@ -5,8 +5,8 @@ can justify from evidence; whether it may be tried is for :mod:`.guards` to say,
 :mod:`scrtune.intents.tune.tuner`.
 """
 
+from ...units import bytes_text
 from ..events import Values
-from ..intent import bytes_text
 from ..observe.copy_cost import CALL_PRIOR_S, cached_write_prior_s
 from ..observe.redundancy import effective, keeps_floor
 from .situation import MAX_FLUSH_THREADS, Proposal, Rule, Situation

@@ -12,7 +12,7 @@ from statistics import fmean, stdev
 
 import msgspec
 
-from ..intent import counted
+from ...units import count_text
 from . import student
 
 PAIR_NOISE = 0.21
@@ -46,7 +46,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """In words."""
         between = f"{self.low:.2f} to {self.high:.2f} with 90 %"
-        return f"{self.ratio:.2f} times the cost before ({between}), in {counted(self.pairs, 'pair')}"
+        return f"{self.ratio:.2f} times the cost before ({between}), in {count_text(self.pairs, 'pair')}"
 
 
 def compare(

@@ -55,7 +55,7 @@ def test_times_have_units(given: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("given", ["", "0", "-5", "ten", "5 y", "1e3", "nan", "inf"])
 def test_what_is_no_time_is_told(given: str) -> None:
-    with pytest.raises(IntervalError, match="is no time: say 600"):
+    with pytest.raises(IntervalError, match="is not a duration: write 600"):
         what_if.duration(given)
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
-from scrtune.intents.intent import Evidence, bytes_text
+from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
 from scrtune.intents.observe.buffers import BufferObserver
 from scrtune.intents.observe.copy_cost import cached_write_prior_s, fit_transfer
@@ -14,6 +14,7 @@ from scrtune.intents.observe.flush import FlushCycles, FlushObserver
 from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
 from scrtune.intents.observe.sketches import SizeHistogram
 from scrtune.intents.tune.known_run import KnownRun
+from scrtune.units import bytes_text
 
 GIB, MIB = 1024**3, 1024**2
 
