@@ -9,7 +9,7 @@ from ..goodput.events import JobStarted, OutputCompleted
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
-from ..scr_config.problems import Problem
+from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import Resolved, resolve
 from .traces import Summary, read
 
@@ -42,7 +42,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary
     start_s: float
     end_s: float
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
 
 
 def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
@@ -136,13 +136,13 @@ def _settings(
     )
 
 
-def _seen_from_here(problem: Problem) -> Problem:
+def _seen_from_here(problem: ConfigProblem) -> ConfigProblem:
     """No fault of the job's where only its environment is missing here."""
-    if problem.code != "unset-variable":
+    if problem.code is not Code.UNSET_VARIABLE:
         return problem
     return msgspec.structs.replace(
         problem,
-        severity="warning",
+        severity=Severity.WARNING,
         what="the job's environment is not known here: this value is left out",
         remedy="write the value itself into a copy of the file if it matters",
     )

@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 from scrtune.cli import main as cli
 from scrtune.cli.commands.params import INTENTS
 from scrtune.intents.rules.situation import Intents
-from scrtune.scr_config.catalogue import CATALOGUE
+from scrtune.scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES
 from scrtune.scr_config.catalogue_page import page
-from scrtune.scr_config.descriptor_lines import DESCRIPTOR_LINES
 
 PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
 
