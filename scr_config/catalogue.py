@@ -6,6 +6,8 @@ SCR. Those of the components are in AXL e256b6d2, redset bdf77a1b and KVTree 8a6
 that start with ``SCRTUNE_`` are levers that SCR has no parameter for.
 """
 
+import difflib
+import functools
 import math
 import re
 from collections.abc import Mapping
@@ -28,6 +30,8 @@ _LEADING_INT = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIZE = re.compile(r"(\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?:([kmgtpe])b?)?", re.IGNORECASE)
 _CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+_LONGEST_NAME = 40
+_NEAR = 0.8  # of difflib's ratio
 _LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
 
 
@@ -263,6 +267,9 @@ CATALOGUE: Mapping[str, Parameter] = _load("parameters.json", Parameter)
 DESCRIPTOR_LINES: Mapping[str, Descriptor] = _load("descriptor_lines.json", Descriptor)
 """Every kind of descriptor line by its leading key."""
 
+SCRIPT_KEYS = ("CNTLDIR", "CACHEDIR")
+"""Keys of lines that SCR's scripts alone read (scripts/python/scrjob/nodetests/dir_capacity.py)."""
+
 SECRETS = frozenset({"SCR_LOG_DB_PASS"})
 """Parameters whose values are confidential: they go neither into events, journal nor advice."""
 
@@ -279,6 +286,18 @@ def coerce(name: str, text: str) -> Value:
     if value is None or not parameter.accepts(value):
         raise ParameterError(name, text, parameter.allowed)
     return value
+
+
+@functools.lru_cache(maxsize=256)
+def suggestion(name: str) -> str:
+    """Return ``did you mean NAME?`` for an unknown name; empty when no known name is near."""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    known = {entry.removeprefix("SCR_"): entry for entry in (*CATALOGUE, *DESCRIPTOR_LINES, *SCRIPT_KEYS)}
+    bare = name.removeprefix("SCR_")
+    near = [entry for entry in known if entry.endswith(f"_{bare}")]  # SCR_DB_NAME is SCR_LOG_DB_NAME today
+    near = near or difflib.get_close_matches(bare, known, n=1, cutoff=_NEAR)
+    return f"did you mean {known[near[0]]}?" if len(near) == 1 else ""
 
 
 def text_of(value: Value) -> str:

@@ -14,14 +14,16 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES
+from .catalogue import CATALOGUE, SCRIPT_KEYS, TOKEN_LIMIT_BYTES, suggestion
 from .problems import Code, ConfigProblem, Place, Severity
 
 DESCRIPTORS = ("STORE", "CKPT", "GROUPS")
 """Keys that may occur many times, each value with children of its own."""
-SCRIPT_KEYS = ("CNTLDIR", "CACHEDIR")
-"""Likewise, but read by SCR's scripts only (scripts/python/scrjob/nodetests/dir_capacity.py)."""
 
+_BYTE_ORDER_MARK = "\ufeff"
+_BOM_REMEDY = "save the file as UTF-8 without a byte order mark (BOM)"
+_UNIX_LINE_ENDS = "convert the file to Unix line ends"
+_MOST_SUGGESTIONS = 100  # a file with more unknown names is no config file, and each costs a millisecond
 _PAIR = re.compile(r"(?P<key>[^ \t=]+)[ \t]*(?P<equals>=?)[ \t]*(?P<value>[^ \t=]*)[ \t]*")
 _EXPANSION = re.compile(r"\\(?P<escaped>.?)|\$(?P<variable>[A-Za-z_]*)", re.DOTALL)
 _BRACED = re.compile(r"\{([A-Za-z_]+)\}")
@@ -167,10 +169,13 @@ def _check_tokens(match: re.Match[str], column: int, key: str) -> None:
     """Raise _UnreadableError for a pair on which SCR fails."""
     shown = key[:40]
     if not match["equals"]:
-        what = f"{shown!r} has no =: rank 0 crashes, hangs or swallows the next line in SCR_Init"
-        raise _UnreadableError(
-            Code.NO_EQUALS, column, shown, what, "write KEY=VALUE, and values without spaces"
-        )
+        what, remedy = f"{shown!r} has no =", "write KEY=VALUE, and values without spaces"
+        if key == "\r":
+            what, remedy = "the carriage return of a DOS line end is a name without =", _UNIX_LINE_ENDS
+        elif key.startswith(_BYTE_ORDER_MARK):
+            what, remedy = f"a byte order mark stands before {shown[1:]!r}, which has no =", _BOM_REMEDY
+        what += ": rank 0 crashes, hangs or swallows the next line in SCR_Init"
+        raise _UnreadableError(Code.NO_EQUALS, column, shown, what, remedy)
     if not match["value"]:
         what = "there is no value: SCR takes whatever is in memory"
         raise _UnreadableError(
@@ -213,13 +218,14 @@ def _expand(raw: str, environment: Mapping[str, str], column: int, key: str) -> 
 def _suspicions(entries: list[Entry]) -> Iterator[ConfigProblem]:
     """Yield what SCR reads without complaint, and not as it was meant."""
     seen: dict[tuple[str, ...], Pair] = {}
+    unknown: set[str] = set()
     for entry in entries:
         parent, is_descriptor = entry.parent, entry.parent.key in (*DESCRIPTORS, *SCRIPT_KEYS)
         if parent.key in CATALOGUE:
             yield from _duplicate(seen, (parent.key,), parent)
         elif not is_descriptor:
-            what = "SCR has no such parameter and ignores it"
-            yield _warning(parent, Code.UNKNOWN_NAME, what, "check the spelling")
+            unknown.add(parent.key)
+            yield _unknown(parent, suggest=len(unknown) <= _MOST_SUGGESTIONS)
         for child in entry.children:
             if is_descriptor:
                 yield from _duplicate(seen, (parent.key, parent.value, child.key), child)
@@ -231,7 +237,7 @@ def _suspicions(entries: list[Entry]) -> Iterator[ConfigProblem]:
                 yield _warning(pair, code, what, remedy)
             if pair.value.endswith("\r"):
                 what = "the carriage return of a DOS line end is part of the value"
-                yield _error(pair, Code.CARRIAGE_RETURN, what, "convert the file to Unix line ends")
+                yield _error(pair, Code.CARRIAGE_RETURN, what, _UNIX_LINE_ENDS)
 
 
 def _duplicate(
@@ -246,6 +252,14 @@ def _duplicate(
     else:
         what = f"line {earlier.line} gives another value: ranks take different ones, and the job hangs"
         yield _error(pair, Code.DUPLICATE, what, "keep one of the two")
+
+
+def _unknown(pair: Pair, *, suggest: bool) -> ConfigProblem:
+    what, remedy = "SCR has no such parameter and ignores it", "check the spelling"
+    if pair.key.startswith(_BYTE_ORDER_MARK):
+        before = f"a byte order mark stands before {pair.key[1:]}, and SCR takes it for part of the name"
+        return _warning(pair, Code.UNKNOWN_NAME, f"{before}: {what}", _BOM_REMEDY)
+    return _warning(pair, Code.UNKNOWN_NAME, what, (suggest and suggestion(pair.key)) or remedy)
 
 
 def _warning(pair: Pair, code: Code, what: str, remedy: str) -> ConfigProblem:

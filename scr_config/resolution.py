@@ -3,6 +3,7 @@
 environment > user config file > SCR_Config > system config file > compiled default (scr_param.c:164-235).
 """
 
+import difflib
 import re
 from collections.abc import Iterator, Mapping
 
@@ -14,6 +15,7 @@ from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse
 from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
+_LONGEST_WORD = 40
 DEFAULT = Layer.DEFAULT
 LAYERS = tuple(layer for layer in Layer if layer is not DEFAULT)
 """The places where SCR looks, in this order."""
@@ -103,7 +105,7 @@ def resolve(
     for layer, texts in zip(LAYERS[1:], (user_conf, programmatic, system_conf), strict=True):
         if isinstance(texts, str):
             config = parse(texts, environment, (files or {}).get(layer, ""))
-            problems.extend(_from_file(config, layer))
+            problems.extend(problems_in(config, layer))
             layers.append(_LayerTexts(layer, config.values, config.descriptors))
         elif texts:
             problems.extend(_unknown(texts))
@@ -142,7 +144,9 @@ def _stack(
             settled = True
         except ParameterError as error:
             if not settled:
-                problems.append(_bad_value(parameter, error, layer.layer, pair))
+                problem = bad_value(pair, error)
+                remedy = f"{problem.remedy}; scrtune, unlike SCR, goes on with the next layer's value"
+                problems.append(msgspec.structs.replace(problem, remedy=remedy, source=layer.layer))
         yield Found(
             layer=layer.layer,
             text=text,
@@ -194,37 +198,42 @@ def consequence(parameter: Parameter, text: str) -> str:
     return "SCR silently keeps another value"
 
 
-def problems_of(config: ConfigFile) -> Iterator[ConfigProblem]:
-    """Yield the parser's problems; words behind a password may be the rest of it and are not shown."""
+def bad_value(pair: Pair, error: ParameterError) -> ConfigProblem:
+    """Return the problem of a pair whose value is none of its parameter."""
+    parameter = CATALOGUE[pair.key]
+    what = f"{error.text[:80]!r} is no value for it: {consequence(parameter, error.text)}"
+    remedy = f"{_nearest_value(parameter, error.text)}choose {error.allowed}"
+    return ConfigProblem(Severity.ERROR, Code.BAD_VALUE, pair.key, what, remedy, pair.line, pair.value_column)
+
+
+def _nearest_value(parameter: Parameter, text: str) -> str:
+    word = text[:_LONGEST_WORD].upper()
+    if word in parameter.choices and not parameter.case_sensitive:
+        return ""  # it came with a later release
+    if parameter.name == "SCR_COPY_TYPE" and word == "LOCAL":
+        return "LOCAL is called SINGLE since SCR 1.1.8. "
+    near = difflib.get_close_matches(word, parameter.choices, n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
+def problems_in(config: ConfigFile, layer: Layer) -> Iterator[ConfigProblem]:
+    """Yield the parser's problems, and parameters that SCR does not look for in a file of that layer.
+
+    Words behind a password may be the rest of it and are not shown.
+    """
     secrets = {entry.parent.line: entry.parent.key for entry in config.entries if entry.parent.key in SECRETS}
     for problem in config.problems:
         name = secrets.get(problem.line, problem.parameter)
-        if name == problem.parameter:
-            yield problem
-        else:
-            what = f"what stands behind its value is no part of it ({problem.code})"
-            yield msgspec.structs.replace(problem, parameter=name, what=what)
-
-
-def _from_file(config: ConfigFile, layer: Layer) -> Iterator[ConfigProblem]:
-    """Yield the parser's problems, and parameters that SCR does not look for in a file."""
-    for problem in problems_of(config):
-        yield msgspec.structs.replace(problem, source=layer)
-    for name, pair in config.values.items():
-        parameter = CATALOGUE.get(name)
+        hidden = f"what stands behind its value is no part of it ({problem.code})"
+        what = problem.what if name == problem.parameter else hidden
+        yield msgspec.structs.replace(problem, parameter=name, what=what, source=layer)
+    for pair in (entry.parent for entry in config.entries):
+        parameter = CATALOGUE.get(pair.key)
         if parameter is not None and layer not in parameter.layers:
             what, remedy = "SCR does not look for it in a config file", "set it in the environment"
             yield ConfigProblem(
-                Severity.WARNING, Code.WRONG_LAYER, name, what, remedy, pair.line, pair.column, layer
+                Severity.WARNING, Code.WRONG_LAYER, pair.key, what, remedy, pair.line, pair.column, layer
             )
-
-
-def _bad_value(parameter: Parameter, error: ParameterError, layer: Layer, pair: Pair) -> ConfigProblem:
-    what = f"{error.text!r} is not {error.allowed}: {consequence(parameter, error.text)}"
-    remedy = f"correct it in the {layer}; scrtune, unlike SCR, goes on with the next layer's value"
-    return ConfigProblem(
-        Severity.ERROR, Code.BAD_VALUE, parameter.name, what, remedy, pair.line, pair.value_column, layer
-    )
 
 
 def _descriptors_in(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ..intents.events import Value
-from .catalogue import CATALOGUE, Layer, ParameterError, coerce, text_of
+from .catalogue import CATALOGUE, SCRIPT_KEYS, Layer, ParameterError, coerce, text_of
 from .constraints import fatal, validate
-from .parse import DESCRIPTORS, SCRIPT_KEYS, ConfigFile, Entry, Pair, assumed, parse
+from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse
 from .problems import Code, Severity
 from .render import refuse
 

@@ -63,11 +63,11 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     store: str
     scheme: str
-    interval: int = 1
+    interval: int
     bypass: bool
     failures: int
     set_size: int
-    declared: bool = True
+    declared: bool
     entry: Entry | None = None
 
 
@@ -112,18 +112,9 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
         These are the CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies.
         """
-        settings = self.settings
-        if settings.text("SCR_COPY_TYPE") == "FILE":
-            return tuple(_checkpoint(settings, entry) for entry in self.lines("CKPT"))
-        return (
-            Checkpoint(
-                store=reduced(settings.text("SCR_CACHE_BASE")),
-                scheme=settings.text("SCR_COPY_TYPE"),
-                bypass=settings.flag("SCR_CACHE_BYPASS"),
-                failures=settings.integer("SCR_SET_FAILURES"),
-                set_size=settings.integer("SCR_SET_SIZE"),
-            ),
-        )
+        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
+        lines: tuple[Entry | None, ...] = self.lines("CKPT") if is_file else (None,)
+        return tuple(_checkpoint(self.settings, entry) for entry in lines)
 
     @property
     def stores(self) -> Mapping[str, Store]:
@@ -223,10 +214,10 @@ def _store(settings: Settings, entry: Entry) -> Store:
     )
 
 
-def _checkpoint(settings: Settings, entry: Entry) -> Checkpoint:
+def _checkpoint(settings: Settings, entry: Entry | None) -> Checkpoint:
     return Checkpoint(
         store=reduced(_text(entry, "STORE", settings.text("SCR_CACHE_BASE"))),
-        scheme=_text(entry, "TYPE", "FILE").upper(),
+        scheme=_text(entry, "TYPE", settings.text("SCR_COPY_TYPE")).upper(),
         interval=_number(entry, "INTERVAL", 1),
         bypass=bool(_number(entry, "BYPASS", int(settings.flag("SCR_CACHE_BYPASS")))),
         failures=_number(entry, "SET_FAILURES", settings.integer("SCR_SET_FAILURES")),
@@ -236,11 +227,10 @@ def _checkpoint(settings: Settings, entry: Entry) -> Checkpoint:
     )
 
 
-def _text(entry: Entry, key: str, default: str) -> str:
-    pair = entry.child(key)
+def _text(entry: Entry | None, key: str, default: str) -> str:
+    pair = entry.child(key) if entry else None
     return pair.value if pair else default
 
 
-def _number(entry: Entry, key: str, default: int) -> int:
-    pair = entry.child(key)
-    return atoi(pair.value) if pair else default
+def _number(entry: Entry | None, key: str, default: int) -> int:
+    return atoi(_text(entry, key, str(default)))
