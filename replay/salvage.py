@@ -61,7 +61,7 @@ def inflate(path: Path, source: str) -> Iterator[bytes | Damage]:
 
 
 def _member(path: Path, start: int) -> Generator[bytes, None, int]:
-    """Yield one member's content; return where it ends. Raises :class:`EOFError` when the file ends before."""
+    """Yield one member's content; return where it ends. Raises :class:`EOFError` when it has none."""
     inflater = zlib.decompressobj(wbits=_GZIP)
     position = start
     while not inflater.eof:

@@ -47,9 +47,9 @@ class Layer(TextEnum):
     """A source of settings, the highest first; the last is what is compiled into SCR."""
 
     ENVIRONMENT = "environment"
-    USER = "user config"
-    PROGRAM = "SCR_Config"
-    SYSTEM = "system config"
+    USER_CONFIG = "user config"
+    SCR_CONFIG = "SCR_Config"
+    SYSTEM_CONFIG = "system config"
     DEFAULT = "default"
 
 
@@ -146,7 +146,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def in_files(self) -> bool:
         """Return whether SCR looks for it in the user's config file."""
-        return Layer.USER in self.layers and not self.is_lever
+        return Layer.USER_CONFIG in self.layers and not self.is_lever
 
     @property
     def default_words(self) -> str:

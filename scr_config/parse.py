@@ -231,13 +231,13 @@ def _suspicions(entries: list[Entry]) -> Iterator[ConfigProblem]:
                 yield from _duplicate(seen, (parent.key, parent.value, child.key), child)
             else:
                 what = f"the second pair of a line belongs to the first ({parent.key}): SCR ignores it"
-                yield _warning(child, Code.IGNORED_CHILD, what, "put it on a line of its own")
+                yield problem_at(child, Code.IGNORED_CHILD, what, "put it on a line of its own")
         for pair in entry.pairs:
             for code, what, remedy in value_oddities(pair.value):
-                yield _warning(pair, code, what, remedy)
+                yield problem_at(pair, code, what, remedy)
             if pair.value.endswith("\r"):
                 what = "the carriage return of a DOS line end is part of the value"
-                yield _error(pair, Code.CARRIAGE_RETURN, what, _UNIX_LINE_ENDS)
+                yield problem_at(pair, Code.CARRIAGE_RETURN, what, _UNIX_LINE_ENDS, Severity.ERROR)
 
 
 def _duplicate(
@@ -248,23 +248,22 @@ def _duplicate(
     if earlier is pair:
         return
     if earlier.value == pair.value:
-        yield _warning(pair, Code.REPEATED, f"line {earlier.line} says the same", "delete one of the two")
+        yield problem_at(pair, Code.REPEATED, f"line {earlier.line} says the same", "delete one of the two")
     else:
         what = f"line {earlier.line} gives another value: ranks take different ones, and the job hangs"
-        yield _error(pair, Code.DUPLICATE, what, "keep one of the two")
+        yield problem_at(pair, Code.DUPLICATE, what, "keep one of the two", Severity.ERROR)
 
 
 def _unknown(pair: Pair, *, suggest: bool) -> ConfigProblem:
     what, remedy = "SCR has no such parameter and ignores it", "check the spelling"
     if pair.key.startswith(_BYTE_ORDER_MARK):
         before = f"a byte order mark stands before {pair.key[1:]}, and SCR takes it for part of the name"
-        return _warning(pair, Code.UNKNOWN_NAME, f"{before}: {what}", _BOM_REMEDY)
-    return _warning(pair, Code.UNKNOWN_NAME, what, (suggest and suggestion(pair.key)) or remedy)
+        return problem_at(pair, Code.UNKNOWN_NAME, f"{before}: {what}", _BOM_REMEDY)
+    return problem_at(pair, Code.UNKNOWN_NAME, what, (suggest and suggestion(pair.key)) or remedy)
 
 
-def _warning(pair: Pair, code: Code, what: str, remedy: str) -> ConfigProblem:
-    return ConfigProblem(Severity.WARNING, code, pair.key, what, remedy, pair.line, pair.column)
-
-
-def _error(pair: Pair, code: Code, what: str, remedy: str) -> ConfigProblem:
-    return ConfigProblem(Severity.ERROR, code, pair.key, what, remedy, pair.line, pair.column)
+def problem_at(
+    pair: Pair, code: Code, what: str, remedy: str, severity: Severity = Severity.WARNING
+) -> ConfigProblem:
+    """Return a problem at the key of `pair`."""
+    return ConfigProblem(severity, code, pair.key, what, remedy, pair.line, pair.column)

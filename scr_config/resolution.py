@@ -11,13 +11,13 @@ import msgspec
 
 from ..intents.events import Value, Values
 from .catalogue import CATALOGUE, SECRETS, Layer, Parameter, ParameterError, ValueType, atoi, coerce, text_of
-from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse
+from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse, problem_at
 from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
 _LONGEST_WORD = 40
 DEFAULT = Layer.DEFAULT
-LAYERS = tuple(layer for layer in Layer if layer is not DEFAULT)
+LAYERS = (Layer.ENVIRONMENT, Layer.USER_CONFIG, Layer.SCR_CONFIG, Layer.SYSTEM_CONFIG)
 """The places where SCR looks, in this order."""
 
 
@@ -203,7 +203,8 @@ def bad_value(pair: Pair, error: ParameterError) -> ConfigProblem:
     parameter = CATALOGUE[pair.key]
     what = f"{error.text[:80]!r} is no value for it: {consequence(parameter, error.text)}"
     remedy = f"{_nearest_value(parameter, error.text)}choose {error.allowed}"
-    return ConfigProblem(Severity.ERROR, Code.BAD_VALUE, pair.key, what, remedy, pair.line, pair.value_column)
+    problem = problem_at(pair, Code.BAD_VALUE, what, remedy, Severity.ERROR)
+    return msgspec.structs.replace(problem, column=pair.value_column)
 
 
 def _nearest_value(parameter: Parameter, text: str) -> str:
@@ -231,9 +232,8 @@ def problems_in(config: ConfigFile, layer: Layer) -> Iterator[ConfigProblem]:
         parameter = CATALOGUE.get(pair.key)
         if parameter is not None and layer not in parameter.layers:
             what, remedy = "SCR does not look for it in a config file", "set it in the environment"
-            yield ConfigProblem(
-                Severity.WARNING, Code.WRONG_LAYER, pair.key, what, remedy, pair.line, pair.column, layer
-            )
+            problem = problem_at(pair, Code.WRONG_LAYER, what, remedy)
+            yield msgspec.structs.replace(problem, source=layer)
 
 
 def _descriptors_in(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:
@@ -248,4 +248,6 @@ def _unknown(programmatic: Mapping[str, Value]) -> Iterator[ConfigProblem]:
     for name in programmatic:
         if name not in CATALOGUE and name not in DESCRIPTORS:
             what, remedy = "SCR has no such parameter and ignores it", "check the spelling"
-            yield ConfigProblem(Severity.WARNING, Code.UNKNOWN_NAME, name, what, remedy, source=Layer.PROGRAM)
+            yield ConfigProblem(
+                Severity.WARNING, Code.UNKNOWN_NAME, name, what, remedy, source=Layer.SCR_CONFIG
+            )

@@ -137,7 +137,7 @@ def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str
 def _is_none(pair: Pair) -> str:
     """Return why it is no value of its parameter; empty when it is one, or only the job knows."""
     parameter = CATALOGUE.get(pair.key)
-    if parameter is not None and Layer.USER in parameter.layers and "$" not in pair.value:
+    if parameter is not None and Layer.USER_CONFIG in parameter.layers and "$" not in pair.value:
         try:
             coerce(pair.key, pair.value)
         except ParameterError as error:

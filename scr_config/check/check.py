@@ -9,7 +9,7 @@ from ...intents.events import Values
 from ..catalogue import CATALOGUE, Layer, ParameterError, defaults
 from ..constraints import CONSTRAINTS
 from ..parse import Entry, Pair
-from ..problems import Finding, Place
+from ..problems import ConfigProblem, Finding, Place
 from ..settings import Settings
 from .lines import LINE_RULES
 from .model import CheckContext, Configuration, Fault, Setting, value_in, version_of
@@ -25,10 +25,8 @@ def check(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ..
     """
     found: list[Finding] = []
     for source in sources:
-        if source.layer is Layer.ENVIRONMENT:
-            found += of_environment(source, context)
-        else:
-            found += of_config_file(source, context)
+        judge = of_environment if source.layer is Layer.ENVIRONMENT else of_config_file
+        found += (_located(problem, source.file) for problem in judge(source, context))
     for config in configurations(sources, context):
         for rule in (*CONSTRAINTS, *LINE_RULES):
             if config.knows(rule.needs):
@@ -117,6 +115,12 @@ def _active(given: Mapping[str, Setting], context: CheckContext) -> Settings:
             if name == "SCR_COPY_TYPE":
                 settings[name] = "FILE"  # SCR takes any other word for it
     return Settings(settings)
+
+
+def _located(problem: ConfigProblem, file: str) -> Finding:
+    message = f"{problem.parameter}: {problem.what}" if problem.parameter else problem.what
+    place = Place(file, problem.line, problem.column)
+    return Finding(*place, problem.severity, problem.code, message, problem.remedy)
 
 
 def _finding(config: Configuration, fault: Fault) -> Finding:

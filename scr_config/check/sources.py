@@ -34,7 +34,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def layer(self) -> Layer:
         """Return the layer of SCR's that it is."""
-        layers = {"config file": Layer.USER, "system file": Layer.SYSTEM}
+        layers = {"config file": Layer.USER_CONFIG, "system file": Layer.SYSTEM_CONFIG}
         return layers.get(self.kind, Layer.ENVIRONMENT)
 
     @property

@@ -5,18 +5,17 @@ from collections.abc import Iterator
 import msgspec
 
 from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, suggestion
-from ..parse import DESCRIPTORS, Pair
-from ..problems import Code, ConfigProblem, Finding, Severity
+from ..parse import DESCRIPTORS, Pair, problem_at
+from ..problems import Code, ConfigProblem, Severity
 from ..resolution import bad_value, problems_in
 from .model import CheckContext, Setting, value_in, version_of
 from .sources import Source, read, setting_of, variables, variables_of
 
 
-def of_config_file(source: Source, context: CheckContext) -> Iterator[Finding]:
+def of_config_file(source: Source, context: CheckContext) -> Iterator[ConfigProblem]:
     """Yield the problems of a config file, line by line."""
     file = read(source, context)
-    for problem in problems_in(file, source.layer):
-        yield _located(problem, source.file)
+    yield from problems_in(file, source.layer)
     for entry in file.entries:
         for pair in entry.pairs:
             yield from _of_variables_in(pair, context)
@@ -25,56 +24,54 @@ def of_config_file(source: Source, context: CheckContext) -> Iterator[Finding]:
             yield from _of_setting(setting_of(entry.parent, context), parameter, context)
 
 
-def of_environment(source: Source, context: CheckContext) -> Iterator[Finding]:
+def of_environment(source: Source, context: CheckContext) -> Iterator[ConfigProblem]:
     """Yield the problems of the variables of an environment or a job script."""
     for setting in variables(source):
         name = setting.key
         if (parameter := CATALOGUE.get(name)) is not None:
             yield from _of_setting(setting, parameter, context)
         elif name in DESCRIPTORS:
-            what = f"{name}: SCR takes this environment variable for the {name} lines of its files"
-            yield _error(setting, Code.DESCRIPTOR_IN_ENVIRONMENT, what, f"unset {name} for the job")
+            what = f"SCR takes this environment variable for the {name} lines of its files"
+            remedy = f"unset {name} for the job"
+            yield problem_at(setting, Code.DESCRIPTOR_IN_ENVIRONMENT, what, remedy, Severity.ERROR)
         elif name.startswith("SCR") and (meant := suggestion(name)):
-            yield _warning(
-                setting, Code.UNKNOWN_NAME, f"{name}: SCR has no such parameter and ignores it", meant
-            )
+            yield problem_at(setting, Code.UNKNOWN_NAME, "SCR has no such parameter and ignores it", meant)
     if source.kind == "job script":
         yield from _of_script(source)
 
 
-def _of_script(source: Source) -> Iterator[Finding]:
+def _of_script(source: Source) -> Iterator[ConfigProblem]:
     if source.language:
         what = f"not read: {source.language}. Nothing of what this script sets was checked"
         remedy = "run `scrtune check --env` where it has set its variables"
-        yield Finding(source.file, 1, 1, Severity.WARNING, Code.NOT_READ, what, remedy)
+        yield ConfigProblem(Severity.WARNING, Code.NOT_READ, "", what, remedy, 1, 1)
     what = "there is a NUL byte: this is no script that a shell could read"
     yield from _of_bytes(source, "\0", Code.NUL, what, "delete it; is this a text file?")
     what = "a DOS line end: shells take the carriage return for part of the last word"
     yield from _of_bytes(source, "\r\n", Code.CARRIAGE_RETURN, what, "convert the file to Unix line ends")
     for entry in source.assignments:
         if not entry.exported and entry.key in CATALOGUE:
-            what = f"{entry.key}: it is set for the script only; the application never sees it"
-            yield _warning(entry, Code.NOT_EXPORTED, what, f"export {entry.key}")
+            what = "it is set for the script only; the application never sees it"
+            yield problem_at(entry, Code.NOT_EXPORTED, what, f"export {entry.key}")
 
 
-def _of_bytes(source: Source, what: str, code: Code, message: str, remedy: str) -> Iterator[Finding]:
-    """Yield a finding for the first `what` in a script."""
-    before, found, _ = source.text.partition(what)
-    if found:
-        yield Finding(source.file, before.count("\n") + 1, 1, Severity.ERROR, code, message, remedy)
+def _of_bytes(source: Source, found: str, code: Code, what: str, remedy: str) -> Iterator[ConfigProblem]:
+    """Yield a problem for the first `found` in a script."""
+    if found in source.text:
+        line = source.text.count("\n", 0, source.text.index(found)) + 1
+        yield ConfigProblem(Severity.ERROR, code, "", what, remedy, line, 1)
 
 
-def _of_setting(setting: Setting, parameter: Parameter, context: CheckContext) -> Iterator[Finding]:
+def _of_setting(setting: Setting, parameter: Parameter, context: CheckContext) -> Iterator[ConfigProblem]:
     """Yield the problems of one value by itself."""
-    name, text = setting.key, setting.value
     if not parameter.is_lever and (why := _inert(parameter, context.version)):
-        yield _warning(setting, Code.INERT, f"{name}: {why}", "take it out")
+        yield problem_at(setting, Code.INERT, why, "take it out")
     if not setting.known:
         return
     try:
-        value_in(context.version, name, text)
+        value_in(context.version, setting.key, setting.value)
     except ParameterError as error:
-        yield _located(bad_value(setting, error), setting.file)
+        yield bad_value(setting, error)
 
 
 def _inert(parameter: Parameter, version: tuple[int, ...]) -> str:
@@ -90,28 +87,14 @@ def _inert(parameter: Parameter, version: tuple[int, ...]) -> str:
     return ""
 
 
-def _of_variables_in(pair: Pair, context: CheckContext) -> Iterator[Finding]:
+def _of_variables_in(pair: Pair, context: CheckContext) -> Iterator[ConfigProblem]:
     """Yield the variables that SCR reads otherwise than a shell, and those that are not set here."""
     for name, digit, offset in variables_of(pair):
         at = msgspec.structs.replace(pair, column=pair.value_column + offset)
         if digit:
-            what = f"{pair.key}: SCR reads ${name}{digit} as ${name} and a {digit}"
-            yield _error(at, Code.VARIABLE_DIGITS, what, "use a variable without digits in its name")
+            what = f"SCR reads ${name}{digit} as ${name} and a {digit}"
+            remedy = "use a variable without digits in its name"
+            yield problem_at(at, Code.VARIABLE_DIGITS, what, remedy, Severity.ERROR)
         elif name not in context.environment:
-            what = f"{pair.key}: ${name} is not set here; where it is not, SCR drops the value"
-            yield _warning(at, Code.UNSET_VARIABLE, what, f"make sure that the job exports {name}")
-
-
-def _located(problem: ConfigProblem, file: str) -> Finding:
-    message = f"{problem.parameter}: {problem.what}"
-    return Finding(
-        file, problem.line, problem.column, problem.severity, problem.code, message, problem.remedy
-    )
-
-
-def _warning(pair: Pair, code: Code, message: str, remedy: str) -> Finding:
-    return Finding(*pair.place, Severity.WARNING, code, message, remedy)
-
-
-def _error(pair: Pair, code: Code, message: str, remedy: str) -> Finding:
-    return Finding(*pair.place, Severity.ERROR, code, message, remedy)
+            what = f"${name} is not set here; where it is not, SCR drops the value"
+            yield problem_at(at, Code.UNSET_VARIABLE, what, f"make sure that the job exports {name}")
