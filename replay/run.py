@@ -17,7 +17,7 @@ _BATCHES_A_DIGEST = 64
 
 
 class JobShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace does not say about its job; what is missing is taken from the trace or not known.
+    """The facts of a job that its trace lacks; what is missing is taken from the trace or not known.
 
     `cores` are a node's cores. `conf` and `system_conf` are the texts of the user's and the system's SCR
     config file that the job ran with: the machine that replays is not the one that ran.

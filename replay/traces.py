@@ -39,7 +39,7 @@ class Batch:
 
 @dataclass
 class Summary:
-    """What was read so far: lines and bytes (decompressed) of all files, and what could not be read.
+    """The amount read so far: lines and bytes (decompressed) of all files, and what could not be read.
 
     It is complete when the batches are exhausted.
     """

@@ -23,7 +23,7 @@ from ..units import bytes_text
 
 Mutability = Literal["live", "re-init", "launch", "none"]
 TOKEN_LIMIT_BYTES = 1023
-"""What a config file can hold in a key or value: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
+"""The longest key or value in a config file: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
 
 _INT = re.compile(r"[+-]?0*[0-9]{1,18}")
 _LEADING_INT = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")
@@ -76,7 +76,7 @@ class Scope(TextEnum):
 
 
 class Status(TextEnum):
-    """What a parameter does in the SCR of today; an inert one is read and changes nothing."""
+    """The effect of a parameter in the SCR of today; an inert one is read and changes nothing."""
 
     ACTIVE = "active"
     INERT = "inert"

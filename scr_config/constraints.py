@@ -156,7 +156,7 @@ def _cache_is_too_small(config: Configuration) -> Iterator[Fault]:
 
 
 def _factor(config: Configuration, line: Checkpoint, nodes: int) -> float:
-    """Bytes in the caches per byte of checkpoint; the set is SCR_SET_SIZE's, whatever the line says."""
+    """Return bytes in the caches per byte of checkpoint; SCR takes SCR_SET_SIZE, not that of the line."""
     set_size = min(config.settings.integer("SCR_SET_SIZE"), nodes)
     return storage_factor(config.scheme(line), set_size, line.failures)
 
@@ -173,8 +173,8 @@ def _never_flushed(config: Configuration) -> Iterator[Fault]:
     if config.settings.integer("SCR_FLUSH") > 0 or config.has_unknown_descriptors or config.all_bypass:
         return
     what = (
-        "checkpoints stay in the cache and are never copied to the prefix directory, the last one neither:"
-        " when the allocation ends they are gone, unless SCR's scripts scavenge them"
+        "checkpoints stay in the cache and are never copied to the prefix directory, not even the last one:"
+        " they are lost when the allocation ends, unless SCR's scripts scavenge them"
     )
     yield Fault(("SCR_FLUSH",), Code.NEVER_FLUSHED, what, "set SCR_FLUSH to 1 or more")
 

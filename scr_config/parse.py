@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from .catalogue import CATALOGUE, SCRIPT_KEYS, TOKEN_LIMIT_BYTES, suggestion
+from .catalogue import CATALOGUE, DESCRIPTOR_LINES, SCRIPT_KEYS, TOKEN_LIMIT_BYTES, suggestion
 from .problems import Code, ConfigProblem, Place, Severity
 
-DESCRIPTORS = ("STORE", "CKPT", "GROUPS")
+DESCRIPTORS = tuple(DESCRIPTOR_LINES)
 """Keys that may occur many times, each value with children of its own."""
 
 _BYTE_ORDER_MARK = "\ufeff"

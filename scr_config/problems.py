@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration of SCR: the kinds, and one problem with its place.
+"""Problems of a configuration of SCR: their kinds, and one problem with its place.
 
 docs/check.md says of each code what happens in SCR and how to correct it; a test keeps the two equal.
 """

@@ -1,4 +1,4 @@
-"""What the rules of `scrtune check` look at: one job's configuration, with the place of every value.
+"""The input of the rules of `scrtune check`: one job's configuration, with the place of every value.
 
 Sources for the STORE and CKPT lines, and those that SCR makes up itself: scr.c:852-960 (the implied ones),
 scr_storedesc.c and scr_reddesc.c (their keys and defaults).
@@ -33,7 +33,7 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 class CheckContext(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known besides the files. `capacities`: of each cache path, on this node.
+    """The facts besides the files. `capacities`: of each cache path, on this node.
 
     `environment` is what ``$NAME`` in values is taken from; `checkpoint_bytes` is one checkpoint, all ranks'.
     """
@@ -90,7 +90,7 @@ def version_of(text: str) -> tuple[int, ...]:
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job runs with: the settings of its environment and of its config files, if it has any.
+    """The settings of one job: those of its environment and of its config files, if it has any.
 
     `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
     Faults that are in no line belong to `fallback`. `config_file` is the name of the user's file and
@@ -180,7 +180,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fault(NamedTuple):
-    """What a rule found: at a pair of a config file, or where the first of these names was given."""
+    """A finding of a rule: at a pair of a config file, or where the first of these names was given."""
 
     at: Pair | tuple[str, ...]
     code: Code
