@@ -300,6 +300,17 @@ def suggestion(name: str) -> str:
     return f"did you mean {known[near[0]]}?" if len(near) == 1 else ""
 
 
+def nearest_choice(parameter: Parameter, text: str) -> str:
+    """Return a hint at the choice of an enumeration that `text` was meant to be; empty when none is near."""
+    word = text[:_LONGEST_NAME].upper()
+    if word in parameter.choices and not parameter.case_sensitive:
+        return ""  # it came with a later release
+    if parameter.name == "SCR_COPY_TYPE" and word == "LOCAL":
+        return "LOCAL is called SINGLE since SCR 1.1.8. "
+    near = difflib.get_close_matches(word, parameter.choices, n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
 def text_of(value: Value) -> str:
     """Return `value` as SCR reads it: the inverse of :func:`coerce`."""
     if isinstance(value, str):

@@ -81,7 +81,7 @@ def back_up_foreign(path: Path, known: str = "") -> None:
 
 
 def _tuned_line(name: str, tuned: Tuned) -> str:
-    """Return a comment that no search for a line of the file can match: the user may replace that everywhere."""
+    """Return a comment in which no line of the file is found: the user may replace one everywhere."""
     return f"{_TUNED}{name}: {'not set' if tuned.own is None else tuned.own} -> {tuned.text}"
 
 

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from .catalogue import CATALOGUE, DESCRIPTOR_LINES, SCRIPT_KEYS, TOKEN_LIMIT_BYTES, suggestion
-from .problems import Code, ConfigProblem, Place, Severity
+from .catalogue import CATALOGUE, SCRIPT_KEYS, TOKEN_LIMIT_BYTES, suggestion
+from .problems import Code, ConfigProblem, Severity
 
-DESCRIPTORS = tuple(DESCRIPTOR_LINES)
+DESCRIPTORS = ("STORE", "CKPT", "GROUPS")
 """Keys that may occur many times, each value with children of its own."""
 
 _BYTE_ORDER_MARK = "\ufeff"
@@ -45,16 +45,6 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     column: int = 0
     value_column: int = 0
     file: str = ""
-
-    @property
-    def place(self) -> Place:
-        """Return the place of the key."""
-        return Place(self.file, self.line, self.column)
-
-    @property
-    def value_place(self) -> Place:
-        """Return the place of the value."""
-        return Place(self.file, self.line, self.value_column)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):

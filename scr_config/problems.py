@@ -4,7 +4,6 @@ docs/check.md says of each code what happens in SCR and how to correct it; a tes
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 
@@ -90,16 +89,8 @@ class ConfigProblem(msgspec.Struct, frozen=True):
         return f"{place}{self.severity}: {self.parameter}: {self.what}; {self.remedy}"
 
 
-class Place(NamedTuple):
-    """A place in a file. `line` and `column` count from 1; both are 0 for what is in no line of a file."""
-
-    file: str
-    line: int
-    column: int
-
-
 class Finding(msgspec.Struct, frozen=True):
-    """One problem as `scrtune check` reports it; `file`, `line` and `column` as in :class:`Place`."""
+    """One problem as `scrtune check` reports it; `line` and `column` as in :class:`ConfigProblem`."""
 
     file: str
     line: int

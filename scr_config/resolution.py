@@ -3,19 +3,28 @@
 environment > user config file > SCR_Config > system config file > compiled default (scr_param.c:164-235).
 """
 
-import difflib
 import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
 from ..intents.events import Value, Values
-from .catalogue import CATALOGUE, SECRETS, Layer, Parameter, ParameterError, ValueType, atoi, coerce, text_of
+from .catalogue import (
+    CATALOGUE,
+    SECRETS,
+    Layer,
+    Parameter,
+    ParameterError,
+    ValueType,
+    atoi,
+    coerce,
+    nearest_choice,
+    text_of,
+)
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse, problem_at
 from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
-_LONGEST_WORD = 40
 DEFAULT = Layer.DEFAULT
 LAYERS = (Layer.ENVIRONMENT, Layer.USER_CONFIG, Layer.SCR_CONFIG, Layer.SYSTEM_CONFIG)
 """The places where SCR looks, in this order."""
@@ -202,19 +211,9 @@ def bad_value(pair: Pair, error: ParameterError) -> ConfigProblem:
     """Return the problem of a pair whose value is none of its parameter."""
     parameter = CATALOGUE[pair.key]
     what = f"{error.text[:80]!r} is no value for it: {consequence(parameter, error.text)}"
-    remedy = f"{_nearest_value(parameter, error.text)}choose {error.allowed}"
+    remedy = f"{nearest_choice(parameter, error.text)}choose {error.allowed}"
     problem = problem_at(pair, Code.BAD_VALUE, what, remedy, Severity.ERROR)
     return msgspec.structs.replace(problem, column=pair.value_column)
-
-
-def _nearest_value(parameter: Parameter, text: str) -> str:
-    word = text[:_LONGEST_WORD].upper()
-    if word in parameter.choices and not parameter.case_sensitive:
-        return ""  # it came with a later release
-    if parameter.name == "SCR_COPY_TYPE" and word == "LOCAL":
-        return "LOCAL is called SINGLE since SCR 1.1.8. "
-    near = difflib.get_close_matches(word, parameter.choices, n=1)
-    return f"did you mean {near[0]}? " if near else ""
 
 
 def problems_in(config: ConfigFile, layer: Layer) -> Iterator[ConfigProblem]:

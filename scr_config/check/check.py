@@ -9,7 +9,7 @@ from ...intents.events import Values
 from ..catalogue import CATALOGUE, Layer, ParameterError, defaults
 from ..constraints import CONSTRAINTS
 from ..parse import Entry, Pair
-from ..problems import ConfigProblem, Finding, Place
+from ..problems import ConfigProblem, Finding
 from ..settings import Settings
 from .lines import LINE_RULES
 from .model import CheckContext, Configuration, Fault, Setting, value_in, version_of
@@ -119,8 +119,9 @@ def _active(given: Mapping[str, Setting], context: CheckContext) -> Settings:
 
 def _located(problem: ConfigProblem, file: str) -> Finding:
     message = f"{problem.parameter}: {problem.what}" if problem.parameter else problem.what
-    place = Place(file, problem.line, problem.column)
-    return Finding(*place, problem.severity, problem.code, message, problem.remedy)
+    return Finding(
+        file, problem.line, problem.column, problem.severity, problem.code, message, problem.remedy
+    )
 
 
 def _finding(config: Configuration, fault: Fault) -> Finding:
@@ -129,12 +130,13 @@ def _finding(config: Configuration, fault: Fault) -> Finding:
     What the user gave comes before what the system's file gives: that is theirs to correct.
     """
     if isinstance(fault.at, Pair):
-        place = fault.at.place
-        about = f"{fault.at.key}={fault.at.raw[:80]}"
+        pair, column, about = fault.at, fault.at.column, f"{fault.at.key}={fault.at.raw[:80]}"
     else:
         given = [config.given[name] for name in fault.at if name in config.given]
         theirs = [setting for setting in given if config.is_the_users(setting.key)]
-        line = 0 if config.config_file is None else 1
-        place = (theirs or given)[0].value_place if given else Place(config.fallback, line, line)
-        about = fault.at[0]
-    return Finding(*place, fault.severity, fault.code, f"{about}: {fault.what}", fault.remedy)
+        start = 0 if config.config_file is None else 1
+        nowhere = Pair(key="", raw="", value="", file=config.fallback, line=start, value_column=start)
+        pair = next(iter(theirs or given), nowhere)
+        column, about = pair.value_column, fault.at[0]
+    message = f"{about}: {fault.what}"
+    return Finding(pair.file, pair.line, column, fault.severity, fault.code, message, fault.remedy)
