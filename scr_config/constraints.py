@@ -12,7 +12,7 @@ from ..intents.events import Value
 from ..intents.observe.redundancy import storage_factor
 from ..units import bytes_text
 from .catalogue import CATALOGUE, TOKEN_LIMIT_BYTES, Status
-from .check.model import CheckContext, Checkpoint, Configuration, Fault, Rule, Setting
+from .check.model import CheckContext, Checkpoint, Configuration, Fault, Rule
 from .parse import Pair, value_oddities
 from .problems import Code, ConfigProblem, Severity
 from .settings import Settings
@@ -252,7 +252,7 @@ def _misfit(value: str) -> tuple[str, str] | None:
 def _together(settings: Settings) -> Iterator[ConfigProblem]:
     """Yield what does not go together; a value that is SCR's default counts as not given."""
     given = {
-        name: Setting(key=name, raw=text, value=text)
+        name: Pair(key=name, raw=text, value=text)
         for name, text in settings.texts().items()
         if settings[name] != CATALOGUE[name].default
     }

@@ -46,6 +46,11 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     value_column: int = 0
     file: str = ""
 
+    @property
+    def is_known(self) -> bool:
+        """Return whether the value has no variable left that only the job can expand."""
+        return "$" not in self.value
+
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One line: its first pair, and the others."""

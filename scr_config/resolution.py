@@ -190,12 +190,17 @@ def _pair(name: str, text: str) -> Pair:
     return Pair(key=name, raw=text, value=text)
 
 
-def expand(text: str, environment: Mapping[str, str]) -> str:
+def expand(text: str, environment: Mapping[str, str], *, keep_unset: bool = False) -> str:
     """Return `text` with ``$NAME`` and ``${NAME}`` expanded, empty when unset (expand_env of scr_param.c).
 
     SCR does so to the values of all layers. Unlike the config file's own reader this takes digits in names.
+    `keep_unset`: outside the job a variable that is not set stays as it is.
     """
-    return _VARIABLE.sub(lambda match: environment.get(match["braced"] or match["plain"] or "", ""), text)
+
+    def replace(match: re.Match[str]) -> str:
+        return environment.get(match["braced"] or match["plain"] or "", match[0] if keep_unset else "")
+
+    return _VARIABLE.sub(replace, text)
 
 
 def consequence(parameter: Parameter, text: str) -> str:

@@ -12,8 +12,8 @@ from ..parse import Entry, Pair
 from ..problems import ConfigProblem, Finding
 from ..settings import Settings
 from .lines import LINE_RULES
-from .model import CheckContext, Configuration, Fault, Setting, value_in, version_of
-from .sources import ENVIRONMENT, Source, read, setting_of, variables
+from .model import CheckContext, Configuration, Fault, value_in, version_of
+from .sources import ENVIRONMENT, Source, in_job, read, variables
 from .values import of_config_file, of_environment
 
 
@@ -62,21 +62,21 @@ def cache_paths(sources: Sequence[Source], context: CheckContext) -> frozenset[s
 
 
 def _configuration(
-    environment: Mapping[str, Setting],
+    environment: Mapping[str, Pair],
     user: Source | None,
     system: Source | None,
     context: CheckContext,
     fallback: str,
 ) -> Configuration:
     """Return the layers over each other; faults in no line belong to the user's file, else to `fallback`."""
-    given: dict[str, Setting] = {}
+    given: dict[str, Pair] = {}
     lines: dict[str, tuple[Entry, ...]] = {}
     for source in (system, user):
         if source is not None:
             file = read(source, context)
             for name, pair in file.values.items():
                 if name in CATALOGUE and source.layer in CATALOGUE[name].layers:
-                    given[name] = setting_of(pair, context)
+                    given[name] = in_job(pair, context)
             lines |= _by_kind(file.descriptors)
     given |= environment
     return Configuration(
@@ -103,13 +103,13 @@ def _by_kind(entries: Iterable[Entry]) -> dict[str, tuple[Entry, ...]]:
     return {kind: tuple(alike.values()) for kind, alike in found.items()}
 
 
-def _active(given: Mapping[str, Setting], context: CheckContext) -> Settings:
+def _active(given: Mapping[str, Pair], context: CheckContext) -> Settings:
     settings: Values = defaults()
     if context.version < version_of(CATALOGUE["SCR_CACHE_BYPASS"].since):
         settings["SCR_CACHE_BYPASS"] = 0  # there was no bypass yet
     for name, setting in given.items():
         try:
-            if setting.known:
+            if setting.is_known:
                 settings[name] = value_in(context.version, name, setting.value)
         except ParameterError:
             if name == "SCR_COPY_TYPE":

@@ -12,7 +12,7 @@ from itertools import takewhile
 
 import msgspec
 
-from .model import Setting
+from ..parse import Pair
 
 _TOKEN = re.compile(
     r"#[^\n]*"
@@ -40,8 +40,11 @@ _EXPORTS = ("export", "declare", "typeset")
 _PREFIXES = ("then", "do", "else", "!", "time", "exec", "if", "elif", "while", "until")
 
 
-class Assignment(Setting, frozen=True, kw_only=True):
-    """One variable of a job script. `exported`: whether it reaches the application."""
+class Assignment(Pair, frozen=True, kw_only=True):
+    """One variable of a job script. `exported`: whether it reaches the application.
+
+    The value is ``$`` when it depends on what the script has done before.
+    """
 
     exported: bool
 
@@ -97,13 +100,11 @@ def assignments(text: str, file: str = "") -> tuple[Assignment, ...]:
             exported.update(word.raw.partition("=")[0] for word in words[1:])
         for name, value, reaches in _assigned(words):
             line, column = _position(starts, name.offset)
-            text_of_value = _unquoted(value.raw)
             found.append(
                 Assignment(
                     key=name.raw,
                     raw=value.raw,
-                    value=text_of_value or "",
-                    known=text_of_value is not None,
+                    value=_unquoted(value.raw),
                     line=line,
                     column=column,
                     value_column=_position(starts, value.offset)[1],
@@ -193,11 +194,11 @@ def _exports(words: list[_Word]) -> bool:
     return words[0].raw in _EXPORTS and "x" in options
 
 
-def _unquoted(raw: str) -> str | None:
-    """Return what the shell makes of a word; None when it depends on what the script has done before."""
+def _unquoted(raw: str) -> str:
+    """Return what the shell makes of a word; ``$`` when it depends on what the script has done before."""
     parts: list[str] = []
     for single, double, escaped, plain in _PART.findall(raw):
         if any(mark in (double or plain) for mark in "$`"):
-            return None
+            return "$"
         parts.append(single or re.sub(r'\\([\\$`"\n])', r"\1", double) or escaped or plain)
     return "".join(parts)

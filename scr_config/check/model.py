@@ -19,12 +19,6 @@ from ..problems import Code, Severity
 from ..settings import Settings
 
 
-class Setting(Pair, frozen=True, kw_only=True):
-    """One setting as the application gets it. `known` is false when only the job knows the value."""
-
-    known: bool = True
-
-
 class Capacity(msgspec.Struct, frozen=True):
     """Size of a file system, and how much of it is free."""
 
@@ -98,7 +92,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     lines that count: the user's, and those of the system's of a kind that the user's file has not.
     """
 
-    given: Mapping[str, Setting]
+    given: Mapping[str, Pair]
     settings: Settings
     context: CheckContext
     fallback: str = ""
@@ -167,7 +161,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     def knows(self, names: tuple[str, ...]) -> bool:
         """Return whether none of `names` has a value that only the job will know."""
-        return all(self.given[name].known for name in names if name in self.given)
+        return all(self.given[name].is_known for name in names if name in self.given)
 
     def lines(self, key: str) -> tuple[Entry, ...]:
         """Return the lines that begin with `key` and count."""

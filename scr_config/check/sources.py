@@ -10,7 +10,7 @@ from ..catalogue import Layer
 from ..parse import ConfigFile, Pair, assumed, parse
 from ..resolution import expand
 from .job_script import Assignment, assignments, is_job_script, other_language
-from .model import CheckContext, Setting
+from .model import CheckContext
 
 ENVIRONMENT = "<environment>"
 """The file of a finding about an environment variable; its line and column are 0."""
@@ -60,21 +60,20 @@ def read(source: Source, context: CheckContext) -> ConfigFile:
     return parse(source.text, assumed(source.text, context.environment), source.file)
 
 
-def setting_of(pair: Pair, context: CheckContext) -> Setting:
-    """Return one pair of a config file; its value is not known when a variable of it is not set here.
+def in_job(pair: Pair, context: CheckContext) -> Pair:
+    """Return one pair of a config file with its variables expanded as far as they are set here.
 
     The carriage return of a DOS line end is a problem of its own; here the value is what was meant.
     """
-    known = all(name in context.environment for name, _, _ in variables_of(pair))
-    value = expand(pair.value, context.environment).removesuffix("\r")
-    return Setting(**{**msgspec.structs.asdict(pair), "value": value, "known": known})
+    value = expand(pair.value, context.environment, keep_unset=True).removesuffix("\r")
+    return msgspec.structs.replace(pair, value=value)
 
 
-def variables(source: Source) -> Iterator[Setting]:
+def variables(source: Source) -> Iterator[Pair]:
     """Yield the variables that a job script or an environment gives to the application."""
     if source.kind == "environment":
         for name, text in source.variables.items():
-            yield Setting(key=name, raw=text, value=expand(text, source.variables), file=source.file)
+            yield Pair(key=name, raw=text, value=expand(text, source.variables), file=source.file)
     else:
         yield from (entry for entry in source.assignments if entry.exported)
 

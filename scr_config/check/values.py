@@ -8,8 +8,8 @@ from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, suggestion
 from ..parse import DESCRIPTORS, Pair, problem_at
 from ..problems import Code, ConfigProblem, Severity
 from ..resolution import bad_value, problems_in
-from .model import CheckContext, Setting, value_in, version_of
-from .sources import Source, read, setting_of, variables, variables_of
+from .model import CheckContext, value_in, version_of
+from .sources import Source, in_job, read, variables, variables_of
 
 
 def of_config_file(source: Source, context: CheckContext) -> Iterator[ConfigProblem]:
@@ -21,7 +21,7 @@ def of_config_file(source: Source, context: CheckContext) -> Iterator[ConfigProb
             yield from _of_variables_in(pair, context)
         parameter = CATALOGUE.get(entry.parent.key)
         if parameter is not None and source.layer in parameter.layers:
-            yield from _of_setting(setting_of(entry.parent, context), parameter, context)
+            yield from _of_setting(in_job(entry.parent, context), parameter, context)
 
 
 def of_environment(source: Source, context: CheckContext) -> Iterator[ConfigProblem]:
@@ -62,11 +62,11 @@ def _of_bytes(source: Source, found: str, code: Code, what: str, remedy: str) ->
         yield ConfigProblem(Severity.ERROR, code, "", what, remedy, line, 1)
 
 
-def _of_setting(setting: Setting, parameter: Parameter, context: CheckContext) -> Iterator[ConfigProblem]:
+def _of_setting(setting: Pair, parameter: Parameter, context: CheckContext) -> Iterator[ConfigProblem]:
     """Yield the problems of one value by itself."""
     if not parameter.is_lever and (why := _inert(parameter, context.version)):
         yield problem_at(setting, Code.INERT, why, "take it out")
-    if not setting.known:
+    if not setting.is_known:
         return
     try:
         value_in(context.version, setting.key, setting.value)
