@@ -17,7 +17,7 @@ from ...scr_config.check.check import check as check_sources
 from ...scr_config.check.job_script import nodes_asked_for
 from ...scr_config.check.model import Capacity, CheckContext
 from ...scr_config.check.sources import Source, environment_source, source_of, variables
-from ...scr_config.files import system_conf_path, user_conf_path
+from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import Finding, exit_code
 from ...scr_config.resolution import expand
 from ..text import show

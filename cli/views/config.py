@@ -7,7 +7,7 @@ import msgspec
 
 from ...intents.events import Value
 from ...scr_config.catalogue import CATALOGUE, SECRETS, Layer
-from ...scr_config.files import system_conf_path, user_conf_path
+from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.parse import Entry
 from ...scr_config.problems import ConfigProblem
 from ...scr_config.resolution import (

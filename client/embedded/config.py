@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 
-from ...scr_config.files import user_conf_text
+from ...scr_config.locations import user_conf_text
 from ...scr_config.resolution import DEFAULT, resolve
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 from mpi4py import MPI
 
-from ...scr_config.files import file_lines, system_conf_path, user_conf_text
+from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.problems import Code, ConfigProblem, Severity
 from ...scr_config.resolution import Found, Resolved, resolve
 from ...scr_config.settings import Settings

@@ -20,7 +20,7 @@ from mpi4py import MPI
 from ...goodput.events import OutputCompleted, Recovered, RestartCompleted
 from ...intents.effects import Advice
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
-from ...scr_config.files import file_lines, system_conf_path, user_conf_text
+from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.resolution import Resolved, resolve
 from ..engine import EngineError, OutputFlags
 from ..scr_log.join import Joiner, Output

@@ -15,7 +15,7 @@ import msgspec
 from ...goodput.events import JobEnded, JobStarted, RestartCompleted, StepCompleted
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
 from ...scr_config.catalogue import SECRETS
-from ...scr_config.files import system_conf_path, user_conf_path
+from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.resolution import resolve
 from ..capture.follow import FollowedFile, ForwardCounts
 from ..implicit_steps import ImplicitSteps

@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, text_of
-from scrtune.scr_config.files import system_conf_path, user_conf_path
+from scrtune.scr_config.locations import system_conf_path, user_conf_path
 from scrtune.scr_config.render import config_text
 from scrtune.scr_config.resolution import expand, resolve
 
