@@ -18,6 +18,9 @@ from .render import refuse
 HEADING = "# Added by scrtune:"
 """Stands above the parameters that were not in the file."""
 
+_HEADING_LINE = rf"^[^\S\n]*{re.escape(HEADING)}[^\S\n]*\n"
+_HEADED = re.compile(rf"{_HEADING_LINE}(?:.*\S.*\n)*", re.MULTILINE)
+_EMPTY_HEADING = re.compile(rf"(?:^[^\S\n]*\n)?(?:{_HEADING_LINE})+(?=[^\S\n]*(?:\n|\Z))", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _READABLE = (Code.DUPLICATE, Code.CARRIAGE_RETURN)
 _DIFFERENT = "ranks take different ones of two values, and the job hangs"
@@ -67,8 +70,8 @@ def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
             rewritten.append(rest[:start] + left.pop(pair.key) + rest[_end(pair) :])
         else:
             rewritten += _as_comment(rest[_end(pair) :])
-    added = [f"{name}={value}" for name, value in sorted(left.items())]
-    result = "".join(f"{line}\n" for line in _with_added(rewritten, added))
+    added = "".join(f"{name}={value}\n" for name, value in sorted(left.items()))
+    result = _with_added("".join(f"{line}\n" for line in rewritten), added)
     _check(result, changes)
     return result
 
@@ -183,29 +186,15 @@ def _comment(text: str) -> str:
     return "# " + _CONTROL.sub(" ", text)
 
 
-def _with_added(lines: list[str], added: list[str]) -> list[str]:
-    """Return `lines` with those added below HEADING, which goes when nothing is left below it."""
-    lines = _without_empty_headings(lines)
+def _with_added(text: str, added: str) -> str:
+    """Return `text` with the lines `added` below HEADING, which goes when nothing is left below it."""
+    text = _EMPTY_HEADING.sub("", text)
     if not added:
-        return lines
-    at = next((index for index, line in enumerate(lines) if line.strip() == HEADING), None)
-    if at is None:
-        gap = [""] if lines and lines[-1] else []
-        return [*lines, *gap, HEADING, *added]
-    end = next((index for index, line in enumerate(lines) if index > at and not line.strip()), len(lines))
-    return [*lines[:end], *added, *lines[end:]]
-
-
-def _without_empty_headings(lines: list[str]) -> list[str]:
-    """Return `lines` without each HEADING that has nothing below it, and the blank line above it."""
-    kept: list[str] = []  # the last first
-    was_heading = False
-    for line in reversed(lines):
-        is_gap = was_heading and not line.strip()
-        was_heading = line.strip() == HEADING and not (kept and kept[-1].strip())
-        if not (is_gap or was_heading):
-            kept.append(line)
-    return kept[::-1]
+        return text
+    if block := _HEADED.search(text):
+        return text[: block.end()] + added + text[block.end() :]
+    gap = "\n" if text.rpartition("\n")[0].rpartition("\n")[2] else ""
+    return f"{text}{gap}{HEADING}\n{added}"
 
 
 def _end(pair: Pair) -> int:

@@ -30,12 +30,11 @@ def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
 
 
 def _interval_of_one(config: Configuration) -> Iterator[Fault]:
-    lines = [entry for entry in config.checkpoints if entry.entry is not None]
-    if lines and not any(line.interval == 1 and _disabled(line) is None for line in lines):
+    lines, made = config.ckpt_lines, config.checkpoints
+    if lines and not any(line.interval == 1 and _disabled(line) is None for line in made):
         what = "no enabled CKPT line has INTERVAL=1: SCR_Init aborts (scr.c:2281)"
-        first = lines[0].entry
-        if first is not None:
-            yield Fault(first.parent, Code.NO_INTERVAL_1, what, "give one of them INTERVAL=1", Severity.ERROR)
+        remedy = "give one of them INTERVAL=1"
+        yield Fault(lines[0].parent, Code.NO_INTERVAL_1, what, remedy, Severity.ERROR)
 
 
 def _disabled_lines(config: Configuration) -> Iterator[Fault]:
