@@ -220,7 +220,7 @@ def _suspicions(entries: list[Entry]) -> Iterator[ConfigProblem]:
             yield from _duplicate(seen, (parent.key,), parent)
         elif not is_descriptor:
             unknown.add(parent.key)
-            yield _unknown(parent, suggest=len(unknown) <= _MOST_SUGGESTIONS)
+            yield unknown_name(parent, suggest=len(unknown) <= _MOST_SUGGESTIONS)
         for child in entry.children:
             if is_descriptor:
                 yield from _duplicate(seen, (parent.key, parent.value, child.key), child)
@@ -249,7 +249,8 @@ def _duplicate(
         yield problem_at(pair, Code.DUPLICATE, what, "keep one of the two", Severity.ERROR)
 
 
-def _unknown(pair: Pair, *, suggest: bool) -> ConfigProblem:
+def unknown_name(pair: Pair, *, suggest: bool = True) -> ConfigProblem:
+    """Return the problem of a pair that is no parameter, with the name that was meant if `suggest`."""
     what, remedy = "SCR has no such parameter and ignores it", "check the spelling"
     if pair.key.startswith(_BYTE_ORDER_MARK):
         before = f"a byte order mark stands before {pair.key[1:]}, and SCR takes it for part of the name"

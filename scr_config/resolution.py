@@ -21,13 +21,14 @@ from .catalogue import (
     nearest_choice,
     text_of,
 )
-from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse, problem_at
+from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse, problem_at, unknown_name
 from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
 DEFAULT = Layer.DEFAULT
 LAYERS = (Layer.ENVIRONMENT, Layer.USER_CONFIG, Layer.SCR_CONFIG, Layer.SYSTEM_CONFIG)
 """The places where SCR looks, in this order."""
+_NAMES = frozenset({*CATALOGUE, *DESCRIPTORS})
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,21 +105,21 @@ def resolve(
     layer's value counts. Parameters without a compiled default (SCR_PREFIX: the working directory) are absent
     when no layer has them.
     """
-    problems = list(_descriptors_in(environment))
-    lines = (
-        Entry(parent=_pair(name, expand(environment[name], environment)))
-        for name in DESCRIPTORS
-        if name in environment
-    )
-    layers = [_LayerTexts(Layer.ENVIRONMENT, _pairs(environment), tuple(lines))]
+    pairs = _pairs(environment)
+    lines = [pairs[name] for name in DESCRIPTORS if name in pairs]
+    problems = [_in_layer(descriptor_in_environment(pair), Layer.ENVIRONMENT) for pair in lines]
+    entries = (msgspec.structs.replace(pair, value=expand(pair.value, environment)) for pair in lines)
+    layers = [_LayerTexts(Layer.ENVIRONMENT, pairs, tuple(Entry(parent=pair) for pair in entries))]
     for layer, texts in zip(LAYERS[1:], (user_conf, programmatic, system_conf), strict=True):
         if isinstance(texts, str):
             config = parse(texts, environment, (files or {}).get(layer, ""))
             problems.extend(problems_in(config, layer))
             layers.append(_LayerTexts(layer, config.values, config.descriptors))
         elif texts:
-            problems.extend(_unknown(texts))
-            layers.append(_LayerTexts(layer, _pairs({name: text_of(value) for name, value in texts.items()})))
+            pairs = _pairs({name: text_of(value) for name, value in texts.items()})
+            strangers = (_pair(name, "") for name in texts if name not in pairs)
+            problems.extend(_in_layer(unknown_name(pair), layer) for pair in strangers)
+            layers.append(_LayerTexts(layer, pairs))
     stacks = {name: tuple(_stack(entry, layers, environment, problems)) for name, entry in CATALOGUE.items()}
     active = {name: each for name, stack in stacks.items() if (each := _active(stack)) is not None}
     return Resolved(
@@ -153,9 +154,9 @@ def _stack(
             settled = True
         except ParameterError as error:
             if not settled:
-                problem = bad_value(pair, error)
+                problem = _in_layer(bad_value(pair, error), layer.layer)
                 remedy = f"{problem.remedy}; scrtune, unlike SCR, goes on with the next layer's value"
-                problems.append(msgspec.structs.replace(problem, remedy=remedy, source=layer.layer))
+                problems.append(msgspec.structs.replace(problem, remedy=remedy))
         yield Found(
             layer=layer.layer,
             text=text,
@@ -183,7 +184,7 @@ def _lines(layers: list[_LayerTexts]) -> dict[str, tuple[FoundLines, ...]]:
 
 def _pairs(texts: Mapping[str, str]) -> dict[str, Pair]:
     """Return the parameters among `texts`, in the form that a parsed file has: names are case-sensitive."""
-    return {name: _pair(name, text) for name, text in texts.items() if name in CATALOGUE}
+    return {name: _pair(name, text) for name, text in texts.items() if name in _NAMES}
 
 
 def _pair(name: str, text: str) -> Pair:
@@ -236,22 +237,15 @@ def problems_in(config: ConfigFile, layer: Layer) -> Iterator[ConfigProblem]:
         parameter = CATALOGUE.get(pair.key)
         if parameter is not None and layer not in parameter.layers:
             what, remedy = "SCR does not look for it in a config file", "set it in the environment"
-            problem = problem_at(pair, Code.WRONG_LAYER, what, remedy)
-            yield msgspec.structs.replace(problem, source=layer)
+            yield _in_layer(problem_at(pair, Code.WRONG_LAYER, what, remedy), layer)
 
 
-def _descriptors_in(environment: Mapping[str, str]) -> Iterator[ConfigProblem]:
-    for name in DESCRIPTORS:
-        if name in environment:
-            what = f"SCR reads the environment variable {name} in place of the {name} lines of its files"
-            code, remedy = Code.DESCRIPTOR_IN_ENVIRONMENT, f"unset {name} for the application"
-            yield ConfigProblem(Severity.ERROR, code, name, what, remedy, source=Layer.ENVIRONMENT)
+def descriptor_in_environment(pair: Pair) -> ConfigProblem:
+    """Return the problem of an environment variable with the name of a descriptor line."""
+    what = f"SCR takes this environment variable for the {pair.key} lines of its files"
+    remedy = f"unset {pair.key} for the application"
+    return problem_at(pair, Code.DESCRIPTOR_IN_ENVIRONMENT, what, remedy, Severity.ERROR)
 
 
-def _unknown(programmatic: Mapping[str, Value]) -> Iterator[ConfigProblem]:
-    for name in programmatic:
-        if name not in CATALOGUE and name not in DESCRIPTORS:
-            what, remedy = "SCR has no such parameter and ignores it", "check the spelling"
-            yield ConfigProblem(
-                Severity.WARNING, Code.UNKNOWN_NAME, name, what, remedy, source=Layer.SCR_CONFIG
-            )
+def _in_layer(problem: ConfigProblem, layer: Layer) -> ConfigProblem:
+    return msgspec.structs.replace(problem, source=layer)

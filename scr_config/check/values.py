@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import msgspec
 
 from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, suggestion
-from ..parse import DESCRIPTORS, Pair, problem_at
+from ..parse import DESCRIPTORS, Pair, problem_at, unknown_name
 from ..problems import Code, ConfigProblem, Severity
-from ..resolution import bad_value, problems_in
+from ..resolution import bad_value, descriptor_in_environment, problems_in
 from .model import CheckContext, value_in, version_of
 from .sources import Source, in_job, read, variables, variables_of
 
@@ -31,11 +31,9 @@ def of_environment(source: Source, context: CheckContext) -> Iterator[ConfigProb
         if (parameter := CATALOGUE.get(name)) is not None:
             yield from _of_setting(setting, parameter, context)
         elif name in DESCRIPTORS:
-            what = f"SCR takes this environment variable for the {name} lines of its files"
-            remedy = f"unset {name} for the job"
-            yield problem_at(setting, Code.DESCRIPTOR_IN_ENVIRONMENT, what, remedy, Severity.ERROR)
-        elif name.startswith("SCR") and (meant := suggestion(name)):
-            yield problem_at(setting, Code.UNKNOWN_NAME, "SCR has no such parameter and ignores it", meant)
+            yield descriptor_in_environment(setting)
+        elif name.startswith("SCR") and suggestion(name):
+            yield unknown_name(setting)
     if source.kind == "job script":
         yield from _of_script(source)
 
