@@ -1,4 +1,4 @@
-"""Recorded traces through the same pipeline that runs live: a second shell, with the same rules."""
+"""Run recorded traces through the pipeline of the live daemon, with the same rules."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +9,7 @@ from ..goodput.events import JobStarted, OutputCompleted
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
-from ..scr_config.problems import Problem
+from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import Resolved, resolve
 from .traces import Summary, read
 
@@ -17,7 +17,7 @@ _BATCHES_A_DIGEST = 64
 
 
 class JobShape(msgspec.Struct, frozen=True, kw_only=True):
-    """What a trace does not say about its job; whatever is left out is taken from the trace or not known.
+    """The facts of a job that its trace lacks; what is missing is taken from the trace or not known.
 
     `cores` are a node's cores. `conf` and `system_conf` are the texts of the user's and the system's SCR
     config file that the job ran with: the machine that replays is not the one that ran.
@@ -42,7 +42,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary
     start_s: float
     end_s: float
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
 
 
 def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
@@ -63,20 +63,15 @@ def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
         pipeline.handle(digest, digest.end_s)
     for checkpoint in checkpoints(digests, max(1, len(processes))):
         pipeline.handle(checkpoint, checkpoint.end_s)
-    return Replayed(
-        pipeline=pipeline,
-        summary=summary,
-        start_s=start_s,
-        end_s=end_s,
-        problems=tuple(map(_seen_from_here, resolved.problems)),
-    )
+    problems = tuple(map(_without_environment, resolved.problems))
+    return Replayed(pipeline=pipeline, summary=summary, start_s=start_s, end_s=end_s, problems=problems)
 
 
 def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputCompleted]:
-    """The job's checkpoints, by the spans of its checkpoint category: what overlaps is one checkpoint.
+    """Return the job's checkpoints by the spans of its checkpoint category: what overlaps is one checkpoint.
 
-    A trace without SCR writes where its checkpoints are meant to stay: all of it is blocking write time.
-    Bytes and files are the job's writes outside SCR's own files, shared out evenly.
+    Without SCR a job writes to where its checkpoints stay: all of it is blocking write time. Bytes and files
+    are the job's writes outside SCR's own files, divided evenly.
     """
     digests = list(digests)
     spans = sorted((span for digest in digests for span in digest.checkpoints), key=lambda span: span.start_s)
@@ -136,25 +131,25 @@ def _settings(
     )
 
 
-def _seen_from_here(problem: Problem) -> Problem:
-    """No fault of the job's where only its environment is missing here."""
-    if problem.code != "unset-variable":
+def _without_environment(problem: ConfigProblem) -> ConfigProblem:
+    """Return `problem` as a warning when only the job's environment is missing here."""
+    if problem.code is not Code.UNSET_VARIABLE:
         return problem
     return msgspec.structs.replace(
         problem,
-        severity="warning",
+        severity=Severity.WARNING,
         what="the job's environment is not known here: this value is left out",
         remedy="write the value itself into a copy of the file if it matters",
     )
 
 
 def _node(cores: int, processes: tuple[tuple[str, int], ...], nodes: int) -> NodeObserved:
-    """A node of which only the cores are known: one core is counted as used by each of its processes."""
+    """Return a node of which only the cores are known: each of its processes counts as using one."""
     cpus = tuple(range(cores))
     here = [pid for _, pid in processes][: -(-len(processes) // nodes)]
     return NodeObserved(
         host="recorded",
-        source="told with --cores, use not known",
+        source="given with --cores, use not known",
         cpus=cpus,
         processes=tuple(ProcessUse(pid=pid, cpus=cpus, cores_used=1.0) for pid in here),
     )

@@ -1,4 +1,4 @@
-"""Gzip, member by member: what can be read is read, and what cannot is said.
+"""Read damaged gzip files member by member: everything that can be read, and where something is missing.
 
 dftracer 2.2.0 writes one member for each flush of its buffer, the others write one a file. A job that was
 killed leaves the last one cut off.
@@ -23,7 +23,7 @@ _CONTROL = frozenset(range(32)) - frozenset(b"\t\n\r")
 
 @dataclass(frozen=True)
 class Damage:
-    """What was lost of `source`, and where: `offset` in bytes from its beginning."""
+    """A loss in `source`, `offset` bytes from its beginning."""
 
     source: str
     offset: int
@@ -31,16 +31,16 @@ class Damage:
 
 
 def read_at(path: Path, offset: int, size: int = PIECE_BYTES) -> bytes:
-    """Up to `size` bytes from `offset`. The file is not kept open: thousands may be read side by side."""
+    """Return up to `size` bytes from `offset`. The file is not kept open: thousands may be read together."""
     with path.open("rb") as file:
         file.seek(offset)
         return file.read(size)
 
 
 def inflate(path: Path, source: str) -> Iterator[bytes | Damage]:
-    """The content of the gzip file `path`, in pieces, and a :class:`Damage` wherever something is missing.
+    """Yield the content of the gzip file `path` in pieces, and a :class:`Damage` where something is missing.
 
-    After a damaged member the next intact one is looked for. Raises :class:`OSError`.
+    Continues with the next intact member after a damaged one. Raises :class:`OSError`.
     """
     start: int | None = 0
     while start is not None and (header := read_at(path, start, _HEADER_BYTES)):
@@ -61,7 +61,7 @@ def inflate(path: Path, source: str) -> Iterator[bytes | Damage]:
 
 
 def _member(path: Path, start: int) -> Generator[bytes, None, int]:
-    """One member's content; returns where it ends. Raises :class:`EOFError` when the file ends before it."""
+    """Yield one member's content; return where it ends. Raises :class:`EOFError` when it has none."""
     inflater = zlib.decompressobj(wbits=_GZIP)
     position = start
     while not inflater.eof:
@@ -85,7 +85,7 @@ def _member(path: Path, start: int) -> Generator[bytes, None, int]:
 
 
 def _up_to_the_damage(inflater: "zlib._Decompress", raw: bytes) -> bytes:
-    """What `raw` holds before the byte that cannot be: an error keeps all that its call had decompressed."""
+    """Return what `raw` holds before the bad byte: an error discards all that its call had decompressed."""
     good = bytearray()
     with contextlib.suppress(zlib.error):
         for at in range(len(raw)):
@@ -98,7 +98,7 @@ def _is_header(header: bytes) -> bool:
 
 
 def _next_member(path: Path, start: int) -> int | None:
-    """Where the next readable member begins, at `start` or after; the magic bytes alone may be chance."""
+    """Return where the next readable member begins, at `start` or after; the magic bytes may be chance."""
     position = start
     while len(raw := read_at(path, position, PIECE_BYTES + len(MAGIC) - 1)) >= len(MAGIC):
         found = raw.find(MAGIC)

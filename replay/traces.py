@@ -1,7 +1,7 @@
 """Recorded traces: files and directories of .pfw and .pfw.gz, as batches of whole lines, in order of time.
 
-The lines themselves are :class:`.decoder.TraceDecoder`'s business: what is torn or broken
-goes to it as it is, and it counts it. Only what never becomes a line is counted here, as :class:`Damage`.
+:class:`.TraceDecoder` judges the lines: a torn or broken line goes to it as it is, and it counts it. Only
+what never becomes a line is counted here, as :class:`Damage`.
 """
 
 import heapq
@@ -22,7 +22,7 @@ _LEAST_AND_UNIT_S = ((10**17, 1e-9), (10**14, 1e-6), (10**11, 1e-3), (10**8, 1.0
 
 
 class TraceNotFoundError(FileNotFoundError):
-    """There is nothing to read where the user pointed to; the text says where and what to do."""
+    """There is nothing to read at a path; the text says where and what to do."""
 
 
 @dataclass(frozen=True)
@@ -38,39 +38,20 @@ class Batch:
 
 
 @dataclass
-class FileSummary:
-    """What was read of one file so far: lines and bytes (decompressed), and what could not be."""
+class Summary:
+    """The amount read so far: lines and bytes (decompressed) of all files, and what could not be read.
 
-    source: str
+    It is complete when the batches are exhausted.
+    """
+
+    files: int = 0
     lines: int = 0
     bytes: int = 0
     damage: list[Damage] = field(default_factory=list)
 
 
-@dataclass
-class Summary:
-    """What was read of each file so far. It is complete when the batches are exhausted."""
-
-    files: list[FileSummary] = field(default_factory=list)
-
-    @property
-    def lines(self) -> int:
-        """Lines of all files."""
-        return sum(file.lines for file in self.files)
-
-    @property
-    def bytes(self) -> int:
-        """Bytes of all files, decompressed."""
-        return sum(file.bytes for file in self.files)
-
-    @property
-    def damage(self) -> tuple[Damage, ...]:
-        """Everything that could not be read."""
-        return tuple(damage for file in self.files for damage in file.damage)
-
-
 def find(paths: Iterable[Path]) -> list[Path]:
-    """The trace files among `paths`, each once; directories are searched for .pfw and .pfw.gz.
+    """Return the trace files among `paths`, each once; directories are searched for .pfw and .pfw.gz.
 
     Raises :class:`TraceNotFoundError`.
     """
@@ -90,51 +71,50 @@ def find(paths: Iterable[Path]) -> list[Path]:
 
 
 def read(paths: Iterable[Path], summary: Summary | None = None) -> Iterator[Batch]:
-    """The lines of all traces in `paths`, in batches of about 64 KiB, merged in order of their times.
+    """Yield the lines of all traces in `paths`, in batches of about 64 KiB, merged in order of their times.
 
-    Holds one batch of each file. A file that cannot be read, or not to its end, costs only what is missing
-    of it; `summary` says what. Raises :class:`TraceNotFoundError`.
+    Holds one batch of each file. A file that cannot be read, or not to its end, loses only what is missing;
+    `summary` says what. Raises :class:`TraceNotFoundError`.
     """
     summary = Summary() if summary is None else summary
-    streams = []
-    for path in find(paths):
-        entry = FileSummary(str(path))
-        summary.files.append(entry)
-        streams.append(_batches(path, entry))
-    return heapq.merge(*streams, key=lambda batch: batch.end_s or 0.0)
+    files = find(paths)
+    summary.files += len(files)
+    return heapq.merge(*(_batches(path, summary) for path in files), key=lambda batch: batch.end_s or 0.0)
 
 
-def _batches(path: Path, entry: FileSummary) -> Iterator[Batch]:
+def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
     end_s: float | None = None
-    for data in _whole_lines(_pieces(path, entry), entry):
+    for data in _whole_lines(path, summary.damage):
         end_s = _last_time_s(data) or end_s
-        entry.lines += data.count(b"\n") + (not data.endswith(b"\n"))
-        entry.bytes += len(data)
-        yield Batch(entry.source, data, end_s)
+        summary.lines += data.count(b"\n") + (not data.endswith(b"\n"))
+        summary.bytes += len(data)
+        yield Batch(str(path), data, end_s)
 
 
-def _pieces(path: Path, entry: FileSummary) -> Iterator[bytes | Damage]:
-    """The content of `path`, and where it is damaged. What it holds decides, not its name."""
+def _pieces(path: Path) -> Iterator[bytes | Damage]:
+    """Yield the content of `path`, and where it is damaged. Its content decides what it is, not its name."""
     position = 0
     try:
         start = read_at(path, 0, len(MAGIC))
         if start == MAGIC or (start and path.suffix == ".gz" and start[:1] not in b"[{ \t\r\n"):
-            yield from inflate(path, entry.source)
+            yield from inflate(path, str(path))
             return
         while piece := read_at(path, position):
             position += len(piece)
             yield piece
     except OSError as error:
-        yield Damage(entry.source, position, f"cannot be read: {error.strerror}")
+        yield Damage(str(path), position, f"cannot be read: {error.strerror}")
 
 
-def _whole_lines(pieces: Iterable[bytes | Damage], entry: FileSummary) -> Iterator[bytes]:
-    """`pieces` cut at line ends. A line that damage tore apart ends there, so that it spoils no other."""
+def _whole_lines(path: Path, damage: list[Damage]) -> Iterator[bytes]:
+    """Yield `path` cut at line ends. A line that damage tore apart ends there, so that it spoils no other."""
     rest = b""
+    passed = 0  # bytes up to `rest`
     skipping = False  # the remainder of a line that is too long
-    for piece in pieces:
+    for piece in _pieces(path):
         if isinstance(piece, Damage):
-            entry.damage.append(piece)
+            damage.append(piece)
+            passed += len(rest)
             if rest:
                 yield rest + b"\n"
             rest, skipping = b"", False
@@ -146,11 +126,13 @@ def _whole_lines(pieces: Iterable[bytes | Damage], entry: FileSummary) -> Iterat
         lines = rest + fresh
         end = lines.rfind(b"\n") + 1
         rest = lines[end:]
+        passed += end
         if end:
             yield lines[:end]
         if len(rest) > MAX_LINE_BYTES:
             reason = f"a line is longer than {MAX_LINE_BYTES} bytes; its end was skipped"
-            entry.damage.append(Damage(entry.source, entry.bytes, reason))
+            damage.append(Damage(str(path), passed, reason))
+            passed += len(rest)
             yield rest + b"\n"
             rest, skipping = b"", True
     if rest:
@@ -158,7 +140,7 @@ def _whole_lines(pieces: Iterable[bytes | Damage], entry: FileSummary) -> Iterat
 
 
 def _last_time_s(data: bytes) -> float | None:
-    """Epoch seconds of the last event in `data`."""
+    """Return the epoch seconds of the last event in `data`, None when it has no time."""
     found = _TIME.match(data, max(0, data.rfind(_TIME_KEY)))
     if found is None:
         return None

@@ -1,35 +1,89 @@
 """The catalogue of SCR's parameters, and how a text becomes a parameter's value.
 
-The data are in `parameters.json`: what was read in SCR's sources (version 3.1.0 and later, commit 85e30b19 of
-2024-10-21; each entry's `source` is a file and line of it) and tried on a real SCR. Those of the components
-are in AXL e256b6d2, redset bdf77a1b and KVTree 8a691271 of 2024-06-27. Parameters whose names start with
-``SCRTUNE_`` are levers that SCR has no name for. Descriptor lines are in :mod:`.descriptor_lines`.
+The data are in `parameters.json` and `descriptor_lines.json`: what was read in SCR's sources (version 3.1.0
+and later, commit 85e30b19 of 2024-10-21; each entry's `source` is a file and line of it) and tried on a real
+SCR. Those of the components are in AXL e256b6d2, redset bdf77a1b and KVTree 8a691271 of 2024-06-27. Names
+that start with ``SCRTUNE_`` are levers that SCR has no parameter for.
 """
 
+import difflib
+import functools
 import math
 import re
 from collections.abc import Mapping
+from enum import Enum
 from importlib import resources
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from ..intents.events import Value, Values
 from ..units import bytes_text
 
-Type = Literal["bool", "int", "bytes", "float", "enum", "text", "path", "cpus"]
-Layer = Literal["environment", "user config", "SCR_Config", "system config"]
 Mutability = Literal["live", "re-init", "launch", "none"]
-LEVER_PREFIX = "SCRTUNE_"
 TOKEN_LIMIT_BYTES = 1023
-"""What a config file can hold in a key or value: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
+"""The longest key or value in a config file: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
 
 _INT = re.compile(r"[+-]?0*[0-9]{1,18}")
+_LEADING_INT = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIZE = re.compile(r"(\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?:([kmgtpe])b?)?", re.IGNORECASE)
 _CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+_LONGEST_NAME = 40
+_NEAR = 0.8  # of difflib's ratio
 _LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
+
+
+class TextEnum(str, Enum):
+    """A closed set of texts; a member equals its text and prints as it (enum.StrEnum of Python 3.11)."""
+
+    def __str__(self) -> str:
+        """Return the text alone."""
+        return str(self.value)
+
+
+class Layer(TextEnum):
+    """A source of settings, the highest first; the last is what is compiled into SCR."""
+
+    ENVIRONMENT = "environment"
+    USER_CONFIG = "user config"
+    SCR_CONFIG = "SCR_Config"
+    SYSTEM_CONFIG = "system config"
+    DEFAULT = "default"
+
+
+class ValueType(TextEnum):
+    """The type of a parameter's values; a path is a text, and ``cpus`` a Linux cpu list."""
+
+    BOOL = "bool"
+    INT = "int"
+    BYTES = "bytes"
+    FLOAT = "float"
+    ENUM = "enum"
+    TEXT = "text"
+    PATH = "path"
+    CPUS = "cpus"
+
+
+class Scope(TextEnum):
+    """The reader of a parameter: SCR's library, its scripts (scr_run), one of its libraries, or scrtune."""
+
+    LIBRARY = "library"
+    SCRIPTS = "scripts"
+    COMPONENT = "component"
+    LEVER = "lever"
+
+
+class Status(TextEnum):
+    """The effect of a parameter in the SCR of today; an inert one is read and changes nothing."""
+
+    ACTIVE = "active"
+    INERT = "inert"
+    BROKEN = "broken"
+
+
+_WHOLE = (ValueType.INT, ValueType.BYTES)
 
 
 class ParameterError(ValueError):
@@ -45,22 +99,21 @@ class ParameterError(ValueError):
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One parameter.
 
-    `scope` is who reads it: SCR's ``library``, its ``scripts`` (scr_run), one of its libraries
-    (``component``), or scrtune (``lever``). `default` is the value as compiled (at `default_source`), or None
-    when it is worked out at run time or held elsewhere: `default_text` says it in words.
-    `documented_default` is what SCR's manual says, where it says otherwise.
+    `default` is the value as compiled (at `default_source`), or None when it is worked out at run time or
+    held elsewhere: `default_text` says it in words. `documented_default` is that of SCR's manual where it
+    differs.
     `mutability` is the cheapest way to change it in a running job: ``live``, ``re-init`` (SCR_Finalize and
     SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how.
     `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
     matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names
     that `scrtune explain` shows. `since` is the first release whose sources read it (1.1 is the oldest there
     is), `until` the last in which it does something, empty when it still does.
-    `if_wrong`: what SCR does with a value out of bounds. `status` is ``active``, ``inert`` or ``broken``.
+    `if_wrong`: what SCR does with a value out of bounds.
     """
 
     name: str
-    scope: Literal["library", "scripts", "component", "lever"] = "library"
-    type: Type
+    scope: Scope = Scope.LIBRARY
+    type: ValueType
     default: Value | None
     default_text: str = ""
     default_source: str = ""
@@ -81,18 +134,23 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     since: str
     until: str = ""
     source: str
-    status: Literal["active", "inert", "broken"] = "active"
+    status: Status = Status.ACTIVE
     note: str = ""
     if_wrong: str = ""
 
     @property
     def is_lever(self) -> bool:
-        """Whether it is scrtune's own: SCR does not know the name."""
-        return self.name.startswith(LEVER_PREFIX)
+        """Return whether it is scrtune's own: SCR does not know the name."""
+        return self.scope is Scope.LEVER
+
+    @property
+    def in_files(self) -> bool:
+        """Return whether SCR looks for it in the user's config file."""
+        return Layer.USER_CONFIG in self.layers and not self.is_lever
 
     @property
     def default_words(self) -> str:
-        """What stands when nobody sets it, in words; with what SCR's manual says where it says otherwise."""
+        """Return the default in words, with that of SCR's manual where it differs."""
         if self.default is None:
             return self.default_text
         manual = "" if self.documented_default is None else self._shown(self.documented_default)
@@ -100,81 +158,126 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def change(self) -> str:
-        """How a running job gets another value: the class, and the mechanism."""
+        """Return how a running job gets another value: the mutability, and the mechanism."""
         if not self.mechanism or self.mechanism.startswith(self.mutability):
             return self.mechanism or self.mutability
         return f"{self.mutability}: {self.mechanism}"
 
     @property
     def ranks(self) -> str:
-        """Which ranks must have the same value: ``equal``, ``rank 0`` (it alone counts) or ``any``."""
+        """Return which ranks need the same value: ``equal`` (all), ``rank 0`` (only it counts) or ``any``."""
         if self.equal_on_ranks:
             return "equal"
         return "rank 0" if self.rank_0_decides else "any"
 
     @property
     def versions(self) -> str:
-        """The releases of SCR in which it works; the inert ones of today have a last one."""
+        """Return the releases of SCR in which it works."""
         return f"{self.since} to {self.until}" if self.until else f"{self.since} on"
 
     @property
     def allowed(self) -> str:
-        """What its values may be, in words."""
-        if self.type == "enum":
+        """Return what its values may be, in words."""
+        if self.type is ValueType.ENUM:
             case = " (capital letters)" if self.case_sensitive else ""
             return "one of " + ", ".join(self.choices) + case
-        if self.type in ("int", "bytes"):
-            example = ", such as 4194304, 4m or 1.5GB" if self.type == "bytes" else ""
-            kind = "a size in bytes" if self.type == "bytes" else "a whole number"
-            return f"{kind} from {self.minimum} to {self.maximum}{example}"
+        bounds = f"from {self.minimum} to {self.maximum}"
         return {
-            "bool": "0 or 1",
-            "float": "a finite decimal number",
-            "cpus": f"a Linux cpu list of CPUs 0 to {_LARGEST_CPU}, such as 1,3-5, or empty",
+            ValueType.BOOL: "0 or 1",
+            ValueType.INT: f"a whole number {bounds}",
+            ValueType.BYTES: f"a size in bytes {bounds}, such as 4194304, 4m or 1.5GB",
+            ValueType.FLOAT: "a finite decimal number",
+            ValueType.CPUS: f"a Linux cpu list of CPUs 0 to {_LARGEST_CPU}, such as 1,3-5, or empty",
         }.get(self.type, "a text without NUL")
 
     def accepts(self, value: Value) -> bool:
-        """Whether `value` is of its type, within its bounds and one of its choices."""
-        if self.type in ("bool", "int", "bytes"):
-            return isinstance(value, int) and self._within(value)
-        if self.type == "float":
+        """Return whether `value` is of its type, within its bounds and one of its choices."""
+        if self.type is ValueType.BOOL:
+            return isinstance(value, int) and value in (0, 1)
+        if self.type in _WHOLE:
+            low = -math.inf if self.minimum is None else self.minimum
+            high = math.inf if self.maximum is None else self.maximum
+            return isinstance(value, int) and low <= value <= high
+        if self.type is ValueType.FLOAT:
             return isinstance(value, int | float) and math.isfinite(value)
         if not isinstance(value, str) or not _is_c_string(value):
             return False
-        if self.type == "enum":
+        if self.type is ValueType.ENUM:
             return value in self.choices
-        return self.type != "cpus" or _cpus(value) is not None
+        return self.type is not ValueType.CPUS or _cpus(value) is not None
 
     def _shown(self, value: Value) -> str:
-        if self.type == "bytes" and isinstance(value, int):
+        if self.type is ValueType.BYTES and isinstance(value, int):
             return bytes_text(value)
         return text_of(value) or "empty"
 
-    def _within(self, value: int) -> bool:
-        if self.type == "bool":
-            return value in (0, 1)
-        low = -math.inf if self.minimum is None else self.minimum
-        high = math.inf if self.maximum is None else self.maximum
-        return low <= value <= high
+
+class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One key of a descriptor line. `default_text` is what stands without it, mostly a parameter's name.
+
+    `choices` are none when any value of the type goes.
+    """
+
+    name: str
+    type: ValueType
+    default_text: str
+    choices: tuple[str, ...] = ()
+    doc: str
+    since: str
+    status: Status = Status.ACTIVE
+    note: str = ""
 
 
-def _load() -> Mapping[str, Parameter]:
-    data = resources.files(__package__).joinpath("parameters.json").read_bytes()
-    entries = msgspec.json.decode(data, type=tuple[Parameter, ...])
+class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One kind of descriptor line, ``NAME=value KEY=VALUE ...``.
+
+    SCR takes all lines of one kind from the first layer that has any: a CKPT line in the user's file hides
+    every one of the system's. `value` says what stands behind the name. `open_keys`: names other than those
+    in `keys` are allowed, and mean what `value` says. The other fields are as in :class:`Parameter`.
+    """
+
+    name: str
+    value: str
+    keys: tuple[Key, ...]
+    open_keys: bool = False
+    doc: str
+    read_when: str = "SCR_Init"
+    mutability: Mutability
+    mechanism: str
+    equal_on_ranks: bool
+    layers: tuple[Layer, ...]
+    intents: tuple[str, ...] = ()
+    since: str
+    source: str
+    note: str = ""
+
+
+_Named = TypeVar("_Named", Parameter, Descriptor)
+
+
+def _load(file: str, kind: type[_Named]) -> Mapping[str, _Named]:
+    data = resources.files(__package__).joinpath(file).read_bytes()
+    entries: list[_Named] = msgspec.json.decode(data, type=list[kind])  # type: ignore[valid-type]
     return MappingProxyType({entry.name: entry for entry in entries})
 
 
-CATALOGUE: Mapping[str, Parameter] = _load()
+CATALOGUE: Mapping[str, Parameter] = _load("parameters.json", Parameter)
 """Every parameter by its name, in alphabetical order."""
 
+DESCRIPTOR_LINES: Mapping[str, Descriptor] = _load("descriptor_lines.json", Descriptor)
+"""Every kind of descriptor line by its leading key."""
+
+SCRIPT_KEYS = ("CNTLDIR", "CACHEDIR")
+"""Keys of lines that SCR's scripts alone read (scripts/python/scrjob/nodetests/dir_capacity.py)."""
+
 SECRETS = frozenset({"SCR_LOG_DB_PASS"})
-"""Parameters whose values are nobody's business: they go neither into events, journal nor advice."""
+"""Parameters whose values are confidential: they go neither into events, journal nor advice."""
 
 
 def coerce(name: str, text: str) -> Value:
-    """The value that `text` means for parameter `name`.
+    """Return the value that `text` means for parameter `name`.
 
-    Stricter than SCR, whose ``atoi`` reads ``yes`` as 0 and whose sizes fall back to the default unseen.
+    Stricter than SCR, whose ``atoi`` reads ``yes`` as 0, and which replaces a bad size by the default.
     Raises :class:`ParameterError` for an unknown name, a text of the wrong form and a value out of bounds.
     """
     if (parameter := CATALOGUE.get(name)) is None:
@@ -185,44 +288,73 @@ def coerce(name: str, text: str) -> Value:
     return value
 
 
+@functools.lru_cache(maxsize=256)
+def suggestion(name: str) -> str:
+    """Return ``did you mean NAME?`` for an unknown name; empty when no known name is near."""
+    if len(name) > _LONGEST_NAME:
+        return ""
+    known = {entry.removeprefix("SCR_"): entry for entry in (*CATALOGUE, *DESCRIPTOR_LINES, *SCRIPT_KEYS)}
+    bare = name.removeprefix("SCR_")
+    near = [entry for entry in known if entry.endswith(f"_{bare}")]  # SCR_DB_NAME is SCR_LOG_DB_NAME today
+    near = near or difflib.get_close_matches(bare, known, n=1, cutoff=_NEAR)
+    return f"did you mean {known[near[0]]}?" if len(near) == 1 else ""
+
+
+def nearest_choice(parameter: Parameter, text: str) -> str:
+    """Return a hint at the choice of an enumeration that `text` was meant to be; empty when none is near."""
+    word = text[:_LONGEST_NAME].upper()
+    if word in parameter.choices and not parameter.case_sensitive:
+        return ""  # it came with a later release
+    if parameter.name == "SCR_COPY_TYPE" and word == "LOCAL":
+        return "LOCAL is called SINGLE since SCR 1.1.8. "
+    near = difflib.get_close_matches(word, parameter.choices, n=1)
+    return f"did you mean {near[0]}? " if near else ""
+
+
 def text_of(value: Value) -> str:
-    """`value` as SCR reads it: the inverse of :func:`coerce`."""
+    """Return `value` as SCR reads it: the inverse of :func:`coerce`."""
     if isinstance(value, str):
         return value
     return repr(value) if isinstance(value, float) else str(int(value))
 
 
 def defaults() -> Values:
-    """Every parameter that has a compiled default, with it."""
+    """Return the compiled default of every parameter that has one."""
     return {name: entry.default for name, entry in CATALOGUE.items() if entry.default is not None}
 
 
 def cpus_of(text: str) -> frozenset[int]:
-    """The CPUs of a Linux cpu list such as ``1,3-5``; none for an empty one. Raises ValueError."""
+    """Return the CPUs of a Linux cpu list such as ``1,3-5``; none for an empty one. Raises ValueError."""
     cpus = _cpus(text)
     if cpus is None:
         raise ValueError(f"{text!r} is no cpu list; write CPUs 0 to {_LARGEST_CPU} as in 1,3-5")
     return cpus
 
 
+def atoi(text: str) -> int:
+    """Return what C's ``atoi`` makes of `text`."""
+    match = _LEADING_INT.match(text)
+    return int(match[1]) if match else 0
+
+
 def _convert(parameter: Parameter, text: str) -> Value | None:
-    """The value of `text` by the parameter's type, its bounds unchecked; None when it has the wrong form."""
+    """Return the value of `text` by the parameter's type, its bounds unchecked; None for a wrong form."""
     stripped = text.strip(" \t")
-    if parameter.type == "int":
-        return int(stripped) if _INT.fullmatch(stripped) else None
-    if parameter.type == "bool":
-        return int(int(stripped) != 0) if _INT.fullmatch(stripped) else None
-    if parameter.type == "bytes":
+    if parameter.type is ValueType.BYTES:
         return _size(text.lstrip(" \t"))
-    if parameter.type == "float":
+    if parameter.type in (ValueType.INT, ValueType.BOOL):
+        if _INT.fullmatch(stripped) is None:
+            return None
+        return int(stripped) if parameter.type is ValueType.INT else int(int(stripped) != 0)
+    if parameter.type is ValueType.FLOAT:
         return float(stripped) if _FLOAT.fullmatch(stripped) else None
-    if parameter.type == "enum" and not parameter.case_sensitive:
+    if parameter.type is ValueType.ENUM and not parameter.case_sensitive:
         return stripped.upper()
-    return text if parameter.type in ("text", "path") else stripped
+    return text if parameter.type in (ValueType.TEXT, ValueType.PATH) else stripped
 
 
 def _is_c_string(text: str) -> bool:
-    """Whether the environment of a process could hold it."""
+    """Return whether the environment of a process could hold it."""
     try:
         return b"\0" not in text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -230,7 +362,7 @@ def _is_c_string(text: str) -> bool:
 
 
 def _size(text: str) -> int | None:
-    """A size as SCR's ``scr_abtoull`` reads it (scr_util.c:101): through a double, units of 1024."""
+    """Return bytes as SCR's ``scr_abtoull`` reads a size (scr_util.c:101): a double, units of 1024."""
     if (match := _SIZE.fullmatch(text)) is None:
         return None
     unit = 1024 ** (" kmgtpe".index((match[2] or " ").lower()))

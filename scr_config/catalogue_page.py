@@ -1,54 +1,51 @@
-"""The catalogue as a page for people: `docs/parameters.md` is its output, and a test keeps them equal."""
+"""The catalogue as a page in Markdown: `docs/parameters.md` is its output, and a test keeps them equal."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-from .catalogue import CATALOGUE, Parameter
-from .descriptor_lines import DESCRIPTOR_LINES, Descriptor, Key
+from .catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Key, Parameter, Scope, Status, ValueType
+from .resolution import LAYERS
 
 _INTRODUCTION = """\
 # SCR's parameters
 
-Every name that SCR looks for, as its sources have it (version 3.1.0 and later, commit 85e30b19 of
-2024-10-21) and as a real SCR was seen to behave. `scrtune params` shows the same, and `scrtune params NAME`
-all there is on one. This page is made with `scrtune params --format markdown > docs/parameters.md`. How SCR
-reads its files is in `docs/config.md`.
+Every parameter of SCR, from its sources (version 3.1.0 and later, commit 85e30b19 of 2024-10-21) and from
+the behaviour of a real SCR. `scrtune params` shows the same, and `scrtune params NAME` the details of one.
+This page is made with `scrtune params --format markdown > docs/parameters.md`. How SCR reads its files is in
+`docs/config.md`.
 
 - **Change**: how a running job can get another value. *live*: while it runs; *re-init*: with `SCR_Finalize`
   and `SCR_Init`; *launch*: in the next run; *none*: SCR reads it and does nothing with it.
 - **Ranks**: *equal*: ranks with different values hang or abort; *rank 0*: only its value counts; *any*: they
   may differ.
 - **SCR**: the releases in which it works. 1.1 is the oldest there is.
-- **Intents**: which of scrtune's intents may set it. What has none, scrtune leaves to you.
+- **Intents**: the intents of scrtune's that may set it. scrtune does not change a parameter without any.
 """
 
 _GROUPS = {
-    "library": ("The library", "Looked for in `SCR_Init`: environment, config files, `SCR_Config`."),
-    "scripts": ("SCR's scripts", "Looked for by `scr_run` and its helpers."),
-    "component": ("SCR's components", "Environment variables of the libraries that SCR is made of."),
-    "lever": ("scrtune's levers", "SCR has no parameter for these; set them where you set SCR's."),
+    Scope.LIBRARY: ("The library", "Looked for in `SCR_Init`: environment, config files, `SCR_Config`."),
+    Scope.SCRIPTS: ("SCR's scripts", "Looked for by `scr_run` and its helpers."),
+    Scope.COMPONENT: ("SCR's components", "Environment variables of the libraries that SCR is made of."),
+    Scope.LEVER: ("scrtune's levers", "SCR has no parameter for these; set them where you set SCR's."),
 }
+_COLUMNS = ("Parameter", "Value", "Default", "Change", "Ranks", "SCR", "Intents", "Meaning", "Source")
 
 
 def page() -> str:
-    """The whole page, in Markdown."""
+    """Return the whole page."""
     parts = [_INTRODUCTION]
     for scope, (title, what) in _GROUPS.items():
-        parts.append(f"\n## {title}\n\n{what}\n\n")
-        parts.append(
-            _table(
-                ("Parameter", "Value", "Default", "Change", "Ranks", "SCR", "Intents", "Meaning", "Source"),
-                (_row(entry) for entry in CATALOGUE.values() if entry.scope == scope),
-            )
-        )
+        rows = (_row(entry) for entry in CATALOGUE.values() if entry.scope is scope)
+        parts.append(f"\n## {title}\n\n{what}\n\n{_table(_COLUMNS, rows)}")
     parts.append(
-        "\n## Descriptor lines\n\nOf config files. The first layer that has lines of a kind rules.\n"
+        "\n## Descriptor lines\n\nOf config files. SCR takes all lines of a kind from the first layer"
+        " that has some.\n"
     )
     parts.extend(_section(descriptor) for descriptor in DESCRIPTOR_LINES.values())
     return "".join(parts)
 
 
 def _row(entry: Parameter) -> tuple[str, ...]:
-    where = "" if len(entry.layers) == _ALL_LAYERS else f"Only in: {', '.join(entry.layers)}."
+    where = "" if len(entry.layers) == len(LAYERS) else f"Only in: {', '.join(entry.layers)}."
     read = "" if entry.read_when == "SCR_Init" else f"Read: {entry.read_when}."
     wrong = f"Otherwise {entry.if_wrong}." if entry.if_wrong else ""
     return (
@@ -64,9 +61,6 @@ def _row(entry: Parameter) -> tuple[str, ...]:
     )
 
 
-_ALL_LAYERS = 4
-
-
 def _section(descriptor: Descriptor) -> str:
     head = (
         f"\n### {descriptor.name}\n\n`{descriptor.name}=`{descriptor.value}. {descriptor.doc}"
@@ -76,24 +70,18 @@ def _section(descriptor: Descriptor) -> str:
     if not descriptor.keys:
         return head
     columns = ("Key", "Value", "Default", "SCR", "Meaning")
-    return f"{head}\n{_table(columns, (_key_row(key) for key in descriptor.keys))}"
+    return f"{head}\n{_table(columns, map(_key_row, descriptor.keys))}"
 
 
 def _key_row(key: Key) -> tuple[str, ...]:
-    value = ", ".join(key.choices) or {"bool": "0 or 1", "int": "a whole number"}.get(
-        key.type, f"a {key.type}"
-    )
-    inert = "Changes nothing." if key.status == "inert" else ""
+    kinds = {ValueType.BOOL: "0 or 1", ValueType.INT: "a whole number"}
+    value = ", ".join(key.choices) or kinds.get(key.type, f"a {key.type}")
+    inert = "Changes nothing." if key.status is Status.INERT else ""
     meaning = " ".join(filter(None, (key.doc, inert, key.note)))
     return f"`{key.name}`", value, key.default_text, f"{key.since} on", meaning
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    return "".join(f"{line}\n" for line in _lines(columns, rows))
-
-
-def _lines(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
-    yield f"| {' | '.join(columns)} |"
-    yield f"|{'---|' * len(columns)}"
-    for row in rows:
-        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
+    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
+    return "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Who wrote a config file: a header that says it, with a digest by which later changes are noticed."""
+"""The header of a config file that scrtune wrote, with a digest by which later changes are noticed."""
 
 import hashlib
 import re
@@ -20,17 +20,17 @@ _TUNED_LINE = re.compile(rf"{_TUNED}(?P<name>\w+): (?:(?P<own>\S+)|not set) -> (
 
 
 class Tuned(msgspec.Struct, frozen=True):
-    """What scrtune wrote for a parameter, and what the user's own line said (None: there was no line)."""
+    """The value that scrtune wrote for a parameter, and that of the user's own line (None: no line)."""
 
     text: str
     own: str | None
 
 
 def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] | None = None) -> str:
-    """`body` below a header: that scrtune wrote it, for which `reason`, and the digest of the body.
+    """Return `body` below a header: scrtune wrote it, for which `reason`, and the digest of the body.
 
-    The header also says what of it was `tuned`, and from what: it outlives the job. `above` are the lines of
-    the user's that stand above the header, see :func:`taken_apart`.
+    The header also has the `tuned` values with those before, because it outlives the job. `above` are the
+    user's lines above the header, see :func:`taken_apart`.
     """
     said = " ".join(f"{_AUTHOR} {reason}".split())
     before = [_tuned_line(name, each) for name, each in sorted((tuned or {}).items())]
@@ -40,7 +40,7 @@ def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] |
 
 
 def tuned(text: str) -> dict[str, Tuned]:
-    """What the header of `text` says was tuned, and from what; none without a header."""
+    """Return the tuned values in the header of `text`; none without a header."""
     digest, body = _split(text)
     head = text[: len(text) - len(body)] if digest else ""
     matches = filter(None, map(_TUNED_LINE.fullmatch, head.split("\n")))
@@ -48,29 +48,29 @@ def tuned(text: str) -> dict[str, Tuned]:
 
 
 def taken_apart(text: str) -> tuple[str, str]:
-    """The user's comments above the header of `text`, and all the rest of it but the header.
+    """Return the user's comments above the header of `text`, and all the rest of it but the header.
 
-    What is no comment up there belongs to the rest, for SCR reads it.
+    A line above it that is no comment belongs to the rest, because SCR reads it.
     """
     above, body = _without_header(text)
     return (above, body) if _is_silent(above) else ("", above + body)
 
 
 def signature(text: str) -> str:
-    """The digest in the header of `text`, or empty when scrtune did not write it."""
+    """Return the digest in the header of `text`, or empty when scrtune did not write it."""
     return _split(text)[0]
 
 
 def is_as_written(text: str) -> bool:
-    """Whether scrtune wrote `text` and nobody changed it since (comments above the digest aside)."""
+    """Return whether scrtune wrote `text` and it is unchanged (except for comments above the digest)."""
     digest, body = _split(text)
     return bool(digest) and digest == _digest(body) and _is_silent(_without_header(text)[0])
 
 
 def back_up_foreign(path: Path, known: str = "") -> None:
-    """Before the file at `path` is overwritten: :func:`back_up` what scrtune did not write.
+    """Call :func:`back_up` before the file at `path` is overwritten, unless scrtune wrote it.
 
-    None is needed of the text `known`, which is somewhere else too. Raises :class:`ConfigWriteError`.
+    The text `known` needs no backup: it is somewhere else too. Raises :class:`ConfigWriteError`.
     """
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
@@ -81,19 +81,19 @@ def back_up_foreign(path: Path, known: str = "") -> None:
 
 
 def _tuned_line(name: str, tuned: Tuned) -> str:
-    """Nothing in it looks like a line of the file: who replaces one everywhere must not replace this."""
+    """Return a comment in which no line of the file is found: the user may replace one everywhere."""
     return f"{_TUNED}{name}: {'not set' if tuned.own is None else tuned.own} -> {tuned.text}"
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The digest in the header, and everything below its line."""
+    """Return the digest in the header, and everything below its line."""
     _, mark, rest = ("\n" + text).partition("\n" + _MARK)
     digest, _, body = rest.partition("\n")
     return (digest.strip(), body) if mark else ("", text)
 
 
 def _without_header(text: str) -> tuple[str, str]:
-    """What stands above the header, and what below it. Without a digest nothing is above."""
+    """Return the text above the header, and that below it. Without a digest nothing is above."""
     digest, body = _split(text)
     head = text[: len(text) - len(body)] if digest else text
     own = "\n".join(line for line in head.split("\n") if not line.startswith(_HEADER))
@@ -101,7 +101,7 @@ def _without_header(text: str) -> tuple[str, str]:
 
 
 def _is_silent(text: str) -> bool:
-    """Whether all of it is comments and blank lines."""
+    """Return whether all of it is comments and blank lines."""
     return all(line.strip(" \t")[:1] in ("", "#") for line in text.split("\n"))
 
 

@@ -11,9 +11,8 @@ from typing import Literal
 
 from ..intents.events import Values
 from .catalogue import CATALOGUE, text_of
-from .parse import Entry
-from .problems import Problem
-from .validate import FILE_GRAMMAR, validate
+from .constraints import fatal, validate
+from .problems import ConfigProblem, Severity
 
 Form = Literal["sh", "csh", "fish", "json", "slurm", "flux", "conf"]
 _CSH_SPECIAL = re.compile(r"[!\\'\n]")
@@ -25,31 +24,35 @@ class RenderError(ValueError):
     """Settings that SCR fails on, or that the form asked for cannot carry; the text says which and why."""
 
 
-def config_text(settings: Values, comment: str, descriptors: Iterable[Entry] = ()) -> str:
-    """The text of a config file: `comment` first, then `descriptors` as they were, then the settings by name.
+def config_text(settings: Values, comment: str) -> str:
+    """Return the text of a config file: `comment` first, then the settings by name.
 
     Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises RenderError
-    for settings that :func:`validate` calls an error, and for SCR_COPY_TYPE=FILE without a CKPT descriptor.
+    for settings that :func:`validate` calls an error, and for SCR_COPY_TYPE=FILE: it needs CKPT lines.
     """
-    _refuse([problem for problem in validate(settings) if problem.severity == "error"])
-    entries = tuple(descriptors)
-    if settings.get("SCR_COPY_TYPE") == "FILE" and not any(entry.parent.key == "CKPT" for entry in entries):
+    refuse(problem for problem in validate(settings) if problem.severity is Severity.ERROR)
+    if settings.get("SCR_COPY_TYPE") == "FILE":
         raise RenderError(
-            "SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; pass those of the user's file"
+            "SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; name a scheme, or keep your own file"
         )
     lines = comment_lines(comment)
-    lines += [_descriptor_line(entry) for entry in entries]
-    lines += [f"{name}={text_of(settings[name])}" for name in sorted(settings) if _belongs_in_a_file(name)]
+    lines += [f"{name}={text_of(settings[name])}" for name in sorted(settings) if CATALOGUE[name].in_files]
     return "\n".join(lines) + "\n"
 
 
+def refuse(errors: Iterable[ConfigProblem]) -> None:
+    """Raise RenderError with all of `errors`, if there are any."""
+    if texts := [str(error) for error in errors]:
+        raise RenderError("settings that SCR fails on: " + "; ".join(texts))
+
+
 def comment_lines(comment: str) -> list[str]:
-    """`comment` as lines of a config file: each begins with ``#``, and none can end early."""
+    """Return `comment` as lines of a config file: each begins with ``#``, and none can end early."""
     return [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
 
 
 def environment_text(settings: Values, form: Form, others: Mapping[str, str] | None = None) -> str:
-    """Every setting as environment, in the form asked for; behind them `others`, which are no settings.
+    """Return every setting as environment, in the form asked for; then `others`, which are no settings.
 
     - ``sh`` (bash, zsh), ``csh`` (tcsh), ``fish``: commands of that shell that export it. The quoting is
       exact: the shell gives the application the very characters.
@@ -63,14 +66,13 @@ def environment_text(settings: Values, form: Form, others: Mapping[str, str] | N
     """
     if form == "conf":
         return config_text(settings, "What scrtune recommends, for SCR's config file")
-    problems = validate(settings)
-    _refuse([entry for entry in problems if entry.severity == "error" and entry.code != FILE_GRAMMAR])
+    refuse(fatal(settings))
     texts = {name: text_of(settings[name]) for name in sorted(settings)}
     return _FORMS[form]({**texts, **(others or {})})
 
 
 def prolog_lines(variables: Mapping[str, str]) -> str:
-    """What a Slurm task prolog prints: ``export NAME=value``, the value as it is, without any quoting.
+    """Return what a Slurm task prolog prints: ``export NAME=value``, the value as it is, without any quoting.
 
     Everything behind the ``=`` up to the end of the line is the value (slurm.conf(5), TaskProlog). Raises
     RenderError for a value of several lines.
@@ -79,7 +81,7 @@ def prolog_lines(variables: Mapping[str, str]) -> str:
 
 
 def flux_options(variables: Mapping[str, str]) -> str:
-    """``--env=NAME=VALUE``, one option of ``flux run`` and ``flux submit`` a line, unquoted.
+    """Return ``--env=NAME=VALUE``, one option of ``flux run`` and ``flux submit`` a line, unquoted.
 
     Flux expands ``$NAME`` in VALUE with Python's ``string.Template``, so a ``$`` is doubled (flux-run(1), ENV
     RULES). Raises RenderError for a value of several lines.
@@ -98,55 +100,34 @@ def _one_line_each(variables: Mapping[str, str], carrier: str) -> Iterator[str]:
         yield f"{name}={text}"
 
 
-def _sh(texts: Mapping[str, str]) -> str:
-    return "".join(f"export {name}={shlex.quote(text)}\n" for name, text in texts.items())
-
-
-def _csh(texts: Mapping[str, str]) -> str:
-    return "".join(f"setenv {name} {csh_quote(text)}\n" for name, text in texts.items())
-
-
-def _fish(texts: Mapping[str, str]) -> str:
-    return "".join(f"set -gx {name} {fish_quote(text)}\n" for name, text in texts.items())
+def _commands(pattern: str, quote: Callable[[str], str]) -> Callable[[Mapping[str, str]], str]:
+    """Return a function that makes one command of a shell for each variable."""
+    return lambda texts: "".join(f"{pattern.format(name, quote(text))}\n" for name, text in texts.items())
 
 
 def _json(texts: Mapping[str, str]) -> str:
     return json.dumps(texts, indent=2) + "\n"
 
 
-_FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
-    "sh": _sh,
-    "csh": _csh,
-    "fish": _fish,
-    "json": _json,
-    "slurm": prolog_lines,
-    "flux": flux_options,
-}
-
-
 def csh_quote(text: str) -> str:
-    """`text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
+    """Return `text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
     return "'" + _CSH_SPECIAL.sub(lambda match: _CSH_QUOTED[match[0]], text) + "'"
 
 
 def fish_quote(text: str) -> str:
-    """`text` as one word of fish: within single quotes only quotes and backslashes are special."""
+    """Return `text` as one word of fish: within single quotes only quotes and backslashes are special."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
-
-
-def _descriptor_line(entry: Entry) -> str:
-    return " ".join(f"{pair.key}={pair.raw}" for pair in (entry.parent, *entry.children))
-
-
-def _belongs_in_a_file(name: str) -> bool:
-    parameter = CATALOGUE[name]
-    return "user config" in parameter.layers and not parameter.is_lever
 
 
 def _printable(line: str) -> str:
     return "".join(character if character.isprintable() else " " for character in line)
 
 
-def _refuse(errors: list[Problem]) -> None:
-    if errors:
-        raise RenderError("settings that SCR fails on: " + "; ".join(str(error) for error in errors))
+_FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
+    "sh": _commands("export {}={}", shlex.quote),
+    "csh": _commands("setenv {} {}", csh_quote),
+    "fish": _commands("set -gx {} {}", fish_quote),
+    "json": _json,
+    "slurm": prolog_lines,
+    "flux": flux_options,
+}

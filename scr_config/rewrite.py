@@ -1,6 +1,6 @@
-"""A config file of the user's with other values in it: their comments, blank lines and order stay.
+"""Change values in a config file of the user's and keep its comments, blank lines and order.
 
-What SCR cannot read, or hangs on, does not stay as it is: it becomes a comment that says why.
+What SCR cannot read, or hangs on, becomes a comment that says why.
 """
 
 import re
@@ -9,15 +9,20 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ..intents.events import Value
-from .catalogue import CATALOGUE, ParameterError, coerce, text_of
-from .parse import DESCRIPTORS, SCRIPT_KEYS, ConfigFile, Entry, Pair, assumed, parse
-from .render import RenderError
-from .validate import FILE_GRAMMAR, validate
+from .catalogue import CATALOGUE, SCRIPT_KEYS, Layer, ParameterError, coerce, text_of
+from .constraints import fatal, validate
+from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse
+from .problems import Code, Severity
+from .render import refuse
 
 HEADING = "# Added by scrtune:"
 """Stands above the parameters that were not in the file."""
 
+_HEADING_LINE = rf"^[^\S\n]*{re.escape(HEADING)}[^\S\n]*\n"
+_HEADED = re.compile(rf"{_HEADING_LINE}(?:.*\S.*\n)*", re.MULTILINE)
+_EMPTY_HEADING = re.compile(rf"(?:^[^\S\n]*\n)?(?:{_HEADING_LINE})+(?=[^\S\n]*(?:\n|\Z))", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_READABLE = (Code.DUPLICATE, Code.CARRIAGE_RETURN)
 _DIFFERENT = "ranks take different ones of two values, and the job hangs"
 
 
@@ -30,7 +35,7 @@ class _Cut(msgspec.Struct, frozen=True):
 
 
 def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
-    """`text` with these parameters as given (None: taken out), and every other line as it was.
+    """Return `text` with these parameters as given (None: taken out), and every other line as it was.
 
     A value changes where it stands, in the line that counts for SCR; one that was not there is added at the
     end, below HEADING. With a line that goes, its comment stays. Values are written as they are given: SCR
@@ -65,30 +70,28 @@ def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
             rewritten.append(rest[:start] + left.pop(pair.key) + rest[_end(pair) :])
         else:
             rewritten += _as_comment(rest[_end(pair) :])
-    added = [f"{name}={value}" for name, value in sorted(left.items())]
-    result = "".join(f"{line}\n" for line in _with_added(rewritten, added))
+    added = "".join(f"{name}={value}\n" for name, value in sorted(left.items()))
+    result = _with_added("".join(f"{line}\n" for line in rewritten), added)
     _check(result, changes)
     return result
 
 
 def file_values(settings: Mapping[str, Value]) -> dict[str, str]:
-    """What a config file can say of `settings`: the others came from the environment, and stay there.
+    """Return those of `settings` that a config file can hold: the others came from the environment.
 
-    Raises RenderError for settings that :func:`validate` calls an error.
+    Raises RenderError for settings that are :func:`fatal`.
     """
-    problems = [problem for problem in validate(settings) if problem.severity == "error"]
-    if errors := [problem for problem in problems if problem.code != FILE_GRAMMAR]:
-        raise RenderError("settings that SCR fails on: " + "; ".join(str(error) for error in errors))
-    unfit = {problem.parameter for problem in problems}
+    refuse(fatal(settings))
+    unfit = {problem.parameter for problem in validate(settings) if problem.severity is Severity.ERROR}
     return {
         name: text_of(value)
         for name, value in settings.items()
-        if name not in unfit and "user config" in CATALOGUE[name].layers and not CATALOGUE[name].is_lever
+        if name not in unfit and CATALOGUE[name].in_files
     }
 
 
 def raw_values(text: str) -> dict[str, str]:
-    """What `text` says of each parameter, as it stands there; without what is no value of its parameter."""
+    """Return each parameter's value as it stands in `text`; without what is no value of its parameter."""
     values = parse(text, assumed(text, {})).values
     return {name: pair.raw for name, pair in values.items() if not _is_none(pair)}
 
@@ -103,16 +106,16 @@ def _check(text: str, changes: Mapping[str, str | None]) -> None:
 def _cuts(
     file: ConfigFile, counting: Mapping[str, Pair], lines: list[str], changes: Mapping[str, str | None]
 ) -> dict[int, list[_Cut]]:
-    """What must not stay, by line and from left to right. One that takes a whole line is alone there."""
+    """Return what must not stay, by line, from left to right. One that takes a whole line is alone there."""
     entries = {entry.parent.line: entry for entry in file.entries}
     cuts: dict[int, list[_Cut]] = {}
     for pair, why in _contradicting_children(file.descriptors):
         following = (each.column - 1 for each in entries[pair.line].children if each.column > pair.column)
         cuts.setdefault(pair.line, []).append(_Cut(pair.column - 1, next(following, _end(pair)), why))
     for problem in file.problems:
-        if problem.severity == "error" and problem.code not in ("duplicate", "carriage-return"):
+        if problem.severity is Severity.ERROR and problem.code not in _READABLE:
             number = problem.line
-            start = _end(_last(entries[number])) if number in entries else 0
+            start = _end(entries[number].pairs[-1]) if number in entries else 0
             cuts.setdefault(number, []).append(_Cut(start, len(lines[number - 1]), problem.what))
     for number, entry in entries.items():
         why = _unfit(entry, counting, changes)
@@ -122,9 +125,9 @@ def _cuts(
 
 
 def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str | None]) -> str:
-    """Why a whole line must become a comment; empty when it need not."""
+    """Return why a whole line must become a comment; empty when it need not."""
     pair = entry.parent
-    if any(each.value.endswith("\r") for each in (pair, *entry.children)):
+    if any(each.value.endswith("\r") for each in entry.pairs):
         return "a carriage return is part of a value"
     if pair.key in (*DESCRIPTORS, *SCRIPT_KEYS):
         return ""
@@ -135,9 +138,9 @@ def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str
 
 
 def _is_none(pair: Pair) -> str:
-    """Why it is no value of its parameter; empty when it is one, or only the job knows."""
+    """Return why it is no value of its parameter; empty when it is one, or only the job knows."""
     parameter = CATALOGUE.get(pair.key)
-    if parameter is not None and "user config" in parameter.layers and "$" not in pair.value:
+    if parameter is not None and Layer.USER_CONFIG in parameter.layers and "$" not in pair.value:
         try:
             coerce(pair.key, pair.value)
         except ParameterError as error:
@@ -146,7 +149,7 @@ def _is_none(pair: Pair) -> str:
 
 
 def _contradicting_children(descriptors: Iterable[Entry]) -> Iterator[tuple[Pair, str]]:
-    """The keys of descriptor lines that are given twice with different values, but for those that count."""
+    """Yield the keys of descriptor lines that contradict another one, but for those that count."""
     found: dict[tuple[str, str, str], dict[str, Pair]] = {}
     children = [
         ((entry.parent.key, entry.parent.value, pair.key), pair)
@@ -162,7 +165,7 @@ def _contradicting_children(descriptors: Iterable[Entry]) -> Iterator[tuple[Pair
 
 
 def _cut(line: str, cuts: list[_Cut]) -> tuple[list[str], str]:
-    """What is cut out of `line`, as comments, and what is left of it."""
+    """Return what is cut out of `line`, as comments, and what is left of it."""
     said = [
         _comment(f"scrtune took this out ({cut.why}): {line[cut.start : cut.end].strip()}") for cut in cuts
     ]
@@ -172,7 +175,7 @@ def _cut(line: str, cuts: list[_Cut]) -> tuple[list[str], str]:
 
 
 def _as_comment(rest: str) -> list[str]:
-    """What is left of a line whose parameter goes: its comment, and what SCR ignored."""
+    """Return what is left of a line whose parameter goes: its comment, and what SCR ignored."""
     stripped = rest.strip()
     if not stripped or stripped.startswith("#"):
         return [stripped] if stripped else []
@@ -183,35 +186,17 @@ def _comment(text: str) -> str:
     return "# " + _CONTROL.sub(" ", text)
 
 
-def _with_added(lines: list[str], added: list[str]) -> list[str]:
-    """`lines` with those added below HEADING, which goes when nothing is left below it."""
-    lines = _without_empty_headings(lines)
+def _with_added(text: str, added: str) -> str:
+    """Return `text` with the lines `added` below HEADING, which goes when nothing is left below it."""
+    text = _EMPTY_HEADING.sub("", text)
     if not added:
-        return lines
-    at = next((index for index, line in enumerate(lines) if line.strip() == HEADING), None)
-    if at is None:
-        gap = [""] if lines and lines[-1] else []
-        return [*lines, *gap, HEADING, *added]
-    end = next((index for index, line in enumerate(lines) if index > at and not line.strip()), len(lines))
-    return [*lines[:end], *added, *lines[end:]]
-
-
-def _without_empty_headings(lines: list[str]) -> list[str]:
-    """Each goes with the blank line above it."""
-    kept: list[str] = []  # the last first
-    was_heading = False
-    for line in reversed(lines):
-        is_gap = was_heading and not line.strip()
-        was_heading = line.strip() == HEADING and not (kept and kept[-1].strip())
-        if not (is_gap or was_heading):
-            kept.append(line)
-    return kept[::-1]
-
-
-def _last(entry: Entry) -> Pair:
-    return (entry.parent, *entry.children)[-1]
+        return text
+    if block := _HEADED.search(text):
+        return text[: block.end()] + added + text[block.end() :]
+    gap = "\n" if text.rpartition("\n")[0].rpartition("\n")[2] else ""
+    return f"{text}{gap}{HEADING}\n{added}"
 
 
 def _end(pair: Pair) -> int:
-    """Where its value ends in its line, counted from 0."""
+    """Return where its value ends in its line, counted from 0."""
     return pair.value_column - 1 + len(pair.raw)

@@ -14,12 +14,12 @@ from rich.table import Table
 from ...scr_config.catalogue import coerce
 from ...scr_config.check.check import cache_paths
 from ...scr_config.check.check import check as check_sources
-from ...scr_config.check.findings import Finding, exit_code
 from ...scr_config.check.job_script import nodes_asked_for
-from ...scr_config.check.model import Capacity, Situation
+from ...scr_config.check.model import Capacity, CheckContext
 from ...scr_config.check.sources import Source, environment_source, source_of, variables
-from ...scr_config.resolution import expand, user_conf_path
-from ...scr_config.system_conf import system_conf_path
+from ...scr_config.locations import system_conf_path, user_conf_path
+from ...scr_config.problems import Finding, exit_code
+from ...scr_config.resolution import expand
 from ..text import show
 from ..views.config_text import UnreadableError, config_text
 
@@ -103,7 +103,7 @@ def check(
     nodes = known["nodes"] or _nodes(sources)
     if checkpoint_bytes is not None and nodes is None:
         raise click.UsageError("--checkpoint-size needs --nodes: each node's cache holds its part of it")
-    situation = Situation(
+    situation = CheckContext(
         version=known["version"],
         environment=dict(os.environ),
         nodes=nodes,
@@ -162,8 +162,8 @@ def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[So
 
 
 def _conf_file_of(script: Source) -> Path | None:
-    said = [setting.text for setting in variables(script) if setting.name == "SCR_CONF_FILE"]
-    text = expand(said[-1], os.environ) if said and said[-1] else ""
+    said = [setting.value for setting in variables(script) if setting.key == "SCR_CONF_FILE"]
+    text = expand(said[-1], os.environ) if said else ""
     for directory in (Path(script.file).parent, Path()):
         with contextlib.suppress(OSError, ValueError):
             if text and (directory / text).exists():
@@ -195,7 +195,7 @@ def _nodes(sources: list[Source]) -> int | None:
     return None
 
 
-def _capacities(sources: list[Source], situation: Situation) -> dict[str, Capacity]:
+def _capacities(sources: list[Source], situation: CheckContext) -> dict[str, Capacity]:
     """Of every cache directory that there is on this node; the others are told."""
     found: dict[str, Capacity] = {}
     for path in sorted(cache_paths(sources, situation)):

@@ -7,9 +7,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from ...scr_config.catalogue import CATALOGUE, Parameter
+from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
 from ...scr_config.catalogue_page import page
-from ...scr_config.descriptor_lines import DESCRIPTOR_LINES, Descriptor
 from ..text import config as show_config
 from ..text import show
 from ..views.config import resolved_view

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...scr_config.catalogue import Parameter
-from ...scr_config.descriptor_lines import Descriptor
+from ...scr_config.catalogue import Descriptor, Parameter
 from ...scr_config.resolution import DEFAULT
 from ..views.config import LineView, ParameterView, PlaceView, ResolvedView
 from .show import plain_table, shown

@@ -7,8 +7,9 @@ import msgspec
 
 from ...intents.events import Value
 from ...scr_config.catalogue import CATALOGUE, SECRETS, Layer
+from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.parse import Entry
-from ...scr_config.problems import Problem
+from ...scr_config.problems import ConfigProblem
 from ...scr_config.resolution import (
     DEFAULT,
     LAYERS,
@@ -17,9 +18,7 @@ from ...scr_config.resolution import (
     Resolved,
     consequence,
     resolve,
-    user_conf_path,
 )
-from ...scr_config.system_conf import system_conf_path
 from .config_text import config_text
 
 HIDDEN = "(not shown)"
@@ -80,7 +79,7 @@ class ResolvedView(msgspec.Struct, frozen=True, kw_only=True):
     files: tuple[FileView, ...]
     parameters: tuple[ParameterView, ...]
     lines: tuple[LineView, ...] = ()
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[ConfigProblem, ...] = ()
 
 
 def resolved_view(
@@ -165,7 +164,7 @@ def _line(name: str, found: FoundLines, entry: Entry, *, in_force: bool) -> Line
         name=name,
         text=" ".join((entry.parent.value, *keys)),
         layer=found.layer,
-        file=found.file,
+        file=entry.parent.file,
         line=entry.parent.line,
         column=entry.parent.value_column,
         in_force=in_force,

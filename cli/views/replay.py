@@ -27,7 +27,7 @@ def replay(replayed: Replayed) -> ReplayView:
     """What recorded traces say, and what the rules make of it."""
     pipeline, summary = replayed.pipeline, replayed.summary
     return ReplayView(
-        files=len(summary.files),
+        files=summary.files,
         lines=summary.lines,
         span_s=replayed.end_s - replayed.start_s,
         processes=len(pipeline.processes),

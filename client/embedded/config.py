@@ -3,8 +3,8 @@
 import os
 from collections.abc import Mapping
 
+from ...scr_config.locations import user_conf_text
 from ...scr_config.resolution import DEFAULT, resolve
-from ...scr_config.scr_files import user_conf_text
 
 
 class Configuration:

@@ -13,11 +13,10 @@ from pathlib import Path
 import msgspec
 from mpi4py import MPI
 
-from ...scr_config.problems import Problem
+from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
+from ...scr_config.problems import Code, ConfigProblem, Severity
 from ...scr_config.resolution import Found, Resolved, resolve
-from ...scr_config.scr_files import file_lines, user_conf_text
 from ...scr_config.settings import Settings
-from ...scr_config.system_conf import system_conf_path
 from ..engine import EngineError
 from ..paths import JOB_ID_VARIABLES
 from .settings import Levers, UnsupportedSettingError
@@ -90,7 +89,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
     It must not fail a job: whoever runs it did not write that file, and mostly cannot change it.
     """
     path = system_conf_path(environment.get("PATH", ""))
-    told: list[Problem] = []
+    told: list[ConfigProblem] = []
     try:
         lines = list(file_lines(path))
     except OSError as error:
@@ -118,10 +117,10 @@ def _lacking(resolved: Resolved) -> Iterator[tuple[str, Found, str]]:
                 yield name, resolved.origin(name), str(error)
 
 
-def _told(parameter: str, what: str, remedy: str) -> Problem:
-    return Problem(
-        severity="warning",
-        code="system-config",
+def _told(parameter: str, what: str, remedy: str) -> ConfigProblem:
+    return ConfigProblem(
+        severity=Severity.WARNING,
+        code=Code.SYSTEM_CONFIG,
         parameter=parameter,
         what=what,
         remedy=remedy,

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from ...intents.events import Values
+from ...scr_config.constraints import fatal
 from ...scr_config.settings import Settings
-from ...scr_config.validate import FILE_GRAMMAR, validate
 from .copy import Means
 
 SCHEMES = ("SINGLE", "PARTNER", "XOR")
@@ -107,8 +107,7 @@ def overlay(own: Values, current: Values, advised: Values) -> Values:
         if name in wanted and wanted[name] not in possible and wanted[name] in _SCRS_OWN[name]:
             wanted[name] = current[name]
     new = {**own, **wanted}
-    problems = validate({name: value for name, value in new.items() if name in LIVE})
-    if any(problem.severity == "error" and problem.code != FILE_GRAMMAR for problem in problems):
+    if fatal({name: value for name, value in new.items() if name in LIVE}):
         return current
     return new
 

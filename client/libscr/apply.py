@@ -21,8 +21,8 @@ from typing import Literal
 
 from ...intents.events import Value, Values
 from ...scr_config.catalogue import CATALOGUE
+from ...scr_config.constraints import FILE_GRAMMAR, validate
 from ...scr_config.settings import Settings
-from ...scr_config.validate import FILE_GRAMMAR, validate
 from .decision import DECISION_LIMIT_BYTES, parse_decision
 from .levers import Capability, FlushCpus, Lever, capability, live_levers, why_not_live
 from .library import Library, ScrError

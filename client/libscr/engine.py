@@ -20,9 +20,8 @@ from mpi4py import MPI
 from ...goodput.events import OutputCompleted, Recovered, RestartCompleted
 from ...intents.effects import Advice
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
+from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.resolution import Resolved, resolve
-from ...scr_config.scr_files import file_lines, user_conf_text
-from ...scr_config.system_conf import system_conf_path
 from ..engine import EngineError, OutputFlags
 from ..scr_log.join import Joiner, Output
 from ..scr_log.log import ScrLog

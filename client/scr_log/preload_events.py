@@ -15,8 +15,8 @@ import msgspec
 from ...goodput.events import JobEnded, JobStarted, RestartCompleted, StepCompleted
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
 from ...scr_config.catalogue import SECRETS
-from ...scr_config.resolution import resolve, user_conf_path
-from ...scr_config.system_conf import system_conf_path
+from ...scr_config.locations import system_conf_path, user_conf_path
+from ...scr_config.resolution import resolve
 from ..capture.follow import FollowedFile, ForwardCounts
 from ..implicit_steps import ImplicitSteps
 from .debug import ScrDebug

@@ -11,9 +11,9 @@ from ...client.capture.environment import CaptureUnavailableError, capture_envir
 from ...client.paths import JobPaths
 from ...intents.events import Values
 from ...scr_config.files import write_config
+from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
-from ...scr_config.resolution import DEFAULT, Resolved, resolve, user_conf_path
-from ...scr_config.system_conf import system_conf_path
+from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ..options import Monitoring
 from .preload import Preload, library, library_variables
 

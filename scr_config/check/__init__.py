@@ -1,1 +1,1 @@
-"""What is wrong with SCR's config files, job scripts and environments."""
+"""Check SCR's config files, job scripts and environments."""

@@ -8,8 +8,11 @@ are passed over. Scripts of other languages are not read.
 import re
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 
 import msgspec
+
+from ..parse import Pair
 
 _TOKEN = re.compile(
     r"#[^\n]*"
@@ -37,17 +40,12 @@ _EXPORTS = ("export", "declare", "typeset")
 _PREFIXES = ("then", "do", "else", "!", "time", "exec", "if", "elif", "while", "until")
 
 
-class Assignment(msgspec.Struct, frozen=True, kw_only=True):
-    """One variable. `text` is None when it is known only as the script runs. Positions count from 1.
+class Assignment(Pair, frozen=True, kw_only=True):
+    """One variable of a job script. `exported`: whether it reaches the application.
 
-    `exported`: whether it reaches the application.
+    The value is ``$`` when it depends on what the script has done before.
     """
 
-    name: str
-    text: str | None
-    line: int
-    column: int
-    value_column: int
     exported: bool
 
 
@@ -57,12 +55,12 @@ class _Word(msgspec.Struct, frozen=True):
 
 
 def is_job_script(text: str) -> bool:
-    """Whether `text` is a script and no config file: an interpreter, a scheduler's options, or an export."""
+    """Return whether `text` is a script: it names an interpreter or a scheduler's options, or it exports."""
     return text.startswith("#!") or _SCRIPT.search(text) is not None
 
 
 def other_language(file: str, text: str) -> str:
-    """The language of a script that is none of the shells that are read; empty for those."""
+    """Return the language of a script that no shell known here reads; empty for scripts of those shells."""
     if file.endswith(".fish"):
         return "fish"
     match = _OTHER_LANGUAGE.match(text)
@@ -70,9 +68,9 @@ def other_language(file: str, text: str) -> str:
 
 
 def nodes_asked_for(text: str) -> int | None:
-    """How many nodes its ``#SBATCH``, ``#BSUB``, ``#PBS`` or ``#flux:`` lines ask for; the last one counts.
+    """Return the nodes that the last ``#SBATCH``, ``#BSUB``, ``#PBS`` or ``#flux:`` line with some asks for.
 
-    None when they do not say. A chunk of PBS's is taken for a node.
+    None when they do not say. A PBS chunk counts as one node.
     """
     if counts := _NODES.findall(text):
         return int(counts[-1])
@@ -84,45 +82,51 @@ def nodes_asked_for(text: str) -> int | None:
 
 
 def _nodes_of_chunk(chunk: str) -> int:
-    """Of ``4:ppn=8``; a host's name or ``ncpus=8`` is one."""
+    """Return 4 for ``4:ppn=8``; a host's name or ``ncpus=8`` is one node."""
     match = _CHUNK_COUNT.match(chunk)
     return int(match[0]) if match else 1
 
 
-def assignments(text: str) -> tuple[Assignment, ...]:
-    """The variables that `text` sets and does not unset again, in order. Never raises."""
+def assignments(text: str, file: str = "") -> tuple[Assignment, ...]:
+    """Return the variables that the script `file` sets and does not unset again, in order. Never raises."""
     starts = [0, *(match.end() for match in re.finditer("\n", text))]
     found: list[Assignment] = []
     exported: set[str] = set()
     unset: dict[str, int] = {}
     for words in _commands(text):
-        command = words[0].raw
-        if command in ("unset", "unsetenv"):
+        if words[0].raw in ("unset", "unsetenv"):
             unset.update((word.raw, len(found)) for word in words[1:])
         elif _exports(words):
             exported.update(word.raw.partition("=")[0] for word in words[1:])
-        for name, raw, offset, value_offset, reaches in _assigned(words):
-            line = bisect_right(starts, offset)
-            value_line = bisect_right(starts, value_offset)
+        for name, value, reaches in _assigned(words):
+            line, column = _position(starts, name.offset)
             found.append(
                 Assignment(
-                    name=name,
-                    text=_unquoted(raw),
+                    key=name.raw,
+                    raw=value.raw,
+                    value=_unquoted(value.raw),
                     line=line,
-                    column=offset - starts[line - 1] + 1,
-                    value_column=value_offset - starts[value_line - 1] + 1,
+                    column=column,
+                    value_column=_position(starts, value.offset)[1],
+                    file=file,
                     exported=reaches,
                 )
             )
     return tuple(
-        msgspec.structs.replace(entry, exported=entry.exported or entry.name in exported)
+        msgspec.structs.replace(entry, exported=entry.exported or entry.key in exported)
         for index, entry in enumerate(found)
-        if index >= unset.get(entry.name, 0)
+        if index >= unset.get(entry.key, 0)
     )
 
 
+def _position(starts: list[int], offset: int) -> tuple[int, int]:
+    """Return line and column, counted from 1."""
+    line = bisect_right(starts, offset)
+    return line, offset - starts[line - 1] + 1
+
+
 def _commands(text: str) -> Iterator[list[_Word]]:
-    """The words of each simple command."""
+    """Yield the words of each simple command."""
     words: list[_Word] = []
     waiting: list[str] = []
     line_ends = _line_ends(text)
@@ -148,7 +152,7 @@ def _commands(text: str) -> Iterator[list[_Word]]:
 
 
 def _after_documents(line_ends: Mapping[str, list[int]], position: int, delimiters: list[str]) -> int:
-    """Where the script goes on after the here-documents that began on the line before."""
+    """Return where the script goes on after the here-documents that began on the line before."""
     for delimiter in delimiters:
         ends = line_ends.get(delimiter, [])
         index = bisect_right(ends, position)
@@ -158,49 +162,43 @@ def _after_documents(line_ends: Mapping[str, list[int]], position: int, delimite
 
 
 def _line_ends(text: str) -> dict[str, list[int]]:
-    """Where lines that are one word end, by that word."""
+    """Return the ends of the lines that are one word, by that word."""
     found: dict[str, list[int]] = {}
     for match in re.finditer(r"^[ \t]*(\w+)[ \t]*$", text, re.MULTILINE):
         found.setdefault(match[1], []).append(match.end())
     return found
 
 
-def _assigned(words: list[_Word]) -> Iterator[tuple[str, str, int, int, bool]]:
-    """(name, raw value, offset, offset of the value, whether it reaches the application) of one command."""
+def _assigned(words: list[_Word]) -> Iterator[tuple[_Word, _Word, bool]]:
+    """Yield (name, value, whether it reaches the application) of each assignment of one command."""
     first, rest = words[0].raw, words[1:]
     if first == "setenv":
         if len(rest) > 1:
-            yield rest[0].raw, rest[1].raw, rest[0].offset, rest[1].offset, True
+            yield rest[0], rest[1], True
         return
-    by_command = first in (*_EXPORTS, "env")
-    leading = [] if by_command else _leading(words)
-    reaches = first == "env" or _exports(words) if by_command else len(leading) < len(words)
-    for word in rest if by_command else leading:
+    if first in (*_EXPORTS, "env"):
+        reaches = first == "env" or _exports(words)
+    else:
+        rest = list(takewhile(lambda word: _ASSIGNMENT.fullmatch(word.raw), words))
+        reaches = len(rest) < len(words)
+    for word in rest:
         if match := _ASSIGNMENT.fullmatch(word.raw):
-            yield match[1], match[2], word.offset, word.offset + match.start(2), reaches
+            yield _Word(match[1], word.offset), _Word(match[2], word.offset + match.start(2)), reaches
 
 
 def _exports(words: list[_Word]) -> bool:
-    """Whether its variables reach the application: ``export`` but with -n, the others with -x."""
+    """Return whether its variables reach the application: ``export`` but with -n, the others with -x."""
     options = "".join(word.raw for word in words[1:] if word.raw.startswith("-"))
     if words[0].raw == "export":
         return "n" not in options
     return words[0].raw in _EXPORTS and "x" in options
 
 
-def _leading(words: list[_Word]) -> list[_Word]:
-    """The assignments before the command."""
-    for count, word in enumerate(words):
-        if not _ASSIGNMENT.fullmatch(word.raw):
-            return words[:count]
-    return words
-
-
-def _unquoted(raw: str) -> str | None:
-    """What the shell makes of a word; None when it depends on what the script has done before."""
+def _unquoted(raw: str) -> str:
+    """Return what the shell makes of a word; ``$`` when it depends on what the script has done before."""
     parts: list[str] = []
     for single, double, escaped, plain in _PART.findall(raw):
         if any(mark in (double or plain) for mark in "$`"):
-            return None
+            return "$"
         parts.append(single or re.sub(r'\\([\\$`"\n])', r"\1", double) or escaped or plain)
     return "".join(parts)

@@ -1,4 +1,4 @@
-"""What is wrong with the STORE, CKPT and GROUPS lines of a job's configuration, in the table at the end.
+"""Rules for the STORE, CKPT and GROUPS lines of a job's configuration, in the table at the end.
 
 The facts were read in SCR's sources (3.1.0 and later) and tried on a real SCR; docs/check.md lists them.
 """
@@ -6,11 +6,14 @@ The facts were read in SCR's sources (3.1.0 and later) and tried on a real SCR; 
 import re
 from collections.abc import Iterator
 
-from ..descriptor_lines import DESCRIPTOR_LINES, Key
+from ..catalogue import DESCRIPTOR_LINES, Key, ValueType, atoi
 from ..parse import Pair
-from ..placement import GROUPS, SCHEMES, Checkpoint, child, number
-from ..problems import Severity
-from .model import Configuration, Fault, Rule, SystemPair
+from ..problems import Code, Severity
+from .model import Checkpoint, Configuration, Fault, Rule
+
+SCHEMES = ("SINGLE", "PARTNER", "XOR", "RS")
+GROUPS = ("NODE", "WORLD")
+"""The groups that SCR makes up itself."""
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _LARGEST_INT = 2**31 - 1
@@ -20,19 +23,18 @@ def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
     scheme = config.settings.text("SCR_COPY_TYPE")
     is_chosen = config.is_the_users("SCR_COPY_TYPE")
     for entry in config.lines("CKPT"):
-        is_an_offer = isinstance(entry.parent, SystemPair) and is_chosen
+        is_an_offer = entry.parent.file == config.system_file and is_chosen
         if scheme != "FILE" and not is_an_offer:
             what = f"SCR_COPY_TYPE is {scheme}: SCR does not look at CKPT lines"
-            yield _on(entry.parent, "warning", "ckpt-ignored", what, "set SCR_COPY_TYPE=FILE")
+            yield Fault(entry.parent, Code.CKPT_IGNORED, what, "set SCR_COPY_TYPE=FILE")
 
 
 def _interval_of_one(config: Configuration) -> Iterator[Fault]:
-    lines = [entry for entry in config.checkpoints if entry.entry is not None]
-    if lines and not any(line.interval == 1 and _disabled(line) is None for line in lines):
+    lines, made = config.ckpt_lines, config.checkpoints
+    if lines and not any(line.interval == 1 and _disabled(line) is None for line in made):
         what = "no enabled CKPT line has INTERVAL=1: SCR_Init aborts (scr.c:2281)"
-        first = lines[0].entry
-        if first is not None:
-            yield _on(first.parent, "error", "no-interval-1", what, "give one of them INTERVAL=1")
+        remedy = "give one of them INTERVAL=1"
+        yield Fault(lines[0].parent, Code.NO_INTERVAL_1, what, remedy, Severity.ERROR)
 
 
 def _disabled_lines(config: Configuration) -> Iterator[Fault]:
@@ -40,12 +42,13 @@ def _disabled_lines(config: Configuration) -> Iterator[Fault]:
         why = _disabled(line)
         if line.entry is not None and line.declared and why is not None:
             what, remedy = why
-            yield _on(line.entry.parent, "error", "ckpt-disabled", f"{what}: SCR disables the line", remedy)
+            what = f"{what}: SCR disables the line"
+            yield Fault(line.entry.parent, Code.CKPT_DISABLED, what, remedy, Severity.ERROR)
 
 
 def _stores_exist(config: Configuration) -> Iterator[Fault]:
     stores = config.stores
-    elsewhere = "" if config.lines("STORE") else config.not_looked_at
+    elsewhere = "" if config.lines("STORE") else config.unread_file
     for line in config.checkpoints:
         store = stores.get(line.store)
         if line.entry is None or "$" in line.store or (store is not None and store.enabled):
@@ -53,40 +56,40 @@ def _stores_exist(config: Configuration) -> Iterator[Fault]:
         what = f"no enabled STORE line has {line.store}: SCR disables the line"
         if elsewhere:
             what += f" unless {elsewhere} has the STORE line"
-        severity: Severity = "warning" if elsewhere else "error"
-        pair = child(line.entry, "STORE") or line.entry.parent
-        yield _on(pair, severity, "unknown-store", what, f"add STORE={line.store}")
+        severity = Severity.WARNING if elsewhere else Severity.ERROR
+        pair = line.entry.child("STORE") or line.entry.parent
+        yield Fault(pair, Code.UNKNOWN_STORE, what, f"add STORE={line.store}", severity)
 
 
 def _groups_exist(config: Configuration) -> Iterator[Fault]:
     lines = config.lines("GROUPS")
     known = {*GROUPS, *(pair.key for entry in lines for pair in entry.children)}
-    elsewhere = "" if lines else config.not_looked_at
-    severity: Severity = "warning" if elsewhere else "error"
+    elsewhere = "" if lines else config.unread_file
+    severity = Severity.WARNING if elsewhere else Severity.ERROR
     hint = f", unless {elsewhere} has it" if elsewhere else ""
     remedy = "choose NODE or WORLD, or add GROUPS lines for every node"
     for entry in (*config.lines("STORE"), *config.ckpt_lines):
-        pair = child(entry, "GROUP")
+        pair = entry.child("GROUP")
         if pair is not None and pair.value not in known and "$" not in pair.value:
             fate = "SCR disables the line" if entry.parent.key == "STORE" else "SCR_Init crashes"
             what = f"there is no such group{hint}: {fate}"
-            yield _on(pair, severity, "unknown-group", what, remedy)
+            yield Fault(pair, Code.UNKNOWN_GROUP, what, remedy, severity)
     group = config.settings.text("SCR_GROUP")
     if group not in known and "$" not in group:
         what = f"there is no group {group}{hint}: SCR_Init crashes"
-        yield Fault(("SCR_GROUP",), severity, "unknown-group", what, remedy)
+        yield Fault(("SCR_GROUP",), Code.UNKNOWN_GROUP, what, remedy, severity)
 
 
 def _set_size_of_a_line(config: Configuration) -> Iterator[Fault]:
     for entry in config.ckpt_lines:
-        pair, size = child(entry, "SET_SIZE"), config.settings.integer("SCR_SET_SIZE")
-        if pair is not None and number(pair.value) != size:
+        pair, size = entry.child("SET_SIZE"), config.settings.integer("SCR_SET_SIZE")
+        if pair is not None and atoi(pair.value) != size:
             what = f"SCR takes SCR_SET_SIZE={size} for every CKPT line"
-            yield _on(pair, "warning", "set-size-ignored", what, "set SCR_SET_SIZE, and leave this out")
+            yield Fault(pair, Code.SET_SIZE_IGNORED, what, "set SCR_SET_SIZE, and leave this out")
 
 
 def _children(config: Configuration) -> Iterator[Fault]:
-    """The keys and values of STORE and CKPT lines."""
+    """Judge the keys and values of STORE and CKPT lines."""
     for entry in config.entries:
         descriptor = DESCRIPTOR_LINES.get(entry.parent.key)
         if descriptor is None or descriptor.open_keys:
@@ -95,7 +98,7 @@ def _children(config: Configuration) -> Iterator[Fault]:
         for pair in entry.children:
             if (key := keys.get(pair.key)) is None:
                 what, remedy = f"a {descriptor.name} line has no such key", f"use one of {', '.join(keys)}"
-                yield _on(pair, "warning", "unknown-child", f"{what}: SCR ignores it", remedy)
+                yield Fault(pair, Code.UNKNOWN_CHILD, f"{what}: SCR ignores it", remedy)
             else:
                 yield from _child_value(pair, key)
 
@@ -103,29 +106,31 @@ def _children(config: Configuration) -> Iterator[Fault]:
 def _child_value(pair: Pair, key: Key) -> Iterator[Fault]:
     if "$" in pair.value:
         return
-    if key.type in ("int", "bool"):
-        yield from _child_number(pair)
+    if key.type in (ValueType.INT, ValueType.BOOL):
+        if (fault := _bad_number(pair)) is not None:
+            yield Fault(pair, Code.BAD_VALUE, *fault, Severity.ERROR)
     elif key.name in ("FLUSH", "VIEW") and pair.value not in key.choices:
-        what = f"it must be one of {', '.join(key.choices)} (capital letters)"
+        choices = ", ".join(key.choices)
+        what = f"it must be one of {choices} (capital letters)"
         if key.name == "FLUSH":
             what += ": SCR finds no such transfer, and flushes from this store fail"
-        yield _on(pair, "error", "bad-value", what, f"choose one of {', '.join(key.choices)}")
+        yield Fault(pair, Code.BAD_VALUE, what, f"choose one of {choices}", Severity.ERROR)
 
 
-def _child_number(pair: Pair) -> Iterator[Fault]:
+def _bad_number(pair: Pair) -> tuple[str, str] | None:
+    """Return what SCR makes of a number that it cannot use, and the remedy; None for a good one."""
     if not _WHOLE_NUMBER.fullmatch(pair.value):
-        what = f"SCR reads it as {number(pair.value)}"
-        yield _on(pair, "error", "bad-value", what, "give a whole number")
-    elif not -_LARGEST_INT <= number(pair.value) <= _LARGEST_INT:
-        what = "SCR holds it in an int, and takes another number"
-        yield _on(pair, "error", "bad-value", what, f"give a number up to {_LARGEST_INT}")
-    elif pair.key == "INTERVAL" and number(pair.value) < 1:
+        return f"SCR reads it as {atoi(pair.value)}", "give a whole number"
+    if not -_LARGEST_INT <= atoi(pair.value) <= _LARGEST_INT:
+        return "SCR holds it in an int, and takes another number", f"give a number up to {_LARGEST_INT}"
+    if pair.key == "INTERVAL" and atoi(pair.value) < 1:
         what = "SCR never takes a line whose interval is less than 1 (scr_reddesc.c:90)"
-        yield _on(pair, "error", "bad-value", what, "give 1 or more, or ENABLED=0 to switch the line off")
+        return what, "give 1 or more, or ENABLED=0 to switch the line off"
+    return None
 
 
 def _disabled(line: Checkpoint) -> tuple[str, str] | None:
-    """Why SCR disables a CKPT line, and how to mend it; ENABLED=0 is a reason like any other."""
+    """Return why SCR disables a CKPT line, and the remedy; ENABLED=0 is a reason like any other."""
     if not line.declared:
         return "ENABLED is 0", "set ENABLED=1"
     if line.scheme not in SCHEMES and "$" not in line.scheme:
@@ -136,10 +141,6 @@ def _disabled(line: Checkpoint) -> tuple[str, str] | None:
             "choose SET_FAILURES within the set",
         )
     return None
-
-
-def _on(pair: Pair, severity: Severity, code: str, what: str, remedy: str) -> Fault:
-    return Fault((), severity, code, what, remedy, pair)
 
 
 LINE_RULES: tuple[Rule, ...] = (

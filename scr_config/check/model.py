@@ -1,5 +1,10 @@
-"""What the rules of `scrtune check` look at: one job's configuration, with the place of every value."""
+"""The input of the rules of `scrtune check`: one job's configuration, with the place of every value.
 
+Sources for the STORE and CKPT lines, and those that SCR makes up itself: scr.c:852-960 (the implied ones),
+scr_storedesc.c and scr_reddesc.c (their keys and defaults).
+"""
+
+import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -8,48 +13,21 @@ import msgspec
 
 from ...intents.events import Value
 from ...intents.observe.redundancy import effective
-from ..catalogue import ParameterError, coerce
+from ..catalogue import ParameterError, atoi, coerce
 from ..parse import Entry, Pair
-from ..placement import Checkpoint, Store, checkpoints, stores
-from ..problems import Severity
+from ..problems import Code, Severity
 from ..settings import Settings
-from .findings import Place
-
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One ``NAME=value`` where it stands. `text` is None when it is known only in the job."""
-
-    name: str
-    text: str | None
-    file: str
-    line: int
-    column: int
-    value_column: int
-
-    @property
-    def place(self) -> Place:
-        """Where its name stands."""
-        return Place(self.file, self.line, self.column)
-
-    @property
-    def value_place(self) -> Place:
-        """Where its value stands."""
-        return Place(self.file, self.line, self.value_column)
-
-
-class SystemPair(Pair, frozen=True, kw_only=True):
-    """One pair of SCR's system config file."""
 
 
 class Capacity(msgspec.Struct, frozen=True):
-    """Size of a file system, and what is free of it."""
+    """Size of a file system, and how much of it is free."""
 
     total_bytes: int
     free_bytes: int
 
 
-class Situation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known besides the files. `capacities`: of each cache path, on this node.
+class CheckContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The facts besides the files. `capacities`: of each cache path, on this node.
 
     `environment` is what ``$NAME`` in values is taken from; `checkpoint_bytes` is one checkpoint, all ranks'.
     """
@@ -61,8 +39,34 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     capacities: Mapping[str, Capacity] = {}
 
 
+class Store(msgspec.Struct, frozen=True, kw_only=True):
+    """A directory for at most `count` datasets. `entry` is None for one that SCR implies."""
+
+    path: str
+    count: int
+    flush_type: str
+    enabled: bool = True
+    entry: Entry | None = None
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+    """How every `interval`-th checkpoint is kept. `entry` is None for the implied descriptor.
+
+    `declared` says whether it is switched on (ENABLED), not whether SCR can make it.
+    """
+
+    store: str
+    scheme: str
+    interval: int
+    bypass: bool
+    failures: int
+    set_size: int
+    declared: bool
+    entry: Entry | None = None
+
+
 def value_in(version: tuple[int, ...], name: str, text: str) -> Value:
-    """The value that `text` means for `name` in that release of SCR, in the words of the latest.
+    """Return the value that `text` means for `name` in that release of SCR, in the words of the latest.
 
     LOCAL was the word for SINGLE up to 1.1-7 (its scr.c:6087), RS came with 3.0. Raises ParameterError.
     """
@@ -75,102 +79,152 @@ def value_in(version: tuple[int, ...], name: str, text: str) -> Value:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """The numbers of a version such as 3.1.0; none of an empty text."""
+    """Return the numbers of a version such as 3.1.0; none of an empty text."""
     return tuple(int(part) for part in re.findall(r"[0-9]+", text))
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """What one job runs with: the settings of its environment and of its config files, if it has any.
+    """The settings of one job: those of its environment and of its config files, if it has any.
 
     `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
-    Faults that lie nowhere else lie in `fallback`. `config_file` is the name of the user's file and
-    `system_file` that of SCR's system file, None when none was looked at. `entries` are the STORE, CKPT and
-    GROUPS lines that count: the user's, and those of the system's of a kind that the user's file has not.
+    Faults that are in no line belong to `fallback`. `config_file` is the name of the user's file and
+    `system_file` that of SCR's system file, None when none was read. `entries` are the STORE, CKPT and GROUPS
+    lines that count: the user's, and those of the system's of a kind that the user's file has not.
     """
 
-    given: Mapping[str, Setting]
+    given: Mapping[str, Pair]
     settings: Settings
-    situation: Situation
-    fallback: str
+    context: CheckContext
+    fallback: str = ""
     config_file: str | None = None
     system_file: str | None = None
     entries: tuple[Entry, ...] = ()
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """The descriptors in force, those that SCR will disable too."""
-        return checkpoints(self.settings, self.entries)
+        """Return the active descriptors, also those that SCR will disable.
+
+        These are the CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies.
+        """
+        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
+        lines: tuple[Entry | None, ...] = self.lines("CKPT") if is_file else (None,)
+        return tuple(_checkpoint(self.settings, entry) for entry in lines)
 
     @property
     def stores(self) -> Mapping[str, Store]:
-        """The stores in force, by path."""
-        return stores(self.settings, self.entries)
+        """Return the active stores by path: the STORE lines, and the cache and control directory."""
+        settings = self.settings
+        found: dict[str, Store] = {}
+        for entry in self.lines("STORE"):
+            store = _store(settings, entry)
+            found.setdefault(store.path, store)
+        for name, count in (("SCR_CACHE_BASE", settings.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
+            path = reduced(settings.text(name))
+            flush_type = settings.text("SCR_FLUSH_TYPE")
+            found.setdefault(path, Store(path=path, count=count, flush_type=flush_type))
+        return found
 
     @property
     def all_bypass(self) -> bool:
-        """Whether no dataset goes through the cache."""
+        """Return whether no dataset goes through the cache."""
         lines = self.checkpoints
         return all(line.bypass for line in lines) if lines else self.settings.flag("SCR_CACHE_BYPASS")
 
     @property
     def flush_types(self) -> set[str]:
-        """The transfers of the stores in use."""
+        """Return the transfers of the stores in use."""
         used = {line.store for line in self.checkpoints if not line.bypass}
         types = {store.flush_type for path, store in self.stores.items() if path in used}
         return types or {self.settings.text("SCR_FLUSH_TYPE")}
 
     @property
     def ckpt_lines(self) -> tuple[Entry, ...]:
-        """The CKPT lines, if SCR looks at them."""
+        """Return the CKPT lines, none if SCR ignores them."""
         return self.lines("CKPT") if self.settings.text("SCR_COPY_TYPE") == "FILE" else ()
 
     @property
     def has_unknown_descriptors(self) -> bool:
-        """Whether the CKPT lines are all in a file that was not looked at."""
+        """Return whether the CKPT lines are all in a file that was not read."""
         is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
         return self.config_file is None and is_file and not self.lines("CKPT")
 
     @property
-    def not_looked_at(self) -> str:
-        """The file that may have the lines that are missing here; empty when SCR reads no other."""
+    def unread_file(self) -> str:
+        """Return the file that may have the lines that are missing here; empty when SCR reads no other."""
         if self.config_file is None:
             return "the user's file"
         return "SCR's system file" if self.system_file is None else ""
 
     def is_the_users(self, name: str) -> bool:
-        """Whether `name` is given above the system's file."""
+        """Return whether `name` is given above the system's file."""
         return name in self.given and self.given[name].file != self.system_file
 
     def knows(self, names: tuple[str, ...]) -> bool:
-        """Whether none of `names` has a value that only the job will know."""
-        return not any(name in self.given and self.given[name].text is None for name in names)
+        """Return whether none of `names` has a value that only the job will know."""
+        return all(self.given[name].is_known for name in names if name in self.given)
 
     def lines(self, key: str) -> tuple[Entry, ...]:
-        """The lines that begin with `key` and count."""
+        """Return the lines that begin with `key` and count."""
         return tuple(entry for entry in self.entries if entry.parent.key == key)
 
     def scheme(self, checkpoint: Checkpoint) -> str:
-        """What SCR really does for it on so many nodes."""
-        nodes = self.situation.nodes
+        """Return the scheme that SCR really uses for it on so many nodes."""
+        nodes = self.context.nodes
         return checkpoint.scheme if nodes is None else effective(checkpoint.scheme, nodes)
 
 
 class Fault(NamedTuple):
-    """What a rule found. It lies at `pair` of the config file, else where the first of `names` was given."""
+    """A finding of a rule: at a pair of a config file, or where the first of these names was given."""
 
-    names: tuple[str, ...]
-    severity: Severity
-    code: str
+    at: Pair | tuple[str, ...]
+    code: Code
     what: str
     remedy: str
-    pair: Pair | None = None
+    severity: Severity = Severity.WARNING
 
 
 class Rule(NamedTuple):
-    """`judge` tells what is wrong with a configuration; without the values of `needs` it cannot.
+    """`judge` yields what is wrong with a configuration; without the values of `needs` it cannot.
 
-    A value that is none was told before; SCR's default stands in for it here.
+    A bad value is a problem of its own; SCR's default stands in for it here.
     """
 
     judge: Callable[[Configuration], Iterator[Fault]]
     needs: tuple[str, ...]
+
+
+def reduced(path: str) -> str:
+    """Return `path` as SCR compares it: without doubled or trailing slashes, ``.`` and ``..``."""
+    return posixpath.normpath(path) if path else path
+
+
+def _store(settings: Settings, entry: Entry) -> Store:
+    return Store(
+        path=reduced(entry.parent.value),
+        count=_number(entry, "COUNT", settings.integer("SCR_CACHE_SIZE")),
+        flush_type=_text(entry, "FLUSH", settings.text("SCR_FLUSH_TYPE")),
+        enabled=bool(_number(entry, "ENABLED", 1)),
+        entry=entry,
+    )
+
+
+def _checkpoint(settings: Settings, entry: Entry | None) -> Checkpoint:
+    return Checkpoint(
+        store=reduced(_text(entry, "STORE", settings.text("SCR_CACHE_BASE"))),
+        scheme=_text(entry, "TYPE", settings.text("SCR_COPY_TYPE")).upper(),
+        interval=_number(entry, "INTERVAL", 1),
+        bypass=bool(_number(entry, "BYPASS", int(settings.flag("SCR_CACHE_BYPASS")))),
+        failures=_number(entry, "SET_FAILURES", settings.integer("SCR_SET_FAILURES")),
+        set_size=_number(entry, "SET_SIZE", settings.integer("SCR_SET_SIZE")),
+        declared=bool(_number(entry, "ENABLED", 1)),
+        entry=entry,
+    )
+
+
+def _text(entry: Entry | None, key: str, default: str) -> str:
+    pair = entry.child(key) if entry else None
+    return pair.value if pair else default
+
+
+def _number(entry: Entry | None, key: str, default: int) -> int:
+    return atoi(_text(entry, key, str(default)))

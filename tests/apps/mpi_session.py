@@ -23,7 +23,7 @@ class Watched(EmbeddedEngine):
         before, own = self._generation, Settings(self._resolved.settings)
         generation = super().apply(advice)
         if generation != before:
-            changed = {name: change.new for name, change in own.diff(self._settings).items()}
+            changed = {name: value for name, value in self._settings.items() if own.get(name) != value}
             self.applied.append((generation, changed))
         return generation
 

@@ -55,7 +55,7 @@ def sizes_in(data: bytes) -> set[int]:
 def test_real_traces_are_read_whole(folder: str, files: int, lines: int, size: int) -> None:
     summary = Summary()
     data = b"".join(batch.data for batch in read([TRACES / folder], summary))
-    assert (len(summary.files), summary.lines, summary.bytes, summary.damage) == (files, lines, size, ())
+    assert (summary.files, summary.lines, summary.bytes, summary.damage) == (files, lines, size, [])
     assert len(data) == size
 
 
@@ -76,7 +76,7 @@ def test_members_of_one_file_are_read_one_after_the_other(tmp_path: Path) -> Non
     trace.write_bytes(gzip.compress(lines(0, 50)) + gzip.compress(b"") + gzip.compress(lines(50, 99)))
     data, summary = read_all(trace)
     assert data == lines(0, 50) + lines(50, 99)
-    assert summary.damage == ()
+    assert summary.damage == []
 
 
 def test_a_line_may_cross_members(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_padding_of_zeros_is_no_damage(tmp_path: Path) -> None:
     trace = tmp_path / "app.pfw.gz"
     trace.write_bytes(gzip.compress(lines(0, 5)) + bytes(100_000))
     data, summary = read_all(trace)
-    assert (data, summary.damage) == (lines(0, 5), ())
+    assert (data, summary.damage) == (lines(0, 5), [])
 
 
 @pytest.mark.parametrize("missing", [1, 8, 9, 100, 2000])
@@ -173,7 +173,7 @@ def test_the_content_decides_not_the_name(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(lines(5, 9)))
     data, summary = read_all(tmp_path)
     assert sizes_in(data) == set(range(9))
-    assert summary.damage == ()
+    assert summary.damage == []
 
 
 def test_batches_hold_whole_lines_and_little_memory(tmp_path: Path) -> None:

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scrtune.intents.rules import guards, policy, situation
 from scrtune.scr_config.catalogue import (
     CATALOGUE,
+    DESCRIPTOR_LINES,
     ParameterError,
     coerce,
     cpus_of,
     defaults,
     text_of,
 )
-from scrtune.scr_config.descriptor_lines import DESCRIPTOR_LINES
 from scrtune.scr_config.parse import DESCRIPTORS
 
 SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")

@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from scrtune.intents.events import Value, Values
 from scrtune.scr_config.catalogue import CATALOGUE, Parameter, coerce, defaults, text_of
 from scrtune.scr_config.check.check import check
-from scrtune.scr_config.check.findings import exit_code
-from scrtune.scr_config.check.model import Situation
+from scrtune.scr_config.check.model import CheckContext
 from scrtune.scr_config.check.sources import source_of
+from scrtune.scr_config.constraints import validate
 from scrtune.scr_config.parse import parse
+from scrtune.scr_config.problems import exit_code
 from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
 from scrtune.scr_config.resolution import resolve
-from scrtune.scr_config.validate import validate
 
 QUICK = hypothesis.settings(max_examples=60)
 # each example starts a shell, which only reads the file written for it
@@ -110,7 +110,7 @@ def test_whatever_is_asked_for_a_file_that_check_rejects_is_never_rendered(
     except RenderError:
         assert any(problem.severity == "error" for problem in validate(values))
         return
-    assert exit_code(check([source_of("scr.conf", text)], Situation())) < 2, text
+    assert exit_code(check([source_of("scr.conf", text)], CheckContext())) < 2, text
 
 
 @QUICK
@@ -118,7 +118,7 @@ def test_whatever_is_asked_for_a_file_that_check_rejects_is_never_rendered(
 def test_settings_that_go_together_are_always_rendered_and_check_has_nothing_against_them(
     settings: Values,
 ) -> None:
-    findings = check([source_of("scr.conf", config_text(settings, "by a test"))], Situation())
+    findings = check([source_of("scr.conf", config_text(settings, "by a test"))], CheckContext())
     assert [each.gcc for each in findings if each.severity == "error"] == []
 
 
@@ -172,13 +172,6 @@ def test_a_comment_cannot_end_its_line_early() -> None:
 def test_what_scr_fails_on_is_refused_by_name(settings: Values) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         config_text(settings, "")
-
-
-def test_the_users_descriptors_are_carried_over_as_they_were_written() -> None:
-    users = "STORE=$SSD COUNT=2\n# two levels\nckpt = 0 INTERVAL=1\tSTORE=$SSD\nSCR_FLUSH=1\n"
-    resolved = resolve({"SSD": "/ssd"}, users)
-    text = config_text({"SCR_FLUSH": 4, "SCR_COPY_TYPE": "FILE"}, "", resolved.descriptors)
-    assert text == "STORE=$SSD COUNT=2\nCKPT=0 INTERVAL=1 STORE=$SSD\nSCR_COPY_TYPE=FILE\nSCR_FLUSH=4\n"
 
 
 def test_a_file_without_the_ckpt_lines_that_its_copy_type_needs_is_refused() -> None:

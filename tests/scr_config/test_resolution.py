@@ -1,14 +1,11 @@
 """Which layer a value comes from."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, Layer, defaults
-from scrtune.scr_config.resolution import LAYERS, expand, resolve, user_conf_path
-from scrtune.scr_config.system_conf import system_conf_path
+from scrtune.scr_config.resolution import LAYERS, expand, resolve
 
 
 def test_with_nothing_given_the_compiled_defaults_stand() -> None:
@@ -94,20 +91,6 @@ def test_a_descriptor_in_the_environment_is_told() -> None:
 def test_an_unknown_name_given_by_program_is_told() -> None:
     (problem,) = resolve({}, None, {"SCR_FLUHS": 1}).problems
     assert (problem.code, problem.parameter) == ("unknown-name", "SCR_FLUHS")
-
-
-def test_the_users_descriptors_are_handed_on() -> None:
-    resolved = resolve({}, "STORE=/ssd COUNT=2\nCKPT=0 INTERVAL=1 STORE=/ssd\n")
-    assert [entry.parent.key for entry in resolved.descriptors] == ["STORE", "CKPT"]
-
-
-def test_where_the_users_file_lies() -> None:
-    here = Path("/job")
-    assert user_conf_path({}, here) == Path("/job/.scrconf")
-    assert user_conf_path({"SCR_PREFIX": "/pfs"}, here) == Path("/pfs/.scrconf")
-    assert user_conf_path({"SCR_PREFIX": "out"}, here) == Path("/job/out/.scrconf")
-    assert user_conf_path({"SCR_PREFIX": "/pfs", "SCR_CONF_FILE": "my.conf"}, here) == Path("/job/my.conf")
-    assert user_conf_path({"HOME": "/h", "SCR_CONF_FILE": "$HOME/my.conf"}) == Path("/h/my.conf")
 
 
 @given(
@@ -205,7 +188,6 @@ def test_one_layer_has_all_the_descriptor_lines_of_a_kind() -> None:
         "STORE": [("system config", 1)],
         "GROUPS": [("environment", 1), ("system config", 1)],
     }
-    assert [entry.parent.key for entry in resolved.descriptors] == ["CKPT", "CKPT"], "the user's own alone"
 
 
 NUMBERS = [name for name, entry in CATALOGUE.items() if entry.type == "int" and entry.layers == LAYERS]
@@ -256,35 +238,3 @@ def test_whatever_the_files_hold_what_is_in_force_is_the_first_value_found(
             each.source for each in resolved.problems if each.parameter == name and each.code == "bad-value"
         ]
         assert told == [each.layer for each in above]
-
-
-# --- where the system's file lies
-
-
-def scr_installed(root: Path, scripts: str | None = None) -> str:
-    """An SCR below `root`, as its install step leaves it; what to search for its programs."""
-    (root / "bin").mkdir(parents=True)
-    (root / "bin" / "scr_index").write_text("#!/bin/sh\n")
-    (root / "bin" / "scr_index").chmod(0o755)
-    if scripts is not None:
-        (root / "libexec/python/scrjob").mkdir(parents=True)
-        (root / "libexec/python/scrjob/config.py").write_text(scripts)
-    return str(root / "bin")
-
-
-def test_without_an_scr_the_system_file_is_that_of_its_source(tmp_path: Path) -> None:
-    assert system_conf_path(str(tmp_path)) == Path("/etc/scr.conf")
-
-
-def test_the_system_file_lies_below_the_scr_that_is_installed(tmp_path: Path) -> None:
-    assert system_conf_path(scr_installed(tmp_path / "scr")) == tmp_path / "scr/etc/scr.conf"
-
-
-def test_the_installed_scripts_know_the_very_path(tmp_path: Path) -> None:
-    scripts = "SCR_CACHE_SIZE = 1\nSCR_CONFIG_FILE = '/site/scr/scr.conf'\nX_BINDIR = '/site/bin'\n"
-    found = scr_installed(tmp_path / "scr", scripts)
-    assert system_conf_path(found) == Path("/site/scr/scr.conf")
-    link = tmp_path / "view"
-    link.mkdir()
-    (link / "scr_index").symlink_to(tmp_path / "scr/bin/scr_index")
-    assert system_conf_path(str(link)) == Path("/site/scr/scr.conf")

@@ -20,9 +20,9 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, text_of
+from scrtune.scr_config.locations import system_conf_path, user_conf_path
 from scrtune.scr_config.render import config_text
-from scrtune.scr_config.resolution import expand, resolve, user_conf_path
-from scrtune.scr_config.system_conf import system_conf_path
+from scrtune.scr_config.resolution import expand, resolve
 
 from .test_render import FILE_TEXT, names_of_a_file, settings_with, values_of
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scrtune.cli.main import main
 from scrtune.cli.views.config_text import LARGEST_BYTES
-from scrtune.scr_config.check.findings import CODES, Finding
+from scrtune.scr_config.problems import Code, Finding
 
 PAGE = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
 _NOBODY = 65534
@@ -324,8 +324,6 @@ def test_any_bytes_give_output_and_one_of_the_exit_codes(here: Path, data: bytes
         assert bool(msgspec.json.decode(result.stdout, type=list[Finding])) == bool(result.exit_code)
 
 
-def test_the_page_has_every_code_in_the_words_of_the_catalogue() -> None:
-    rows = [row for row in PAGE.splitlines() if re.match(r"\| `[a-z0-9-]+` \| (error|warning)", row)]
-    assert rows == [
-        f"| `{name}` | {code.severity} | {code.happens} | {code.mend} |" for name, code in CODES.items()
-    ]
+def test_the_page_has_every_code_that_there_is() -> None:
+    rows = re.findall(r"^\| `([a-z0-9-]+)` \| (?:error|warning)", PAGE, re.MULTILINE)
+    assert rows == [code for code in Code if code not in (Code.NOT_FOR_A_FILE, Code.SYSTEM_CONFIG)]

@@ -12,9 +12,8 @@ from click.testing import CliRunner, Result
 from scrtune.cli import main as cli
 from scrtune.cli.commands.params import INTENTS
 from scrtune.intents.rules.situation import Intents
-from scrtune.scr_config.catalogue import CATALOGUE
+from scrtune.scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES
 from scrtune.scr_config.catalogue_page import page
-from scrtune.scr_config.descriptor_lines import DESCRIPTOR_LINES
 
 PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
 
@@ -202,7 +201,7 @@ def test_the_table_says_the_same_for_people(scrtune: Scrtune, monkeypatch: pytes
     assert "SCR_FLUSH 1 environment 2 (user config u:1:11) 10 (default)" in told
     assert "SCR_COPY_TYPE XOR default src/scr_conf.h:117" in told
     assert "CKPT 0 TYPE=XOR user config u:3:6" in told
-    assert "user config: line 2, column 11: error: SCR_DEBUG: 'ten' is not a whole number" in told
+    assert "user config: line 2, column 11: error: SCR_DEBUG: 'ten' is no value for it: SCR reads" in told
 
 
 def test_descriptor_lines_say_which_are_in_force(scrtune: Scrtune) -> None:

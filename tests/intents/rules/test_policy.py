@@ -19,7 +19,7 @@ from scrtune.intents.rules.guards import NEVER
 from scrtune.intents.rules.policy import RULES, cpu_list, proposals
 from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
 from scrtune.scr_config.catalogue import CATALOGUE
-from scrtune.scr_config.validate import validate
+from scrtune.scr_config.constraints import validate
 
 MIB, GIB = 1024**2, 1024**3
 SEEN = Evidence(count=5, window_s=60.0, source="test")

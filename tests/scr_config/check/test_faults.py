@@ -7,24 +7,28 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.scr_config.catalogue import CATALOGUE
+from scrtune.scr_config.catalogue import CATALOGUE, SCRIPT_KEYS
 from scrtune.scr_config.check.check import cache_paths, check, configurations
-from scrtune.scr_config.check.findings import CODES, ENVIRONMENT, Finding, exit_code
-from scrtune.scr_config.check.model import Capacity, Situation
-from scrtune.scr_config.check.sources import Source, environment_source, source_of
-from scrtune.scr_config.parse import DESCRIPTORS, SCRIPT_KEYS
+from scrtune.scr_config.check.model import Capacity, CheckContext
+from scrtune.scr_config.check.sources import ENVIRONMENT, Source, environment_source, source_of
+from scrtune.scr_config.parse import DESCRIPTORS
+from scrtune.scr_config.problems import Finding, Severity, exit_code
 
-DATA = Path(__file__).parents[2] / "data" / "scr_conf"
+ROOT = Path(__file__).parents[3]
+DATA = ROOT / "tests" / "data" / "scr_conf"
+PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
+CODES = dict(re.findall(r"^\| `([a-z0-9-]+)` \| ((?:error|warning)[^|]*) \|", PAGE, re.MULTILINE))
+"""The severities of each code, as the page has them."""
 FAULTY = sorted((DATA / "faulty").iterdir())
 CLEAN = sorted((DATA / "clean").iterdir())
-SITUATION = Situation(environment={"USER": "ann", "PWD": "/home/ann"})
+SITUATION = CheckContext(environment={"USER": "ann", "PWD": "/home/ann"})
 
 
 def text_of(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def found(text: str, situation: Situation = SITUATION, file: str = "scr.conf") -> tuple[Finding, ...]:
+def found(text: str, situation: CheckContext = SITUATION, file: str = "scr.conf") -> tuple[Finding, ...]:
     return check([source_of(file, text)], situation)
 
 
@@ -42,9 +46,9 @@ def expected(text: str) -> dict[int, list[str]]:
     }
 
 
-def situation_of(text: str) -> Situation:
+def situation_of(text: str) -> CheckContext:
     nodes = 1 if "#SBATCH -N 1" in text else None
-    return Situation(environment=SITUATION.environment, nodes=nodes)
+    return CheckContext(environment=SITUATION.environment, nodes=nodes)
 
 
 @pytest.mark.parametrize("path", FAULTY, ids=lambda path: path.name)
@@ -62,13 +66,13 @@ def test_what_scr_documents_is_clean(path: Path) -> None:
 
 
 OTHER_FAULTS = {
-    "carriage-return": ("SCR_CACHE_BYPASS=0\r\n", Situation()),
-    "nul": ("SCR_CURRENT=a\0b\n", Situation()),
-    "too-long": (f"SCR_CURRENT={'x' * 1024}\n", Situation()),
-    "not-read": ("#!/usr/bin/env fish\nset -gx SCR_FLUSH ten\n", Situation()),
+    "carriage-return": ("SCR_CACHE_BYPASS=0\r\n", CheckContext()),
+    "nul": ("SCR_CURRENT=a\0b\n", CheckContext()),
+    "too-long": (f"SCR_CURRENT={'x' * 1024}\n", CheckContext()),
+    "not-read": ("#!/usr/bin/env fish\nset -gx SCR_FLUSH ten\n", CheckContext()),
     "cache-too-small": (
         "SCR_CACHE_BYPASS=0\n",
-        Situation(nodes=2, checkpoint_bytes=100, capacities={"/dev/shm": Capacity(50, 50)}),  # noqa: S108
+        CheckContext(nodes=2, checkpoint_bytes=100, capacities={"/dev/shm": Capacity(50, 50)}),  # noqa: S108
     ),
 }
 
@@ -91,7 +95,7 @@ def test_a_finding_says_what_happens_and_what_to_do() -> None:
             assert finding.remedy
             assert finding.file == "scr.conf"
             assert finding.column >= 1
-            assert finding.severity in CODES[finding.code].severity
+            assert finding.severity in CODES[finding.code]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +140,7 @@ def test_no_word_of_a_password_is_told(line: str) -> None:
 def test_what_never_leaves_the_cache_is_told_where_there_is_one(flush: str) -> None:
     assert codes(found(f"SCR_CACHE_BYPASS=0\nSCR_FLUSH={flush}\n")) == ["never-flushed"]
     assert codes(found(f"SCR_FLUSH={flush}\n")) == ["bypass-moot"]
-    assert codes(found(f"SCR_FLUSH={flush}\n", Situation(version=(2, 0)))) == ["never-flushed"]
+    assert codes(found(f"SCR_FLUSH={flush}\n", CheckContext(version=(2, 0)))) == ["never-flushed"]
     assert codes(found("SCR_CACHE_BYPASS=0\nSCR_FLUSH=1\n")) == []
 
 
@@ -155,7 +159,7 @@ def test_what_never_leaves_the_cache_is_told_where_there_is_one(flush: str) -> N
 def test_a_scheme_is_called_as_in_that_release(
     scheme: str, version: tuple[int, ...], told: list[str]
 ) -> None:
-    findings = found(f"SCR_COPY_TYPE={scheme}\nSCR_FLUSH=1\n", Situation(version=version))
+    findings = found(f"SCR_COPY_TYPE={scheme}\nSCR_FLUSH=1\n", CheckContext(version=version))
     assert [code for code in codes(findings) if code != "bypass-moot"] == told
     if scheme == "LOCAL" and told:
         assert "LOCAL is called SINGLE since" in findings[0].remedy
@@ -175,11 +179,11 @@ def test_dos_line_ends_of_a_job_script_are_told_once() -> None:
 
 def test_what_is_inert_depends_on_the_version() -> None:
     line = "SCR_FLUSH_WIDTH=4\n"
-    assert codes(found(line, Situation(version=(2, 0)))) == []
-    assert codes(found(line, Situation(version=(3, 0, 1)))) == ["inert"]
+    assert codes(found(line, CheckContext(version=(2, 0)))) == []
+    assert codes(found(line, CheckContext(version=(3, 0, 1)))) == ["inert"]
     assert CATALOGUE["SCR_CACHE_BYPASS"].since == "3.0"
-    assert codes(found("SCR_CACHE_SIZE=2\n", Situation(version=(2, 0)))) == []  # nor was its default 1
-    (unknown,) = found("SCR_CACHE_BYPASS=0\n", Situation(version=(2, 0)))
+    assert codes(found("SCR_CACHE_SIZE=2\n", CheckContext(version=(2, 0)))) == []  # nor was its default 1
+    (unknown,) = found("SCR_CACHE_BYPASS=0\n", CheckContext(version=(2, 0)))
     assert (unknown.code, "does not know it yet" in unknown.message) == ("inert", True)
 
 
@@ -214,7 +218,7 @@ def test_the_environment_is_checked_as_the_application_would_get_it() -> None:
         "SCR_CACHE_BYPAS": "0",
         "USER": "ann",
     }
-    findings = check([environment_source(variables)], Situation(environment=variables))
+    findings = check([environment_source(variables)], CheckContext(environment=variables))
     assert [(one.file, one.line, one.column) for one in findings] == [(ENVIRONMENT, 0, 0)] * len(findings)
     assert sorted(codes(findings)) == [
         "bad-value",
@@ -264,7 +268,7 @@ def test_poststage_is_an_error_with_every_transfer_but_the_one_it_was_made_for()
 def test_the_cache_must_hold_datasets_times_size_times_what_the_scheme_adds(
     text: str, nodes: int, room: int, severity: str | None
 ) -> None:
-    situation = Situation(
+    situation = CheckContext(
         nodes=nodes,
         checkpoint_bytes=100,
         capacities={"/dev/shm": Capacity(total_bytes=room, free_bytes=room)},  # noqa: S108
@@ -276,7 +280,7 @@ def test_the_cache_must_hold_datasets_times_size_times_what_the_scheme_adds(
 
 def test_a_cache_that_is_merely_full_is_a_warning() -> None:
     capacities = {"/ssd": Capacity(total_bytes=100, free_bytes=10)}
-    situation = Situation(nodes=2, checkpoint_bytes=20, capacities=capacities)
+    situation = CheckContext(nodes=2, checkpoint_bytes=20, capacities=capacities)
     (finding,) = found("SCR_CACHE_BYPASS=0\nSCR_CACHE_BASE=/ssd\n", situation)
     assert (finding.code, finding.severity, finding.line) == ("cache-too-small", "warning", 2)
 
@@ -294,7 +298,8 @@ def test_the_caches_to_measure_are_those_that_datasets_go_to() -> None:
 def test_the_exit_code_is_that_of_the_worst(findings: list[str], code: int) -> None:
     one = found("SCR_NOTHING=1\n")[0]
     made = [
-        Finding(**{**{f: getattr(one, f) for f in one.__struct_fields__}, "severity": s}) for s in findings
+        Finding(**{**{f: getattr(one, f) for f in one.__struct_fields__}, "severity": Severity(s)})
+        for s in findings
     ]
     assert exit_code(made) == code
 
@@ -310,7 +315,7 @@ HOSTILE = st.binary(max_size=300) | st.text(alphabet="SCR_ab=\n\t #$'\"\\{}<>;0"
 def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     source = Source(file="f", kind="config file", text=text)
-    findings = check([source], Situation(nodes=1, checkpoint_bytes=1))
+    findings = check([source], CheckContext(nodes=1, checkpoint_bytes=1))
     lines = text.split("\n")
     for finding in findings:
         assert finding.code in CODES
@@ -329,7 +334,7 @@ def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data:
 @example(data=b"SCR_FLUSH=1\nunset SCR_FLUSH\n" * 2_000)
 def test_no_bytes_crash_it_or_hold_it_up_as_a_job_script(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    findings = check([Source(file="f", kind="job script", text=text)], Situation())
+    findings = check([Source(file="f", kind="job script", text=text)], CheckContext())
     assert ("\0" in text) == ("nul" in codes(findings))
     for finding in findings:
         assert finding.code in CODES

@@ -5,13 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.check.check import cache_paths, check, configurations
-from scrtune.scr_config.check.findings import CODES, Finding
-from scrtune.scr_config.check.model import Capacity, Situation
+from scrtune.scr_config.check.model import Capacity, CheckContext
 from scrtune.scr_config.check.sources import Source, environment_source, source_of
 from scrtune.scr_config.parse import parse
+from scrtune.scr_config.problems import Code, Finding
 from scrtune.scr_config.resolution import resolve
 
-HERE = Situation()
+HERE = CheckContext()
 LINES = "CKPT=0 INTERVAL=1 STORE=/ssd TYPE=XOR\n"
 
 
@@ -19,7 +19,7 @@ def beneath(text: str) -> Source:
     return Source(file="system", kind="system file", text=text)
 
 
-def found(user: str, system: str, situation: Situation = HERE) -> tuple[Finding, ...]:
+def found(user: str, system: str, situation: CheckContext = HERE) -> tuple[Finding, ...]:
     return check([source_of("user", user), beneath(system)], situation)
 
 
@@ -134,14 +134,14 @@ def test_what_the_user_overrules_is_no_fault_of_the_systems_file() -> None:
     assert found("SCR_COPY_TYPE=XOR\n", menu) == ()
     assert places(found("", menu)) == [("system", 3, "warning", "ckpt-ignored")]
     variables = {"SCR_COPY_TYPE": "XOR"}
-    assert check([environment_source(variables), beneath(menu)], Situation(environment=variables)) == ()
+    assert check([environment_source(variables), beneath(menu)], CheckContext(environment=variables)) == ()
 
 
 def test_the_caches_that_it_names_are_measured() -> None:
     sources = [source_of("user", ""), beneath("SCR_CACHE_BYPASS=0\nSCR_CACHE_BASE=/ssd\n")]
     assert cache_paths(sources, HERE) == {"/ssd"}
     capacities = {"/ssd": Capacity(total_bytes=10, free_bytes=10)}
-    small = Situation(nodes=2, checkpoint_bytes=100, capacities=capacities)
+    small = CheckContext(nodes=2, checkpoint_bytes=100, capacities=capacities)
     assert places(check(sources, small)) == [("system", 2, "error", "cache-too-small")]
 
 
@@ -185,7 +185,7 @@ def test_the_layers_are_those_of_env_resolved(user: str, system: str) -> None:
 def test_no_bytes_in_it_crash_the_check_and_findings_lie_in_it(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     for finding in check([source_of("user", "SCR_COPY_TYPE=FILE\n"), beneath(text)], HERE):
-        assert finding.code in CODES
+        assert finding.code in Code
         assert finding.file in ("user", "system")
         if finding.file == "system":
             assert 1 <= finding.line <= text.count("\n") + 1

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
 from scrtune.scr_config.catalogue import CATALOGUE, defaults
-from scrtune.scr_config.validate import validate
+from scrtune.scr_config.constraints import fatal, validate
 
 
 def found(settings: Values, severity: str) -> list[tuple[str, str]]:
@@ -60,6 +60,7 @@ def test_errors_say_what_happens_in_scr(
     assert [(problem.parameter, problem.code) for problem in errors] == [(parameter, code)]
     assert what_happens in errors[0].what
     assert errors[0].remedy
+    assert fatal(settings) == (() if code == "not-for-a-file" else tuple(errors))
 
 
 @pytest.mark.parametrize(
