@@ -20,7 +20,7 @@ from ...scr_config.resolution import (
     user_conf_path,
 )
 from ...scr_config.system_conf import system_conf_path
-from .config_text import config_text
+from ..config_text import config_text
 
 HIDDEN = "(not shown)"
 
