@@ -1,171 +1,192 @@
-"""Options as structs: a field for each option, with its declaration for click beside its type.
+"""Options of commands as frozen dataclasses: each field is an option, declared where it stands.
 
-:func:`command` makes a click command of a function that takes such a struct.
+    form: Form = option("--format", "Output form.", default="table")
+
+The field's type says of which kind it is: a flag (bool), a choice (Literal), one that may be given again
+(tuple), a path, a number, a text. :func:`command` makes a click command of a function of such a class.
 """
 
-from collections.abc import Callable
-from functools import wraps
-from inspect import get_annotations
+from collections.abc import Callable, Iterator
+from dataclasses import Field, dataclass, field, fields
+from inspect import getdoc
 from pathlib import Path
-from typing import Annotated, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import click
-import msgspec
 
 from ..daemon.monitor.address import address_of
 from ..daemon.options import OFF, Monitoring
 from ..units import parse_duration_s
 from .output import Form
 
-S = TypeVar("S", bound=msgspec.Struct)
 T = TypeVar("T")
+_Parse: TypeAlias = Callable[[Any], object]
+_Kind: TypeAlias = "click.ParamType[Any] | type | None"
 
 PATH = click.Path(path_type=Path)
+FILE = click.Path(path_type=Path, dir_okay=False)
+UNREAD = click.Path(path_type=Path, readable=False)
+"""A file that we open ourselves: when it cannot be read, click's exit code is not ours."""
 
-JobId = Annotated[
-    str | None,
-    click.option(
-        "--job-id", metavar="ID", help="The job; default: this environment's, else the latest on this host."
-    ),
-]
-ViewForm = Annotated[
-    Form,
-    click.option(
-        "--format",
-        "form",
-        type=click.Choice(get_args(Form)),
-        default="table",
-        show_default=True,
-        help="Output form.",
-    ),
-]
-UntilEof = Annotated[
-    bool,
-    click.option("--until-eof", is_flag=True, help="The end of standard input ends it as SIGTERM does."),
-]
+_DEFAULT = Monitoring()
 
 
-class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a command that shows one job."""
+@dataclass(frozen=True)
+class _Declared:
+    usage: str
+    description: str
+    kind: _Kind
+    default: object
+    parse: _Parse | None
+    required: bool
 
-    job_id: JobId
-    form: ViewForm
+
+def option(  # noqa: PLR0913 - what click has to know
+    usage: str,
+    description: str = "",
+    kind: _Kind = None,
+    *,
+    default: object = None,
+    parse: _Parse | None = None,
+    required: bool = False,
+) -> Any:
+    """Declare a field as an option, as in ``--job-id ID``, or as an argument: ``NAME``, ``[LOG]...``.
+
+    `kind` is click's type, where the field's own does not say it. `parse` makes the value of what was given;
+    its ValueError is a usage error.
+    """
+    return field(metadata={"declared": _Declared(usage, description, kind, default, parse, required)})
 
 
 def command(
-    options: type[S], *, context_settings: dict[str, bool] | None = None
-) -> Callable[[Callable[[S], None]], click.Command]:
+    options: type[T], *, context_settings: dict[str, bool] | None = None
+) -> Callable[[Callable[[T], None]], click.Command]:
     """Return a decorator that makes a click command of a function of `options`, with the function's name."""
 
-    def decorate(run: Callable[[S], None]) -> click.Command:
-        @wraps(run)
-        def call(**given: object) -> None:
-            run(msgspec.convert(given, options))
-
-        hints = get_type_hints(options, include_extras=True)
-        names = [name for kind in options.__mro__ for name in get_annotations(kind)]  # its own come first
-        for name in reversed(names):
-            for declare in get_args(hints[name])[1:]:
-                declare(call)
-        return click.command(run.__name__, context_settings=context_settings)(call)
+    def decorate(run: Callable[[T], None]) -> click.Command:
+        return click.Command(
+            run.__name__,
+            callback=lambda **given: run(options(**given)),
+            params=list(_parameters(options)),
+            help=getdoc(run),
+            context_settings=context_settings,
+        )
 
     return decorate
 
 
-def parsed_by(parse: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """Return a click callback that gives what `parse` makes of a text; its ValueError is a usage error."""
+def _parameters(options: type) -> Iterator[click.Parameter]:
+    hints = get_type_hints(options)
+    inherited = {each.name for base in options.__bases__ if base is not object for each in fields(base)}
+    for each in sorted(fields(options), key=lambda each: each.name in inherited):  # its own come first
+        yield _parameter(each, hints[each.name])
 
-    def callback(_context: click.Context, _option: click.Parameter, text: str | None) -> T | None:
+
+def _parameter(declaration: "Field[object]", hint: Any) -> click.Parameter:
+    declared: _Declared = declaration.metadata["declared"]
+    if type(None) in get_args(hint):
+        hint = get_args(hint)[0]
+    is_many = get_origin(hint) is tuple
+    kind = declared.kind or (None if declared.parse else _kind(get_args(hint)[0] if is_many else hint))
+    flag, _, metavar = declared.usage.partition(" ")
+    if not flag.startswith("-"):
+        required = not flag.startswith("[")
+        many = -1 if is_many else 1
+        return click.Argument([declaration.name], type=kind, nargs=many, required=required, metavar=flag)
+    return click.Option(
+        [flag, declaration.name],
+        type=kind,
+        is_flag=hint is bool,
+        multiple=is_many and declared.kind is None,
+        default=False if hint is bool else declared.default,
+        show_default=bool(declared.default),
+        required=declared.required,
+        metavar=metavar or None,
+        callback=declared.parse and _callback(declared.parse),
+        help=declared.description,
+    )
+
+
+def _kind(hint: Any) -> _Kind:
+    if get_origin(hint) is Literal:
+        return click.Choice(get_args(hint))
+    return PATH if hint is Path else None if hint is bool else hint
+
+
+def _callback(parse: _Parse) -> Callable[[click.Context, click.Parameter, Any], object]:
+    def callback(_context: click.Context, _option: click.Parameter, given: Any) -> object:
         try:
-            return None if text is None else parse(text)
+            return tuple(map(parse, given)) if isinstance(given, tuple) else given and parse(given)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
 
     return callback
 
 
+@dataclass(frozen=True)
+class OneJob:
+    """The option of a command that is about one job."""
+
+    job_id: str | None = option(
+        "--job-id ID", "The job; default: this environment's, else the latest on this host."
+    )
+
+
+@dataclass(frozen=True)
+class ShownJob(OneJob):
+    """Options of a command that shows one job."""
+
+    form: Form = option("--format", "Output form.", default="table")
+
+
+@dataclass(frozen=True)
+class UntilEof:
+    """The option of a process that its parent ends by closing a pipe."""
+
+    until_eof: bool = option("--until-eof", "The end of standard input ends it as SIGTERM does.")
+
+
 def _address(text: str) -> str:
-    """Return the address as the daemon will take it, wherever that is started."""
-    return text if text in {"", "unix", OFF} else str(address_of(text, Path()))
+    """Return the address as the daemon will take it, wherever that is started. Raises ValueError."""
+    return text if text in {"unix", OFF} else str(address_of(text, Path()))
 
 
-def _absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
-    return None if path is None else path.absolute()
-
-
-def _windows_s(_context: click.Context, _option: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
-    try:
-        return tuple(dict.fromkeys(max(1, round(parse_duration_s(text))) for text in texts))
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
-_DEFAULT = Monitoring()
-
-
-class MonitoringOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class MonitoringOptions:
     """The options by which a job's goodput is watched: those of all commands that start daemons."""
 
-    metrics: Annotated[
-        str,
-        click.option(
-            "--metrics",
-            default="",
-            callback=parsed_by(_address),
-            metavar="ADDRESS",
-            help="Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, unix (a socket in the"
-            " run directory) or off.  [default: unix, if prometheus_client is installed]",
-        ),
-    ]
-    tensorboard: Annotated[
-        Path | None,
-        click.option(
-            "--tensorboard",
-            type=click.Path(path_type=Path, file_okay=False),
-            callback=_absolute,
-            metavar="DIR",
-            help="Write goodput and badput as scalars for TensorBoard.",
-        ),
-    ]
-    csv: Annotated[
-        Path | None,
-        click.option(
-            "--csv",
-            type=click.Path(path_type=Path, dir_okay=False),
-            callback=_absolute,
-            metavar="FILE",
-            help="Append the same to FILE as rows.",
-        ),
-    ]
-    monitor_every: Annotated[
-        float,
-        click.option(
-            "--monitor-every",
-            type=click.FloatRange(min=1),
-            default=_DEFAULT.every_s,
-            show_default=True,
-            metavar="SECONDS",
-            help="How often scalars and rows are written.",
-        ),
-    ]
-    monitor_window: Annotated[
-        tuple[int, ...],
-        click.option(
-            "--monitor-window",
-            multiple=True,
-            callback=_windows_s,
-            metavar="LAST",
-            help="A rolling window, as in 900, 15m, 2h; may be given again.  [default: 60, 300, 900]",
-        ),
-    ]
+    metrics: str | None = option(
+        "--metrics ADDRESS",
+        "Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, unix (a socket in the run"
+        " directory) or off.  [default: unix, if prometheus_client is installed]",
+        parse=_address,
+    )
+    tensorboard: Path | None = option(
+        "--tensorboard DIR",
+        "Write goodput and badput as scalars for TensorBoard.",
+        click.Path(path_type=Path, file_okay=False),
+        parse=Path.absolute,
+    )
+    csv: Path | None = option("--csv FILE", "Append the same to FILE as rows.", FILE, parse=Path.absolute)
+    monitor_every_s: float = option(
+        "--monitor-every SECONDS",
+        "How often scalars and rows are written.",
+        click.FloatRange(min=1),
+        default=_DEFAULT.every_s,
+    )
+    monitor_windows_s: tuple[int, ...] = option(
+        "--monitor-window LAST",
+        "A rolling window, as in 900, 15m, 2h; may be given again.  [default: 60, 300, 900]",
+        parse=lambda text: max(1, round(parse_duration_s(text))),
+    )
 
     @property
     def monitoring(self) -> Monitoring:
         """The same, as a daemon takes it."""
         return Monitoring(
-            metrics=self.metrics,
+            metrics=self.metrics or "",
             tensorboard=self.tensorboard,
             csv=self.csv,
-            every_s=self.monitor_every,
-            windows_s=self.monitor_window or _DEFAULT.windows_s,
+            every_s=self.monitor_every_s,
+            windows_s=tuple(dict.fromkeys(self.monitor_windows_s)) or _DEFAULT.windows_s,
         )

@@ -4,8 +4,9 @@ import contextlib
 import os
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Literal
 
 import click
 import msgspec
@@ -21,15 +22,12 @@ from ...scr_config.check.sources import Source, environment_source, source_of, v
 from ...scr_config.resolution import expand, user_conf_path
 from ...scr_config.system_conf import system_conf_path
 from ..config_text import UnreadableError, config_text
-from ..options import command, parsed_by
+from ..options import UNREAD, command, option
 from ..output import json_text
 from ..text import show
 
 EXIT_UNREADABLE = 3
 Form = Literal["table", "json", "gcc"]
-_FILE = click.Path(path_type=Path, readable=False)
-"""We look ourselves whether it can be read: click's exit code for that would be the one of errors."""
-
 _NODE_VARIABLES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
@@ -48,65 +46,31 @@ def _version(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.removeprefix("v").split("."))
 
 
-class CheckOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class CheckOptions:
     """Options of `scrtune check`."""
 
-    files: Annotated[tuple[Path, ...], click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")]
-    environment: Annotated[
-        bool, click.option("--env", "environment", is_flag=True, help="Check the current environment, too.")
-    ]
-    system_conf: Annotated[
-        Path | None,
-        click.option(
-            "--system-conf",
-            type=_FILE,
-            metavar="FILE",
-            help="SCR's system config file, the layer beneath; default: that of the SCR on $PATH, if it is"
-            " there.",
-        ),
-    ]
-    version: Annotated[
-        tuple[int, ...],
-        click.option(
-            "--scr-version",
-            "version",
-            metavar="VERSION",
-            callback=parsed_by(_version),
-            default="3.1",
-            show_default=True,
-            help="SCR's version.",
-        ),
-    ]
-    checkpoint_bytes: Annotated[
-        int | None,
-        click.option(
-            "--checkpoint-size",
-            "checkpoint_bytes",
-            metavar="SIZE",
-            callback=parsed_by(_size_bytes),
-            help="One checkpoint of all ranks, such as 64g: does this node's cache hold its part? Needs"
-            " --nodes.",
-        ),
-    ]
-    nodes: Annotated[
-        int | None,
-        click.option(
-            "--nodes",
-            type=click.IntRange(min=1),
-            help="Nodes of the job; default: what the job script asks for.",
-        ),
-    ]
-    form: Annotated[
-        Form,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(get_args(Form)),
-            default="table",
-            show_default=True,
-            help="A table, a JSON list, or file:line:column: severity: message.",
-        ),
-    ]
+    files: tuple[Path, ...] = option("[FILE]...", kind=UNREAD)
+    environment: bool = option("--env", "Check the current environment, too.")
+    system_conf: Path | None = option(
+        "--system-conf FILE",
+        "SCR's system config file, the layer beneath; default: that of the SCR on $PATH, if it is there.",
+        UNREAD,
+    )
+    version: tuple[int, ...] = option(
+        "--scr-version VERSION", "SCR's version.", click.STRING, default="3.1", parse=_version
+    )
+    checkpoint_bytes: int | None = option(
+        "--checkpoint-size SIZE",
+        "One checkpoint of all ranks, such as 64g: does this node's cache hold its part? Needs --nodes.",
+        parse=_size_bytes,
+    )
+    nodes: int | None = option(
+        "--nodes", "Nodes of the job; default: what the job script asks for.", click.IntRange(min=1)
+    )
+    form: Form = option(
+        "--format", "A table, a JSON list, or file:line:column: severity: message.", default="table"
+    )
 
 
 @command(CheckOptions)

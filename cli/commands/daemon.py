@@ -2,35 +2,25 @@
 
 import logging
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import click
 
 from ...client.paths import JobPaths
 from ...daemon.loop import Daemon
 from ...daemon.options import DaemonOptions
 from ...daemon.process import end_at_eof
-from ..options import PATH, MonitoringOptions, UntilEof, command
+from ..options import MonitoringOptions, UntilEof, command, option
 
 
-class DaemonFlags(MonitoringOptions, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class DaemonFlags(MonitoringOptions, UntilEof):
     """Options of `scrtune daemon`."""
 
-    job_id: Annotated[
-        str | None,
-        click.option(
-            "--job-id", metavar="ID", help="The job; default: this environment's, else defjobid as in SCR."
-        ),
-    ]
-    scr_conf: Annotated[
-        Path | None, click.option("--scr-conf", type=PATH, help="The SCR config file to rewrite.")
-    ]
-    user_conf: Annotated[
-        Path | None,
-        click.option("--user-conf", type=PATH, help="Your own SCR config file, to start from."),
-    ]
-    until_eof: UntilEof
+    job_id: str | None = option(
+        "--job-id ID", "The job; default: this environment's, else defjobid as in SCR."
+    )
+    scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite.")
+    user_conf: Path | None = option("--user-conf", "Your own SCR config file, to start from.")
 
 
 @command(DaemonFlags)

@@ -1,73 +1,45 @@
-"""`scrtune env`: the recommended SCR environment; with `--resolved` what SCR would find here without a job."""
+"""`scrtune env`: the recommended SCR environment; with `--resolved` what SCR would find here."""
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
 
 import click
-import msgspec
 
 from ...daemon.launch.environment import to_follow, variables_by_hand
 from ...daemon.launch.preload import export_text
 from ...scr_config.render import Form
 from .. import find_job, job_state
-from ..options import command
+from ..options import UNREAD, command, option
 from ..output import print_view
 from ..text import config
 from ..views.config import resolved_view
-from .run import PreloadOption
-
-_CONF = click.Path(path_type=Path, readable=False)
+from .run import Preloaded
 
 
-class EnvOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class EnvOptions(Preloaded):
     """Options of `scrtune env`."""
 
-    job_id: Annotated[
-        str | None,
-        click.option(
-            "--job-id",
-            metavar="ID",
-            help="The job; default: this environment's, else the one that runs on this host.",
-        ),
-    ]
-    form: Annotated[
-        Form,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(get_args(Form)),
-            default="sh",
-            show_default=True,
-            help="For which shell; JSON; for a Slurm task prolog; options of flux run; or as SCR's config"
-            " file.",
-        ),
-    ]
-    resolved: Annotated[
-        bool,
-        click.option(
-            "--resolved",
-            is_flag=True,
-            help="Show what SCR would find here, without a job: a table, or JSON with --format json.",
-        ),
-    ]
-    conf: Annotated[
-        Path | None,
-        click.option(
-            "--conf",
-            type=_CONF,
-            help="With --resolved: this for the user's config file; default: where SCR looks.",
-        ),
-    ]
-    system_conf: Annotated[
-        Path | None,
-        click.option(
-            "--system-conf",
-            type=_CONF,
-            help="With --resolved: this for the system's config file; default: as compiled into SCR.",
-        ),
-    ]
-    preload: PreloadOption
+    job_id: str | None = option(
+        "--job-id ID", "The job; default: this environment's, else the one that runs on this host."
+    )
+    form: Form = option(
+        "--format",
+        "For which shell; JSON; for a Slurm task prolog; options of flux run; or as SCR's config file.",
+        default="sh",
+    )
+    resolved: bool = option(
+        "--resolved", "Show what SCR would find here, without a job: a table, or JSON with --format json."
+    )
+    conf: Path | None = option(
+        "--conf", "With --resolved: this for the user's config file; default: where SCR looks.", UNREAD
+    )
+    system_conf: Path | None = option(
+        "--system-conf",
+        "With --resolved: this for the system's config file; default: as compiled into SCR.",
+        UNREAD,
+    )
 
 
 @command(EnvOptions)

@@ -2,24 +2,23 @@
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import click
-import msgspec
 
 from ...client.capture.forward import forward as forward_traces
 from ...client.paths import JobPaths
 from ...daemon.process import Signals, end_at_eof
-from ..options import PATH, UntilEof, command
+from ..options import UntilEof, command, option
 
 
-class ForwardOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class ForwardOptions(UntilEof):
     """Options of `scrtune forward`."""
 
-    log_prefix: Annotated[Path | None, click.argument("log_prefix", type=PATH, required=False)]
-    endpoint: Annotated[str | None, click.argument("endpoint", required=False)]
-    until_eof: UntilEof
+    log_prefix: Path | None = option("[LOG_PREFIX]")
+    endpoint: str | None = option("[ENDPOINT]")
 
 
 @command(ForwardOptions)

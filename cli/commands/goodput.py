@@ -1,11 +1,11 @@
 """`scrtune goodput`: where the time of a job went; the best interval; a page about a job."""
 
 import re
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Literal
 
 import click
-import msgspec
 
 from ...goodput.interval.failure_rate import Prior
 from ...goodput.interval.model import Schedule
@@ -13,12 +13,12 @@ from ...goodput.readers import resiliency
 from ...units import parse_duration_s
 from ..find_job import check_names, find
 from ..job_record import of_one, report_unread
-from ..options import PATH, JobId, command, parsed_by
+from ..options import FILE, OneJob, command, option
 from ..output import print_view
 from ..text import goodput as text
 from ..views import goodput as views
 from ..views.goodput import GoodputQuery, LogsView, Policy, TimeWindow
-from . import interval
+from .interval import asked_schedule, mtbf_prior, print_outlook
 from .report import write_report
 
 Form = Literal["table", "json", "csv"]
@@ -28,7 +28,6 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_S = 86_400.0
 _LONGEST_STEP_S = 1e9
 _WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m or 15min, 2h or 1d"
-_FILE = click.Path(path_type=Path, dir_okay=False)
 
 
 def step_time_s(text: str) -> float:
@@ -70,93 +69,43 @@ def _moment_s(text: str) -> float | None:
     return resiliency.microseconds(f"{text}T00:00:00" if _DATE.fullmatch(text) else text) / 1e6
 
 
-class GoodputOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class GoodputOptions(OneJob):
     """Options of `scrtune goodput`."""
 
-    logs: Annotated[tuple[Path, ...], click.argument("logs", nargs=-1, type=PATH, metavar="[LOG]...")]
-    job_id: JobId
-    job_name: Annotated[
-        str | None,
-        click.option("--job-name", metavar="NAME", help="The job in the logs; default: all of them."),
-    ]
-    reference_step_time_s: Annotated[
-        float | None,
-        click.option(
-            "--reference-step-time",
-            "reference_step_time_s",
-            callback=parsed_by(step_time_s),
-            metavar="SECONDS",
-            help="What a step should take: what steps took beyond it is no goodput.",
-        ),
-    ]
-    window: Annotated[
-        TimeWindow | None,
-        click.option(
-            "--window",
-            callback=parsed_by(time_window),
-            metavar="START..END|LAST",
-            help="That part of the time: two times, of which one may be left out; a day; or as 900, 15m, 2h,"
-            " 1d.",
-        ),
-    ]
-    policy: Annotated[
-        Policy | None,
-        click.option(
-            "--policy",
-            type=click.Choice(get_args(Policy)),
-            show_default="conserving",
-            help="Buckets that sum to the wall time, ml-goodput-measurement's rules, or both and where they"
-            " differ.",
-        ),
-    ]
-    form: Annotated[
-        Form,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(get_args(Form)),
-            default="table",
-            show_default=True,
-            help="Output form.",
-        ),
-    ]
-    interval: Annotated[
-        bool,
-        click.option("--interval", is_flag=True, help="Show the best interval between checkpoints instead."),
-    ]
-    what_if: Annotated[
-        Schedule | None,
-        click.option(
-            "--what-if",
-            callback=parsed_by(interval.asked_schedule),
-            metavar="interval=TIME[,flush=N]",
-            help="Show that, and what another interval, or flushing every N-th checkpoint, would bring.",
-        ),
-    ]
-    mtbf_prior: Annotated[
-        Prior | None,
-        click.option(
-            "--mtbf-prior",
-            callback=parsed_by(interval.mtbf_prior),
-            metavar="TIME[:FAILURES]",
-            help="With these: how often the job fails, by what you know, and how many failures that weighs.",
-        ),
-    ]
-    html: Annotated[
-        Path | None,
-        click.option(
-            "--html",
-            type=_FILE,
-            metavar="FILE",
-            help="Write a page with figures and tables instead; it needs no other file.",
-        ),
-    ]
-    png: Annotated[
-        Path | None,
-        click.option(
-            "--png", type=_FILE, metavar="FILE", help="Draw the figures of that page as a picture instead."
-        ),
-    ]
+    logs: tuple[Path, ...] = option("[LOG]...")
+    job_name: str | None = option("--job-name NAME", "The job in the logs; default: all of them.")
+    reference_step_time_s: float | None = option(
+        "--reference-step-time SECONDS",
+        "What a step should take: what steps took beyond it is no goodput.",
+        parse=step_time_s,
+    )
+    window: TimeWindow | None = option(
+        "--window START..END|LAST",
+        "That part of the time: two times, of which one may be left out; a day; or as 900, 15m, 2h, 1d.",
+        parse=time_window,
+    )
+    policy: Policy | None = option(
+        "--policy",
+        "Buckets that sum to the wall time (conserving, the default), ml-goodput-measurement's rules, or both"
+        " and where they differ.",
+    )
+    form: Form = option("--format", "Output form.", default="table")
+    interval: bool = option("--interval", "Show the best interval between checkpoints instead.")
+    what_if: Schedule | None = option(
+        "--what-if interval=TIME[,flush=N]",
+        "Show that, and what another interval, or flushing every N-th checkpoint, would bring.",
+        parse=asked_schedule,
+    )
+    mtbf_prior: Prior | None = option(
+        "--mtbf-prior TIME[:FAILURES]",
+        "With these: how often the job fails, by what you know, and how many failures that weighs.",
+        parse=mtbf_prior,
+    )
+    html: Path | None = option(
+        "--html FILE", "Write a page with figures and tables instead; it needs no other file.", FILE
+    )
+    png: Path | None = option("--png FILE", "Draw the figures of that page as a picture instead.", FILE)
 
     @property
     def query(self) -> GoodputQuery:
@@ -209,7 +158,7 @@ def _print_interval(options: GoodputOptions) -> None:
             "--interval and --what-if go with --job-id, --job-name and --format table or json only"
         )
     job = of_one(options.logs, options.job_id, options.job_name)
-    interval.print_outlook(job, options.mtbf_prior, options.what_if, options.form)
+    print_outlook(job, options.mtbf_prior, options.what_if, options.form)
 
 
 def _print_job(view: views.JobGoodputView, form: Form) -> None:

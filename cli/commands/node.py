@@ -1,26 +1,24 @@
 """`scrtune node`: what `scrtune run` starts with srun on each node of an allocation; hidden from users."""
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
-
-import click
 
 from ...client.paths import JobPaths
 from ...daemon.launch.environment import ConfigFiles, Job
 from ...daemon.launch.slurm import serve_node
-from ..options import PATH, MonitoringOptions, command
-from .run import TraceOption
+from ..options import MonitoringOptions, command, option
+from .run import Traced
 
 
-class NodeOptions(MonitoringOptions, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class NodeOptions(MonitoringOptions, Traced):
     """Options of `scrtune node`."""
 
-    prolog: Annotated[Path, click.option("--prolog", type=PATH, required=True)]
-    scr_conf: Annotated[Path, click.option("--scr-conf", type=PATH, required=True)]
-    user_conf: Annotated[Path | None, click.option("--user-conf", type=PATH)]
-    library: Annotated[Path | None, click.option("--library", type=PATH)]
-    trace: TraceOption
+    prolog: Path = option("--prolog", required=True)
+    scr_conf: Path = option("--scr-conf", required=True)
+    user_conf: Path | None = option("--user-conf")
+    library: Path | None = option("--library")
 
 
 @command(NodeOptions)

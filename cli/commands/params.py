@@ -1,7 +1,8 @@
 """`scrtune params`: what is known of SCR's parameters."""
 
 import difflib
-from typing import Annotated, Literal, get_args
+from dataclasses import dataclass
+from typing import Literal
 
 import click
 import msgspec
@@ -9,7 +10,7 @@ import msgspec
 from ...scr_config.catalogue import CATALOGUE, Parameter
 from ...scr_config.catalogue_page import page
 from ...scr_config.descriptor_lines import DESCRIPTOR_LINES, Descriptor
-from ..options import command
+from ..options import command, option
 from ..output import json_text
 from ..text import config, show
 
@@ -18,38 +19,20 @@ Form = Literal["table", "json", "markdown"]
 INTENTS = sorted({intent for entry in CATALOGUE.values() for intent in entry.intents})
 
 
-class ParamsOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class ParamsOptions:
     """Options of `scrtune params`."""
 
-    name: Annotated[str | None, click.argument("name", required=False)]
-    intent: Annotated[
-        str | None,
-        click.option(
-            "--intent",
-            type=click.Choice(INTENTS, case_sensitive=False),
-            help="Only those that this intent of scrtune's may set.",
-        ),
-    ]
-    mutability: Annotated[
-        Mutability | None,
-        click.option(
-            "--class",
-            "mutability",
-            type=click.Choice(get_args(Mutability)),
-            help="Only those that change in this way in a running job.",
-        ),
-    ]
-    form: Annotated[
-        Form,
-        click.option(
-            "--format",
-            "form",
-            type=click.Choice(get_args(Form)),
-            default="table",
-            show_default=True,
-            help="Output form; markdown is the page of the whole catalogue.",
-        ),
-    ]
+    name: str | None = option("[NAME]")
+    intent: str | None = option(
+        "--intent",
+        "Only those that this intent of scrtune's may set.",
+        click.Choice(INTENTS, case_sensitive=False),
+    )
+    mutability: Mutability | None = option("--class", "Only those that change in this way in a running job.")
+    form: Form = option(
+        "--format", "Output form; markdown is the page of the whole catalogue.", default="table"
+    )
 
     def selects(self, entry: Parameter | Descriptor) -> bool:
         """Return whether `entry` is among those asked for."""

@@ -1,52 +1,36 @@
 """`scrtune record`: an event for the goodput log, from a launcher that is a shell script."""
 
 import threading
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import click
-import msgspec
 
 from ...client.launcher_hooks import event_line, launcher_job, launcher_log
 from ...goodput.log.line_log import LineLog
 from ...goodput.readers.resiliency import KINDS
 from ..errors import CommandError
-from ..options import command
+from ..options import FILE, command, option
 
 WRITTEN_WITHIN_S = 5.0
 """A script waits no longer for a file system that does not answer."""
 
 
-class RecordOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class RecordOptions:
     """Options of `scrtune record`."""
 
-    event: Annotated[str, click.argument("event", type=click.Choice(KINDS), metavar="EVENT")]
-    step: Annotated[
-        int | None,
-        click.option(
-            "--step", type=click.IntRange(min=0), help="The step of the checkpoint that was loaded or saved."
-        ),
-    ]
-    node_rank: Annotated[
-        int | None,
-        click.option(
-            "--node-rank", type=click.IntRange(min=0), help="The node whose launcher started or ended."
-        ),
-    ]
-    job_name: Annotated[
-        str | None,
-        click.option(
-            "--job-name", metavar="NAME", help="The job; default: $JOB_IDENTIFIER, else the job's id."
-        ),
-    ]
-    log: Annotated[
-        Path | None,
-        click.option(
-            "--log",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="The log; default: NAME-goodput.log in $SCRTUNE_GOODPUT_DIR or here.",
-        ),
-    ]
+    event: str = option("EVENT", kind=click.Choice(KINDS))
+    step: int | None = option(
+        "--step", "The step of the checkpoint that was loaded or saved.", click.IntRange(min=0)
+    )
+    node_rank: int | None = option(
+        "--node-rank", "The node whose launcher started or ended.", click.IntRange(min=0)
+    )
+    job_name: str | None = option("--job-name NAME", "The job; default: $JOB_IDENTIFIER, else the job's id.")
+    log: Path | None = option(
+        "--log", "The log; default: NAME-goodput.log in $SCRTUNE_GOODPUT_DIR or here.", FILE
+    )
 
 
 @command(RecordOptions)

@@ -1,69 +1,42 @@
 """`scrtune replay`: what recorded traces recommend."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 import click
-import msgspec
 
 from ...intents.observe.redundancy import FLOORS
 from ...replay.run import JobShape
 from ...replay.run import replay as replay_traces
-from ..options import PATH, ViewForm, command
-from ..output import print_view
+from ..options import command, option
+from ..output import Form, print_view
 from ..text import show
 from ..views.replay import replay as replay_view
 
 _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
-class ReplayOptions(msgspec.Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class ReplayOptions:
     """Options of `scrtune replay`."""
 
-    traces: Annotated[
-        tuple[Path, ...],
-        click.argument("traces", nargs=-1, required=True, type=PATH, metavar="TRACE..."),
-    ]
-    prefix: Annotated[
-        str, click.option("--prefix", default="", help="The job's prefix directory, as its paths name it.")
-    ]
-    cache: Annotated[str, click.option("--cache", default="", help="The job's cache directory.")]
-    conf: Annotated[
-        Path | None, click.option("--conf", type=_CONF, help="The SCR config file that the job ran with.")
-    ]
-    system_conf: Annotated[
-        Path | None,
-        click.option(
-            "--system-conf",
-            type=_CONF,
-            help="The system's SCR config file where the job ran; default: none.",
-        ),
-    ]
-    cores: Annotated[
-        int,
-        click.option(
-            "--cores", type=click.IntRange(min=0), default=0, help="Cores of a node; a trace does not say."
-        ),
-    ]
-    nodes: Annotated[
-        int,
-        click.option(
-            "--nodes",
-            type=click.IntRange(min=0),
-            default=0,
-            help="Nodes; default: the host names in the trace.",
-        ),
-    ]
-    floor: Annotated[
-        str | None,
-        click.option(
-            "--redundancy-floor",
-            "floor",
-            type=click.Choice(sorted(FLOORS), case_sensitive=False),
-            help="The failure the job wants to survive; default: the scheme in --conf, or SCR's own.",
-        ),
-    ]
-    form: ViewForm
+    traces: tuple[Path, ...] = option("TRACE...")
+    prefix: str = option("--prefix", "The job's prefix directory, as its paths name it.", default="")
+    cache: str = option("--cache", "The job's cache directory.", default="")
+    conf: Path | None = option("--conf", "The SCR config file that the job ran with.", _CONF)
+    system_conf: Path | None = option(
+        "--system-conf", "The system's SCR config file where the job ran; default: none.", _CONF
+    )
+    cores: int = option("--cores", "Cores of a node; a trace does not say.", click.IntRange(min=0), default=0)
+    nodes: int = option(
+        "--nodes", "Nodes; default: the host names in the trace.", click.IntRange(min=0), default=0
+    )
+    floor: str | None = option(
+        "--redundancy-floor",
+        "The failure the job wants to survive; default: the scheme in --conf, or SCR's own.",
+        click.Choice(sorted(FLOORS), case_sensitive=False),
+    )
+    form: Form = option("--format", "Output form.", default="table")
 
 
 @command(ReplayOptions)

@@ -6,8 +6,8 @@ import logging
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, get_args
 
 import click
 
@@ -20,67 +20,49 @@ from ...daemon.options import OFF, Monitoring
 from ...daemon.views import StatusView
 from ...intents.observe.redundancy import FLOORS
 from ..job_state import ask
-from ..options import PATH, MonitoringOptions, command
+from ..options import MonitoringOptions, command, option
 from ..text import show
 
 _SETTLED_LIMIT_S = 1.0
 _SETTLED_STEP_S = 0.05
 
-TraceOption = Annotated[
-    Trace,
-    click.option(
+
+@dataclass(frozen=True)
+class Traced:
+    """The option of a command that starts a job under DFTracer."""
+
+    trace: Trace = option(
         "--trace",
-        type=click.Choice(get_args(Trace)),
+        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
         default="preload",
-        show_default=True,
-        help="How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
-    ),
-]
-PreloadOption = Annotated[
-    Preload,
-    click.option(
+    )
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """The option of a command that prepares the environment of an application."""
+
+    preload: Preload = option(
         "--preload",
-        type=click.Choice(get_args(Preload)),
+        "libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
         default="auto",
-        show_default=True,
-        help="libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
-    ),
-]
+    )
 
 
-class RunOptions(MonitoringOptions, frozen=True, kw_only=True):
+@dataclass(frozen=True)
+class RunOptions(MonitoringOptions, Preloaded, Traced):
     """Options of `scrtune run`."""
 
-    job_id: Annotated[
-        str | None,
-        click.option(
-            "--job-id", metavar="ID", help="Name of the job; default: $SLURM_JOB_ID, else the time."
-        ),
-    ]
-    trace: TraceOption
-    preload: PreloadOption
-    no_tune: Annotated[
-        bool, click.option("--no-tune", is_flag=True, help="Observe and propose, but change nothing.")
-    ]
-    floor: Annotated[
-        str | None,
-        click.option(
-            "--redundancy-floor",
-            "floor",
-            type=click.Choice(sorted(FLOORS), case_sensitive=False),
-            help="The failure to survive, as a scheme or as process or node; default: your own scheme.",
-        ),
-    ]
-    override: Annotated[
-        bool, click.option("--override", is_flag=True, help="Also change SCR_* that your environment sets.")
-    ]
-    scr_conf: Annotated[
-        Path | None,
-        click.option("--scr-conf", type=PATH, help="The SCR config file to rewrite; default: a private one."),
-    ]
-    command: Annotated[
-        tuple[str, ...], click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
-    ]
+    command: tuple[str, ...] = option("COMMAND...", kind=click.UNPROCESSED)
+    job_id: str | None = option("--job-id ID", "Name of the job; default: $SLURM_JOB_ID, else the time.")
+    no_tune: bool = option("--no-tune", "Observe and propose, but change nothing.")
+    floor: str | None = option(
+        "--redundancy-floor",
+        "The failure to survive, as a scheme or as process or node; default: your own scheme.",
+        click.Choice(sorted(FLOORS), case_sensitive=False),
+    )
+    override: bool = option("--override", "Also change SCR_* that your environment sets.")
+    scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite; default: a private one.")
 
 
 @command(RunOptions, context_settings={"allow_interspersed_args": False})
@@ -113,9 +95,9 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
         "--metrics": (monitoring.metrics not in {"", OFF}, "prometheus_client"),
         "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
     }
-    for option, (is_asked_for, library) in needed.items():
+    for flag, (is_asked_for, library) in needed.items():
         if is_asked_for and importlib.util.find_spec(library) is None:
-            yield f"{option} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
+            yield f"{flag} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
 
 
 def _summary(paths: JobPaths) -> None:

@@ -3,28 +3,21 @@
 import time
 
 import click
-import msgspec
 
 from ...client.paths import JobPaths
 from ...daemon.views import SwitchView
 from ..errors import CommandError
 from ..find_job import find
 from ..job_state import ask
-from ..options import JobId, command
+from ..options import OneJob, command
 from ..text import show
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
 
 
-class SwitchOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of both commands."""
-
-    job_id: JobId
-
-
-@command(SwitchOptions)
-def off(options: SwitchOptions) -> None:
+@command(OneJob)
+def off(options: OneJob) -> None:
     """Stop tuning a running job: your own settings are active from its next SCR_Start_output.
 
     Returns when they are published. The job is still observed, and `scrtune on` has it tuned again.
@@ -32,8 +25,8 @@ def off(options: SwitchOptions) -> None:
     click.echo(show.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
 
 
-@command(SwitchOptions)
-def on(options: SwitchOptions) -> None:
+@command(OneJob)
+def on(options: OneJob) -> None:
     """Tune a running job again, after `scrtune off`, from the settings that are active."""
     click.echo(show.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
 

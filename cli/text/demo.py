@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...units import seconds_text
-from ..commands.demo import Column, DemoView, Spread
+from ..views.demo import Column, DemoView, Spread
 from . import show
 
 

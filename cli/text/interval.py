@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...goodput.interval.recommend import ASKED, Choice, Estimate, Outlook
-from ...units import count_text, rounded_duration_text
+from ...units import count_text
+from ...units import rounded_duration_text as _time
 from ..views.interval import JobOutlook
 from . import show
 from .goodput import heading
@@ -36,7 +37,7 @@ def _row(choice: Choice, best: str) -> list[str]:
         flush += f" ({every.low:.0f} to {every.high:.0f})"
     return [
         choice.name,
-        rounded_duration_text(choice.interval_s.value),
+        _time(choice.interval_s.value),
         _between(choice.interval_s),
         flush if every.value else "-",
         f"{choice.goodput.value:.2%}",
@@ -53,7 +54,7 @@ def _points(share: float) -> str:
 def _between(estimate: Estimate) -> str:
     if estimate.low == estimate.high:
         return ""
-    low, high = rounded_duration_text(estimate.low), rounded_duration_text(estimate.high)
+    low, high = _time(estimate.low), _time(estimate.high)
     figure, _, unit = low.partition(" ")
     return f"{figure if high.endswith(f' {unit}') else low} to {high}"
 
@@ -61,28 +62,28 @@ def _between(estimate: Estimate) -> str:
 def _grounds(view: Outlook) -> Iterable[str]:
     """Yield what the numbers rest on, one line each."""
     found, failures = view.measured, view.failures
-    flush = f", a flush {rounded_duration_text(found.flush_cost_s)} more" if found.flush_every else ""
-    yield f"A checkpoint takes {rounded_duration_text(found.checkpoint_s)}{flush} (mean of {found.checkpoints})."
+    flush = f", a flush {_time(found.flush_cost_s)} more" if found.flush_every else ""
+    yield f"A checkpoint takes {_time(found.checkpoint_s)}{flush} (mean of {found.checkpoints})."
     for choice in view.choices:
         if choice.flush_wait_s:
             yield (
-                f"{choice.name}: outputs wait {rounded_duration_text(choice.flush_wait_s)} for each flush, which lasts"
-                f" {rounded_duration_text(found.flush_s)}; with {rounded_duration_text(choice.shortest_interval_s)} or more they do not."
+                f"{choice.name}: outputs wait {_time(choice.flush_wait_s)} for each flush, which lasts"
+                f" {_time(found.flush_s)}; with {_time(choice.shortest_interval_s)} or more they do not."
             )
     yield (
-        f"{count_text(failures.total, 'failure')} seen in {rounded_duration_text(failures.observed_s)} on"
-        f" {count_text(failures.nodes, 'node')}; with the prior one in {rounded_duration_text(view.mtbf_s.value)}"
+        f"{count_text(failures.total, 'failure')} seen in {_time(failures.observed_s)} on"
+        f" {count_text(failures.nodes, 'node')}; with the prior one in {_time(view.mtbf_s.value)}"
         f" ({_between(view.mtbf_s)})."
     )
     yield (
-        f"The schedules are for one in {rounded_duration_text(view.decided_for_s)}, the mean rate: too short an interval costs"
+        f"The schedules are for one in {_time(view.decided_for_s)}, the mean rate: too short an interval costs"
         " less than too long a one."
     )
     if found.flush_every:
         share = view.cache_share
         yield f"The cache survives {share.value:.0%} of them ({share.low:.0%} to {share.high:.0%})."
     yield (
-        f"Prior: one failure in {rounded_duration_text(view.prior.mtbf_s)}, half sure within a factor of"
+        f"Prior: one failure in {_time(view.prior.mtbf_s)}, half sure within a factor of"
         f" {view.prior_half_within:.1f}: {view.prior.source}."
     )
     yield "Goodput here is as far as checkpoints and failures go; the rest of the job's time is as it is."

@@ -63,7 +63,7 @@ def _flushed_every(costs: Sequence[CheckpointCost]) -> int:
 def outlook(found: Inputs, known: Prior | None = None, asked: Schedule | None = None) -> Outlook:
     """Return the best schedule beside others, and what was `asked`. Raises IntervalError.
 
-    What is `known` is the MTBF and its weight; the share of failures that the cache survives is the typical one.
+    The MTBF and its weight may be `known`; of the failures that the cache survives the typical share counts.
     """
     prior = typical(found.failures.nodes, survives_node=found.survives_node)
     if known is not None:
