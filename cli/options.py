@@ -17,8 +17,8 @@ import click
 from ..daemon.monitor.address import address_of
 from ..daemon.options import OFF, Monitoring
 from ..units import parse_duration_s
-from .output import Form
 
+Form = Literal["table", "json"]
 T = TypeVar("T")
 _Parse: TypeAlias = Callable[[Any], object]
 _Kind: TypeAlias = "click.ParamType[Any] | type | None"
@@ -116,7 +116,9 @@ def _kind(hint: Any) -> _Kind:
 def _callback(parse: _Parse) -> Callable[[click.Context, click.Parameter, Any], object]:
     def callback(_context: click.Context, _option: click.Parameter, given: Any) -> object:
         try:
-            return tuple(map(parse, given)) if isinstance(given, tuple) else given and parse(given)
+            if isinstance(given, tuple):
+                return tuple(map(parse, given))
+            return None if given is None else parse(given)
         except ValueError as error:
             raise click.BadParameter(str(error)) from None
 
@@ -148,7 +150,7 @@ class UntilEof:
 
 def _address(text: str) -> str:
     """Return the address as the daemon will take it, wherever that is started. Raises ValueError."""
-    return text if text in {"unix", OFF} else str(address_of(text, Path()))
+    return text if text in {"", "unix", OFF} else str(address_of(text, Path()))
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """How a command prints its view: as tables, or as one JSON object."""
 
 from collections.abc import Callable
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import click
 import msgspec
@@ -9,7 +9,6 @@ from rich.console import RenderableType
 
 from .text import show
 
-Form = Literal["table", "json"]
 V = TypeVar("V", bound=msgspec.Struct)
 
 

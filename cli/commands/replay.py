@@ -8,8 +8,8 @@ import click
 from ...intents.observe.redundancy import FLOORS
 from ...replay.run import JobShape
 from ...replay.run import replay as replay_traces
-from ..options import command, option
-from ..output import Form, print_view
+from ..options import Form, command, option
+from ..output import print_view
 from ..text import show
 from ..views.replay import replay as replay_view
 

@@ -76,8 +76,8 @@ def _grounds(view: Outlook) -> Iterable[str]:
         f" ({_between(view.mtbf_s)})."
     )
     yield (
-        f"The schedules are for one in {_time(view.decided_for_s)}, the mean rate: too short an interval costs"
-        " less than too long a one."
+        f"The schedules are for one in {_time(view.decided_for_s)}, the mean rate: too short an interval"
+        " costs less than too long a one."
     )
     if found.flush_every:
         share = view.cache_share

@@ -19,9 +19,10 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrtune.cli.commands.goodput import Window, window_of
+from scrtune.cli.commands.goodput import time_window
 from scrtune.cli.logs import read_logs
 from scrtune.cli.main import main
+from scrtune.cli.views.goodput import TimeWindow
 from scrtune.client.paths import JobPaths
 from scrtune.client.recorder import Recorder
 from scrtune.client.scr_log.log import parse_line
@@ -351,20 +352,20 @@ def test_a_launchers_job_lasts_to_its_end_by_either_policy() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("900", Window(last_s=900.0)),
-        ("1.5m", Window(last_s=90.0)),
-        ("15min", Window(last_s=900.0)),
-        ("2h", Window(last_s=7200.0)),
-        ("1d", Window(last_s=86_400.0)),
-        ("100..200.5", Window(start_s=100.0, end_s=200.5)),
-        ("..1970-01-01T00:01:00", Window(end_s=60.0)),
-        ("1970-01-01T01:00:00+01:00..", Window(start_s=0.0)),
-        ("1970-01-02..1970-01-04", Window(start_s=86_400.0, end_s=3 * 86_400.0)),
-        ("1970-01-02", Window(start_s=86_400.0, end_s=2 * 86_400.0)),
+        ("900", TimeWindow(last_s=900.0)),
+        ("1.5m", TimeWindow(last_s=90.0)),
+        ("15min", TimeWindow(last_s=900.0)),
+        ("2h", TimeWindow(last_s=7200.0)),
+        ("1d", TimeWindow(last_s=86_400.0)),
+        ("100..200.5", TimeWindow(start_s=100.0, end_s=200.5)),
+        ("..1970-01-01T00:01:00", TimeWindow(end_s=60.0)),
+        ("1970-01-01T01:00:00+01:00..", TimeWindow(start_s=0.0)),
+        ("1970-01-02..1970-01-04", TimeWindow(start_s=86_400.0, end_s=3 * 86_400.0)),
+        ("1970-01-02", TimeWindow(start_s=86_400.0, end_s=2 * 86_400.0)),
     ],
 )
-def test_windows(text: str, expected: Window) -> None:
-    assert window_of(None, None, text) == expected  # type: ignore[arg-type]
+def test_windows(text: str, expected: TimeWindow) -> None:
+    assert time_window(text) == expected
 
 
 @pytest.mark.parametrize(
