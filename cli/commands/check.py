@@ -126,17 +126,18 @@ def _sources(options: CheckOptions) -> list[Source]:
     if not files:
         path = user_conf_path(os.environ)
         if path.exists():
-            sources.append(Source(file=str(path), kind="config file", text=config_text(path)))
+            sources.append(_file(path, "config file"))
         elif not (options.environment or system_conf) or "SCR_CONF_FILE" in os.environ:
             raise UnreadableError(
                 f"{path}: SCR would read this file here, but there is none; name a FILE, or set SCR_CONF_FILE"
                 " or SCR_PREFIX as the job has them"
             )
-    if system_conf is not None:
-        sources.append(Source(file=str(system_conf), kind="system file", text=config_text(system_conf)))
-    elif (found := _system_source(sources)) is not None:
-        sources.append(found)
-    return sources
+    system = _file(system_conf, "system file") if system_conf is not None else _system_source(sources)
+    return sources if system is None else [*sources, system]
+
+
+def _file(path: Path, kind: Literal["config file", "system file"]) -> Source:
+    return Source(file=str(path), kind=kind, text=config_text(path))
 
 
 def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[Source]:
@@ -147,7 +148,7 @@ def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[So
         if path is None or any(map(path.samefile, [*files, *(Path(each.file) for each in found)])):
             continue
         try:
-            found.append(Source(file=str(path), kind="config file", text=config_text(path)))
+            found.append(_file(path, "config file"))
         except UnreadableError as error:
             click.echo(f"scrtune: the config file of {source.file} is left out: {error}", err=True)
         else:
@@ -156,8 +157,9 @@ def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[So
 
 
 def _conf_file_of(script: Source) -> Path | None:
-    said = [setting.text for setting in variables(script) if setting.name == "SCR_CONF_FILE"]
-    text = expand(said[-1], os.environ) if said and said[-1] else ""
+    """Return the existing config file that a job script names, if it names one."""
+    texts = [setting.text for setting in variables(script) if setting.name == "SCR_CONF_FILE"]
+    text = expand(texts[-1], os.environ) if texts and texts[-1] else ""
     for directory in (Path(script.file).parent, Path()):
         with contextlib.suppress(OSError, ValueError):
             if text and (directory / text).exists():
@@ -172,7 +174,7 @@ def _system_source(sources: list[Source]) -> Source | None:
         files = [source.file for source in sources if source.kind == "config file"]
         if not path.exists() or any(map(path.samefile, files)):
             return None
-        return Source(file=str(path), kind="system file", text=config_text(path))
+        return _file(path, "system file")
     except OSError as error:
         click.echo(f"scrtune: SCR's system config file is left out: {error}", err=True)
         return None
@@ -191,15 +193,12 @@ def _nodes(sources: list[Source]) -> int | None:
 
 def _capacities(sources: list[Source], situation: Situation) -> dict[str, Capacity]:
     """Return the capacity of each cache directory that is on this node; the others are reported."""
-    found: dict[str, Capacity] = {}
-    for path in sorted(cache_paths(sources, situation)):
-        if (capacity := _capacity(path)) is not None:
-            found[path] = capacity
-        else:
-            click.echo(
-                f"scrtune: {path}: not on this node; whether it is large enough is not known", err=True
-            )
-    return found
+    found = {path: _capacity(path) for path in sorted(cache_paths(sources, situation))}
+    for path, capacity in found.items():
+        if capacity is None:
+            text = f"scrtune: {path}: not on this node; whether it is large enough is not known"
+            click.echo(text, err=True)
+    return {path: capacity for path, capacity in found.items() if capacity is not None}
 
 
 def _capacity(path: str) -> Capacity | None:
@@ -245,10 +244,8 @@ def _leave_standard_output() -> None:
 def _name_system_files(sources: list[Source], *, to_stderr: bool) -> None:
     for source in sources:
         if source.kind == "system file":
-            click.echo(
-                show.printable(f"scrtune: SCR's system config file counts beneath: {source.file}"),
-                err=to_stderr,
-            )
+            text = f"scrtune: SCR's system config file counts beneath: {source.file}"
+            click.echo(show.printable(text), err=to_stderr)
 
 
 def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
@@ -264,7 +261,7 @@ def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
 
 
 def _table(findings: list[Finding]) -> Table:
-    table = show.plain_table("place", "", "what happens", "how to mend it", "code")
+    table = show.plain_table("place", "", "what happens", "remedy", "code")
     for finding in findings:
         place = f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file
         table.add_row(place, finding.severity, finding.message, finding.remedy, finding.code)
