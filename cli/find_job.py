@@ -117,4 +117,4 @@ def check_only_one(names: Collection[str]) -> None:
     """Check that logs, of which one job is asked for, have one. Raises UnknownJobError."""
     if len(names) > 1:
         listed = ", ".join(map(repr, names))
-        raise UnknownJobError(f"the logs tell of these jobs: {listed}; name one with --job-name")
+        raise UnknownJobError(f"the logs are of several jobs: {listed}; name one with --job-name")

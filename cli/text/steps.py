@@ -65,7 +65,7 @@ def _slow(each: SlowStep) -> str:
 
 def _stragglers(steps: StepSummary) -> str:
     if steps.no_stragglers:
-        return f"cannot be told: {steps.no_stragglers}"
+        return f"unknown: {steps.no_stragglers}"
     if not steps.stragglers:
         return "none"
     lines = [_straggler(each) for each in steps.stragglers[:_SHOWN]]

@@ -318,7 +318,7 @@ def test_logs_of_several_jobs_need_a_name(tmp_path: Path) -> None:
         journal_of([(T0 + 600, event) for event in SAVES], log)
     done = scrtune_goodput(*logs, "--interval")
     assert done.exit_code == 3
-    assert "the logs tell of these jobs: 'a', 'b'; name one with --job-name" in done.output
+    assert "the logs are of several jobs: 'a', 'b'; name one with --job-name" in done.output
     assert scrtune_goodput(*logs, "--interval", "--job-name", "b").exit_code == 0
 
 
