@@ -111,10 +111,3 @@ def names_in_logs(names: Collection[str], job_name: str | None) -> list[str]:
         listed = f"there are {', '.join(known)}" if known else "they name no job"
         raise UnknownJobError(f"no job {job_name!r} in these logs; {listed}")
     return [job_name]
-
-
-def check_only_one(names: Collection[str]) -> None:
-    """Check that logs, of which one job is asked for, have one. Raises UnknownJobError."""
-    if len(names) > 1:
-        listed = ", ".join(map(repr, names))
-        raise UnknownJobError(f"the logs are of several jobs: {listed}; name one with --job-name")

@@ -134,7 +134,9 @@ def of_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> Jo
         return of_job(find_job.find(job_id))
     found, read = of_logs(logs, job_name)
     report_unread(read.problems, repeated=read.repeated, lost=read.lost)
-    find_job.check_only_one([job.name for job in found])
+    if len(found) > 1:
+        listed = ", ".join(repr(job.name) for job in found)
+        raise UnknownJobError(f"the logs are of several jobs: {listed}; name one with --job-name")
     return found[0]
 
 

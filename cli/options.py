@@ -31,31 +31,15 @@ UNREAD = click.Path(path_type=Path, readable=False)
 _DEFAULT = Monitoring()
 
 
-@dataclass(frozen=True)
-class _Declared:
-    usage: str
-    description: str
-    kind: _Kind
-    default: object
-    parse: _Parse | None
-    required: bool
-
-
-def option(  # noqa: PLR0913 - what click has to know
-    usage: str,
-    description: str = "",
-    kind: _Kind = None,
-    *,
-    default: object = None,
-    parse: _Parse | None = None,
-    required: bool = False,
+def option(
+    usage: str, text: str = "", kind: _Kind = None, *, default: object = None, parse: _Parse | None = None
 ) -> Any:
     """Declare a field as an option, as in ``--job-id ID``, or as an argument: ``NAME``, ``[LOG]...``.
 
-    `kind` is click's type, where the field's own does not say it. `parse` makes the value of what was given;
-    its ValueError is a usage error.
+    Without a default, an option whose field takes no None must be given. `kind` is click's type, where the
+    field's own does not say it. `parse` makes the value of what was given; its ValueError is a usage error.
     """
-    return field(metadata={"declared": _Declared(usage, description, kind, default, parse, required)})
+    return field(metadata={"usage": usage, "help": text, "kind": kind, "default": default, "parse": parse})
 
 
 def command(
@@ -82,35 +66,36 @@ def _parameters(options: type) -> Iterator[click.Parameter]:
         yield _parameter(each, hints[each.name])
 
 
-def _parameter(declaration: "Field[object]", hint: Any) -> click.Parameter:
-    declared: _Declared = declaration.metadata["declared"]
-    if type(None) in get_args(hint):
-        hint = get_args(hint)[0]
+def _parameter(declared: "Field[object]", hint: Any) -> click.Parameter:
+    usage, kind, parse = (declared.metadata[name] for name in ("usage", "kind", "parse"))
+    is_optional = type(None) in get_args(hint)
+    hint = get_args(hint)[0] if is_optional else hint
     is_many = get_origin(hint) is tuple
-    kind = declared.kind or (None if declared.parse else _kind(get_args(hint)[0] if is_many else hint))
-    flag, _, metavar = declared.usage.partition(" ")
+    if kind is None and parse is None:
+        kind = _kind(get_args(hint)[0] if is_many else hint)
+    flag, _, metavar = usage.partition(" ")
     if not flag.startswith("-"):
-        required = not flag.startswith("[")
-        many = -1 if is_many else 1
-        return click.Argument([declaration.name], type=kind, nargs=many, required=required, metavar=flag)
+        required, many = not flag.startswith("["), -1 if is_many else 1
+        return click.Argument([declared.name], type=kind, nargs=many, required=required, metavar=flag)
+    default = False if hint is bool else declared.metadata["default"]
     return click.Option(
-        [flag, declaration.name],
+        [flag, declared.name],
         type=kind,
         is_flag=hint is bool,
-        multiple=is_many and declared.kind is None,
-        default=False if hint is bool else declared.default,
-        show_default=bool(declared.default),
-        required=declared.required,
+        multiple=is_many and default is None,
+        default=default,
+        show_default=bool(default),
+        required=default is None and not is_optional and not is_many,
         metavar=metavar or None,
-        callback=declared.parse and _callback(declared.parse),
-        help=declared.description,
+        callback=parse and _callback(parse),
+        help=declared.metadata["help"],
     )
 
 
 def _kind(hint: Any) -> _Kind:
     if get_origin(hint) is Literal:
         return click.Choice(get_args(hint))
-    return PATH if hint is Path else None if hint is bool else hint
+    return PATH if hint is Path else hint
 
 
 def _callback(parse: _Parse) -> Callable[[click.Context, click.Parameter, Any], object]:

@@ -1,4 +1,4 @@
-"""How a command prints its view: as tables, or as one JSON object."""
+"""How a command prints its view: as tables, as one JSON object, or as CSV."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,9 +17,11 @@ def json_text(view: object) -> str:
     return msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n"
 
 
-def print_view(view: V, form: str, table: Callable[[V], RenderableType]) -> None:
-    """Print `view` on standard output: as JSON if `form` is json, else as what `table` makes of it."""
-    if form == "json":
-        click.echo(json_text(view), nl=False)
-    else:
+def print_view(
+    view: V, form: str, table: Callable[[V], RenderableType], csv: Callable[[V], str] = json_text
+) -> None:
+    """Print `view` on standard output: as `form` says, by `table`, as JSON, or by `csv`."""
+    if form == "table":
         show.console().print(table(view))
+    else:
+        click.echo(csv(view) if form == "csv" else json_text(view), nl=False)

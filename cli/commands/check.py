@@ -58,7 +58,7 @@ class CheckOptions:
         UNREAD,
     )
     version: tuple[int, ...] = option(
-        "--scr-version VERSION", "SCR's version.", click.STRING, default="3.1", parse=_version
+        "--scr-version VERSION", "SCR's version.", default="3.1", parse=_version
     )
     checkpoint_bytes: int | None = option(
         "--checkpoint-size SIZE",

@@ -58,7 +58,7 @@ def env(options: EnvOptions) -> None:
         if options.form not in {"sh", "json"}:  # sh is what stands when --format is not given
             raise click.UsageError("--resolved shows a table, or JSON with --format json")
         view = resolved_view(os.environ, Path.cwd(), options.conf, options.system_conf)
-        print_view(view, options.form, config.resolved)
+        print_view(view, "json" if options.form == "json" else "table", config.resolved)
         return
     if options.conf or options.system_conf:
         raise click.UsageError("--conf and --system-conf are for --resolved")

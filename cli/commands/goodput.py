@@ -17,7 +17,7 @@ from ..options import FILE, OneJob, command, option
 from ..output import print_view
 from ..text import goodput as text
 from ..views import goodput as views
-from ..views.goodput import GoodputQuery, LogsView, Policy, TimeWindow
+from ..views.goodput import GoodputQuery, Policy, TimeWindow
 from .interval import asked_schedule, mtbf_prior, print_outlook
 from .report import write_report
 
@@ -136,11 +136,15 @@ def goodput(options: GoodputOptions) -> None:
     elif options.mtbf_prior is not None:
         raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
     elif options.logs:
-        _print_logs(views.of_logs(options.logs, options.job_name, options.query), options.form)
+        view = views.of_logs(options.logs, options.job_name, options.query)
+        report_unread(view.problems, repeated=view.repeated, lost=view.lost)
+        print_view(view, options.form, text.logs, text.csv_of_logs)
     elif options.query.is_plain:
-        _print_job(views.of_running_or_ended(find(options.job_id)), options.form)
+        job = views.of_running_or_ended(find(options.job_id))
+        print_view(job, options.form, text.job, text.csv_of_job)
     else:
-        _print_logs(views.of_journal(find(options.job_id), options.query), options.form)
+        view = views.of_journal(find(options.job_id), options.query)
+        print_view(view, options.form, text.logs, text.csv_of_logs)
 
 
 def _write_report(options: GoodputOptions) -> None:
@@ -159,18 +163,3 @@ def _print_interval(options: GoodputOptions) -> None:
         )
     job = of_one(options.logs, options.job_id, options.job_name)
     print_outlook(job, options.mtbf_prior, options.what_if, options.form)
-
-
-def _print_job(view: views.JobGoodputView, form: Form) -> None:
-    if form == "csv":
-        click.echo(text.csv_of_job(view), nl=False)
-    else:
-        print_view(view, form, text.job)
-
-
-def _print_logs(view: LogsView, form: Form) -> None:
-    report_unread(view.problems, repeated=view.repeated, lost=view.lost)
-    if form == "csv":
-        click.echo(text.csv_of_logs(view), nl=False)
-    else:
-        print_view(view, form, text.logs)

@@ -15,8 +15,8 @@ from .run import Traced
 class NodeOptions(MonitoringOptions, Traced):
     """Options of `scrtune node`."""
 
-    prolog: Path = option("--prolog", required=True)
-    scr_conf: Path = option("--scr-conf", required=True)
+    prolog: Path = option("--prolog")
+    scr_conf: Path = option("--scr-conf")
     user_conf: Path | None = option("--user-conf")
     library: Path | None = option("--library")
 

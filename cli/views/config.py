@@ -33,8 +33,8 @@ class FileView(msgspec.Struct, frozen=True):
     found: bool
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in SCR's configuration; `line` and `column` are 0 outside files."""
+class Located(msgspec.Struct, frozen=True, kw_only=True):
+    """What has a place in SCR's configuration; `line` and `column` are 0 outside files."""
 
     layer: str
     file: str = ""
@@ -42,13 +42,13 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     column: int = 0
 
 
-class PlaceView(Place, frozen=True, kw_only=True):
+class PlaceView(Located, frozen=True, kw_only=True):
     """A value (a text where it is none of its parameter) and its place."""
 
     value: Value
 
 
-class ParameterView(Place, frozen=True, kw_only=True):
+class ParameterView(Located, frozen=True, kw_only=True):
     """A parameter's value and its place, and what that shadows.
 
     `value` is None when nobody sets it and SCR works it out as it runs: `default` says how. `wrong` is a text
@@ -63,7 +63,7 @@ class ParameterView(Place, frozen=True, kw_only=True):
     in_scr: str = ""
 
 
-class LineView(Place, frozen=True, kw_only=True):
+class LineView(Located, frozen=True, kw_only=True):
     """One STORE, CKPT or GROUPS line; `in_force` is false when a higher layer has lines of its kind."""
 
     name: str
