@@ -10,7 +10,7 @@ class CommandError(Exception):
     """A command cannot do what it was asked for; the text says why and what to do."""
 
 
-class UnknownJobError(CommandError, LookupError):
+class UnknownJobError(CommandError):
     """There is no such job, or it left nothing; the text says which there are, or what to do."""
 
 

@@ -1,11 +1,11 @@
 """`scrtune goodput --html` and `--png`: a page with figures about one job."""
 
 import importlib.util
-from importlib.metadata import version
 from pathlib import Path
 
 import click
 
+from ... import __version__
 from ..html.changes import changes
 from ..job_record import JobRecord
 from ..text.show import printable
@@ -27,7 +27,7 @@ def write_report(
         job.name, job.events, job.ledger, job.now, costs, reference_step_s=reference_step_s, read=job.read
     )
     if html is not None:
-        page = report_page.page(shown, made, version=version("scrtune"))
+        page = report_page.page(shown, made, version=__version__)
         html.write_text(page, encoding="utf-8")
     if png is not None:
         title = f"{printable(shown.job_name) or '(no name)'}: goodput {shown.account.goodput:.1%}"

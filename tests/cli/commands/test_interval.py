@@ -54,7 +54,7 @@ def test_times_have_units(given: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("given", ["", "0", "-5", "ten", "5 y", "1e3", "nan", "inf"])
-def test_what_is_no_time_is_told(given: str) -> None:
+def test_what_is_no_time_is_reported(given: str) -> None:
     with pytest.raises(ValueError, match="is not a duration: write 600"):
         asked_schedule(f"interval={given}")
 
@@ -62,13 +62,13 @@ def test_what_is_no_time_is_told(given: str) -> None:
 @pytest.mark.parametrize(
     "given", ["", "600", "flush=4", "interval=600,flush=x", "interval=600,flush=0", "interval=600,often=1"]
 )
-def test_what_is_no_question_is_told(given: str) -> None:
+def test_what_is_no_question_is_reported(given: str) -> None:
     with pytest.raises(ValueError, match="say interval=600"):
         asked_schedule(given)
 
 
 @pytest.mark.parametrize("given", ["interval=600,flush=4,flush=5", "interval=600,interval=10m"])
-def test_what_is_asked_twice_is_told(given: str) -> None:
+def test_what_is_asked_twice_is_reported(given: str) -> None:
     with pytest.raises(ValueError, match="once each"):
         asked_schedule(given)
 
@@ -81,7 +81,7 @@ def test_a_prior_is_an_mtbf_of_the_job_and_its_weight() -> None:
 
 
 @pytest.mark.parametrize("given", ["", "12h:x", "12h:0", "12h:-1", "12h:nan", "x:1", "12h:1:2"])
-def test_what_is_no_prior_is_told(given: str) -> None:
+def test_what_is_no_prior_is_reported(given: str) -> None:
     with pytest.raises(ValueError, match="24h:3"):
         mtbf_prior(given)
 
@@ -106,7 +106,7 @@ def test_the_table_says_what_to_set_and_what_it_rests_on() -> None:
     assert max(map(len, shown.splitlines())) <= 120
 
 
-def test_with_one_level_no_flush_is_spoken_of() -> None:
+def test_with_one_level_no_flush_is_mentioned() -> None:
     shown = text(ONE_LEVEL)
     assert "SCR_FLUSH" not in shown
     assert "0 failures seen in 40.00 s on 1 node" in shown
@@ -252,7 +252,7 @@ def test_of_writers_that_know_nothing_of_scr_the_saves_count_in_logs_and_in_jour
     assert of_job(tmp_path) == found
 
 
-def test_a_job_that_left_nothing_is_told(tmp_path: Path) -> None:
+def test_a_job_that_left_nothing_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnknownJobError, match="no journal"):
         of_job(tmp_path)
     with pytest.raises(IntervalError, match="no checkpoint was measured yet"):
@@ -304,7 +304,7 @@ def test_and_what_another_would_bring_as_json_too(journal: Path) -> None:
         (("--interval", "--job-name", "other"), 3, "no job 'other' in these logs; there are 'j'"),
     ],
 )
-def test_what_the_command_cannot_do_is_told(
+def test_what_the_command_cannot_do_is_reported(
     journal: Path, options: tuple[str, ...], code: int, says: str
 ) -> None:
     done = scrtune_goodput(journal, *options)
@@ -322,7 +322,7 @@ def test_logs_of_several_jobs_need_a_name(tmp_path: Path) -> None:
     assert scrtune_goodput(*logs, "--interval", "--job-name", "b").exit_code == 0
 
 
-def test_a_job_that_tells_only_its_saves_has_an_interval_by_its_id_and_by_its_journal(
+def test_a_job_that_logs_only_its_saves_has_an_interval_by_its_id_and_by_its_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path))

@@ -129,7 +129,7 @@ def test_a_daemon_that_is_killed_and_the_next_run_of_the_job_are_off_still(tuned
     assert not tuned.view("status").tuning
 
 
-def test_before_the_application_has_said_anything_it_is_told_so_and_holds_then(real_daemon: Any) -> None:
+def test_before_the_application_has_said_anything_it_is_said_and_holds_then(real_daemon: Any) -> None:
     daemon = real_daemon.start()
     ran = scrtune(daemon, "off")
     assert ran.returncode == 0
@@ -151,7 +151,7 @@ def test_on_does_not_undo_no_tune(real_daemon: Any) -> None:
     assert not daemon.view("status").tuning
 
 
-def test_settings_that_cannot_be_published_are_told_with_exit_code_1(
+def test_settings_that_cannot_be_published_are_reported_with_exit_code_1(
     tuned: Any,
 ) -> None:
     conf = tuned.paths.scr_conf
