@@ -5,7 +5,7 @@ file is reported with file and line, and costs nothing else.
 """
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from .errors import CommandError
 _LISTED = 10
 """Problems of one file that have a line each."""
 _FRAME = (JobStarted, JobEnded, StepCompleted)
-"""What is only inferred from a log that knows of checkpoints and not of steps."""
+"""The events that are only inferred from a log that has checkpoints but no steps."""
 _STEPS = (StepStarted, StepCompleted)
 
 
@@ -73,7 +73,7 @@ class Logs(msgspec.Struct, kw_only=True):
 def read_logs(paths: Iterable[Path]) -> Logs:
     """Read all of `paths`; a directory is one of traces. Raises CommandError and OSError."""
     logs = Logs()
-    inferred: dict[str, list[GoodputEvent]] = {}
+    inferred: defaultdict[str, list[GoodputEvent]] = defaultdict(list)
     traces: list[Path] = []
     lines: list[tuple[Path, Log]] = []
     for path in paths:
@@ -86,24 +86,33 @@ def read_logs(paths: Iterable[Path]) -> Logs:
             case "scr log":
                 records = _scr_records(path, _lines(path, content, logs), logs)
                 for job, events in scr_log_alone.by_job(records).items():
-                    inferred.setdefault(job, []).extend(events)
+                    inferred[job] += events
             case _:
                 lines.append((path, _json(_lines(path, content, logs))))
     _take_lines(lines, logs)
     if traces:
-        inferred.setdefault("", []).extend(_trace_events(traces, logs))
+        inferred[""] += _trace_events(traces, logs)
     _name_the_nameless(logs, inferred)
     for name, events in inferred.items():
-        log = logs.job(name)
-        knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
-        added = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
-        log.events = merged(log.events, added)
-    for log in logs.jobs.values():  # the journal has what the recorder's log has; a file may be named twice
-        entries = len(log.events) + len(log.launcher)
-        log.events = list(dict.fromkeys(log.events))
-        log.launcher = list(dict.fromkeys(log.launcher))
-        logs.repeated += entries - len(log.events) - len(log.launcher)
+        _take_inferred(logs.job(name), events)
+    for log in logs.jobs.values():
+        logs.repeated += _drop_repeated(log)
     return logs
+
+
+def _take_inferred(log: JobLog, events: list[GoodputEvent]) -> None:
+    """Take in what SCR's log or a trace shows of a job; its own steps and runs count for more."""
+    knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
+    added = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+    log.events = merged(log.events, added)
+
+
+def _drop_repeated(log: JobLog) -> int:
+    """Keep each entry once: a journal has what the recorder's log has. Return how many came again."""
+    entries = len(log.events) + len(log.launcher)
+    log.events = list(dict.fromkeys(log.events))
+    log.launcher = list(dict.fromkeys(log.launcher))
+    return entries - len(log.events) - len(log.launcher)
 
 
 def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
@@ -279,7 +288,7 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
     return [*events, *work.output_started(max(ends)), JobEnded(time_s=max(ends))]
 
 
-def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> None:
+def _name_the_nameless(logs: Logs, inferred: defaultdict[str, list[GoodputEvent]]) -> None:
     """Give what names no job to the one that is named, when there is just one."""
     names = {name for name in (*logs.jobs, *inferred) if name}
     if len(names) != 1:
@@ -287,8 +296,7 @@ def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> N
     (name,) = names
     if (nameless := logs.jobs.pop("", None)) is not None:
         _add(logs.job(name), nameless)
-    if (events := inferred.pop("", None)) is not None:
-        inferred.setdefault(name, []).extend(events)
+    inferred[name] += inferred.pop("", [])
 
 
 def _add(log: JobLog, more: JobLog) -> None:
