@@ -30,9 +30,8 @@ _LONGEST_STEP_S = 1e9
 _WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m or 15min, 2h or 1d"
 
 
-def step_time_s(text: str) -> float:
-    """Return a step time in seconds. Raises ValueError unless it can be one."""
-    seconds = float(text)
+def step_time_s(seconds: float) -> float:
+    """Return `seconds`. Raises ValueError unless a step can take so long."""
     if not 0 < seconds < _LONGEST_STEP_S:
         raise ValueError(f"{seconds:g} is no time of a step; write seconds, above 0")
     return seconds
@@ -78,6 +77,7 @@ class GoodputOptions(OneJob):
     reference_step_time_s: float | None = option(
         "--reference-step-time SECONDS",
         "What a step should take: what steps took beyond it is no goodput.",
+        click.FLOAT,
         parse=step_time_s,
     )
     window: TimeWindow | None = option(
