@@ -8,6 +8,7 @@ import re
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{0,9})?|\.\d{1,9})\s*([a-z]*)", re.ASCII)
 _TWO_MINUTES_S = 120
+_TEN_YEARS_S = 10 * 365 * 86_400.0
 
 
 def parse_duration_s(text: str) -> float:
@@ -31,6 +32,16 @@ def duration_text(seconds: float) -> str:
     minutes, rest = divmod(round(size_s), 60)
     hours, minutes = divmod(minutes, 60)
     return sign + (f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s")
+
+
+def rounded_duration_text(seconds: float) -> str:
+    """Return an estimated duration in the one unit that suits it: ``4.56 s``, ``2.0 min``, ``11.6 d``."""
+    if seconds >= _TEN_YEARS_S:
+        return "over 10 years"
+    for unit, size_s in (("d", 86_400.0), ("h", 3600.0), ("min", 60.0)):
+        if seconds >= 2 * size_s:
+            return f"{seconds / size_s:.1f} {unit}"
+    return seconds_text(seconds)
 
 
 def bytes_text(count: float) -> str:

@@ -1,61 +1,113 @@
-"""Which job `scrtune goodput` and its kin are about: one of scrtune's, or one that logs tell of."""
+"""The job that a command is about: one of scrtune's on this node, or one in logs. Decided here alone."""
 
-from collections.abc import Iterable, Sequence
+import contextlib
+import socket
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import click
 
-from ..client.paths import NO_JOB_ID, JobPaths, job_id_from_environment
-from ..units import count_text
-from . import job_record as told
-from . import jobs
+from ..client.paths import (
+    NO_JOB_ID,
+    JobPaths,
+    bases,
+    check_base,
+    default_base,
+    job_id_from_environment,
+    latest_job,
+)
+from .errors import UnknownJobError
 from .text.show import printable
 
+_MOST_LISTED = 20
 
-def find(job_id: str | None) -> JobPaths:
-    """A job of scrtune's, as :func:`.jobs.find`; standard error says if the environment names another one."""
-    found = jobs.find(job_id)
-    own = job_id_from_environment()
-    if job_id is None and own != NO_JOB_ID and found.job_id != JobPaths.of(own).job_id:
-        click.echo(
-            printable(
-                f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
-                f" the latest one, {found.job_id!r}; name another one with --job-id"
-            ),
-            err=True,
+
+def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
+    """Return the run directory of `job_id`, else of this environment's job, else of the latest one here.
+
+    With `no_other` the latest one counts only where the environment names no job; without, standard error
+    says when the environment names another. Raises UnknownJobError, and RunDirectoryError when what is found
+    may be somebody else's.
+    """
+    own = job_id or job_id_from_environment()
+    is_named = own != NO_JOB_ID
+    for base in bases():
+        named = JobPaths.of(own, base=base)
+        if is_named and named.check().root.is_dir():
+            return named
+    strict = is_named and (job_id is not None or no_other)
+    latest = None if strict else next(filter(None, map(latest_job, bases())), None)
+    if latest is None:
+        wanted = f"job {own!r}" if strict else "a job"
+        raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
+    if is_named:
+        text = f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
+        text += f" the latest one, {latest.job_id!r}; name another one with --job-id"
+        click.echo(printable(text), err=True)
+    return latest
+
+
+def find_to_follow(job_id: str | None) -> JobPaths:
+    """Return the job `job_id`, else that of this environment, else the one that runs on this host.
+
+    What one exports is for the job at hand: another that has ended must be named. Raises as :func:`find`.
+    """
+    if job_id is not None or job_id_from_environment() != NO_JOB_ID:
+        return find(job_id, no_other=True)
+    running = [*_running()]
+    if len(running) > 1:
+        names = ", ".join(sorted(paths.job_id for paths in running))
+        raise UnknownJobError(f"{default_base()}: several jobs run here ({names}); name one with --job-id")
+    if not running:
+        raise UnknownJobError(
+            f"{default_base()}: no job of yours runs here; name one that has ended with --job-id, or"
+            " start one with `scrtune run`"
         )
-    return found
+    return running[0]
 
 
-def refuse_misnamed(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> None:
-    """A job in LOG has a name, one of scrtune's an id. Raises click.UsageError."""
+def _running() -> Iterator[JobPaths]:
+    """Yield the jobs with a daemon on this node; what others put there is passed over."""
+    for base in bases():
+        check_base(base)
+        names = [each.name for each in base.iterdir()] if base.is_dir() else []
+        for name in names:
+            paths = JobPaths.of(name, base=base)
+            with contextlib.suppress(OSError):
+                if is_running(paths.check()):
+                    yield paths
+
+
+def is_running(paths: JobPaths) -> bool:
+    """Return whether the job has a daemon on this node; one that was killed leaves its socket behind."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(str(paths.control_socket))
+        except BlockingIOError:
+            return True  # its queue is full
+        except OSError:
+            return False
+    return True
+
+
+def check_names(logs: Collection[Path], job_id: str | None, job_name: str | None) -> None:
+    """Check that a job in logs is named, and one of scrtune's identified. Raises click.UsageError."""
     if logs and job_id is not None:
         raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
     if not logs and job_name is not None:
         raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
 
 
-def the_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> told.Told:
-    """What is known of one job, of those in `logs`, else of scrtune's.
+def names_in_logs(names: Collection[str], job_name: str | None) -> list[str]:
+    """Return `job_name`, which must be among the `names` of jobs in logs, else all of them, sorted.
 
-    Raises what finding a job or reading logs raises.
+    Raises UnknownJobError.
     """
-    if not logs:
-        return told.of_job(find(job_id))
-    found, read = told.of_logs(logs, job_name)
-    say_unread(read.problems, repeated=read.repeated, lost=read.lost)
-    if len(found) > 1:
-        listed = ", ".join(repr(job.name) for job in found)
-        raise told.UnknownJobError(f"the logs tell of these jobs: {listed}; name one with --job-name")
-    return found[0]
-
-
-def say_unread(problems: Iterable[str], *, repeated: int, lost: int) -> None:
-    """What of logs could not be read, came more than once, or was lost, on standard error."""
-    for problem in problems:
-        click.echo(printable(f"scrtune: {problem}"), err=True)
-    if repeated:
-        count = "count" if repeated > 1 else "counts"
-        click.echo(f"scrtune: {count_text(repeated, 'event')} came more than once and {count} once", err=True)
-    if lost:
-        click.echo(f"scrtune: {count_text(lost, 'event')} were lost before they were logged", err=True)
+    if job_name is None:
+        return sorted(names)
+    if job_name not in names:
+        known = sorted(map(repr, filter(None, names)))[:_MOST_LISTED]
+        listed = f"there are {', '.join(known)}" if known else "they name no job"
+        raise UnknownJobError(f"no job {job_name!r} in these logs; {listed}")
+    return [job_name]

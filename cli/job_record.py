@@ -1,4 +1,4 @@
-"""What is known of a job, from its daemon's journal or from whatever logs there are: the same for all views.
+"""What is known of a job, from its daemon's journal or from logs of any kind: the same for all views.
 
 What flushes slowed down and what trials cost is, of a journal, what the pipeline finds when it is replayed;
 of other logs it is found in their events.
@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
+
+import click
 
 from ..client.paths import JobPaths
 from ..daemon.apply_event import replayed
@@ -25,18 +27,17 @@ from ..goodput.validation import span
 from ..intents.events import Values
 from ..intents.tune.decisions import Decision
 from ..intents.tune.gains import GainView, gains
-from . import jobs
+from ..units import count_text
+from . import find_job
+from .errors import UnknownJobError
 from .logs import JournalLog, Logs, read_journal, read_logs
-
-
-class UnknownJobError(LookupError):
-    """The logs have no such job, or none at all; the text says which there are."""
+from .text.show import printable
 
 
 class Tuning(NamedTuple):
     """What checkpoints cost, what of that the ledger is charged with (s), and what was decided.
 
-    `settings` are those in force at the end, None if no application said them.
+    `settings` are the active ones at the end, None if no application reported them.
     """
 
     costs: Sequence[CheckpointCost]
@@ -46,11 +47,11 @@ class Tuning(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What was told of a job until `now` (epoch seconds), and what follows from that, once it is asked for.
+class JobRecord:
+    """The events of a job until `now` (epoch seconds), and what follows from them, once it is asked for.
 
-    `launcher` has what a launcher's log said; `journal` is that of the job's daemon, if it is known. `read`
-    entries were read: a launcher's are more or fewer `events` for the ledger.
+    `launcher` has the entries of a launcher's log; `journal` is that of the job's daemon, if it is known.
+    `read` entries were read: a launcher's are more or fewer `events` for the ledger.
     """
 
     name: str
@@ -67,12 +68,8 @@ class Told:
             costs = costs_of(self.events)
             return Tuning(costs, {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in costs)})
         pipeline, _ = replayed(self.journal)
-        return Tuning(
-            pipeline.costs,
-            pipeline.ledger.charges,
-            tuple(pipeline.decisions),
-            pipeline.settings if pipeline.tuner else None,
-        )
+        settings = pipeline.settings if pipeline.tuner else None
+        return Tuning(pipeline.costs, pipeline.ledger.charges, tuple(pipeline.decisions), settings)
 
     @cached_property
     def ledger(self) -> Ledger:
@@ -90,7 +87,7 @@ class Told:
 
     @cached_property
     def tells_steps(self) -> bool:
-        """Whether the numbers of its steps are such; else its steps are the work between outputs."""
+        """Whether its steps are the application's own; else they are the work between outputs."""
         return not are_places(self.events)
 
     @cached_property
@@ -99,45 +96,70 @@ class Told:
         return gains(self.tuning.decisions, self.tuning.costs)
 
 
-def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Told], Logs]:
-    """The jobs that the logs tell of, by name, or the one that is named; and the logs.
+def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:
+    """Return the jobs in the logs, by name, or the one that is named; and the logs.
 
-    Raises UnknownJobError and what :func:`.goodput_logs.read_logs` raises.
+    Raises UnknownJobError and what :func:`.logs.read_logs` raises.
     """
     logs = read_logs(paths)
     found = {name: log for name, log in logs.jobs.items() if log.events or log.launcher}
-    if job_name is not None and job_name not in found:
-        raise UnknownJobError(f"no job {job_name!r} in these logs; {_listed(found)}")
+    names = find_job.names_in_logs(found, job_name)
     if not found:
         first = f": {logs.problems[0]}" if logs.problems else ""
         raise UnknownJobError(f"these logs say nothing of a job's time{first}")
-    names = sorted(found) if job_name is None else [job_name]
-    return [_told(name, found[name], logs.journals.get(name, ())) for name in names], logs
+    return [_record(name, found[name], logs.journals.get(name, ())) for name in names], logs
 
 
-def of_job(paths: JobPaths) -> Told:
-    """A job of scrtune's, from its journal; until now while it runs.
+def of_job(paths: JobPaths) -> JobRecord:
+    """Return the record of a job of scrtune's, from its journal; until now while it runs.
 
-    Raises jobs.UnknownJobError and what reading raises.
+    Raises UnknownJobError and what reading raises.
     """
     try:
         journal = read_journal(paths.journal)
     except FileNotFoundError as error:
-        raise jobs.UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
+        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
     if not journal.events:
-        raise jobs.UnknownJobError(f"{paths.journal}: the job has said nothing of its time yet")
-    told = _told(paths.job_id, JobLog(events=journal.events), [journal])
-    return replace(told, now=time.time()) if jobs.is_running(paths) else told
+        raise UnknownJobError(f"{paths.journal}: the job has said nothing of its time yet")
+    record = _record(paths.job_id, JobLog(events=journal.events), [journal])
+    return replace(record, now=time.time()) if find_job.is_running(paths) else record
 
 
-def _told(name: str, log: JobLog, journals: Sequence[JournalLog]) -> Told:
+def of_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> JobRecord:
+    """Return the record of one job, of those in `logs`, else of scrtune's.
+
+    Raises what finding a job or reading logs raises.
+    """
+    if not logs:
+        return of_job(find_job.find(job_id))
+    found, read = of_logs(logs, job_name)
+    report_unread(read.problems, repeated=read.repeated, lost=read.lost)
+    if len(found) > 1:
+        listed = ", ".join(repr(job.name) for job in found)
+        raise UnknownJobError(f"the logs are of several jobs: {listed}; name one with --job-name")
+    return found[0]
+
+
+def report_unread(problems: Iterable[str], *, repeated: int, lost: int) -> None:
+    """Say on standard error what of logs could not be read, came more than once, or was lost."""
+    for problem in problems:
+        click.echo(printable(f"scrtune: {problem}"), err=True)
+    if repeated:
+        count = "count" if repeated > 1 else "counts"
+        click.echo(f"scrtune: {count_text(repeated, 'event')} came more than once and {count} once", err=True)
+    if lost:
+        were = "were" if lost > 1 else "was"
+        click.echo(f"scrtune: {count_text(lost, 'event')} {were} lost before logging", err=True)
+
+
+def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord:
     events = log.timeline()
-    # of several nodes' journals, that of the node with rank 0, which tells of the checkpoints
+    # of several nodes' journals, that of the node with rank 0, which has the checkpoints
     journal = max(journals, key=lambda each: len(each.events), default=None)
     ends_s = [span(event)[1] for event in events]
     if journal is not None:
         ends_s.append(journal.end_s)
-    return Told(
+    return JobRecord(
         name=name,
         events=events,
         read=len(log.events) + len(log.launcher),
@@ -145,8 +167,3 @@ def _told(name: str, log: JobLog, journals: Sequence[JournalLog]) -> Told:
         now=max(ends_s, default=0.0),
         journal=journal.path if journal else None,
     )
-
-
-def _listed(names: Iterable[str]) -> str:
-    listed = sorted(map(repr, filter(None, names)))
-    return f"there are {', '.join(listed[:20])}" if listed else "they name no job"

@@ -1,11 +1,11 @@
-"""Logs that `scrtune goodput LOG...` is given: what each of them is, by its content, and what it says.
+"""Logs that `scrtune goodput LOG...` is given, read as what their content shows them to be.
 
 Every form ends up as goodput events by job (:mod:`scrtune.goodput.readers.formats`). What cannot be read of a
-file is told with file and line, and costs nothing else.
+file is reported with file and line, and costs nothing else.
 """
 
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -19,29 +19,23 @@ from ..goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted, 
 from ..goodput.readers.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detect
 from ..goodput.readers.outliers import bulk_of, turn_away
 from ..goodput.validation import defect, merged
-from ..intents.events import TraceDigest
-from ..intents.trace.decoder import TraceDecoder
-from ..replay.run import checkpoints
+from ..replay.run import JobShape, checkpoints, read_digests
 from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
-from ..replay.traces import Summary, read
+from ..replay.traces import Summary
 from ..units import count_text
+from .errors import CommandError
 
-_TOLD = 10
-"""Problems of one file that are told one by one."""
-_BATCHES_A_DIGEST = 64
+_LISTED = 10
+"""Problems of one file that have a line each."""
 _FRAME = (JobStarted, JobEnded, StepCompleted)
-"""What is only inferred from a log that knows of checkpoints and not of steps."""
+"""The events that are only inferred from a log that has checkpoints but no steps."""
 _STEPS = (StepStarted, StepCompleted)
 
 
-class LogError(Exception):
-    """A file that is no log; the text names it and says what to do."""
-
-
 class JournalLog(msgspec.Struct, kw_only=True):
-    """What the journal at `path` says of its job's time.
+    """The goodput events of the journal at `path`.
 
-    `ignored` counts its other records, by kind, `dropped` events whose times cannot be. `end_s` is the time
+    `ignored` counts its other records, by kind, `dropped` events with impossible times. `end_s` is the time
     of its last record; `torn` says what it ends with after byte `end`, if not with a record.
     """
 
@@ -55,7 +49,7 @@ class JournalLog(msgspec.Struct, kw_only=True):
 
 
 class Logs(msgspec.Struct, kw_only=True):
-    """What all files said, by job, and what of them could not be read.
+    """What all files have, by job, and what of them could not be read.
 
     `journals` are those of daemons, by job. `forms` counts entries by kind, `ignored` those that are not
     about time; `lost` are events that their writers had to drop, `repeated` those that came more than once
@@ -72,14 +66,14 @@ class Logs(msgspec.Struct, kw_only=True):
     problems: list[str] = []
 
     def job(self, name: str) -> JobLog:
-        """The job of that name, new if nothing was said of it."""
+        """Return the job of that name, a new one if there is none yet."""
         return self.jobs.setdefault(name, JobLog())
 
 
 def read_logs(paths: Iterable[Path]) -> Logs:
-    """Everything that `paths` say; a directory is one of traces. Raises :class:`LogError` and OSError."""
+    """Read all of `paths`; a directory is one of traces. Raises CommandError and OSError."""
     logs = Logs()
-    inferred: dict[str, list[GoodputEvent]] = {}
+    inferred: defaultdict[str, list[GoodputEvent]] = defaultdict(list)
     traces: list[Path] = []
     lines: list[tuple[Path, Log]] = []
     for path in paths:
@@ -92,28 +86,37 @@ def read_logs(paths: Iterable[Path]) -> Logs:
             case "scr log":
                 records = _scr_records(path, _lines(path, content, logs), logs)
                 for job, events in scr_log_alone.by_job(records).items():
-                    inferred.setdefault(job, []).extend(events)
+                    inferred[job] += events
             case _:
                 lines.append((path, _json(_lines(path, content, logs))))
     _take_lines(lines, logs)
     if traces:
-        inferred.setdefault("", []).extend(_trace_events(traces, logs))
+        inferred[""] += _trace_events(traces, logs)
     _name_the_nameless(logs, inferred)
     for name, events in inferred.items():
-        log = logs.job(name)
-        knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
-        told = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
-        log.events = merged(log.events, told)
-    for log in logs.jobs.values():  # the journal has what the recorder's log has; a file may be named twice
-        told_events, told_launcher = len(log.events), len(log.launcher)
-        log.events = list(dict.fromkeys(log.events))
-        log.launcher = list(dict.fromkeys(log.launcher))
-        logs.repeated += told_events - len(log.events) + told_launcher - len(log.launcher)
+        _take_inferred(logs.job(name), events)
+    for log in logs.jobs.values():
+        logs.repeated += _drop_repeated(log)
     return logs
 
 
+def _take_inferred(log: JobLog, events: list[GoodputEvent]) -> None:
+    """Take in what SCR's log or a trace shows of a job; its own steps and runs count for more."""
+    knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
+    added = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+    log.events = merged(log.events, added)
+
+
+def _drop_repeated(log: JobLog) -> int:
+    """Keep each entry once: a journal has what the recorder's log has. Return how many came again."""
+    entries = len(log.events) + len(log.launcher)
+    log.events = list(dict.fromkeys(log.events))
+    log.launcher = list(dict.fromkeys(log.launcher))
+    return entries - len(log.events) - len(log.launcher)
+
+
 def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
-    """What the file is, and all of its content, which is read once: it may be a pipe."""
+    """Return the form of a file, and all of its content, which is read once: it may be a pipe."""
     content = _content(path)
     begin: list[bytes | Damage] = []
     head = b""
@@ -125,19 +128,19 @@ def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
             break
     form = detect(head)
     if form is None:
-        raise LogError(
+        raise CommandError(
             f"{path}: line 1: no goodput log, log of SCR's, journal or trace;"
             " docs/goodput-logs.md shows what can be read"
         )
     if form == "gzip" or (form in ("journal", "dftracer") and path.is_fifo()):
-        raise LogError(f"{path}: a {form} file cannot be read from a pipe; name the file itself")
+        raise CommandError(f"{path}: a {form} file cannot be read from a pipe; name the file itself")
     if form == "journal" and _is_packed(path):
-        raise LogError(f"{path}: a compressed journal; inflate it first (gunzip)")
+        raise CommandError(f"{path}: a compressed journal; inflate it first (gunzip)")
     return form, itertools.chain(begin, content)
 
 
 def _content(path: Path) -> Iterator[bytes | Damage]:
-    """The file's bytes, inflated if need be. Raises OSError, which names the file."""
+    """Yield the file's bytes, inflated if need be. Raises OSError, which names the file."""
     if not path.is_fifo() and _is_packed(path):
         yield from inflate(path, str(path))
         return
@@ -151,7 +154,7 @@ def _is_packed(path: Path) -> bool:
 
 
 def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
-    """Whole lines; one that damage tore apart ends there. A byte order mark before them is none of them."""
+    """Yield whole lines; one that damage tore apart ends there. A byte order mark belongs to none."""
     parts: list[bytes] = []
     for number, piece in enumerate(content):
         if number == 0 and isinstance(piece, bytes):
@@ -181,7 +184,7 @@ def _json(lines: Iterator[bytes]) -> Log:
 
 
 def _take_lines(read: Sequence[tuple[Path, Log]], logs: Logs) -> None:
-    """Take logs of JSON lines in, but for what lies far from all else that they say of a job."""
+    """Take logs of JSON lines in, without what lies far from all else of a job."""
     parts: dict[str, list[JobLog]] = {}
     for _, log in read:
         for name, job in log.jobs.items():
@@ -204,13 +207,13 @@ def _take_lines(read: Sequence[tuple[Path, Log]], logs: Logs) -> None:
         logs.garbage += garbage
         logs.lost += log.lost
         problems.sort(key=lambda each: each.line)
-        logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in problems[:_TOLD]]
-        if garbage > _TOLD:
-            logs.problems.append(f"{path}: {garbage - _TOLD} more lines like these")
+        logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in problems[:_LISTED]]
+        if garbage > _LISTED:
+            logs.problems.append(f"{path}: {garbage - _LISTED} more lines like these")
 
 
 def read_journal(path: Path) -> JournalLog:
-    """What a daemon's journal says of its job's time. Raises :class:`.journal.JournalError` and OSError."""
+    """Read the goodput events of a daemon's journal. Raises JournalError and OSError."""
     reader = JournalReader(path)
     log = JournalLog(path=path)
     for now, event in reader:
@@ -226,7 +229,7 @@ def read_journal(path: Path) -> JournalLog:
 
 
 def _take_journal(path: Path, logs: Logs) -> None:
-    """A daemon's journal; its run directory has the job's name."""
+    """Take a daemon's journal in; its run directory has the job's name."""
     log = read_journal(path)
     name = path.absolute().parent.parent.name
     logs.journals.setdefault(name, []).append(log)
@@ -247,7 +250,7 @@ def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Rec
         record = parse_line(line, near_s)
         if record is None:
             garbage += 1
-            if garbage <= _TOLD:
+            if garbage <= _LISTED:
                 logs.problems.append(f"{path}: line {number}: no line of SCR's")
             continue
         logs.forms["scr log"] += 1
@@ -257,9 +260,9 @@ def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Rec
 
 
 def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
-    """The checkpoints of the traces of one job, and as its work what lies between them."""
+    """Return the checkpoints in the traces of one job, and as its work what lies between them."""
     summary = Summary()
-    digests = list(_digests(paths, summary))
+    digests = read_digests(paths, JobShape(), summary)
     logs.problems += [f"{each.source}: byte {each.offset}: {each.reason}" for each in summary.damage]
     logs.forms["dftracer"] += summary.lines
     ends = [digest.end_s for digest in digests if digest.end_s > 0]
@@ -285,26 +288,15 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
     return [*events, *work.output_started(max(ends)), JobEnded(time_s=max(ends))]
 
 
-def _digests(paths: list[Path], summary: Summary) -> Iterator[TraceDigest]:
-    decoder = TraceDecoder()
-    for number, batch in enumerate(read(paths, summary), start=1):
-        decoder.feed(batch.data, batch.source)
-        if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
-            yield digest
-    if (digest := decoder.take(final=True)) is not None:
-        yield digest
-
-
-def _name_the_nameless(logs: Logs, inferred: dict[str, list[GoodputEvent]]) -> None:
-    """What names no job is of the one that is named, when there is just one."""
+def _name_the_nameless(logs: Logs, inferred: defaultdict[str, list[GoodputEvent]]) -> None:
+    """Give what names no job to the one that is named, when there is just one."""
     names = {name for name in (*logs.jobs, *inferred) if name}
     if len(names) != 1:
         return
     (name,) = names
     if (nameless := logs.jobs.pop("", None)) is not None:
         _add(logs.job(name), nameless)
-    if (events := inferred.pop("", None)) is not None:
-        inferred.setdefault(name, []).extend(events)
+    inferred[name] += inferred.pop("", [])
 
 
 def _add(log: JobLog, more: JobLog) -> None:

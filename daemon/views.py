@@ -1,4 +1,4 @@
-"""What `scrtune status`, `explain`, `env` and `goodput` show: one source of numbers for every display.
+"""The daemon's answers: what `scrtune status`, `explain`, `goodput`, `off` and `on` show, however displayed.
 
 A view is made from a :class:`Pipeline`, whether a running daemon holds it or a journal was replayed into it.
 """
@@ -14,7 +14,7 @@ from ..intents.tune.gains import GainView
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
-    """One intent as a sentence, with what it rests on."""
+    """One intent as a sentence, with its evidence."""
 
     name: str
     sentence: str
@@ -62,7 +62,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of `scrtune off` or `scrtune on`.
+    """The result of `scrtune off` or `scrtune on`.
 
     `generation` is of the settings that are published; until `is_published` those of the order are not among
     them, and `failure` says why if it was tried. A job that is not known has said nothing to this daemon yet:
@@ -92,11 +92,11 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_cost_s: float
     trial_budget_s: float
     at_launch: Values = {}
-    """What the next launch puts in force beyond `settings`."""
+    """What the next launch activates beyond `settings`."""
     start_s: float = 0.0
-    """When the job began, epoch seconds; 0 before it was heard of."""
+    """When the job began, epoch seconds; 0 before its first event."""
     unpublished: str = ""
-    """Why the settings are in force nowhere, when the config file could not be written."""
+    """Why the settings are active nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
     job_id: str = ""
 
@@ -115,7 +115,7 @@ class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
-    """Every intent, whether it has evidence or not."""
+    """Return every intent, whether it has evidence or not."""
     return tuple(
         IntentView(
             name=name,
@@ -130,7 +130,7 @@ def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
 
 
 def explain(pipeline: Pipeline) -> ExplainView:
-    """The baseline, the settings in force, the intents and every decision."""
+    """Return the baseline, the active settings, the intents and every decision."""
     tuner = pipeline.tuner
     shown = sorted(pipeline.advice.settings)
     return ExplainView(
@@ -148,7 +148,7 @@ def explain(pipeline: Pipeline) -> ExplainView:
 
 
 def goodput(pipeline: Pipeline, now: float) -> GoodputView:
-    """The account until `now` and the costs that are remembered."""
+    """Return the account until `now` (epoch seconds) and the costs that are remembered."""
     account = pipeline.account(now)
     return GoodputView(
         goodput=account.goodput,
@@ -159,7 +159,7 @@ def goodput(pipeline: Pipeline, now: float) -> GoodputView:
 
 
 def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True) -> StatusView:
-    """The state in short. The daemon adds what only it knows (:class:`scrtune.daemon.control.Control`)."""
+    """Return the state in short; the daemon adds what only it knows (:mod:`scrtune.daemon.control`)."""
     job, tuner, account = pipeline.job, pipeline.tuner, pipeline.account(now)
     return StatusView(
         job_id=job_id,

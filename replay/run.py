@@ -48,7 +48,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
     """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
     summary = Summary()
-    digests = _digests(paths, shape, summary)
+    digests = read_digests(paths, shape, summary)
     pipeline = Pipeline()
     start_s = min((digest.start_s for digest in digests if digest.end_s > 0), default=0.0)
     end_s = max((digest.end_s for digest in digests), default=0.0)
@@ -101,7 +101,8 @@ def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputComple
     ]
 
 
-def _digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
+def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
+    """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError."""
     tiers = {shape.cache: "cache", shape.prefix: "prefix"}
     decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory})
     digests = []

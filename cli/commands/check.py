@@ -4,8 +4,9 @@ import contextlib
 import os
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 import click
 import msgspec
@@ -20,75 +21,60 @@ from ...scr_config.check.sources import Source, environment_source, source_of, v
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import Finding, exit_code
 from ...scr_config.resolution import expand
+from ..config_text import UnreadableError, config_text
+from ..options import UNREAD, command, option
+from ..output import json_text
 from ..text import show
-from ..views.config_text import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
-_FILE = click.Path(path_type=Path, readable=False)
-"""We look ourselves whether it can be read: click's exit code for that would be the one of errors."""
-
+Form = Literal["table", "json", "gcc"]
 _NODE_VARIABLES = ("SLURM_JOB_NUM_NODES", "SLURM_NNODES")
 
 
-def _size(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """A size such as 4194304, 64g or 1.5GB, in SCR's own units."""
+def _size_bytes(text: str) -> int:
+    """Return the bytes of a size such as 4194304, 64g or 1.5GB, in SCR's own units. Raises ValueError."""
     try:
-        return None if text is None else int(coerce("SCR_FILE_BUF_SIZE", text))
+        return int(coerce("SCR_FILE_BUF_SIZE", text))
     except ValueError:
-        raise click.BadParameter(f"{text!r} is no size; write one such as 4194304, 64g or 1.5TB") from None
+        raise ValueError(f"{text!r} is no size; write one such as 4194304, 64g or 1.5TB") from None
 
 
-def _version(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
-    """A version such as 3.1 or 3.1.0."""
+def _version(text: str) -> tuple[int, ...]:
+    """Return the numbers of a version such as 3.1 or 3.1.0. Raises ValueError."""
     if not re.fullmatch(r"v?[0-9]{1,5}(\.[0-9]{1,5}){1,3}", text):
-        raise click.BadParameter(f"{text!r} is no version; write one such as 3.1")
+        raise ValueError(f"{text!r} is no version; write one such as 3.1")
     return tuple(int(part) for part in text.removeprefix("v").split("."))
 
 
-@click.command("check", short_help="Find what is wrong in SCR config files, job scripts, the environment.")
-@click.argument("files", nargs=-1, type=_FILE, metavar="[FILE]...")
-@click.option("--env", "environment", is_flag=True, help="Check the current environment, too.")
-@click.option(
-    "--system-conf",
-    type=_FILE,
-    metavar="FILE",
-    help="SCR's system config file, the layer beneath; default: that of the SCR on $PATH, if it is there.",
-)
-@click.option(
-    "--scr-version",
-    "version",
-    metavar="VERSION",
-    callback=_version,
-    default="3.1",
-    show_default=True,
-    help="SCR's version.",
-)
-@click.option(
-    "--checkpoint-size",
-    "checkpoint_bytes",
-    metavar="SIZE",
-    callback=_size,
-    help="One checkpoint of all ranks, such as 64g: does this node's cache hold its part? Needs --nodes.",
-)
-@click.option(
-    "--nodes", type=click.IntRange(min=1), help="Nodes of the job; default: what the job script asks for."
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "gcc"]),
-    default="table",
-    show_default=True,
-    help="A table, a JSON list, or file:line:column: severity: message.",
-)
-def check(
-    files: tuple[Path, ...],
-    environment: bool,
-    system_conf: Path | None,
-    checkpoint_bytes: int | None,
-    form: str,
-    **known: Any,
-) -> None:
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `scrtune check`."""
+
+    files: tuple[Path, ...] = option("[FILE]...", kind=UNREAD)
+    environment: bool = option("--env", "Check the current environment, too.")
+    system_conf: Path | None = option(
+        "--system-conf FILE",
+        "SCR's system config file, the layer beneath; default: that of the SCR on $PATH, if it is there.",
+        UNREAD,
+    )
+    version: tuple[int, ...] = option(
+        "--scr-version VERSION", "SCR's version.", default="3.1", parse=_version
+    )
+    checkpoint_bytes: int | None = option(
+        "--checkpoint-size SIZE",
+        "One checkpoint of all ranks, such as 64g: does this node's cache hold its part? Needs --nodes.",
+        parse=_size_bytes,
+    )
+    nodes: int | None = option(
+        "--nodes", "Nodes of the job; default: what the job script asks for.", click.IntRange(min=1)
+    )
+    form: Form = option(
+        "--format", "A table, a JSON list, or file:line:column: severity: message.", default="table"
+    )
+
+
+@command(CheckOptions)
+def check(options: CheckOptions) -> None:
     """Find what in SCR config files, job scripts and the environment is without effect or harms the job.
 
     FILE is a config file of SCR's or a job script that exports SCR_*; default: the config file that SCR would
@@ -96,25 +82,14 @@ def check(
     cannot be printed.
     """
     try:
-        sources = _sources(files, system_conf, environment=environment)
+        sources = _sources(options)
     except UnreadableError as error:
         click.echo(f"scrtune: {error}", err=True)
         sys.exit(EXIT_UNREADABLE)
-    nodes = known["nodes"] or _nodes(sources)
-    if checkpoint_bytes is not None and nodes is None:
-        raise click.UsageError("--checkpoint-size needs --nodes: each node's cache holds its part of it")
-    situation = CheckContext(
-        version=known["version"],
-        environment=dict(os.environ),
-        nodes=nodes,
-        checkpoint_bytes=checkpoint_bytes,
-    )
-    if checkpoint_bytes is not None:
-        situation = msgspec.structs.replace(situation, capacities=_capacities(sources, situation))
-    findings = check_sources(sources, situation)
+    findings = check_sources(sources, _situation(options, sources))
     try:
-        click.echo(_text_of(findings, form), nl=False)
-        _say_what_lies_beneath(sources, to_stderr=form != "table")
+        click.echo(_text_of(_printable(findings), options.form), nl=False)
+        _name_system_files(sources, to_stderr=options.form != "table")
     except BrokenPipeError:
         _leave_standard_output()  # the reader has seen enough (head, less)
     except (OSError, UnicodeError) as error:
@@ -124,36 +99,56 @@ def check(
     sys.exit(exit_code(findings))
 
 
-def _sources(files: tuple[Path, ...], system_conf: Path | None, *, environment: bool) -> list[Source]:
-    """The environment first: a job script sets its variables over those it was started with."""
-    sources = [environment_source(dict(os.environ))] if environment else []
+def _situation(options: CheckOptions, sources: list[Source]) -> CheckContext:
+    nodes = options.nodes or _nodes(sources)
+    if options.checkpoint_bytes is not None and nodes is None:
+        raise click.UsageError("--checkpoint-size needs --nodes: each node's cache holds its part of it")
+    situation = CheckContext(
+        version=options.version,
+        environment=dict(os.environ),
+        nodes=nodes,
+        checkpoint_bytes=options.checkpoint_bytes,
+    )
+    if options.checkpoint_bytes is None:
+        return situation
+    return msgspec.structs.replace(situation, capacities=_capacities(sources, situation))
+
+
+def _sources(options: CheckOptions) -> list[Source]:
+    """Return all there is to check.
+
+    The environment comes first: a job script sets its variables over those it was started with.
+    """
+    files, system_conf = options.files, options.system_conf
+    sources = [environment_source(dict(os.environ))] if options.environment else []
     sources += [source_of(str(path), config_text(path)) for path in files]
     sources += _named_by_scripts(sources, files)
     if not files:
         path = user_conf_path(os.environ)
         if path.exists():
-            sources.append(Source(file=str(path), kind="config file", text=config_text(path)))
-        elif not (environment or system_conf) or "SCR_CONF_FILE" in os.environ:
+            sources.append(_file(path, "config file"))
+        elif not (options.environment or system_conf) or "SCR_CONF_FILE" in os.environ:
             raise UnreadableError(
                 f"{path}: SCR would read this file here, but there is none; name a FILE, or set SCR_CONF_FILE"
                 " or SCR_PREFIX as the job has them"
             )
-    if system_conf is not None:
-        sources.append(Source(file=str(system_conf), kind="system file", text=config_text(system_conf)))
-    elif (found := _system_source(sources)) is not None:
-        sources.append(found)
-    return sources
+    system = _file(system_conf, "system file") if system_conf is not None else _system_source(sources)
+    return sources if system is None else [*sources, system]
+
+
+def _file(path: Path, kind: Literal["config file", "system file"]) -> Source:
+    return Source(file=str(path), kind=kind, text=config_text(path))
 
 
 def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[Source]:
-    """The config files that job scripts name in SCR_CONF_FILE, if they are here and were not given."""
+    """Return the config files that job scripts name in SCR_CONF_FILE, if they are here and were not given."""
     found: list[Source] = []
     for source in sources:
         path = _conf_file_of(source) if source.kind == "job script" else None
         if path is None or any(map(path.samefile, [*files, *(Path(each.file) for each in found)])):
             continue
         try:
-            found.append(Source(file=str(path), kind="config file", text=config_text(path)))
+            found.append(_file(path, "config file"))
         except UnreadableError as error:
             click.echo(f"scrtune: the config file of {source.file} is left out: {error}", err=True)
         else:
@@ -162,8 +157,9 @@ def _named_by_scripts(sources: list[Source], files: tuple[Path, ...]) -> list[So
 
 
 def _conf_file_of(script: Source) -> Path | None:
-    said = [setting.value for setting in variables(script) if setting.key == "SCR_CONF_FILE"]
-    text = expand(said[-1], os.environ) if said else ""
+    """Return the existing config file that a job script names, if it names one."""
+    texts = [setting.value for setting in variables(script) if setting.key == "SCR_CONF_FILE"]
+    text = expand(texts[-1], os.environ) if texts and texts[-1] else ""
     for directory in (Path(script.file).parent, Path()):
         with contextlib.suppress(OSError, ValueError):
             if text and (directory / text).exists():
@@ -172,20 +168,20 @@ def _conf_file_of(script: Source) -> Path | None:
 
 
 def _system_source(sources: list[Source]) -> Source | None:
-    """The system file of the SCR on $PATH, unless it is among `sources`; one that cannot be read is told."""
+    """Return the system file of the SCR on $PATH, unless it is among `sources` or cannot be read."""
     path = system_conf_path(os.environ.get("PATH", ""))
     try:
         files = [source.file for source in sources if source.kind == "config file"]
         if not path.exists() or any(map(path.samefile, files)):
             return None
-        return Source(file=str(path), kind="system file", text=config_text(path))
+        return _file(path, "system file")
     except OSError as error:
         click.echo(f"scrtune: SCR's system config file is left out: {error}", err=True)
         return None
 
 
 def _nodes(sources: list[Source]) -> int | None:
-    """How many nodes the job gets, as far as its script or this allocation says."""
+    """Return how many nodes the job gets, as far as its script or this allocation says."""
     for source in sources:
         if source.kind == "job script" and (nodes := nodes_asked_for(source.text)):
             return nodes
@@ -196,20 +192,17 @@ def _nodes(sources: list[Source]) -> int | None:
 
 
 def _capacities(sources: list[Source], situation: CheckContext) -> dict[str, Capacity]:
-    """Of every cache directory that there is on this node; the others are told."""
-    found: dict[str, Capacity] = {}
-    for path in sorted(cache_paths(sources, situation)):
-        if (capacity := _capacity(path)) is not None:
-            found[path] = capacity
-        else:
-            click.echo(
-                f"scrtune: {path}: not on this node; whether it is large enough is not known", err=True
-            )
-    return found
+    """Return the capacity of each cache directory that is on this node; the others are reported."""
+    found = {path: _capacity(path) for path in sorted(cache_paths(sources, situation))}
+    for path, capacity in found.items():
+        if capacity is None:
+            text = f"scrtune: {path}: not on this node; whether it is large enough is not known"
+            click.echo(text, err=True)
+    return {path: capacity for path, capacity in found.items() if capacity is not None}
 
 
 def _capacity(path: str) -> Capacity | None:
-    """Of the file system that holds `path`, or will once it is made; None when even its parent is missing."""
+    """Return that of the file system which holds `path`, or will once it is made; None without a parent."""
     for candidate in (Path(path), Path(path).parent):
         try:
             measured = os.statvfs(candidate)
@@ -220,16 +213,16 @@ def _capacity(path: str) -> Capacity | None:
     return None
 
 
-def _text_of(findings: tuple[Finding, ...], form: str) -> str:
+def _text_of(findings: list[Finding], form: Form) -> str:
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(_printable(findings)), indent=2).decode() + "\n"
+        return json_text(findings)
     if form == "gcc":
-        return "".join(f"{finding.gcc}\n" for finding in _printable(findings))
+        return "".join(f"{finding.gcc}\n" for finding in findings)
     if not findings:
         return "scrtune: nothing found\n"
     console = show.console()
     with console.capture() as captured:
-        console.print(_table(_printable(findings)))
+        console.print(_table(findings))
     return captured.get()
 
 
@@ -241,20 +234,18 @@ def _why_not(error: OSError | UnicodeError) -> str:
 
 
 def _leave_standard_output() -> None:
-    """Nothing more can be said there, at Python's end neither: that would change the exit code."""
+    """Discard what is printed from now on: a failure at Python's end would change the exit code."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
 
 
-def _say_what_lies_beneath(sources: list[Source], *, to_stderr: bool) -> None:
+def _name_system_files(sources: list[Source], *, to_stderr: bool) -> None:
     for source in sources:
         if source.kind == "system file":
-            click.echo(
-                show.printable(f"scrtune: SCR's system config file counts beneath: {source.file}"),
-                err=to_stderr,
-            )
+            text = f"scrtune: SCR's system config file counts beneath: {source.file}"
+            click.echo(show.printable(text), err=to_stderr)
 
 
 def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
@@ -270,7 +261,7 @@ def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
 
 
 def _table(findings: list[Finding]) -> Table:
-    table = show.plain_table("place", "", "what happens", "how to mend it", "code")
+    table = show.plain_table("place", "", "what happens", "remedy", "code")
     for finding in findings:
         place = f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file
         table.add_row(place, finding.severity, finding.message, finding.remedy, finding.code)

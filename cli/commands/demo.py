@@ -3,6 +3,7 @@
 Everything shown is measured in these runs; when tuning does not help on this machine the report says so.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -10,24 +11,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
 
-import msgspec
+import click
 
 from ...client.paths import JobPaths
 from ...client.transport.advice import DaemonUnavailable
-from ...daemon import views
 from ...daemon.apply_event import apply_event
 from ...daemon.journal import JournalReader
 from ...daemon.launch.run import job_paths
+from ...daemon.views import ExplainView
+from ...goodput.account import Account
+from ...goodput.buckets import PRODUCTIVE
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.ledger.ledger import PRODUCTIVE, Account
 from ...intents.pipeline import Pipeline
 from ...intents.tune.decisions import Decision
-from .. import jobs
+from .. import job_state
+from ..errors import CommandError, UnknownJobError
+from ..options import command, option
+from ..output import json_text
+from ..text import show
+from ..text.demo import report
+from ..views.demo import Column, DemoView
 
 RANKS = 2
 STEPS_BETWEEN_CHECKPOINTS = 8
@@ -49,118 +55,79 @@ SCR_FILE_BUF_SIZE=16KB
 """
 
 
-class DemoError(RuntimeError):
-    """A run of the demo failed; the text says where its output is."""
-
-
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Median, least and most over `count` checkpoints; seconds, or a share."""
-
-    count: int
-    median: float
-    least: float
-    most: float
-
-
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of the before/after table.
-
-    `interval_goodput` is the share of each checkpoint interval that is left to compute, `goodput` the
-    ledger's, over the whole run or over the checkpoints of this column.
-    """
-
-    name: str
-    job_id: str
-    blocking_s: Spread
-    flush_s: Spread
-    slowdown_s: Spread
-    cost_s: Spread
-    interval_goodput: Spread
-    goodput: float
-
-
-class DemoView(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole demo."""
-
-    engine: str
-    ranks: int
-    columns: tuple[Column, ...]
-    explain: views.ExplainView
-    status: views.StatusView
-    ratio: float
-    helped: bool
-    seconds: float
-
-
 @dataclass(frozen=True)
-class _Run:
-    job_id: str
-    config: str
-    checkpoints: int
-    options: tuple[str, ...]
+class DemoOptions:
+    """Options of `scrtune demo`."""
+
+    as_json: bool = option("--json", "Print the report as one JSON object, and nothing else.")
+    svg: Path | None = option("--svg FILE", "Also save the report as a picture.")
 
 
-def demo(on_decision: Callable[[Decision], None], on_run: Callable[[str], None]) -> DemoView:
-    """Run the demo; tells runs as they begin and decisions as they are made. Raises :class:`DemoError`."""
+@command(DemoOptions)
+def demo(options: DemoOptions) -> None:
+    """Run a checkpointing MPI job with poor settings and watch it being tuned, in about a minute.
+
+    Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
+    and now.
+    """
+    out = show.console()
+    if options.as_json:
+        view = run_demo(lambda _: None, lambda _: None)
+        click.echo(json_text(view), nl=False)
+    else:
+        view = run_demo(
+            lambda decision: out.print(show.decision_line(decision)),
+            lambda what: out.print(f"\nRunning: {what}"),
+        )
+        out.print(report(view))
+    if options.svg is not None:
+        options.svg.write_text(show.picture(report(view), "scrtune demo"), encoding="utf-8")
+
+
+def run_demo(on_decision: Callable[[Decision], None], on_run: Callable[[str], None]) -> DemoView:
+    """Run the demo; calls back when a run begins and when a decision is made. Raises CommandError."""
     started_s = time.monotonic()
     with _workplace() as place:
-        stamp = f"demo-{os.getpid()}"
         on_run("SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
-        defaults = _run(place, _Run(f"{stamp}-defaults", "", SHORT_CHECKPOINTS, ("--no-tune",)))
+        defaults = _run(place, "defaults", SHORT_CHECKPOINTS, "", "--no-tune")
         on_run("poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
-        poor = _run(place, _Run(f"{stamp}-poor", POOR, SHORT_CHECKPOINTS, ("--no-tune",)))
+        poor = _run(place, "poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
         on_run("the same poor settings, tuned while the job runs (one copy is declared to be enough)")
         floor = ("--redundancy-floor", "SINGLE")
-        tuned = _run(place, _Run(f"{stamp}-tuned", POOR, TUNED_CHECKPOINTS, floor), on_decision)
-    return _view(defaults, poor, tuned, time.monotonic() - started_s)
-
-
-def _view(defaults: JobPaths, poor: JobPaths, tuned: JobPaths, seconds: float) -> DemoView:
-    costs = jobs.goodput(tuned).costs
-    explained = jobs.explain(tuned)
-    begun = [cost for cost in costs if cost.generation == 0]
+        tuned = _run(place, "tuned", TUNED_CHECKPOINTS, POOR, *floor, on_decision=on_decision)
+    costs = job_state.goodput(tuned).costs
     columns = (
         _column("SCR's defaults", defaults),
         _column("poor settings", poor),
-        _column("tuned: at first", tuned, begun),
+        _column("tuned: at first", tuned, [cost for cost in costs if cost.generation == 0]),
         _column("tuned: in the end", tuned, costs[-LAST_CHECKPOINTS:]),
     )
     before, after = columns[1].cost_s.median, columns[-1].cost_s.median
     ratio = after / before if before > 0 else 1.0
-    state = jobs.status(tuned)
+    state = job_state.status(tuned)
     return DemoView(
         engine=state.engine,
         ranks=state.ranks,
         columns=columns,
-        explain=explained,
+        explain=job_state.explain(tuned),
         status=state,
         ratio=ratio,
         helped=ratio < NO_HELP_RATIO,
-        seconds=seconds,
+        seconds=time.monotonic() - started_s,
     )
 
 
 def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None = None) -> Column:
-    view = jobs.goodput(paths)
+    view = job_state.goodput(paths)
     shown = view.costs if costs is None else costs
     if not shown:
-        raise DemoError(f"{name}: no checkpoint was completed; see {paths.log}")
-    return Column(
-        name=name,
-        job_id=paths.job_id,
-        blocking_s=_spread([cost.blocking_s for cost in shown]),
-        flush_s=_spread([cost.flush_s for cost in shown]),
-        slowdown_s=_spread([cost.slowdown_s for cost in shown]),
-        cost_s=_spread([cost.cost_s for cost in shown]),
-        interval_goodput=_spread(
-            [1 - cost.cost_s / cost.interval_s for cost in shown if cost.interval_s > 0]
-        ),
-        goodput=view.goodput if costs is None else _goodput_of(paths, shown),
-    )
+        raise CommandError(f"{name}: no checkpoint was completed; see {paths.log}")
+    goodput = view.goodput if costs is None else _goodput_of(paths, shown)
+    return Column.of(name, paths.job_id, shown, goodput)
 
 
 def _goodput_of(paths: JobPaths, costs: Sequence[CheckpointCost]) -> float:
-    """The ledger's goodput from the interval before the first of `costs` to the end of the last."""
+    """Return the ledger's goodput from the interval before the first of `costs` to the end of the last."""
     start_s = costs[0].time_s - costs[0].blocking_s - costs[0].interval_s
     pipeline = Pipeline()
     accounts: list[Account] = []
@@ -175,15 +142,9 @@ def _goodput_of(paths: JobPaths, costs: Sequence[CheckpointCost]) -> float:
     return productive_s / wall_s if wall_s > 0 else 0.0
 
 
-def _spread(values: Sequence[float]) -> Spread:
-    if not values:
-        return Spread(count=0, median=0.0, least=0.0, most=0.0)
-    return Spread(count=len(values), median=median(values), least=min(values), most=max(values))
-
-
-@contextmanager
+@contextlib.contextmanager
 def _workplace() -> Iterator[Path]:
-    """A directory for prefix and output, and below /dev/shm one for the cache; both are gone afterwards."""
+    """Make a directory for prefix and output, and below /dev/shm one for the cache, until the demo ends."""
     place = Path(tempfile.mkdtemp(prefix="scrtune-demo-"))
     try:
         yield place
@@ -197,11 +158,18 @@ def _cache(place: Path) -> Path:
     return shared_memory / place.name if os.access(shared_memory, os.W_OK) else place / "cache"
 
 
-def _run(place: Path, run: _Run, on_decision: Callable[[Decision], None] | None = None) -> JobPaths:
-    """One job under `scrtune run`, as a user would start it."""
-    conf = place / f"{run.job_id}.conf"
-    conf.write_text(run.config, encoding="utf-8")
-    prefix = place / run.job_id
+def _run(
+    place: Path,
+    name: str,
+    checkpoints: int,
+    config: str,
+    *options: str,
+    on_decision: Callable[[Decision], None] | None = None,
+) -> JobPaths:
+    """Run one job under `scrtune run`, as a user would start it, and return its run directory."""
+    job_id = f"demo-{os.getpid()}-{name}"
+    conf, prefix, output = place / f"{job_id}.conf", place / job_id, place / f"{job_id}.out"
+    conf.write_text(config, encoding="utf-8")
     prefix.mkdir()
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SCR_", "SCRTUNE_"))}
     if base := os.environ.get("SCRTUNE_RUN_DIR"):
@@ -215,50 +183,44 @@ def _run(place: Path, run: _Run, on_decision: Callable[[Decision], None] | None 
         "SCRTUNE_EMBEDDED_NODES": str(RANKS),
         "OMP_NUM_THREADS": "1",
     }
-    steps = run.checkpoints * STEPS_BETWEEN_CHECKPOINTS
-    command = [sys.executable, "-m", "scrtune", "run", "--job-id", run.job_id, *run.options, "--"]
-    command += [_mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
-    command += ["--steps", str(steps), "--every", str(STEPS_BETWEEN_CHECKPOINTS)]
-    output = place / f"{run.job_id}.out"
-    paths = job_paths(run.job_id)
-    with output.open("wb") as file:
-        process = subprocess.Popen(command, env=environment, stdout=file, stderr=subprocess.STDOUT)
-        with process:
+    steps = checkpoints * STEPS_BETWEEN_CHECKPOINTS
+    arguments = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *options, "--"]
+    arguments += [_mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
+    arguments += ["--steps", str(steps), "--every", str(STEPS_BETWEEN_CHECKPOINTS)]
+    paths = job_paths(job_id)
+    with (
+        output.open("wb") as file,
+        subprocess.Popen(arguments, env=environment, stdout=file, stderr=subprocess.STDOUT) as process,
+    ):
+        if on_decision is not None:
             _follow(process, paths, on_decision)
     shutil.rmtree(prefix, ignore_errors=True)
     if process.returncode:
         text = output.read_text(encoding="utf-8", errors="replace")
-        raise DemoError(f"the job {run.job_id} ended with exit code {process.returncode}:\n{text[-2000:]}")
+        raise CommandError(f"the job {job_id} ended with exit code {process.returncode}:\n{text[-2000:]}")
     return paths
 
 
 def _follow(
-    process: "subprocess.Popen[bytes]", paths: JobPaths, on_decision: Callable[[Decision], None] | None
+    process: "subprocess.Popen[bytes]", paths: JobPaths, on_decision: Callable[[Decision], None]
 ) -> None:
-    """Tell decisions as the daemon makes them; those of its last moments are read from the journal."""
-    told = 0
-
-    def tell(decisions: Sequence[Decision]) -> int:
-        for decision in decisions[told:]:
-            if on_decision:
-                on_decision(decision)
-        return max(told, len(decisions))
-
-    while process.poll() is None:
+    """Report decisions as the daemon makes them; those of its last moments are read from the journal."""
+    seen = 0
+    is_running = True
+    while is_running:
         time.sleep(_POLL_S)
-        if on_decision:
-            try:
-                told = tell(jobs.ask(paths, "explain", views.ExplainView).decisions)
-            except DaemonUnavailable:
-                continue
-    if on_decision and process.returncode == 0:
-        tell(jobs.explain(paths).decisions)
+        is_running = process.poll() is None
+        with contextlib.suppress(DaemonUnavailable, UnknownJobError):
+            view = job_state.ask(paths, "explain", ExplainView) if is_running else job_state.explain(paths)
+            for decision in view.decisions[seen:]:
+                on_decision(decision)
+            seen = max(seen, len(view.decisions))
 
 
 def _mpiexec() -> str:
-    """The mpiexec of the mpich wheel, beside our own interpreter."""
+    """Return the mpiexec of the mpich wheel, beside our own interpreter, else that on PATH."""
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
-        raise DemoError("no mpiexec beside this Python or on PATH; run: pip install mpich")
+        raise CommandError("no mpiexec beside this Python or on PATH; run: pip install mpich")
     return found

@@ -1,157 +1,65 @@
-"""`scrtune goodput`: where the time of a job went, from its daemon or from whatever log there is of it."""
+"""`scrtune goodput`: where the time of a job went; the best interval; a page about a job."""
 
-import contextlib
 import re
-from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Literal
 
 import click
-import msgspec
 
-from ...client.paths import JobPaths
-from ...daemon.journal import JournalError
-from ...daemon.views import GoodputView
-from ...goodput.events import GoodputEvent
-from ...goodput.ledger.ledger import Account
-from ...goodput.ledger.ledger import Window as LedgerWindow
-from ...goodput.peer_rules.differences import Difference, differences
-from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
+from ...goodput.interval.failure_rate import Prior
+from ...goodput.interval.model import Schedule
 from ...goodput.readers import resiliency
-from ...goodput.readers.launcher_log import with_real_end
-from ...goodput.steps.facts import StepSummary
-from ...goodput.validation import span
-from ...intents.tune.gains import GainView
 from ...units import parse_duration_s
-from .. import job_record as told
-from .. import jobs
-from ..job_record import Told, UnknownJobError
-from ..logs import LogError
+from ..find_job import check_names, find
+from ..job_record import of_one, report_unread
+from ..options import FILE, OneJob, command, option
+from ..output import print_view
+from ..text import goodput as text
+from ..views import goodput as views
+from ..views.goodput import GoodputQuery, Policy, TimeWindow
+from .interval import asked_schedule, mtbf_prior, print_outlook
+from .report import write_report
 
-__all__ = [
-    "FORMATS",
-    "POLICIES",
-    "JobGoodputView",
-    "JobView",
-    "LogError",
-    "LogsView",
-    "UnknownJobError",
-    "of_job",
-    "report",
-    "report_job",
-    "step_time_of",
-    "window_of",
-]
-
-Policy = Literal["conserving", "compat", "both"]
-POLICIES = get_args(Policy)
-FORMATS = ("table", "json", "csv")
+Form = Literal["table", "json", "csv"]
 
 _NUMBER = re.compile(r"-?\d{1,11}(\.\d{1,9})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_S = 86_400.0
 _LONGEST_STEP_S = 1e9
-_MILLISECOND_S = 1e-3
 _WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m or 15min, 2h or 1d"
 
 
-class Window(msgspec.Struct, frozen=True):
-    """A part of a job's time: from `start_s` to `end_s` (epoch seconds, None: all), or its last seconds."""
-
-    start_s: float | None = None
-    end_s: float | None = None
-    last_s: float | None = None
-
-    def of(self, account: Account) -> tuple[float, float]:
-        """Where it lies for a job with this account."""
-        first_s, final_s = account.start_s, account.start_s + account.wall_s
-        if self.last_s is not None:
-            return final_s - self.last_s, final_s
-        return (
-            first_s if self.start_s is None else self.start_s,
-            final_s if self.end_s is None else self.end_s,
-        )
-
-
-class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job's logs say. Of the policies that were not asked for there is nothing.
-
-    `events` are the entries that were read, `metrics` those of the resiliency library. `window` is the part
-    that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1; `no_compat` says why the
-    peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
-    where not `tells_steps`: of an application that tells of none the steps that are counted are its work
-    between outputs. `gains` is what each change of the tuner gained, by the journal of the job's daemon.
-    """
-
-    job_name: str
-    events: int
-    metrics: resiliency.Metrics
-    window: tuple[float, float] | None = None
-    goodput: float | None = None
-    conserving: Account | LedgerWindow | None = None
-    compat: dict[str, Any] | None = None
-    no_compat: str = ""
-    differences: tuple[Difference, ...] = ()
-    steps: StepSummary | None = None
-    tells_steps: bool = True
-    gains: tuple[GainView, ...] = ()
-
-
-class JobGoodputView(GoodputView, frozen=True, kw_only=True):
-    """Where the time of a job of scrtune's went, and what its steps took, as far as its journal says.
-
-    `steps` and `tells_steps` are as in :class:`JobView`.
-    """
-
-    job_name: str
-    steps: StepSummary | None = None
-    tells_steps: bool = True
-
-
-class LogsView(msgspec.Struct, frozen=True, kw_only=True):
-    """All jobs of the logs, and what of the logs could not be read, or came more than once."""
-
-    jobs: tuple[JobView, ...]
-    entries: dict[str, int]
-    ignored: dict[str, int]
-    garbage: int
-    lost: int
-    problems: tuple[str, ...]
-    repeated: int = 0
-
-
-def step_time_of(_context: click.Context, _option: click.Parameter, seconds: float | None) -> float | None:
-    """A click callback: a reference step time that can be one."""
-    if seconds is not None and not 0 < seconds < _LONGEST_STEP_S:
-        raise click.BadParameter(f"{seconds:g} is no time of a step; write seconds, above 0")
+def step_time_s(seconds: float) -> float:
+    """Return `seconds`. Raises ValueError unless a step can take so long."""
+    if not 0 < seconds < _LONGEST_STEP_S:
+        raise ValueError(f"{seconds:g} is no time of a step; write seconds, above 0")
     return seconds
 
 
-def window_of(_context: click.Context, _option: click.Parameter, text: str | None) -> Window | None:
-    """A click callback: the window that `text` describes."""
-    if text is None:
-        return None
+def time_window(text: str) -> TimeWindow:
+    """Return the window that `text` describes, as `--window` takes it. Raises ValueError."""
     start, between, end = text.partition("..")
     if not between and not _DATE.fullmatch(text):
         try:
-            return Window(last_s=parse_duration_s(text))
+            return TimeWindow(last_s=parse_duration_s(text))
         except ValueError:
-            raise click.BadParameter(f"{text!r} is no window; write {_WINDOW_HELP}") from None
+            raise ValueError(f"{text!r} is no window; write {_WINDOW_HELP}") from None
     try:
-        window = Window(start_s=_moment_s(start), end_s=_moment_s(end))
-        if not between and window.start_s is not None:  # a day
-            window = Window(start_s=window.start_s, end_s=window.start_s + _DAY_S)
+        start_s, end_s = _moment_s(start), _moment_s(end)
     except ValueError as error:
-        raise click.BadParameter(f"{error}; write times as 2025-09-27T04:51:00 or epoch seconds") from None
-    if window.start_s is not None and window.end_s is not None and window.start_s >= window.end_s:
-        raise click.BadParameter(f"{text!r} ends before it starts")
-    return window
+        raise ValueError(f"{error}; write times as 2025-09-27T04:51:00 or epoch seconds") from None
+    if not between and start_s is not None:  # a day
+        end_s = start_s + _DAY_S
+    if start_s is not None and end_s is not None and start_s >= end_s:
+        raise ValueError(f"{text!r} ends before it starts")
+    return TimeWindow(start_s=start_s, end_s=end_s)
 
 
 def _moment_s(text: str) -> float | None:
-    """Epoch seconds, or a time as the logs write it (UTC unless it says its zone); None for nothing.
+    """Return epoch seconds of those, or of a time as logs write it (UTC unless it says its zone).
 
-    A date is the begin of that day. Raises ValueError.
+    A date is the begin of that day, nothing is None. Raises ValueError.
     """
     if not text:
         return None
@@ -160,124 +68,98 @@ def _moment_s(text: str) -> float | None:
     return resiliency.microseconds(f"{text}T00:00:00" if _DATE.fullmatch(text) else text) / 1e6
 
 
-def of_job(paths: JobPaths) -> JobGoodputView:
-    """A job of scrtune's, running or not: its steps are in its journal, if that can be read here.
+@dataclass(frozen=True)
+class GoodputOptions(OneJob):
+    """Options of `scrtune goodput`."""
 
-    Raises what :func:`.jobs.goodput` raises.
-    """
-    view = jobs.goodput(paths)
-    fields = {name: getattr(view, name) for name in view.__struct_fields__}
-    with contextlib.suppress(OSError, JournalError, jobs.UnknownJobError):
-        job = told.of_job(paths)
-        fields |= {"steps": _steps(job.events), "tells_steps": job.tells_steps}
-    return JobGoodputView(job_name=paths.job_id, **fields)
-
-
-def report(paths: Iterable[Path], *, job_name: str | None = None, **wanted: Any) -> LogsView:
-    """What the logs at `paths` say of their jobs, or of the one that is named.
-
-    `wanted` is what :func:`report_job` takes. Raises UnknownJobError, :class:`.goodput_logs.LogError`,
-    :class:`.journal.JournalError` and OSError.
-    """
-    found, logs = told.of_logs(paths, job_name)
-    return LogsView(
-        jobs=tuple(_job_view(each, **wanted) for each in found),
-        entries=dict(logs.forms),
-        ignored=dict(logs.ignored),
-        garbage=logs.garbage,
-        lost=logs.lost,
-        problems=tuple(logs.problems),
-        repeated=logs.repeated,
+    logs: tuple[Path, ...] = option("[LOG]...")
+    job_name: str | None = option("--job-name NAME", "The job in the logs; default: all of them.")
+    reference_step_time_s: float | None = option(
+        "--reference-step-time SECONDS",
+        "What a step should take: what steps took beyond it is no goodput.",
+        click.FLOAT,
+        parse=step_time_s,
     )
-
-
-def report_job(
-    paths: JobPaths,
-    *,
-    reference_step_time_s: float | None = None,
-    window: Window | None = None,
-    policy: Policy = "conserving",
-) -> LogsView:
-    """The same of a job of scrtune's, running or not, by its journal.
-
-    Raises what :func:`.told.of_job` raises.
-    """
-    job = told.of_job(paths)
-    view = _job_view(job, reference_step_time_s, window, policy)
-    return LogsView(
-        jobs=(view,), entries={"journal": len(job.events)}, ignored={}, garbage=0, lost=0, problems=()
+    window: TimeWindow | None = option(
+        "--window START..END|LAST",
+        "That part of the time: two times, of which one may be left out; a day; or as 900, 15m, 2h, 1d.",
+        parse=time_window,
     )
+    policy: Policy | None = option(
+        "--policy",
+        "Buckets that sum to the wall time (conserving, the default), ml-goodput-measurement's rules, or both"
+        " and where they differ.",
+    )
+    form: Form = option("--format", "Output form.", default="table")
+    interval: bool = option("--interval", "Show the best interval between checkpoints instead.")
+    what_if: Schedule | None = option(
+        "--what-if interval=TIME[,flush=N]",
+        "Show that, and what another interval, or flushing every N-th checkpoint, would bring.",
+        parse=asked_schedule,
+    )
+    mtbf_prior: Prior | None = option(
+        "--mtbf-prior TIME[:FAILURES]",
+        "With these: how often the job fails, by what you know, and how many failures that weighs.",
+        parse=mtbf_prior,
+    )
+    html: Path | None = option(
+        "--html FILE", "Write a page with figures and tables instead; it needs no other file.", FILE
+    )
+    png: Path | None = option("--png FILE", "Draw the figures of that page as a picture instead.", FILE)
+
+    @property
+    def query(self) -> GoodputQuery:
+        """What is asked about the time."""
+        return GoodputQuery(
+            reference_step_time_s=self.reference_step_time_s, window=self.window, policy=self.policy
+        )
+
+    @property
+    def asks_interval(self) -> bool:
+        """Whether it is about the interval between checkpoints."""
+        return self.interval or self.what_if is not None
 
 
-def _job_view(
-    job: Told,
-    reference_step_time_s: float | None = None,
-    window: Window | None = None,
-    policy: Policy = "conserving",
-) -> JobView:
-    events = job.events
-    if job.launcher:
-        metrics = resiliency.metrics(job.launcher, reference_step_time_s)
+@command(GoodputOptions)
+def goodput(options: GoodputOptions) -> None:
+    """Show where the job's time went; the buckets sum to its wall time.
+
+    Without LOG it is about a job of scrtune's. LOG is a file with what is known of a job's time: a log of the
+    resiliency library, of ml-goodput-measurement, SCR's, scrtune's own or a daemon's journal, a DFTracer
+    trace or a directory of them; which of them it is shows in its content.
+    """
+    check_names(options.logs, options.job_id, options.job_name)
+    if options.html or options.png:
+        _write_report(options)
+    elif options.asks_interval:
+        _print_interval(options)
+    elif options.mtbf_prior is not None:
+        raise click.UsageError("--mtbf-prior goes with --interval or --what-if")
+    elif options.logs:
+        view = views.of_logs(options.logs, options.job_name, options.query)
+        report_unread(view.problems, repeated=view.repeated, lost=view.lost)
+        print_view(view, options.form, text.logs, text.csv_of_logs)
+    elif options.query.is_plain:
+        job = views.of_running_or_ended(find(options.job_id))
+        print_view(job, options.form, text.job, text.csv_of_job)
     else:
-        metrics = resiliency.metrics_of_job(events, job.account, reference_step_time_s)
-    bounds = window.of(job.account) if window else None
-    conserving = _conserving(job, reference_step_time_s, bounds) if policy != "compat" else None
-    compat, no_compat = _compat(job, bounds) if policy != "conserving" else (None, "")
-    differ: list[Difference] = []
-    if conserving is not None and compat is not None:
-        begun = [event for event in events if bounds is None or bounds[0] <= span(event)[0] < bounds[1]]
-        differ = differences(conserving.buckets, conserving.wall_s, compat, begun)
-    return JobView(
-        job_name=job.name,
-        events=job.read,
-        metrics=metrics,
-        window=bounds,
-        goodput=None if conserving is None else conserving.goodput,
-        conserving=conserving,
-        compat=_compat_view(compat) if compat is not None else None,
-        no_compat=no_compat,
-        differences=tuple(differ),
-        steps=_steps(events, bounds),
-        tells_steps=job.tells_steps,
-        gains=job.gains if policy != "compat" else (),
-    )
+        view = views.of_journal(find(options.job_id), options.query)
+        print_view(view, options.form, text.logs, text.csv_of_logs)
 
 
-def _steps(events: Sequence[GoodputEvent], bounds: tuple[float, float] | None = None) -> StepSummary | None:
-    from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-
-    return step_summary(events, bounds)
-
-
-def _conserving(
-    job: Told, reference_step_time_s: float | None, bounds: tuple[float, float] | None
-) -> Account | LedgerWindow:
-    if bounds is None:
-        return job.ledger.account(job.now, reference_step_s=reference_step_time_s)
-    return job.ledger.window(*bounds, job.now, reference_step_s=reference_step_time_s)
+def _write_report(options: GoodputOptions) -> None:
+    allowed = GoodputQuery(reference_step_time_s=options.reference_step_time_s)
+    others = options.asks_interval or options.mtbf_prior is not None
+    if options.query != allowed or options.form != "table" or others:
+        raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
+    job = of_one(options.logs, options.job_id, options.job_name)
+    write_report(job, options.reference_step_time_s, html=options.html, png=options.png)
 
 
-def _compat(job: Told, bounds: tuple[float, float] | None) -> tuple[CompatAccount | None, str]:
-    events = with_real_end(job.events, job.launcher)
-    elastic = any(getattr(event, "kind", "").startswith("elastic") for event in events)
-    last_s = max(span(event)[1] for event in events)
-    runs_on = job.account.start_s + job.account.wall_s > last_s + _MILLISECOND_S
-    try:
-        if bounds is not None:
-            return compat_window(events, *bounds, elastic=elastic), ""
-        return compat_account(events, job.now if runs_on else last_s, elastic=elastic), ""
-    except CompatError as error:
-        return None, str(error)
-
-
-def _compat_view(account: CompatAccount) -> dict[str, Any]:
-    return {
-        "total_s": account.total_s,
-        "productive_s": account.productive_s,
-        "goodput_percent": account.goodput_percent,
-        "badput_s": {badput.name: spent for badput, spent in account.badput_s.items()},
-        "breakdown_percent": {badput.name: share for badput, share in account.breakdown().items()},
-        "max_productive_step": account.max_productive_step,
-        "last_step": account.last_step,
-        "disruptions": account.disruptions,
-    }
+def _print_interval(options: GoodputOptions) -> None:
+    if not options.query.is_plain or options.form == "csv":
+        raise click.UsageError(
+            "--interval and --what-if go with --job-id, --job-name and --format table or json only"
+        )
+    job = of_one(options.logs, options.job_id, options.job_name)
+    print_outlook(job, options.mtbf_prior, options.what_if, options.form)

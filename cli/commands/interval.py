@@ -1,77 +1,50 @@
-"""`scrtune goodput --interval` and `--what-if`: their options, and the job that they are about."""
+"""`scrtune goodput --interval` and `--what-if`: the best interval between checkpoints, beside others."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar
+import re
 
-import click
-from rich.console import Group, RenderableType
+import msgspec
 
-from ...goodput.interval.model import IntervalError
-from ...goodput.interval.recommend import Outlook
-from .. import find_job as chosen_job
-from ..text import logs as show_logs
-from ..views import what_if
+from ...goodput.interval.failure_rate import RATE_WEIGHT, Prior
+from ...goodput.interval.model import Schedule
+from ...units import parse_duration_s
+from ..job_record import JobRecord
+from ..output import print_view
+from ..text import interval as text
+from ..views.interval import JobOutlook, inputs, outlook
 
-_F = TypeVar("_F", bound=Callable[..., Any])
-_T = TypeVar("_T")
-
-
-def _read_by(read: Callable[[str], _T]) -> Callable[..., _T | None]:
-    """A click callback: what `read` makes of the text."""
-
-    def callback(_context: click.Context, _option: click.Parameter, text: str | None) -> _T | None:
-        try:
-            return None if text is None else read(text)
-        except IntervalError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return callback
+_FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
+_MOST_FAILURES = 1e6
 
 
-def options(command: _F) -> _F:
-    """``--interval``, ``--what-if`` and ``--mtbf-prior``."""
-    for add in (
-        click.option(
-            "--mtbf-prior",
-            callback=_read_by(what_if.mtbf_prior),
-            metavar="TIME[:FAILURES]",
-            help="With these: how often the job fails, by what you know, and how many failures that weighs.",
-        ),
-        click.option(
-            "--what-if",
-            "asked",
-            callback=_read_by(what_if.question),
-            metavar="interval=TIME[,flush=N]",
-            help="Show that, and what another interval, or flushing every N-th checkpoint, would bring.",
-        ),
-        click.option("--interval", is_flag=True, help="Show the best interval between checkpoints instead."),
-    ):
-        command = add(command)
-    return command
+def asked_schedule(words: str) -> Schedule:
+    """Return the schedule of ``interval=600`` or ``interval=10m,flush=4``. Raises ValueError.
 
-
-class JobOutlook(Outlook, frozen=True, kw_only=True):
-    """The schedules of the job of that name."""
-
-    job_name: str
-
-
-def table(view: JobOutlook) -> RenderableType:
-    """The schedules below the job's name."""
-    return Group(show_logs.heading(view.job_name), "", what_if.table(view))
-
-
-def outlook(logs: Sequence[Path], job_id: str | None, form: str, **wanted: Any) -> JobOutlook:
-    """The schedules of the job in `logs`, else of a job of scrtune's; `wanted` are the command's options.
-
-    Raises IntervalError, click.UsageError, and what finding a job or reading logs raises.
+    Without `flush` its `flush_every` is 0: flushes stay as they are.
     """
-    asked, known, job_name = (wanted.pop(name) for name in ("asked", "mtbf_prior", "job_name"))
-    if wanted.pop("policy") != "conserving" or form == "csv" or any(wanted.values()):
-        raise click.UsageError(
-            "--interval and --what-if go with --job-id, --job-name and --format table or json only"
-        )
-    job = chosen_job.the_one(logs, job_id, job_name)
-    view = what_if.outlook(what_if.inputs(job), known, asked)
-    return JobOutlook(job_name=job.name, **{name: getattr(view, name) for name in view.__struct_fields__})
+    pairs = [each.strip().partition("=") for each in words.split(",")]
+    given = {name: value for name, _, value in pairs}
+    if len(given) < len(pairs):
+        raise ValueError(f"{words!r}: say interval and flush once each; one command answers one question")
+    flush = given.pop("flush", None)
+    if given.keys() != {"interval"} or not (flush is None or _FLUSH_EVERY.fullmatch(flush)):
+        raise ValueError(f"{words!r}: say interval=600 (seconds, or 10m, 2h), and flush=4 if you like")
+    return Schedule(interval_s=parse_duration_s(given["interval"]), flush_every=int(flush or 0))
+
+
+def mtbf_prior(words: str) -> Prior:
+    """Return the prior of ``24h``, or ``24h:3``: an MTBF of the job, and its weight. Raises ValueError."""
+    mtbf, _, failures = words.partition(":")
+    try:
+        weight = float(failures) if failures else RATE_WEIGHT
+        prior = Prior(mtbf_s=parse_duration_s(mtbf), weight=weight, source="--mtbf-prior")
+    except ValueError:
+        weight = _MOST_FAILURES + 1
+    if weight > _MOST_FAILURES:
+        raise ValueError(f"{words!r}: say an MTBF of the job, and the failures it weighs: 24h:3")
+    return prior
+
+
+def print_outlook(job: JobRecord, prior: Prior | None, asked: Schedule | None, form: str) -> None:
+    """Print the schedules of `job`. Raises IntervalError."""
+    view = outlook(inputs(job), prior, asked)
+    print_view(JobOutlook(job_name=job.name, **msgspec.structs.asdict(view)), form, text.outlook)

@@ -1,103 +1,81 @@
-"""The commands that are about SCR's configuration alone: no job and no daemon is needed."""
+"""`scrtune params`: what is known of SCR's parameters."""
 
 import difflib
-import os
-from pathlib import Path
+from dataclasses import dataclass
+from typing import Literal
 
 import click
 import msgspec
 
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
 from ...scr_config.catalogue_page import page
-from ..text import config as show_config
-from ..text import show
-from ..views.config import resolved_view
+from ..options import command, option
+from ..output import json_text
+from ..text import config, show
 
+Mutability = Literal["live", "re-init", "launch", "none"]
+Form = Literal["table", "json", "markdown"]
 INTENTS = sorted({intent for entry in CATALOGUE.values() for intent in entry.intents})
 
 
-@click.command()
-@click.argument("name", required=False)
-@click.option(
-    "--intent",
-    type=click.Choice(INTENTS, case_sensitive=False),
-    help="Only those that this intent of scrtune's may set.",
-)
-@click.option(
-    "--class",
-    "mutability",
-    type=click.Choice(["live", "re-init", "launch", "none"]),
-    help="Only those that change in this way in a running job.",
-)
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(["table", "json", "markdown"]),
-    default="table",
-    show_default=True,
-    help="Output form; markdown is the page of the whole catalogue.",
-)
-def params(name: str | None, intent: str | None, mutability: str | None, form: str) -> None:
+@dataclass(frozen=True)
+class ParamsOptions:
+    """Options of `scrtune params`."""
+
+    name: str | None = option("[NAME]")
+    intent: str | None = option(
+        "--intent",
+        "Only those that this intent of scrtune's may set.",
+        click.Choice(INTENTS, case_sensitive=False),
+    )
+    mutability: Mutability | None = option("--class", "Only those that change in this way in a running job.")
+    form: Form = option(
+        "--format", "Output form; markdown is the page of the whole catalogue.", default="table"
+    )
+
+    def selects(self, entry: Parameter | Descriptor) -> bool:
+        """Return whether `entry` is among those asked for."""
+        return (self.intent is None or self.intent in entry.intents) and (
+            self.mutability in (None, entry.mutability)
+        )
+
+
+@command(ParamsOptions)
+def params(options: ParamsOptions) -> None:
     """Show what is known of SCR's parameters, or all there is on NAME.
 
     Type, default, how and when a value counts, and the line of SCR's source where that was read.
     """
-    if name is not None and (intent or mutability):
+    if options.name is not None and (options.intent or options.mutability):
         raise click.UsageError("NAME stands alone: leave out --intent and --class")
-    if form == "markdown":
-        if name is not None or intent or mutability:
+    if options.form == "markdown":
+        if options.name is not None or options.intent or options.mutability:
             raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
         click.echo(page(), nl=False)
         return
-    entries, lines = _chosen(name, intent, mutability)
-    if form == "json":
-        click.echo(_json([*map(_object, entries), *map(_line_object, lines)]))
-    elif name is None:
-        show.console().print(show_config.params(entries, lines))
+    entries, lines = _chosen(options)
+    if options.form == "json":
+        click.echo(json_text([*map(_object, entries), *map(_line_object, lines)]), nl=False)
+    elif options.name is None:
+        show.console().print(config.params(entries, lines))
     else:
-        for each in entries:
-            show.console().print(show_config.parameter(each))
-        for line in lines:
-            show.console().print(show_config.descriptor(line))
+        for shown in (*map(config.parameter, entries), *map(config.descriptor, lines)):
+            show.console().print(shown)
 
 
-def show_resolved(
-    form: str, *, resolved: bool, conf: Path | None = None, system_conf: Path | None = None
-) -> None:
-    """`scrtune env --resolved`: a JSON object when `form` is json, else a table. Raises OSError.
-
-    Raises click.UsageError for options of `env` that do not go together.
-    """
-    if not resolved:
-        raise click.UsageError("--conf and --system-conf are for --resolved")
-    if form not in ("sh", "json"):  # sh is what stands when --format is not given
-        raise click.UsageError("--resolved shows a table, or JSON with --format json")
-    view = resolved_view(os.environ, Path.cwd(), conf, system_conf)
-    if form == "json":
-        click.echo(_json(view))
-    else:
-        show.console().print(show_config.resolved(view))
-
-
-def _chosen(
-    name: str | None, intent: str | None, mutability: str | None
-) -> tuple[list[Parameter], list[Descriptor]]:
-    """What was asked for, in alphabetical order. Raises click.BadParameter for a name that there is not."""
-    if name is not None:
-        wanted = name.upper()
-        if wanted in CATALOGUE:
-            return [CATALOGUE[wanted]], []
-        if wanted in DESCRIPTOR_LINES:
-            return [], [DESCRIPTOR_LINES[wanted]]
-        raise click.BadParameter(_unknown(name), param_hint="NAME")
+def _chosen(options: ParamsOptions) -> tuple[list[Parameter], list[Descriptor]]:
+    """Return what was asked for, in alphabetical order. Raises click.BadParameter for an unknown name."""
+    if options.name is not None:
+        wanted = options.name.upper()
+        entries = [CATALOGUE[wanted]] if wanted in CATALOGUE else []
+        lines = [DESCRIPTOR_LINES[wanted]] if wanted in DESCRIPTOR_LINES else []
+        if not entries and not lines:
+            raise click.BadParameter(_unknown(options.name), param_hint="NAME")
+        return entries, lines
     return (
-        [entry for entry in CATALOGUE.values() if _matches(entry, intent, mutability)],
-        [line for line in DESCRIPTOR_LINES.values() if _matches(line, intent, mutability)],
+        [entry for entry in CATALOGUE.values() if options.selects(entry)],
+        [line for line in DESCRIPTOR_LINES.values() if options.selects(line)],
     )
-
-
-def _matches(entry: Parameter | Descriptor, intent: str | None, mutability: str | None) -> bool:
-    return (intent is None or intent in entry.intents) and mutability in (None, entry.mutability)
 
 
 def _unknown(name: str) -> str:
@@ -107,17 +85,9 @@ def _unknown(name: str) -> str:
 
 
 def _object(entry: Parameter) -> dict[str, object]:
-    return {
-        **msgspec.structs.asdict(entry),
-        "allowed": entry.allowed,
-        "ranks": entry.ranks,
-        "versions": entry.versions,
-    }
+    derived = {"allowed": entry.allowed, "ranks": entry.ranks, "versions": entry.versions}
+    return {**msgspec.structs.asdict(entry), **derived}
 
 
 def _line_object(line: Descriptor) -> dict[str, object]:
     return {"scope": "descriptor line", **msgspec.structs.asdict(line)}
-
-
-def _json(value: object) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -1,4 +1,4 @@
-"""SCR's configuration as people read it: the catalogue, and what stands in force here."""
+"""SCR's configuration as people read it: the catalogue, and what is active here."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ _CLASS_STYLES = {"live": "green", "re-init": "yellow", "launch": "cyan", "none":
 
 
 def params(entries: Sequence[Parameter], lines: Sequence[Descriptor] = ()) -> RenderableType:
-    """`scrtune params`: one row for each."""
+    """Return one row for each parameter and line."""
     table = plain_table("parameter", "type", "default", "change", "ranks", "SCR", "meaning")
     for entry in entries:
         change = Text(entry.mutability, style=_CLASS_STYLES[entry.mutability])
@@ -28,7 +28,7 @@ def params(entries: Sequence[Parameter], lines: Sequence[Descriptor] = ()) -> Re
 
 
 def parameter(entry: Parameter) -> RenderableType:
-    """`scrtune params NAME`: all there is on one."""
+    """Return all there is on one parameter."""
     ranks = {
         "equal": "must be equal on all ranks, else the job hangs or aborts",
         "rank 0": "rank 0's value alone counts",
@@ -54,7 +54,7 @@ def parameter(entry: Parameter) -> RenderableType:
 
 
 def descriptor(line: Descriptor) -> RenderableType:
-    """`scrtune params STORE`: the kind of line, and its keys."""
+    """Return the kind of line, and its keys."""
     facts = _facts(
         line.name,
         {
@@ -87,7 +87,7 @@ def _facts(name: str, facts: dict[str, str]) -> RenderableType:
 
 
 def resolved(view: ResolvedView) -> RenderableType:
-    """`scrtune env --resolved`: the files that count, each parameter with its place, and what is wrong."""
+    """Return the files that count, each parameter with its place, and what is wrong."""
     files = plain_table("", "")
     for file in view.files:
         files.add_row(Text(file.layer, style="bold"), file.path + ("" if file.found else " (not there)"))

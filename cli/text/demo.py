@@ -6,12 +6,12 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...units import seconds_text
-from ..commands.demo import Column, DemoView, Spread
+from ..views.demo import Column, DemoView, Spread
 from . import show
 
 
 def report(view: DemoView) -> RenderableType:
-    """Events, intents, every rewrite with its reason, the before/after table, the verdict."""
+    """Return events, intents, every decision with its reason, the before/after table, and the verdict."""
     counters = view.status.counters
     seen = (
         f"Seen in the tuned run: {counters.trace_events} I/O events of DFTracer"
@@ -33,7 +33,7 @@ def report(view: DemoView) -> RenderableType:
 
 
 def table(view: DemoView) -> RenderableType:
-    """Before and after: median over the checkpoints, and least to most."""
+    """Return the columns side by side: the median over the checkpoints, and least to most."""
     names = [column.name for column in view.columns]
     made = show.plain_table("a checkpoint costs", *names, title="Before and after", right=names)
     rows: tuple[tuple[str, Callable[[Column], str]], ...] = (
@@ -51,7 +51,7 @@ def table(view: DemoView) -> RenderableType:
 
 
 def verdict(view: DemoView) -> Text:
-    """What it comes to, in one sentence; also when it comes to nothing."""
+    """Return the result in one sentence, also when tuning did not help."""
     defaults, before, after = (view.columns[index].cost_s.median for index in (0, 1, -1))
     what = f"{seconds_text(before)} -> {seconds_text(after)} a checkpoint"
     engine = f"{view.ranks} ranks, {view.engine} engine, {view.seconds:.0f} s in all."

@@ -1,4 +1,4 @@
-"""What each decision gained, as people read it."""
+"""The gain of each decision, as people read it."""
 
 from collections.abc import Sequence
 
@@ -15,24 +15,24 @@ _NOTE = (
     "Before, and saved a checkpoint, by the pairs of its trial: geometric means, and what bounds their\n"
     "difference with 90 %. A checkpoint costs what it blocks and what its flush slows down; losses are\n"
     "negative. So far: for all checkpoints under it; of a trial that was taken back what they took more\n"
-    "than the last six without it, which is part of `tuning`, as is what putting settings in force took.\n"
+    "than the last six without it, which is part of `tuning`, as is the time to apply settings.\n"
     "`scrtune explain` has the reasons."
 )
 
 
 def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
-    """`scrtune goodput`: where the time went, and what tuning did to it."""
+    """Return where the time went, and below it what each change gained."""
     spent = show.goodput(view, tells_steps=tells_steps)
     return Group(spent, table(view.gains)) if view.gains else spent
 
 
 def explain(view: ExplainView) -> RenderableType:
-    """`scrtune explain`: why the settings are what they are, with what each change saves."""
+    """Return why the settings are what they are, with what each change saved."""
     return show.explain(view, {each.generation: saved(each.gain) for each in view.gains})
 
 
 def table(views: Sequence[GainView]) -> RenderableType:
-    """A row for each change, and their sum."""
+    """Return a row for each change, and their sum."""
     columns = ["gen", "change", "", "before", "saves", "90 %", "checkpoints", "so far", "90 %"]
     right = [*columns[:1], *columns[3:]]
     shown = show.plain_table(*columns, title="What each decision gained (seconds a checkpoint)", right=right)

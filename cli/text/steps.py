@@ -1,4 +1,4 @@
-"""What the steps of a job took, as people read it, and as rows."""
+"""The step times of a job, as people read them, and as rows."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _SHOWN = 3
 
 
 def table(steps: StepSummary) -> RenderableType:
-    """The ideal step, how far steps are from it, the slowest, and who holds the others up."""
+    """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
     made = show.plain_table("step times", "")
     peers = (
         f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
@@ -34,7 +34,7 @@ def table(steps: StepSummary) -> RenderableType:
 
 
 def rows(steps: StepSummary) -> Iterator[tuple[str, float, float]]:
-    """What, in seconds, and in percent of the ideal step."""
+    """Yield what was measured, in seconds, and in percent of the ideal step."""
     named = [
         ("ideal_step", steps.ideal_s),
         ("mean_step", steps.mean_s),
@@ -50,7 +50,7 @@ def rows(steps: StepSummary) -> Iterator[tuple[str, float, float]]:
 
 
 def _name(each: SlowStep) -> str:
-    """Of several runs each may have made a step of that number."""
+    """Return its name; of several runs each may have made a step of that number."""
     return f"slow_step:{each.step}" + (f":run{each.run}" if each.run else "")
 
 
@@ -65,7 +65,7 @@ def _slow(each: SlowStep) -> str:
 
 def _stragglers(steps: StepSummary) -> str:
     if steps.no_stragglers:
-        return f"cannot be told: {steps.no_stragglers}"
+        return f"unknown: {steps.no_stragglers}"
     if not steps.stragglers:
         return "none"
     lines = [_straggler(each) for each in steps.stragglers[:_SHOWN]]

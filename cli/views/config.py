@@ -1,4 +1,4 @@
-"""SCR's configuration as it stands here, without a job: what `scrtune env --resolved` has to say."""
+"""SCR's configuration as it is here, without a job: `scrtune env --resolved`."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ from ...scr_config.resolution import (
     consequence,
     resolve,
 )
-from .config_text import config_text
+from ..config_text import config_text
 
 HIDDEN = "(not shown)"
 
@@ -32,17 +32,22 @@ class FileView(msgspec.Struct, frozen=True):
     found: bool
 
 
-class PlaceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A value (a text where it is none of its parameter) and where it stands. `line` is 0 outside files."""
+class Located(msgspec.Struct, frozen=True, kw_only=True):
+    """What has a place in SCR's configuration; `line` and `column` are 0 outside files."""
 
-    value: Value
     layer: str
     file: str = ""
     line: int = 0
     column: int = 0
 
 
-class ParameterView(msgspec.Struct, frozen=True, kw_only=True):
+class PlaceView(Located, frozen=True, kw_only=True):
+    """A value (a text where it is none of its parameter) and its place."""
+
+    value: Value
+
+
+class ParameterView(Located, frozen=True, kw_only=True):
     """A parameter's value and its place, and what that shadows.
 
     `value` is None when nobody sets it and SCR works it out as it runs: `default` says how. `wrong` is a text
@@ -51,25 +56,17 @@ class ParameterView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     value: Value | None
-    layer: str
-    file: str = ""
-    line: int = 0
-    column: int = 0
     shadows: tuple[PlaceView, ...] = ()
     default: str = ""
     wrong: PlaceView | None = None
     in_scr: str = ""
 
 
-class LineView(msgspec.Struct, frozen=True, kw_only=True):
+class LineView(Located, frozen=True, kw_only=True):
     """One STORE, CKPT or GROUPS line; `in_force` is false when a higher layer has lines of its kind."""
 
     name: str
     text: str
-    layer: str
-    file: str = ""
-    line: int = 0
-    column: int = 0
     in_force: bool
 
 
@@ -85,7 +82,7 @@ class ResolvedView(msgspec.Struct, frozen=True, kw_only=True):
 def resolved_view(
     environment: Mapping[str, str], cwd: Path, conf: Path | None = None, system_conf: Path | None = None
 ) -> ResolvedView:
-    """What a job started in `cwd` with `environment` would find.
+    """Return what a job started in `cwd` with `environment` would find.
 
     Raises :class:`UnreadableError` for a file that it cannot read.
 
@@ -119,29 +116,25 @@ def _parameters(resolved: Resolved) -> Iterator[ParameterView]:
         highest = next(iter(resolved.found.get(name, ())), None)
         wrong = None if highest is None or highest.value is not None else _place(name, highest)
         in_scr = "" if wrong is None else consequence(parameter, str(wrong.value))
-        if name not in resolved.settings:
-            yield ParameterView(
-                name=name, value=None, layer=DEFAULT, default=default, wrong=wrong, in_scr=in_scr
-            )
-            continue
-        origin = resolved.origin(name)
-        yield ParameterView(
-            name=name,
-            value=_shown(name, origin),
-            layer=origin.layer,
-            file=origin.file or (parameter.default_source if origin.layer == DEFAULT else ""),
-            line=origin.line,
-            column=origin.column,
-            shadows=tuple(_place(name, each) for each in resolved.shadowed(name)),
-            default=default,
-            wrong=wrong,
-            in_scr=in_scr,
+        view = ParameterView(
+            name=name, value=None, layer=DEFAULT, default=default, wrong=wrong, in_scr=in_scr
         )
+        if name in resolved.settings:
+            place = _place(name, resolved.origin(name))
+            shadows = tuple(_place(name, each) for each in resolved.shadowed(name))
+            view = msgspec.structs.replace(view, shadows=shadows, **msgspec.structs.asdict(place))
+            if view.layer == DEFAULT and not view.file:
+                view = msgspec.structs.replace(view, file=parameter.default_source)
+        yield view
 
 
 def _place(name: str, found: Found) -> PlaceView:
     return PlaceView(
-        value=_shown(name, found), layer=found.layer, file=found.file, line=found.line, column=found.column
+        value=_shown(name, found),
+        layer=found.layer,
+        file=found.file,
+        line=found.line,
+        column=found.column,
     )
 
 
@@ -172,7 +165,7 @@ def _line(name: str, found: FoundLines, entry: Entry, *, in_force: bool) -> Line
 
 
 def _text(path: Path, named: Path | None = None) -> str | None:
-    """What is there. None when there is nothing, unless it was `named`."""
+    """Return the text of a file; None when there is none, unless it was `named`."""
     try:
         is_there = path.is_file()
     except OSError:  # config_text says it in words
@@ -181,5 +174,5 @@ def _text(path: Path, named: Path | None = None) -> str | None:
 
 
 def _clean(text: str) -> str:
-    """`text` for people: bytes that are no UTF-8 cannot be printed, nor said in JSON."""
+    """Return `text` for people: bytes that are no UTF-8 can neither be printed nor stand in JSON."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

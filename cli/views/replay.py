@@ -1,11 +1,15 @@
 """What recorded traces say, and what the rules propose: `scrtune replay`."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from ...daemon.views import IntentView, intents
 from ...intents.pipeline import Counters
 from ...intents.rules.situation import Proposal
-from ...replay.run import Replayed
+
+if TYPE_CHECKING:  # who only prints a view does not load what reads traces
+    from ...replay.run import Replayed
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,8 +27,8 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     proposals: tuple[Proposal, ...]
 
 
-def replay(replayed: Replayed) -> ReplayView:
-    """What recorded traces say, and what the rules make of it."""
+def replay(replayed: "Replayed") -> ReplayView:
+    """Return what recorded traces say, and what the rules make of it."""
     pipeline, summary = replayed.pipeline, replayed.summary
     return ReplayView(
         files=summary.files,

@@ -86,7 +86,7 @@ def test_their_tables_are_the_same_below_the_metrics(paths: JobPaths) -> None:
     assert logged.endswith(below)
 
 
-def test_a_job_is_named_and_one_that_the_environment_does_not_mean_is_told(
+def test_a_job_is_named_and_one_that_the_environment_does_not_mean_is_reported(
     paths: JobPaths, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -179,7 +179,7 @@ def test_a_running_jobs_account_goes_on_and_its_steps_come_from_its_journal(
     assert shown["steps"]["ideal_s"] == pytest.approx(1.0)
 
 
-def test_records_whose_times_cannot_be_do_not_count_and_are_told(tmp_path: Path) -> None:
+def test_records_whose_times_cannot_be_do_not_count_and_are_reported(tmp_path: Path) -> None:
     good: list[GoodputEvent] = [JobStarted(time_s=1e9), StepCompleted(step=1, start_s=1e9, end_s=1e9 + 5)]
     bad = [
         StepCompleted(step=2, start_s=float("nan"), end_s=1e9 + 9),

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.cli.jobs import UnknownJobError, find
+from scrtune.cli.errors import UnknownJobError
+from scrtune.cli.find_job import find
 from scrtune.client import paths
 from scrtune.client.paths import (
     JobPaths,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from scrtune.cli.html.changes import Change
-from scrtune.cli.job_record import Told
+from scrtune.cli.job_record import JobRecord
 from scrtune.goodput import report as content
 from scrtune.goodput.events import (
     FlushCompleted,
@@ -111,7 +111,7 @@ def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
 
 def reported(events: list[GoodputEvent], name: str = "a job") -> Report:
     now = max(getattr(event, "end_s", getattr(event, "time_s", 0.0)) for event in events)
-    job = Told(name=name, events=events, read=len(events), now=now)
+    job = JobRecord(name=name, events=events, read=len(events), now=now)
     return content.report(name, events, job.ledger, now, job.tuning.costs)
 
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scrtune.cli.config_text import LARGEST_BYTES
 from scrtune.cli.main import main
-from scrtune.cli.views.config_text import LARGEST_BYTES
 from scrtune.scr_config.problems import Code, Finding
 
 PAGE = (Path(__file__).parents[3] / "docs" / "check.md").read_text(encoding="utf-8")
@@ -65,7 +65,7 @@ def test_exit_codes_in_every_form(here: Path, text: str, code: int, form: str) -
     assert check("scr.conf", "--format", form).exit_code == code
 
 
-def test_what_cannot_be_read_is_told_in_one_line_with_the_remedy(here: Path) -> None:
+def test_what_cannot_be_read_is_reported_in_one_line_with_the_remedy(here: Path) -> None:
     os.mkfifo(here / "fifo")
     (here / "large").write_bytes(b"#" * (LARGEST_BYTES + 1))
     for name in ("missing", ".", "fifo", "large"):
@@ -127,7 +127,7 @@ def test_findings_that_cannot_be_written_are_no_warnings(here: Path, text: str) 
     assert re.fullmatch(r"scrtune: what was found cannot be printed: No space left .+; .+\n", ran.stderr)
 
 
-def test_findings_that_the_terminal_has_no_letters_for_are_told_so(here: Path) -> None:
+def test_findings_that_the_terminal_has_no_letters_for_are_reported_so(here: Path) -> None:
     (here / "scr.conf").write_text("SCR_ŁUK=1\n", encoding="utf-8")
     ran = scrtune_check(here, subprocess.PIPE, PYTHONIOENCODING="latin-1")
     assert (ran.returncode, ran.stdout) == (3, "")
@@ -208,7 +208,7 @@ def test_the_nodes_come_from_the_option_the_script_or_the_allocation(
 
 
 @pytest.mark.parametrize("name", ["job.fish", "job.sh"])
-def test_a_script_that_is_not_read_is_told(here: Path, name: str) -> None:
+def test_a_script_that_is_not_read_is_reported(here: Path, name: str) -> None:
     (here / name).write_text("#!/usr/bin/fish\nexport SCR_FLUSH=ten\n")
     result = check(name, "--format", "gcc")
     assert re.fullmatch(rf"{name}:1:1: warning: not read: fish\. .+ \[not-read\]\n", result.stdout)
@@ -256,7 +256,7 @@ def test_the_cache_of_this_node_is_measured(here: Path) -> None:
         ("--format", "xml"),
     ],
 )
-def test_a_wrong_command_line_is_told(here: Path, arguments: tuple[str, ...]) -> None:
+def test_a_wrong_command_line_is_reported(here: Path, arguments: tuple[str, ...]) -> None:
     (here / "scr.conf").write_text("")
     result = check("scr.conf", *arguments)
     assert result.exit_code == 2

@@ -19,9 +19,10 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scrtune.cli.commands.goodput import Window, window_of
+from scrtune.cli.commands.goodput import time_window
 from scrtune.cli.logs import read_logs
 from scrtune.cli.main import main
+from scrtune.cli.views.goodput import TimeWindow
 from scrtune.client.paths import JobPaths
 from scrtune.client.recorder import Recorder
 from scrtune.client.scr_log.log import parse_line
@@ -215,7 +216,7 @@ def steps(*times_s: float, first: int = 0, writer: str = "") -> list[GoodputEven
     return [StepStarted(step=first + n, time_s=time_s, writer=writer) for n, time_s in enumerate(times_s)]
 
 
-def test_a_reason_is_given_where_the_log_has_what_it_speaks_of() -> None:
+def test_a_reason_is_given_where_the_log_has_its_cause() -> None:
     plain = whys(START, *steps(10, 20, 30, 40), END)
     evaluation = Interval(kind="custom", name="EVAL", start_s=25, end_s=35)
     crossing = whys(START, *steps(10, 20, 30), evaluation, *steps(40, first=3), END)
@@ -259,7 +260,7 @@ def test_of_a_window_only_what_is_in_it_is_a_reason(tmp_path: Path) -> None:
     assert not any("hung" in each["why"] for each in part)
 
 
-def test_a_restart_within_a_run_is_the_reason_where_nobody_told_of_it() -> None:
+def test_a_restart_within_a_run_is_the_reason_where_it_was_not_logged() -> None:
     again = [*steps(10, 20, 30, 40), *steps(50, 60, 70, first=2)]
     found = whys(START, *again, END)
     for what in ("productive", "wasted_progress"):
@@ -313,7 +314,7 @@ def test_loading_in_each_step_is_badput_here_as_the_peers_document_says() -> Non
     )
 
 
-def test_ranks_that_tell_of_the_same_steps_are_told_to_disrupt_each_other_there() -> None:
+def test_ranks_that_tell_of_the_same_steps_disrupt_each_other_there() -> None:
     ranks = (steps(10, 20, 30, 40, writer="rank0"), steps(11, 21, 31, 41, writer="rank1"))
     told = [event for both in zip(*ranks, strict=True) for event in both]
     assert "there each of 2 writers of steps disrupts the others" in whys(START, *told, END)["productive"]
@@ -351,20 +352,20 @@ def test_a_launchers_job_lasts_to_its_end_by_either_policy() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("900", Window(last_s=900.0)),
-        ("1.5m", Window(last_s=90.0)),
-        ("15min", Window(last_s=900.0)),
-        ("2h", Window(last_s=7200.0)),
-        ("1d", Window(last_s=86_400.0)),
-        ("100..200.5", Window(start_s=100.0, end_s=200.5)),
-        ("..1970-01-01T00:01:00", Window(end_s=60.0)),
-        ("1970-01-01T01:00:00+01:00..", Window(start_s=0.0)),
-        ("1970-01-02..1970-01-04", Window(start_s=86_400.0, end_s=3 * 86_400.0)),
-        ("1970-01-02", Window(start_s=86_400.0, end_s=2 * 86_400.0)),
+        ("900", TimeWindow(last_s=900.0)),
+        ("1.5m", TimeWindow(last_s=90.0)),
+        ("15min", TimeWindow(last_s=900.0)),
+        ("2h", TimeWindow(last_s=7200.0)),
+        ("1d", TimeWindow(last_s=86_400.0)),
+        ("100..200.5", TimeWindow(start_s=100.0, end_s=200.5)),
+        ("..1970-01-01T00:01:00", TimeWindow(end_s=60.0)),
+        ("1970-01-01T01:00:00+01:00..", TimeWindow(start_s=0.0)),
+        ("1970-01-02..1970-01-04", TimeWindow(start_s=86_400.0, end_s=3 * 86_400.0)),
+        ("1970-01-02", TimeWindow(start_s=86_400.0, end_s=2 * 86_400.0)),
     ],
 )
-def test_windows(text: str, expected: Window) -> None:
-    assert window_of(None, None, text) == expected  # type: ignore[arg-type]
+def test_windows(text: str, expected: TimeWindow) -> None:
+    assert time_window(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -493,7 +494,7 @@ def test_csv_has_the_slowest_steps_of_each_run_though_their_numbers_are_the_same
     assert slow == [(f"slow_step:{each['step']}:run{each['run']}", each["took_s"]) for each in listed]
 
 
-def test_of_an_application_that_tells_of_no_steps_none_are_shown() -> None:
+def test_of_an_application_that_reports_no_steps_none_are_shown() -> None:
     job = only_job(SCR_LOG)
     assert (job["tells_steps"], job["steps"], job["conserving"]["steps"]) == (False, None, 14)
     text = run(SCR_LOG).stdout
@@ -530,7 +531,7 @@ def test_why_the_peer_has_no_ideal_step_and_no_straggler_is_known_is_said(tmp_pa
     )
     text = run(log).stdout
     assert "by ml-goodput-measurement: none, it leaves out steps that last less than a second" in text
-    assert "cannot be told: steps are told by their starts only" in text
+    assert "unknown: steps are told by their starts only" in text
 
 
 # ---- jobs ----
@@ -566,7 +567,7 @@ def test_what_names_no_job_belongs_to_the_one_that_is_named(tmp_path: Path) -> N
     assert only_job(log_of(tmp_path / "two", save))["job_name"] == ""
 
 
-def test_what_two_files_tell_alike_counts_once(tmp_path: Path) -> None:
+def test_what_two_files_have_alike_counts_once(tmp_path: Path) -> None:
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(PRIMER.read_bytes())
     assert only_job(PRIMER, copy) == only_job(PRIMER)
@@ -575,7 +576,7 @@ def test_what_two_files_tell_alike_counts_once(tmp_path: Path) -> None:
 # ---- forms of files ----
 
 
-def test_what_comes_twice_counts_once_and_is_told(tmp_path: Path) -> None:
+def test_what_comes_twice_counts_once_and_is_reported(tmp_path: Path) -> None:
     lines = [
         {"job_name": "a", "job_start_time": 1000.0},
         *({"job_name": "a", "step_count": n, "step_start_time": 1010.0 + n} for n in range(5)),
@@ -590,7 +591,7 @@ def test_what_comes_twice_counts_once_and_is_told(tmp_path: Path) -> None:
     assert "more than once" not in run(once).stderr
 
 
-def test_an_entry_far_from_all_others_is_told_and_does_not_count(tmp_path: Path) -> None:
+def test_an_entry_far_from_all_others_is_reported_and_does_not_count(tmp_path: Path) -> None:
     begun_s = 1735689600.0
     steps = [{"job_name": "a", "step_count": n, "step_start_time": begun_s + n} for n in range(5)]
     wrong = [
@@ -767,7 +768,7 @@ def test_of_a_trace_without_checkpoints_no_work_is_known() -> None:
     assert "no checkpoint in the trace: what of its time was work is not known" in result.stderr
 
 
-def test_beside_a_log_with_steps_a_trace_tells_of_checkpoints_only(tmp_path: Path) -> None:
+def test_beside_a_log_with_steps_a_trace_adds_checkpoints_only(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log", {"job_name": "a", "step_count": 1, "step_start_time": 1.0})
     logs = read_logs([DATA / "traces" / "gen4-python-fork-plain", log])
     kinds = {type(event) for event in logs.jobs["a"].events}
@@ -796,7 +797,7 @@ def test_files_that_cannot_be_used_are_named_with_the_line(tmp_path: Path) -> No
         assert result.stderr.count("\n") == 1
 
 
-def test_lines_that_cannot_be_read_are_told_and_harm_nothing(tmp_path: Path) -> None:
+def test_lines_that_cannot_be_read_are_reported_and_harm_nothing(tmp_path: Path) -> None:
     log = tmp_path / "log"
     log.write_bytes(
         b'{"job_name":"a","job_start_time":1}\n'
@@ -818,7 +819,7 @@ def test_a_log_that_says_nothing_of_time_is_no_job(tmp_path: Path) -> None:
     assert "say nothing of a job's time" in result.stderr
 
 
-def test_what_a_writer_lost_is_told(tmp_path: Path) -> None:
+def test_what_a_writer_lost_is_reported(tmp_path: Path) -> None:
     log = log_of(
         tmp_path / "log",
         {"type": "job_started", "time_s": 1.0},

@@ -10,21 +10,22 @@ import pytest
 from click.testing import CliRunner, Result
 from rich.console import Console
 
-from scrtune.cli import job_record as told
-from scrtune.cli.commands.interval import JobOutlook
-from scrtune.cli.job_record import Told
-from scrtune.cli.jobs import UnknownJobError
+from scrtune.cli import job_record
+from scrtune.cli.commands.interval import asked_schedule, mtbf_prior
+from scrtune.cli.errors import UnknownJobError
+from scrtune.cli.job_record import JobRecord
 from scrtune.cli.main import main
-from scrtune.cli.views import what_if
-from scrtune.cli.views.what_if import Inputs, MtbfPrior, Question
+from scrtune.cli.text.interval import table
+from scrtune.cli.views.interval import Inputs, JobOutlook, inputs, outlook
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal import Journal
 from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
-from scrtune.goodput.interval.failure_rate import NODE_MTBF_S
+from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, Prior
 from scrtune.goodput.interval.failures import Failures
-from scrtune.goodput.interval.model import IntervalError
+from scrtune.goodput.interval.model import IntervalError, Schedule
 from scrtune.goodput.interval.recommend import ASKED, IN_USE, Estimate, Measured
 from scrtune.intents.events import Event
+from scrtune.units import rounded_duration_text
 
 from ...support.simulated_job import CACHED, T0, Job
 
@@ -37,9 +38,9 @@ TWO_LEVELS = Inputs(
 ONE_LEVEL = Inputs(measured=Measured(checkpoint_s=0.03, checkpoints=3), failures=Failures(observed_s=40))
 
 
-def text(inputs: Inputs, mtbf_prior: MtbfPrior | None = None, asked: Question | None = None) -> str:
+def text(found: Inputs, prior: Prior | None = None, asked: Schedule | None = None) -> str:
     console = Console(file=io.StringIO(), width=120, markup=False, highlight=False)
-    console.print(what_if.table(what_if.outlook(inputs, mtbf_prior, asked)))
+    console.print(table(outlook(found, prior, asked)))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -48,55 +49,54 @@ def text(inputs: Inputs, mtbf_prior: MtbfPrior | None = None, asked: Question | 
     ("given", "seconds"), [("600", 600), ("600s", 600), ("10m", 600), ("2.5h", 9000), ("1d", 86_400)]
 )
 def test_times_have_units(given: str, seconds: float) -> None:
-    assert what_if.duration(given) == seconds
-    assert what_if.question(f"interval={given}") == Question(interval_s=seconds)
-    assert what_if.question(f"flush=4, interval={given}") == Question(interval_s=seconds, flush_every=4)
+    assert asked_schedule(f"interval={given}") == Schedule(interval_s=seconds, flush_every=0)
+    assert asked_schedule(f"flush=4, interval={given}") == Schedule(interval_s=seconds, flush_every=4)
 
 
 @pytest.mark.parametrize("given", ["", "0", "-5", "ten", "5 y", "1e3", "nan", "inf"])
-def test_what_is_no_time_is_told(given: str) -> None:
-    with pytest.raises(IntervalError, match="is not a duration: write 600"):
-        what_if.duration(given)
+def test_what_is_no_time_is_reported(given: str) -> None:
+    with pytest.raises(ValueError, match="is not a duration: write 600"):
+        asked_schedule(f"interval={given}")
 
 
 @pytest.mark.parametrize(
     "given", ["", "600", "flush=4", "interval=600,flush=x", "interval=600,flush=0", "interval=600,often=1"]
 )
-def test_what_is_no_question_is_told(given: str) -> None:
-    with pytest.raises(IntervalError, match="say interval=600"):
-        what_if.question(given)
+def test_what_is_no_question_is_reported(given: str) -> None:
+    with pytest.raises(ValueError, match="say interval=600"):
+        asked_schedule(given)
 
 
 @pytest.mark.parametrize("given", ["interval=600,flush=4,flush=5", "interval=600,interval=10m"])
-def test_what_is_asked_twice_is_told(given: str) -> None:
-    with pytest.raises(IntervalError, match="once each"):
-        what_if.question(given)
+def test_what_is_asked_twice_is_reported(given: str) -> None:
+    with pytest.raises(ValueError, match="once each"):
+        asked_schedule(given)
 
 
 def test_a_prior_is_an_mtbf_of_the_job_and_its_weight() -> None:
-    assert what_if.outlook(TWO_LEVELS).prior.mtbf_s == NODE_MTBF_S / 128
-    own = what_if.outlook(TWO_LEVELS, what_if.mtbf_prior("12h:2.5")).prior
+    assert outlook(TWO_LEVELS).prior.mtbf_s == NODE_MTBF_S / 128
+    own = outlook(TWO_LEVELS, mtbf_prior("12h:2.5")).prior
     assert (own.mtbf_s, own.weight, own.source) == (43_200, 2.5, "--mtbf-prior")
-    assert what_if.mtbf_prior("12h").weight == 1
+    assert mtbf_prior("12h").weight == 1
 
 
 @pytest.mark.parametrize("given", ["", "12h:x", "12h:0", "12h:-1", "12h:nan", "x:1", "12h:1:2"])
-def test_what_is_no_prior_is_told(given: str) -> None:
-    with pytest.raises(IntervalError, match="24h:3"):
-        what_if.mtbf_prior(given)
+def test_what_is_no_prior_is_reported(given: str) -> None:
+    with pytest.raises(ValueError, match="24h:3"):
+        mtbf_prior(given)
 
 
 def test_a_cache_without_redundancy_is_not_thought_to_survive_nodes() -> None:
     single = Inputs(measured=TWO_LEVELS.measured, failures=Failures(nodes=128), survives_node=False)
-    assert what_if.outlook(single).prior.cache_share == 0.16
-    assert what_if.outlook(single).cache_share.value < what_if.outlook(TWO_LEVELS).cache_share.value
+    assert outlook(single).prior.cache_share == 0.16
+    assert outlook(single).cache_share.value < outlook(TWO_LEVELS).cache_share.value
 
 
 def test_the_table_says_what_to_set_and_what_it_rests_on() -> None:
     shown = text(TWO_LEVELS)
     for name in ("in use", "Young 1974", "Daly 2006", "exact, two levels"):
         assert name in shown
-    best = what_if.outlook(TWO_LEVELS)
+    best = outlook(TWO_LEVELS)
     setting = f"SCR_CHECKPOINT_SECONDS={best.settings['SCR_CHECKPOINT_SECONDS']} SCR_FLUSH=6"
     assert setting in shown
     assert "6 failures seen in 10.0 d on 128 nodes" in shown
@@ -106,17 +106,17 @@ def test_the_table_says_what_to_set_and_what_it_rests_on() -> None:
     assert max(map(len, shown.splitlines())) <= 120
 
 
-def test_with_one_level_no_flush_is_spoken_of() -> None:
+def test_with_one_level_no_flush_is_mentioned() -> None:
     shown = text(ONE_LEVEL)
     assert "SCR_FLUSH" not in shown
     assert "0 failures seen in 40.00 s on 1 node" in shown
-    (setting,) = what_if.outlook(ONE_LEVEL).settings.items()
+    (setting,) = outlook(ONE_LEVEL).settings.items()
     assert f"{setting[0]}={setting[1]}, in applications" in shown
 
 
 def test_a_what_if_has_a_row_of_its_own() -> None:
-    asked, known = what_if.question("interval=30m,flush=4"), what_if.mtbf_prior("12h")
-    view = what_if.outlook(TWO_LEVELS, known, asked)
+    asked, known = asked_schedule("interval=30m,flush=4"), mtbf_prior("12h")
+    view = outlook(TWO_LEVELS, known, asked)
     assert view.choice(ASKED).interval_s.value == 1800
     more = view.choice(ASKED).gained
     assert more is not None
@@ -128,7 +128,7 @@ def test_a_what_if_has_a_row_of_its_own() -> None:
 
 
 def test_what_is_lost_has_an_interval_beside_it_but_the_best_loses_nothing() -> None:
-    view = what_if.outlook(TWO_LEVELS)
+    view = outlook(TWO_LEVELS)
     rows = {
         name: line for line in text(TWO_LEVELS).splitlines() for name in ("in use", view.best) if name in line
     }
@@ -139,22 +139,22 @@ def test_what_is_lost_has_an_interval_beside_it_but_the_best_loses_nothing() -> 
 
 
 def test_a_what_if_that_is_worse_says_by_how_much_less() -> None:
-    told = " ".join(text(TWO_LEVELS, asked=what_if.question("interval=20")).split())
+    told = " ".join(text(TWO_LEVELS, asked=asked_schedule("interval=20")).split())
     assert re.search(r"What you ask about: [\d.]+ h a day less than now \([\d.]+ to [\d.]+\)", told)
 
 
 def test_an_interval_that_makes_outputs_wait_says_from_which_on_they_do_not() -> None:
-    shown = text(TWO_LEVELS, asked=what_if.question("interval=8,flush=1"))
+    shown = text(TWO_LEVELS, asked=asked_schedule("interval=8,flush=1"))
     waits = (
         "what if: outputs wait 2.00 s for each flush, which lasts 100.00 s; with 10.00 s or more they do not."
     )
     assert waits in shown
-    assert "outputs wait" not in text(TWO_LEVELS, asked=what_if.question("interval=8,flush=2"))
+    assert "outputs wait" not in text(TWO_LEVELS, asked=asked_schedule("interval=8,flush=2"))
 
 
 def test_the_best_interval_and_what_another_would_bring_stand_in_one_table() -> None:
-    rules = [each.name for each in what_if.outlook(TWO_LEVELS).choices]
-    both = [each.name for each in what_if.outlook(TWO_LEVELS, asked=what_if.question("interval=8")).choices]
+    rules = [each.name for each in outlook(TWO_LEVELS).choices]
+    both = [each.name for each in outlook(TWO_LEVELS, asked=asked_schedule("interval=8")).choices]
     assert both == [rules[0], ASKED, *rules[1:]]
 
 
@@ -165,7 +165,7 @@ def test_the_page_shows_what_is_printed() -> None:
         checkpoint_s=10, flush_cost_s=20, flush_s=300, interval_s=600, flush_every=1, checkpoints=9
     )
     job = Inputs(measured=flush_beside, failures=TWO_LEVELS.failures)
-    printed = text(job) + text(job, asked=what_if.question("interval=2m,flush=1"))
+    printed = text(job) + text(job, asked=asked_schedule("interval=2m,flush=1"))
     indented = [line[4:] for line in samples.splitlines() if line.startswith("    ")]
     assert len(indented) > 20
     assert [line for line in indented if line not in printed] == []
@@ -176,8 +176,8 @@ def test_the_page_shows_what_is_printed() -> None:
     [(0.03, "30.0 ms"), (119, "119.00 s"), (120, "2.0 min"), (7200, "2.0 h"), (1e6, "11.6 d")],
 )
 def test_times_read_in_the_unit_that_suits(seconds: float, shown: str) -> None:
-    assert what_if.time(seconds) == shown
-    assert what_if.time(1e12) == "over 10 years"
+    assert rounded_duration_text(seconds) == shown
+    assert rounded_duration_text(1e12) == "over 10 years"
 
 
 def journal_of(told: Sequence[tuple[float, Event]], path: Path) -> None:
@@ -202,11 +202,11 @@ def crashed_twice(flush_every: int) -> Job:
 
 
 def of_job(base: Path) -> Inputs:
-    return what_if.inputs(told.of_job(JobPaths.of("j", base=base)))
+    return inputs(job_record.of_job(JobPaths.of("j", base=base)))
 
 
 def of_events(events: list[GoodputEvent]) -> Inputs:
-    return what_if.inputs(Told(name="j", events=events, read=len(events), now=0.0))
+    return inputs(JobRecord(name="j", events=events, read=len(events), now=0.0))
 
 
 def test_a_job_s_journal_has_all_that_is_needed(tmp_path: Path) -> None:
@@ -219,15 +219,15 @@ def test_a_job_s_journal_has_all_that_is_needed(tmp_path: Path) -> None:
     assert found.measured.next_output_waits  # SCR_CACHE_SIZE is 1, SCR's default
     assert found.failures.total == found.failures.unknown == 2
     assert not found.survives_node
-    view = what_if.outlook(found)
+    view = outlook(found)
     assert view.choice(IN_USE).flush_every == Estimate(value=3, low=3, high=3)
 
 
 def test_of_a_journal_and_of_its_job_the_same_is_known(tmp_path: Path) -> None:
     path = JobPaths.of("j", base=tmp_path).journal
     journal_of(crashed_twice(flush_every=3).journal, path)
-    ((job,), _) = told.of_logs([path])
-    assert what_if.inputs(job) == of_job(tmp_path)
+    ((job,), _) = job_record.of_logs([path])
+    assert inputs(job) == of_job(tmp_path)
 
 
 def test_logs_are_enough_where_settings_are_unknown() -> None:
@@ -252,7 +252,7 @@ def test_of_writers_that_know_nothing_of_scr_the_saves_count_in_logs_and_in_jour
     assert of_job(tmp_path) == found
 
 
-def test_a_job_that_left_nothing_is_told(tmp_path: Path) -> None:
+def test_a_job_that_left_nothing_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnknownJobError, match="no journal"):
         of_job(tmp_path)
     with pytest.raises(IntervalError, match="no checkpoint was measured yet"):
@@ -304,7 +304,7 @@ def test_and_what_another_would_bring_as_json_too(journal: Path) -> None:
         (("--interval", "--job-name", "other"), 3, "no job 'other' in these logs; there are 'j'"),
     ],
 )
-def test_what_the_command_cannot_do_is_told(
+def test_what_the_command_cannot_do_is_reported(
     journal: Path, options: tuple[str, ...], code: int, says: str
 ) -> None:
     done = scrtune_goodput(journal, *options)
@@ -318,11 +318,11 @@ def test_logs_of_several_jobs_need_a_name(tmp_path: Path) -> None:
         journal_of([(T0 + 600, event) for event in SAVES], log)
     done = scrtune_goodput(*logs, "--interval")
     assert done.exit_code == 3
-    assert "the logs tell of these jobs: 'a', 'b'; name one with --job-name" in done.output
+    assert "the logs are of several jobs: 'a', 'b'; name one with --job-name" in done.output
     assert scrtune_goodput(*logs, "--interval", "--job-name", "b").exit_code == 0
 
 
-def test_a_job_that_tells_only_its_saves_has_an_interval_by_its_id_and_by_its_journal(
+def test_a_job_that_logs_only_its_saves_has_an_interval_by_its_id_and_by_its_journal(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path))

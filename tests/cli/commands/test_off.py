@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from scrtune.cli import jobs
+from scrtune.cli.commands.switch import switch
+from scrtune.cli.errors import CommandError
 from scrtune.client.libscr.decision import Decision, parse_decision
 from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.daemon.journal import JournalReader
@@ -128,7 +129,7 @@ def test_a_daemon_that_is_killed_and_the_next_run_of_the_job_are_off_still(tuned
     assert not tuned.view("status").tuning
 
 
-def test_before_the_application_has_said_anything_it_is_told_so_and_holds_then(real_daemon: Any) -> None:
+def test_before_the_application_has_said_anything_it_is_said_and_holds_then(real_daemon: Any) -> None:
     daemon = real_daemon.start()
     ran = scrtune(daemon, "off")
     assert ran.returncode == 0
@@ -150,26 +151,24 @@ def test_on_does_not_undo_no_tune(real_daemon: Any) -> None:
     assert not daemon.view("status").tuning
 
 
-def test_settings_that_cannot_be_published_are_told_with_exit_code_1(
+def test_settings_that_cannot_be_published_are_reported_with_exit_code_1(
     tuned: Any,
 ) -> None:
     conf = tuned.paths.scr_conf
     conf.unlink()
     conf.mkdir()
-    with pytest.raises(
-        jobs.NotPublishedError, match=r"tuning is off, but .* cannot be written .*goes on trying"
-    ):
-        jobs.switch(tuned.paths, on=False, limit_s=0.5)
+    with pytest.raises(CommandError, match=r"tuning is off, but .* cannot be written .*goes on trying"):
+        switch(tuned.paths, on=False, limit_s=0.5)
     assert decision(tuned).generation == 1
     conf.rmdir()
-    view = jobs.switch(tuned.paths, on=False)
+    view = switch(tuned.paths, on=False)
     assert decision(tuned) == Decision(view.generation, {**OWN, **GIVEN_BACK})
 
 
 def test_an_edit_of_the_users_is_taken_in_first(tuned: Any) -> None:
     conf: Path = tuned.paths.scr_conf
     conf.write_text(conf.read_text().replace("SCR_FLUSH=1\n", "SCR_FLUSH=7\n"))
-    view = jobs.switch(tuned.paths, on=False, limit_s=60)
+    view = switch(tuned.paths, on=False, limit_s=60)
     assert view.is_published
     assert decision(tuned).values == {**OWN, **GIVEN_BACK, "SCR_FLUSH": "7"}
     assert "SCR_FLUSH=7\n" in conf.read_text()

@@ -271,7 +271,7 @@ def test_a_file_that_was_named_and_cannot_be_read_is_exit_code_1(
     assert ran.stderr.startswith(f"scrtune: {name}: {why}; name a ")
 
 
-def test_a_file_that_nobody_named_and_nobody_may_read_is_told_with_the_remedy(
+def test_a_file_that_nobody_named_and_nobody_may_read_is_reported_with_the_remedy(
     scrtune: Scrtune, here: Path
 ) -> None:
     (here / ".scrconf").touch(mode=0)

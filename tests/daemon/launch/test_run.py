@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.cli import jobs
+from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.decision import decision_text
 from scrtune.client.libscr.native import libscrtune_path
@@ -135,7 +135,7 @@ class Place:
         return found if name else [each for each in found if each.pid != os.getpid()]
 
     def replayed(self) -> Pipeline:
-        return jobs.replayed(self.paths)[0]
+        return job_state.replayed(self.paths)[0]
 
 
 @pytest.fixture
@@ -318,16 +318,16 @@ def test_the_library_is_preloaded_where_it_was_built_and_the_forwarder_follows_i
     begun_s = time.time()
     shape = {"type": "started", "time_s": begun_s, "ranks": 3, "cwd": str(place.directory), "prefix": "."}
     place.paths.library_events.write_text(json.dumps(shape) + "\n")
-    until(lambda: jobs.status(place.paths).ranks == 3, "what the library has said")
+    until(lambda: job_state.status(place.paths).ranks == 3, "what the library has said")
     (forwarder,) = place.processes("forward")
     forwarder.kill()
     until(lambda: [each for each in place.processes("forward") if each != forwarder], "another forwarder")
     times = {"entered_s": begun_s, "opened_s": begun_s, "closing_s": begun_s, "closed_s": begun_s + 0.01}
     with place.paths.library_events.open("a") as file:
         file.write(json.dumps({"type": "output", "dataset": 1, "name": "c", **times}) + "\n")
-    until(lambda: jobs.status(place.paths).checkpoints == 1, "a checkpoint")
-    assert jobs.goodput(place.paths).account.runs == 1, "what was said before is not heard twice"
-    assert jobs.status(place.paths).counters.dropped == {}
+    until(lambda: job_state.status(place.paths).checkpoints == 1, "a checkpoint")
+    assert job_state.goodput(place.paths).account.runs == 1, "what was said before is not heard twice"
+    assert job_state.status(place.paths).counters.dropped == {}
     (place.directory / "let_go").touch()
     assert place.finish(process).returncode == 0
 
@@ -448,7 +448,7 @@ def test_what_is_told_at_the_end_is_what_is_told_afterwards(place: Place, trace:
     assert ran.returncode == 0, ran.stderr
     told = re.search(r"1 checkpoints?, .* goodput (\S+)", ran.stderr)
     assert told is not None, ran.stderr
-    assert told[1] == f"{jobs.status(place.paths).goodput:.1%}"
+    assert told[1] == f"{job_state.status(place.paths).goodput:.1%}"
 
 
 def test_what_an_earlier_run_decided_is_not_in_force_where_no_daemon_can_start(place: Place) -> None:

@@ -21,7 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families as text_form
 from rich.console import Console, RenderableType
 
 from scrtune.cli import main as cli
-from scrtune.cli import monitoring_options
+from scrtune.cli.commands.run import missing
+from scrtune.cli.options import MonitoringOptions, command
 from scrtune.cli.text import show
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.monitor import endpoint, monitoring
@@ -418,9 +419,12 @@ def test_an_address_that_others_can_reach_is_told(real_daemon: Any, wait_until: 
 )
 def test_what_a_job_was_started_with_reaches_its_daemons(wanted: Monitoring) -> None:
     reached = []
-    command = monitoring_options.monitoring_options(lambda **given: reached.append(given["monitoring"]))
-    click_command = cli.click.command()(command)
-    CliRunner().invoke(click_command, wanted.options(), catch_exceptions=False)
+
+    @command(MonitoringOptions)
+    def started(options: MonitoringOptions) -> None:
+        reached.append(options.monitoring)
+
+    CliRunner().invoke(started, wanted.options(), catch_exceptions=False)
     assert reached == [wanted]
 
 
@@ -429,12 +433,12 @@ def test_without_options_there_are_none_to_pass_on() -> None:
 
 
 def test_a_library_that_is_not_installed_is_told_and_the_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(monitoring_options, "find_spec", lambda _name: None)
-    told = list(monitoring_options.missing(Monitoring(metrics="1", tensorboard=Path("tb"))))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    told = list(missing(Monitoring(metrics="1", tensorboard=Path("tb"))))
     assert [text.split()[0] for text in told] == ["--metrics", "--tensorboard"]
     assert all("pip install 'scrtune[monitoring]'" in text for text in told)
     for silent in (Monitoring(), Monitoring(csv=Path("g.csv")), Monitoring(metrics="off")):
-        assert list(monitoring_options.missing(silent)) == []
+        assert list(missing(silent)) == []
 
 
 def test_where_its_library_is_not_installed_there_is_no_socket_and_nothing_is_told(
@@ -458,7 +462,7 @@ def test_nobody_pays_for_what_is_not_asked_for() -> None:
 def test_a_command_that_reckons_nothing_loads_no_arithmetic() -> None:
     code = (
         "import sys; from scrtune.cli.main import main; "
-        "main(['--version'], standalone_mode=False); print(*sys.modules)"
+        "main(['goodput', '--help'], standalone_mode=False); print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"scrtune.cli.commands.interval", "scrtune.cli.commands.goodput"} <= set(ran.stdout.split())

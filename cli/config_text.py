@@ -1,4 +1,4 @@
-"""The text of a file of SCR's that somebody named, or why it cannot be had."""
+"""The text of a file of SCR's that was named, or why it cannot be read."""
 
 import stat
 from pathlib import Path
@@ -12,7 +12,7 @@ class UnreadableError(OSError):
 
 
 def config_text(path: Path) -> str:
-    """The text at `path` as it is: carriage returns stay, undecodable bytes are surrogates.
+    """Return the text at `path` as it is: carriage returns stay, undecodable bytes are surrogates.
 
     Raises :class:`UnreadableError`, for what is no regular file too: reading a FIFO would never end.
     """

@@ -1,62 +1,36 @@
-"""What logs, or a job's daemon, say of where the time went: as tables, JSON and CSV."""
+"""Where the time of jobs went, as people read it, and as CSV."""
 
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
-import click
-import msgspec
 from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from ...daemon.views import GoodputView
-from ...goodput.ledger.ledger import Account
-from ...goodput.ledger.ledger import Window as LedgerWindow
+from ...goodput.account import Account
+from ...goodput.account import Window as LedgerWindow
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
 from ...goodput.steps.facts import StepSummary
 from ...units import count_text
-from ..commands.goodput import JobGoodputView, JobView, LogsView, report
-from ..find_job import say_unread
-from . import gains as show_gains
-from . import show
-from . import steps as show_steps
+from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
+from . import gains, show, steps
 from .show import printable
 
 _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05
 
 
-def print_logs(paths: Iterable[Path], form: str, **wanted: Any) -> None:
-    """Print what the logs at `paths` say; what cannot be read of them goes to standard error.
-
-    Raises what :func:`.goodput_command.report` raises.
-    """
-    print_view(report(paths, **wanted), form)
-
-
-def print_view(view: LogsView, form: str) -> None:
-    """Print `view`; what could not be read goes to standard error."""
-    say_unread(view.problems, repeated=view.repeated, lost=view.lost)
-    if form == "table":
-        show.console().print(shown(view))
-    else:
-        click.echo(text_of(view, form), nl=False)
-
-
-def text_of(view: LogsView, form: str) -> str:
-    """`view` as one JSON object, or as CSV: one line for each kind of time of each policy."""
-    if form == "json":
-        return msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n"
+def csv_of_logs(view: LogsView) -> str:
+    """Return one line for each kind of time of each policy, and for steps."""
     return _csv((job.job_name, *row) for job in view.jobs for row in _csv_rows(job))
 
 
 def csv_of_job(view: JobGoodputView) -> str:
-    """One line for each bucket of a job of scrtune's, and for its steps."""
+    """Return one line for each bucket of a job of scrtune's, and for its steps."""
     rows = [*_account_rows(view.account), *_step_rows(view.steps)]
     return _csv((view.job_name, *row) for row in rows)
 
@@ -79,10 +53,9 @@ def _csv_rows(job: JobView) -> Iterator[tuple[str, str, float, float | str]]:
     if job.conserving is not None:
         yield from _account_rows(job.conserving)
     if job.compat is not None:
-        total_s = job.compat["total_s"]
         for what, spent_s in _compat_rows(job.compat):
-            yield "compat", what, spent_s, spent_s / total_s * 100
-        yield "compat", "total", total_s, 100.0
+            yield "compat", what, spent_s, spent_s / job.compat.total_s * 100
+        yield "compat", "total", job.compat.total_s, 100.0
     yield from _step_rows(job.steps)
 
 
@@ -92,63 +65,64 @@ def _account_rows(account: Account | LedgerWindow) -> Iterator[tuple[str, str, f
     yield "conserving", "wall_time", account.wall_s, 100.0
 
 
-def _step_rows(steps: StepSummary | None) -> Iterator[tuple[str, str, float, float]]:
-    if steps is not None:
-        yield from (("steps", *row) for row in show_steps.rows(steps))
+def _step_rows(summary: StepSummary | None) -> Iterator[tuple[str, str, float, float]]:
+    if summary is not None:
+        yield from (("steps", *row) for row in steps.rows(summary))
 
 
-def _compat_rows(compat: dict[str, Any]) -> Iterator[tuple[str, float]]:
-    yield "productive", compat["productive_s"]
-    for badput, spent in compat["badput_s"].items():
+def _compat_rows(compat: CompatView) -> Iterator[tuple[str, float]]:
+    yield "productive", compat.productive_s
+    for badput, spent in compat.badput_s.items():
         if isinstance(spent, dict):
             yield from ((f"{badput}:{name}", part_s) for name, part_s in spent.items())
         else:
             yield badput, spent
 
 
-def shown_job(view: JobGoodputView) -> RenderableType:
-    """A job of scrtune's: where its time went, what each change gained, and what its steps took."""
-    spent = show_gains.goodput(view, tells_steps=view.tells_steps)
+def job(view: JobGoodputView) -> RenderableType:
+    """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
+    spent = gains.goodput(view, tells_steps=view.tells_steps)
     return Group(heading(view.job_name), "", spent, *_steps(view.steps))
 
 
 def heading(job_name: str) -> str:
-    """Which job it is about, as the resiliency library has it."""
+    """Return the line above a job, as the resiliency library has it."""
     return f"=== Goodput Analysis for Job: {printable(job_name) or '(no name)'} ==="
 
 
-def _steps(steps: StepSummary | None) -> list[RenderableType]:
-    return [] if steps is None else ["", show_steps.table(steps)]
+def _steps(summary: StepSummary | None) -> list[RenderableType]:
+    return [] if summary is None else ["", steps.table(summary)]
 
 
-def shown(view: LogsView) -> RenderableType:
-    """All jobs, one below the other, as tables."""
-    parts: list[RenderableType] = []
-    for job in view.jobs:
-        parts += ["", heading(job.job_name), ""]
-        parts.append(_metrics_table(resiliency.rows(job.metrics)))
-        if job.window is not None:
-            parts += ["", _window_text(job.window, job.conserving)]
-        if isinstance(job.conserving, Account):
-            account = job.conserving
-            gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
-            parts += ["", show_gains.goodput(gained, tells_steps=job.tells_steps)]
-        elif job.conserving is not None and job.conserving.wall_s:
-            parts += ["", show.buckets(job.conserving, "window"), f"goodput {job.conserving.goodput:.1%}"]
-        if two := _two_goodputs(job):
-            parts.append(Text(two, style="dim"))
-        parts += _steps(job.steps)
-        if job.compat is not None:
-            parts += ["", _compat_table(job.compat, tells_steps=job.tells_steps)]
-        if job.no_compat:
-            parts += ["", Text(f"compat: {job.no_compat}")]
-        if job.differences:
-            parts += ["", _differences_table(job.differences)]
-    return Group(*parts)
+def logs(view: LogsView) -> RenderableType:
+    """Return all jobs, one below the other, as tables."""
+    return Group(*(part for each in view.jobs for part in _parts(each)))
+
+
+def _parts(job: JobView) -> list[RenderableType]:
+    parts: list[RenderableType] = ["", heading(job.job_name), "", _metrics_table(job.metrics)]
+    if job.window is not None:
+        parts += ["", _window_text(job.window, job.conserving)]
+    if isinstance(job.conserving, Account):
+        account = job.conserving
+        gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
+        parts += ["", gains.goodput(gained, tells_steps=job.tells_steps)]
+    elif job.conserving is not None and job.conserving.wall_s:
+        parts += ["", show.buckets(job.conserving, "window"), f"goodput {job.conserving.goodput:.1%}"]
+    if two := _two_goodputs(job):
+        parts.append(Text(two, style="dim"))
+    parts += _steps(job.steps)
+    if job.compat is not None:
+        parts += ["", _compat_table(job.compat, tells_steps=job.tells_steps)]
+    if job.no_compat:
+        parts += ["", Text(f"compat: {job.no_compat}")]
+    if job.differences:
+        parts += ["", _differences_table(job.differences)]
+    return parts
 
 
 def _window_text(asked: tuple[float, float], found: Account | LedgerWindow | None) -> str:
-    """The window, and what of it the job has."""
+    """Return the window, and what of it the job has."""
     text = f"From {_moment(asked[0])} to {_moment(asked[1])}"
     if not isinstance(found, LedgerWindow) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
         return f"{text}:"
@@ -162,7 +136,7 @@ def _moment(time_s: float) -> str:
 
 
 def _two_goodputs(job: JobView) -> str:
-    """Why the table and the buckets have different goodputs, if both are shown and do."""
+    """Return why the table and the buckets have different goodputs, if both are shown and do."""
     theirs = job.metrics.goodput_percentage
     if theirs is None or job.goodput is None or abs(theirs - 100 * job.goodput) < _SHOWN_PERCENT:
         return ""
@@ -173,25 +147,25 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def _metrics_table(rows: Iterable[tuple[str, str]]) -> Table:
+def _metrics_table(metrics: resiliency.Metrics) -> Table:
     table = Table(box=box.ASCII_DOUBLE_HEAD, show_lines=True)
     table.add_column("Metric")
     table.add_column("Value", min_width=7)
-    for row in rows:
+    for row in resiliency.rows(metrics):
         table.add_row(*row)
     return table
 
 
-def _compat_table(compat: dict[str, Any], *, tells_steps: bool) -> RenderableType:
+def _compat_table(compat: CompatView, *, tells_steps: bool) -> RenderableType:
     table = show.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
-    total_s = compat["total_s"]
+    total_s = compat.total_s
     for what, spent_s in _compat_rows(compat):
         if spent_s:
             table.add_row(printable(what), f"{spent_s:.3f}", f"{spent_s / total_s:.1%}")
     table.add_row("total", f"{total_s:.3f}", "100.0%", style="bold")
-    disruptions = count_text(compat["disruptions"], "disruption")
-    last = f"last step {compat['last_step']}, " if tells_steps else ""
-    return Group(table, f"{last}{disruptions}; goodput {compat['goodput_percent']:.1f}%")
+    disruptions = count_text(compat.disruptions, "disruption")
+    last = f"last step {compat.last_step}, " if tells_steps else ""
+    return Group(table, f"{last}{disruptions}; goodput {compat.goodput_percent:.1f}%")
 
 
 def _differences_table(found: Iterable[Difference]) -> Table:

@@ -1,0 +1,117 @@
+"""`scrtune run`: a job with the tuner beside it."""
+
+import contextlib
+import importlib.util
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ...client.paths import JobPaths
+from ...client.transport.advice import DaemonUnavailable
+from ...daemon.launch import run as launch
+from ...daemon.launch.environment import JobOptions, Trace
+from ...daemon.launch.preload import Preload
+from ...daemon.options import OFF, Monitoring
+from ...daemon.views import StatusView
+from ...intents.observe.redundancy import FLOORS
+from ..job_state import ask
+from ..options import MonitoringOptions, command, option
+from ..text import show
+
+_SETTLED_LIMIT_S = 1.0
+_SETTLED_STEP_S = 0.05
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The option of a command that starts a job under DFTracer."""
+
+    trace: Trace = option(
+        "--trace",
+        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
+        default="preload",
+    )
+
+
+@dataclass(frozen=True)
+class Preloaded:
+    """The option of a command that prepares the environment of an application."""
+
+    preload: Preload = option(
+        "--preload",
+        "libscrtune.so for C, C++ and Fortran: where it was built, always (a warning if not), or never.",
+        default="auto",
+    )
+
+
+@dataclass(frozen=True)
+class RunOptions(MonitoringOptions, Preloaded, Traced):
+    """Options of `scrtune run`."""
+
+    command: tuple[str, ...] = option("COMMAND...", kind=click.UNPROCESSED)
+    job_id: str | None = option("--job-id ID", "Name of the job; default: $SLURM_JOB_ID, else the time.")
+    no_tune: bool = option("--no-tune", "Observe and propose, but change nothing.")
+    floor: str | None = option(
+        "--redundancy-floor",
+        "The failure to survive, as a scheme or as process or node; default: your own scheme.",
+        click.Choice(sorted(FLOORS), case_sensitive=False),
+    )
+    override: bool = option("--override", "Also change SCR_* that your environment sets.")
+    scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite; default: a private one.")
+
+
+@command(RunOptions, context_settings={"allow_interspersed_args": False})
+def run(options: RunOptions) -> None:
+    """Run COMMAND with the tuner beside it, and exit with its exit code.
+
+    Starts the daemon and the forwarder, exports the environment, runs the command, ends both. Within a Slurm
+    allocation the daemons run in a step of their own on every node. Whatever goes wrong with the tuner is
+    reported, and the command runs without it.
+    """
+    logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
+    paths = launch.job_paths(options.job_id)
+    job = JobOptions(
+        trace=options.trace,
+        preload=options.preload,
+        tuning=not options.no_tune,
+        floor=options.floor or "",
+        override=options.override,
+        scr_conf=options.scr_conf,
+        monitoring=options.monitoring,
+    )
+    for text in missing(job.monitoring):
+        click.echo(f"scrtune: {text}", err=True)
+    sys.exit(launch.run(options.command, paths, job, lambda: _summary(paths)))
+
+
+def missing(monitoring: Monitoring) -> Iterator[str]:
+    """Yield what was asked for and cannot be had, and what to do: the job runs all the same."""
+    needed = {
+        "--metrics": (monitoring.metrics not in {"", OFF}, "prometheus_client"),
+        "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
+    }
+    for flag, (is_asked_for, library) in needed.items():
+        if is_asked_for and importlib.util.find_spec(library) is None:
+            yield f"{flag} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
+
+
+def _summary(paths: JobPaths) -> None:
+    """Say in two lines on standard error what became of the tuning.
+
+    The daemon is asked: the journal of a long job would take longer to replay than its user wants to wait.
+    It is asked again until it says the same twice, which it does when all that it was sent is taken in: the
+    goodput of a job that has not ended changes all the time.
+    """
+    deadline_s = time.monotonic() + _SETTLED_LIMIT_S
+    with contextlib.suppress(DaemonUnavailable):
+        view, before = ask(paths, "status", StatusView), None
+        while before != view and time.monotonic() < deadline_s:
+            time.sleep(_SETTLED_STEP_S)
+            view, before = ask(paths, "status", StatusView), view
+        for line in show.summary(view):
+            click.echo(line, err=True)

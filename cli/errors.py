@@ -1,0 +1,40 @@
+"""What commands raise, and the exit code of every error (`docs/cli.md`)."""
+
+FAILURE = 1
+NO_JOB = 3
+ALREADY_RUNNING = 4
+RUN_DIRECTORY = 5
+
+
+class CommandError(Exception):
+    """A command cannot do what it was asked for; the text says why and what to do."""
+
+
+class UnknownJobError(CommandError):
+    """There is no such job, or it left nothing; the text says which there are, or what to do."""
+
+
+def exit_code(error: Exception) -> int | None:
+    """Return the exit code that says `error`; None for a bug, and for what click itself answers."""
+    # the rooms below are loaded when one of their errors may be at hand, not by every command
+    from ..client.capture.environment import CaptureUnavailableError  # noqa: PLC0415
+    from ..client.paths import RunDirectoryError  # noqa: PLC0415
+    from ..client.transport.advice import DaemonUnavailable  # noqa: PLC0415
+    from ..daemon.journal import JournalError  # noqa: PLC0415
+    from ..daemon.process import AlreadyRunningError  # noqa: PLC0415
+    from ..goodput.interval.model import IntervalError  # noqa: PLC0415
+    from ..scr_config.render import RenderError  # noqa: PLC0415
+
+    codes: dict[type[Exception], int] = {
+        UnknownJobError: NO_JOB,
+        DaemonUnavailable: NO_JOB,
+        AlreadyRunningError: ALREADY_RUNNING,
+        RunDirectoryError: RUN_DIRECTORY,
+        JournalError: RUN_DIRECTORY,
+        CommandError: FAILURE,
+        CaptureUnavailableError: FAILURE,
+        IntervalError: FAILURE,
+        RenderError: FAILURE,
+        OSError: FAILURE,
+    }
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)

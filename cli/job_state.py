@@ -1,0 +1,104 @@
+"""The state of one of scrtune's jobs: from its daemon while it runs, from its journal afterwards."""
+
+from typing import TypeVar
+
+import msgspec
+
+from ..client.paths import JobPaths
+from ..client.transport.advice import DaemonUnavailable, ask_daemon
+from ..daemon import apply_event, views
+from ..intents.effects import Advice
+from ..intents.pipeline import Pipeline
+from ..intents.tune.gains import gains
+from .errors import UnknownJobError
+from .find_job import is_running
+
+T = TypeVar("T")
+
+_UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError)
+
+
+def ask(paths: JobPaths, question: str, kind: type[T]) -> T:
+    """Return what the daemon of a running job answers.
+
+    Raises DaemonUnavailable, at once when nobody listens.
+    """
+    if not is_running(paths):
+        raise DaemonUnavailable(f"{paths.root}: the daemon of this job does not run")
+    answer = ask_daemon(paths.control_endpoint, question)
+    if answer.error:
+        raise DaemonUnavailable(answer.error)
+    try:
+        return msgspec.json.decode(answer.result, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DaemonUnavailable(
+            f"{paths.root}: the daemon's answer cannot be read ({error}); run it and this command from the"
+            " same installation"
+        ) from error
+
+
+def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
+    """Return the pipeline of a job as its journal left it, and the time of the last record.
+
+    Raises UnknownJobError when there is no journal.
+    """
+    try:
+        return apply_event.replayed(paths.journal)
+    except FileNotFoundError as error:
+        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
+
+
+def advice(paths: JobPaths) -> Advice:
+    """Return what a job's next output runs under, or what was published last. Raises UnknownJobError."""
+    try:
+        return ask(paths, "recommendation", Advice)
+    except DaemonUnavailable:
+        published = _published(paths)
+    if published is None:
+        replayed(paths)  # raises if there never was such a job; of this one nothing was published
+    return published or Advice()
+
+
+def status(paths: JobPaths) -> views.StatusView:
+    """Return the state of a job, running or not."""
+    try:
+        return ask(paths, "status", views.StatusView)
+    except DaemonUnavailable:
+        pipeline, last_s = replayed(paths)
+        view = views.status(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
+        return msgspec.structs.replace(view, config_failure=_unpublished(paths, pipeline))
+
+
+def explain(paths: JobPaths) -> views.ExplainView:
+    """Return why a job's settings are what they are, running or not, and what each change gained."""
+    try:
+        view, spent = ask(paths, "explain", views.ExplainView), ask(paths, "goodput", views.GoodputView)
+    except DaemonUnavailable:
+        pipeline, last_s = replayed(paths)
+        view, spent = views.explain(pipeline), views.goodput(pipeline, last_s)
+        view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
+    return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions, spent.costs))
+
+
+def goodput(paths: JobPaths) -> views.GoodputView:
+    """Return where a job's time went, running or not, and what each decision gained."""
+    try:
+        view = ask(paths, "goodput", views.GoodputView)
+    except DaemonUnavailable:
+        view = views.goodput(*replayed(paths))
+    return msgspec.structs.replace(view, gains=gains(view.decisions, view.costs))
+
+
+def _published(paths: JobPaths) -> Advice | None:
+    try:
+        return msgspec.json.decode(paths.advice.read_bytes(), type=Advice)
+    except _UNREADABLE:
+        return None
+
+
+def _unpublished(paths: JobPaths, pipeline: Pipeline) -> str:
+    """Return why the last settings of a job that has ended were never active; empty when they were."""
+    published = (_published(paths) or Advice()).generation
+    if pipeline.advice.generation == published:
+        return ""
+    return f"generation {published} was the last that could be written; {paths.log} says why"

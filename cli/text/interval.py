@@ -1,0 +1,109 @@
+"""Schedules of checkpoints as people read them."""
+
+from collections.abc import Iterable
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ...goodput.interval.recommend import ASKED, Choice, Estimate, Outlook
+from ...units import count_text
+from ...units import rounded_duration_text as _time
+from ..views.interval import JobOutlook
+from . import show
+from .goodput import heading
+
+_DAY_H = 24
+
+
+def outlook(view: JobOutlook) -> RenderableType:
+    """Return :func:`table` below the job's name."""
+    return Group(heading(view.job_name), "", table(view))
+
+
+def table(view: Outlook) -> RenderableType:
+    """Return the schedules side by side, what they rest on, and what to set."""
+    columns = ["schedule", "interval", "90 %", "flush every", "goodput", "90 %", "points\nlost", "90 %"]
+    shown = show.plain_table(*columns, title="How long to compute between two checkpoints", right=columns[1:])
+    for choice in view.choices:
+        style = "bold green" if choice.name == view.best else ""
+        shown.add_row(*_row(choice, view.best), style=style)
+    return Group(shown, "", *(Text(line) for line in _grounds(view)), "", Text(_advice(view), style="bold"))
+
+
+def _row(choice: Choice, best: str) -> list[str]:
+    every, lost = choice.flush_every, choice.lost
+    flush = f"{every.value:.0f}"
+    if every.low != every.high:
+        flush += f" ({every.low:.0f} to {every.high:.0f})"
+    return [
+        choice.name,
+        _time(choice.interval_s.value),
+        _between(choice.interval_s),
+        flush if every.value else "-",
+        f"{choice.goodput.value:.2%}",
+        f"{choice.goodput.low:.2%} to {choice.goodput.high:.2%}",
+        _points(lost.value),
+        "" if choice.name == best else f"{_points(lost.low)} to {_points(lost.high)}",
+    ]
+
+
+def _points(share: float) -> str:
+    return f"{round(100 * share, 2) + 0.0:.2f}"  # no -0.00
+
+
+def _between(estimate: Estimate) -> str:
+    if estimate.low == estimate.high:
+        return ""
+    low, high = _time(estimate.low), _time(estimate.high)
+    figure, _, unit = low.partition(" ")
+    return f"{figure if high.endswith(f' {unit}') else low} to {high}"
+
+
+def _grounds(view: Outlook) -> Iterable[str]:
+    """Yield what the numbers rest on, one line each."""
+    found, failures = view.measured, view.failures
+    flush = f", a flush {_time(found.flush_cost_s)} more" if found.flush_every else ""
+    yield f"A checkpoint takes {_time(found.checkpoint_s)}{flush} (mean of {found.checkpoints})."
+    for choice in view.choices:
+        if choice.flush_wait_s:
+            yield (
+                f"{choice.name}: outputs wait {_time(choice.flush_wait_s)} for each flush, which lasts"
+                f" {_time(found.flush_s)}; with {_time(choice.shortest_interval_s)} or more they do not."
+            )
+    yield (
+        f"{count_text(failures.total, 'failure')} seen in {_time(failures.observed_s)} on"
+        f" {count_text(failures.nodes, 'node')}; with the prior one in {_time(view.mtbf_s.value)}"
+        f" ({_between(view.mtbf_s)})."
+    )
+    yield (
+        f"The schedules are for one in {_time(view.decided_for_s)}, the mean rate: too short an interval"
+        " costs less than too long a one."
+    )
+    if found.flush_every:
+        share = view.cache_share
+        yield f"The cache survives {share.value:.0%} of them ({share.low:.0%} to {share.high:.0%})."
+    yield (
+        f"Prior: one failure in {_time(view.prior.mtbf_s)}, half sure within a factor of"
+        f" {view.prior_half_within:.1f}: {view.prior.source}."
+    )
+    yield "Goodput here is as far as checkpoints and failures go; the rest of the job's time is as it is."
+
+
+def _advice(view: Outlook) -> str:
+    setting = " ".join(f"{name}={value}" for name, value in view.settings.items())
+    text = f"The best schedule is {setting}, in applications that ask SCR_Need_checkpoint"
+    best = view.choice(view.best).gained
+    if best is None:
+        return f"{text}."
+    text += f": {_a_day(best, ' of lasting work')}."
+    asked = next((each.gained for each in view.choices if each.name == ASKED), None)
+    return f"{text} What you ask about: {_a_day(asked)}." if asked else text
+
+
+def _a_day(gained: Estimate, of: str = "") -> str:
+    sign = 1 if gained.value >= 0 else -1
+    low, high = sorted((sign * gained.low, sign * gained.high))
+    return (
+        f"{_DAY_H * abs(gained.value):.2f} h a day {'more' if sign > 0 else 'less'}{of} than now"
+        f" ({_DAY_H * low:.2f} to {_DAY_H * high:.2f})"
+    )

@@ -1,0 +1,73 @@
+"""The best interval between checkpoints of a job, or what another one would bring.
+
+Costs are the pipeline's own, those that every other view shows; failures are counted in the same events.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.interval.failure_rate import Prior, typical
+from ...goodput.interval.failures import Failures, failures_of
+from ...goodput.interval.model import Schedule
+from ...goodput.interval.recommend import Measured, Outlook, measured, recommend, what_if
+from ...goodput.interval.save_costs import costs_of
+from ...goodput.validation import span
+from ...intents.rules.situation import number
+from ..job_record import JobRecord
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's checkpoints, its failures, and whether its cache survives the loss of a node."""
+
+    measured: Measured
+    failures: Failures
+    survives_node: bool = True
+
+
+class JobOutlook(Outlook, frozen=True, kw_only=True):
+    """The schedules of the job of that name."""
+
+    job_name: str
+
+
+def inputs(job: JobRecord) -> Inputs:
+    """Return what is known of `job`: with its active settings by its daemon's journal, or by any logs.
+
+    Where the settings are not known, how often the job flushed is counted. Of writers that know nothing of
+    SCR the saves count as checkpoints. Raises IntervalError.
+    """
+    in_order = sorted(job.events, key=lambda event: span(event)[1])
+    failures = failures_of(in_order)
+    costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
+    if settings is None:
+        return Inputs(measured=measured(costs, _flushed_every(costs)), failures=failures)
+    is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
+    return Inputs(
+        measured=measured(
+            costs,
+            number(settings, "SCR_FLUSH") if is_cached else 0,
+            next_output_waits=number(settings, "SCR_CACHE_SIZE") == 1,
+        ),
+        failures=failures,
+        survives_node=settings["SCR_COPY_TYPE"] != "SINGLE",
+    )
+
+
+def _flushed_every(costs: Sequence[CheckpointCost]) -> int:
+    flushed = sum(cost.flushed for cost in costs)
+    return max(1, round(len(costs) / flushed)) if flushed else 0
+
+
+def outlook(found: Inputs, known: Prior | None = None, asked: Schedule | None = None) -> Outlook:
+    """Return the best schedule beside others, and what was `asked`. Raises IntervalError.
+
+    The MTBF and its weight may be `known`; of the failures that the cache survives the typical share counts.
+    """
+    prior = typical(found.failures.nodes, survives_node=found.survives_node)
+    if known is not None:
+        prior = msgspec.structs.replace(known, cache_share=prior.cache_share, share_weight=prior.share_weight)
+    if asked is None:
+        return recommend(found.measured, found.failures, prior)
+    return what_if(found.measured, found.failures, prior, asked.interval_s, asked.flush_every)

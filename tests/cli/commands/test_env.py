@@ -1,0 +1,190 @@
+"""`scrtune env`: what shells, Slurm and Flux get."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from click.testing import Result
+
+from scrtune.client.libscr.native import libscrtune_path
+from scrtune.client.paths import JobPaths
+from scrtune.daemon.launch.preload import export_text
+from scrtune.intents.effects import Advice
+from scrtune.intents.events import SettingsObserved
+
+from ...support.ended_job import JOB, ended_job, run_directory
+
+pytestmark = pytest.mark.usefixtures("base")
+
+Scrtune = Callable[..., Result]
+
+
+def published(settings: dict[str, Any]) -> JobPaths:
+    paths = ended_job("j")
+    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=1, settings=settings)))
+    return paths
+
+
+NASTY = {
+    "SCR_CACHE_SIZE": 3,
+    "SCR_COPY_TYPE": "XOR",
+    "SCR_CLUSTER_NAME": 'it\'s "quoted" $HOME `id` $(id) \\ ; & | ! * ? [a] {b} ~ # %s \t end',
+    "SCR_GROUP": "two\nlines",
+    "SCR_CURRENT": "/a dir/with spaces",
+    "SCRTUNE_FLUSH_CPUS": "",
+}
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_a_real_shell_gets_exactly_the_settings(shell: str) -> None:
+    published(NASTY)
+    before = shell_environment(shell, ":")
+    after = shell_environment(shell, f'eval "$({sys.executable} -m scrtune env --job-id j)"')
+    assert after == {**before, **{name: str(value) for name, value in NASTY.items()}}
+
+
+def shell_environment(shell: str, command: str) -> dict[str, str]:
+    """What a program has in its environment when `shell` starts it after `command`."""
+    script = [shell, "-c", f"{command} && env -0"]
+    ran = subprocess.run(script, capture_output=True, text=True, timeout=60, check=True)
+    return dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
+
+
+def test_the_same_as_json(scrtune: Scrtune) -> None:
+    published(NASTY)
+    assert msgspec.json.decode(scrtune("env", "--job-id", "j", "--format", "json").stdout) == {
+        name: str(value) for name, value in NASTY.items()
+    }
+
+
+def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    by_hand = f"export SCRTUNE_JOB_ID=j\nexport SCRTUNE_RUN_DIR={daemon.paths.base}\n"
+    by_hand += "export SCR_LOG_ENABLE=1\nexport SCR_LOG_SYSLOG_ENABLE=0\n"
+    assert scrtune("env", "--preload", "never").stdout == by_hand, "nothing is known yet"
+    daemon.tell(*JOB[:2])
+    daemon.until_events(2)
+    tuned = "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"
+    assert scrtune("env", "--preload", "never").stdout == tuned + by_hand
+    daemon.end(9)
+    assert scrtune("env", "--job-id", "j").stdout == tuned, "there is nobody to be tuned by"
+    ran = scrtune("env")
+    assert (ran.exit_code, ran.stdout) == (3, ""), "it has ended"
+    assert "name one that has ended with --job-id" in ran.stderr
+
+
+def test_of_several_running_jobs_one_must_be_named(
+    scrtune: Scrtune, real_daemon: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    daemon = real_daemon.start()
+    other = run_directory("other")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(other.control_socket))
+        listening.listen()
+        ran = scrtune("env")
+        assert (ran.exit_code, ran.stdout) == (3, "")
+        assert "several jobs run here (j, other); name one with --job-id" in ran.stderr
+        monkeypatch.setenv("SCRTUNE_JOB_ID", "j")
+        assert "export SCRTUNE_JOB_ID=j\n" in scrtune("env").stdout
+        assert daemon.paths.control_socket.exists()
+
+
+def test_where_a_job_is_and_what_it_is_called_is_nobody_elses(scrtune: Scrtune) -> None:
+    places = {
+        "SCR_CACHE_BASE": "/ssd/old",
+        "SCR_CNTL_BASE": "/dev/shm/old",  # noqa: S108
+        "SCR_CONF_FILE": "/run/old/scr.conf",
+        "SCR_JOB_ID": "old",
+        "SCR_JOB_NAME": "old",
+        "SCR_PREFIX": "/pfs/old",
+        "SCR_USER_NAME": "old",
+    }
+    published({**places, "SCR_FLUSH": 4})
+    assert scrtune("env", "--job-id", "j").stdout == "export SCR_FLUSH=4\n"
+
+
+def test_what_the_jobs_own_settings_say_of_scrs_log_stands(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    own = SettingsObserved(settings={"SCR_LOG_ENABLE": 0}, sources={"SCR_LOG_ENABLE": "user config"})
+    daemon.tell(JOB[0], own)
+    daemon.until_events(2)
+    lines = scrtune("env", "--preload", "never").stdout.splitlines()
+    assert [line for line in lines if "SCR_LOG_ENABLE" in line] == ["export SCR_LOG_ENABLE=0"]
+
+
+LIBRARY = "/opt/it's/libscrtune.so"
+SHELLS = {"sh": "sh", "bash": "sh", "csh": "csh", "tcsh": "csh", "fish": "fish"}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize(
+    ("own", "merged"),
+    [
+        (None, LIBRARY),
+        ("", LIBRARY),
+        ("/a.so", f"{LIBRARY}:/a.so"),
+        ("/a.so:/b.so", f"{LIBRARY}:/a.so:/b.so"),
+        (f"/a.so:{LIBRARY}", f"/a.so:{LIBRARY}"),
+    ],
+)
+def test_in_a_real_shell_its_own_preloaded_libraries_stay_behind_ours_which_is_there_once(
+    shell: str, own: str | None, merged: str, tmp_path: Path
+) -> None:
+    program = shutil.which(shell)
+    if program is None:
+        pytest.skip(f"{shell} is not installed")
+    text = export_text({"SCR_FLUSH": 3}, {"LD_PRELOAD": LIBRARY, "OTHER": "o"}, SHELLS[shell], "/not/this.so")
+    script = tmp_path / "script"
+    # under another name: the programs of this test shall not try to preload anything
+    script.write_text(text.replace("LD_PRELOAD", "PRELOADED"))
+    environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    environment |= {} if own is None else {"PRELOADED": own}
+    source = "." if SHELLS[shell] == "sh" else "source"
+    ran = subprocess.run(
+        [program, "-c", f"{source} {script}; {source} {script}; env -0"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    after = dict(line.split("=", 1) for line in ran.stdout.split("\0") if line)
+    assert ran.stderr == ""
+    assert (after["PRELOADED"], after["SCR_FLUSH"], after["OTHER"]) == (merged, "3", "o")
+
+
+def test_forms_that_no_shell_reads_have_the_whole_value() -> None:
+    variables = {"LD_PRELOAD": LIBRARY}
+    merged = f"{LIBRARY}:/a.so:/b.so"
+    own = "/a.so /b.so"
+    assert msgspec.json.decode(export_text({}, variables, "json", own)) == {"LD_PRELOAD": merged}
+    assert export_text({}, variables, "slurm", own) == f"export LD_PRELOAD={merged}\n"
+    assert export_text({}, variables, "flux", own) == f"--env=LD_PRELOAD={merged}\n"
+    assert export_text({}, variables, "slurm", merged) == f"export LD_PRELOAD={merged}\n"
+
+
+@pytest.mark.skipif(libscrtune_path() is None, reason="libscrtune.so was not built")
+def test_an_application_that_is_started_by_hand_gets_the_library(scrtune: Scrtune, real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    for preload in ("auto", "always"):
+        variables = msgspec.json.decode(scrtune("env", "--format", "json", "--preload", preload).stdout)
+        assert variables["LD_PRELOAD"].split(":")[0] == str(libscrtune_path())
+        assert variables["SCRTUNE_DECISION_FILE"] == str(daemon.paths.decision)
+        assert variables["SCRTUNE_EVENTS_FILE"] == str(daemon.paths.library_events)
+
+
+def test_an_environment_gets_nothing_of_another_job(
+    scrtune: Scrtune, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published(NASTY)
+    monkeypatch.setenv("SLURM_JOB_ID", "untuned")
+    ran = scrtune("env")
+    assert (ran.exit_code, ran.stdout) == (3, "")
+    assert "no trace of job 'untuned'" in ran.stderr

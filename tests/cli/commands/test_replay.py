@@ -1,0 +1,63 @@
+"""`scrtune replay`."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import Result
+
+from scrtune.cli.views.replay import ReplayView
+
+Scrtune = Callable[..., Result]
+TRACES = Path(__file__).parents[2] / "data" / "traces"
+
+
+def test_replay_prints_what_traces_recommend(scrtune: Scrtune) -> None:
+    traces = TRACES / "gen4-broken-strings"
+    shown = scrtune("replay", traces, "--cores", 4, "--format", "json")
+    replayed = msgspec.json.decode(shown.stdout, type=ReplayView)
+    assert (replayed.files, replayed.checkpoints, replayed.counters.dropped) == (1, 3, {"broken json": 2})
+    table = " ".join(scrtune("replay", traces, "--cores", 4).stdout.split())
+    assert "dropped 2 lines: 2 broken json" in table
+
+
+def test_replay_takes_the_config_in_any_encoding(scrtune: Scrtune, tmp_path: Path) -> None:
+    conf = tmp_path / "scr.conf"
+    conf.write_bytes(b"SCR_GROUP=n\xe4\nSCR_COPY_TYPE=PARTNER\n")
+    shown = scrtune("replay", TRACES / "gen4-preload", "--conf", conf)
+    assert shown.exit_code == 0
+    assert "PARTNER" in shown.stdout
+
+
+def test_replay_says_what_is_wrong_in_both_config_files(scrtune: Scrtune, tmp_path: Path) -> None:
+    user, system = tmp_path / "user.conf", tmp_path / "system.conf"
+    user.write_text("SCR_FLUSH=ten\nSCR_CACHE_BASE=$SSD/cache\n")
+    system.write_text("SCR_COPY_TYPE=PARTNER\nSCR_FLUHS=1\x1b[2J\n")
+    shown = scrtune("replay", TRACES / "gen4-preload", "--conf", user, "--system-conf", system)
+    assert shown.exit_code == 0
+    assert "PARTNER" in shown.stdout
+    told = shown.stderr.splitlines()
+    assert [line.partition(" error: ")[0].partition(" warning: ")[0] for line in told] == [
+        f"scrtune: {user}: line 2, column 16:",
+        f"scrtune: {system}: line 2, column 1:",
+        f"scrtune: {user}: line 1, column 11:",
+    ]
+    assert "the job's environment is not known here: this value is left out" in told[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "text"),
+    [
+        (["/nowhere"], 1, "scrtune: /nowhere: not there; name .pfw or .pfw.gz files"),
+        ([], 2, "Missing argument 'TRACE...'"),
+        (["x", "--cores", "-1"], 2, "-1 is not in the range x>=0"),
+        (["x", "--conf", "/nowhere"], 2, "File '/nowhere' does not exist"),
+        (["x", "--system-conf", "/nowhere"], 2, "File '/nowhere' does not exist"),
+        (["x", "--redundancy-floor", "leaning"], 2, "'leaning' is not one of"),
+    ],
+)
+def test_what_replay_cannot_do_is_said(scrtune: Scrtune, arguments: list[str], code: int, text: str) -> None:
+    ran = scrtune("replay", *arguments)
+    assert (ran.exit_code, ran.stdout) == (code, "")
+    assert text in ran.stderr
