@@ -131,13 +131,20 @@ class FlushCycles:
 
     def __init__(self) -> None:
         self._open: list[CheckpointCost] = []
+        self._generation = 0
 
     def clear(self) -> None:
-        """Forget a cycle that has begun: the settings changed."""
+        """Forget a cycle that has begun."""
         self._open.clear()
 
     def add(self, cost: CheckpointCost, every: int) -> float | None:
-        """Take one checkpoint in; returns the mean cost of a checkpoint when it ends a cycle."""
+        """Take one checkpoint in; returns the mean cost of a checkpoint when it ends a cycle.
+
+        A cycle that began under another generation of settings is forgotten.
+        """
+        if cost.generation != self._generation:
+            self.clear()
+            self._generation = cost.generation
         if every <= 1:
             return cost.cost_s
         if not cost.flushed:

@@ -74,6 +74,14 @@ def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundan
     )
 
 
+def unknown_floor(job: SettingsObserved) -> str:
+    """Return the warning about a floor that the user declared in a word of no meaning, or an empty text."""
+    if not job.floor or job.floor.upper() in FLOORS:
+        return ""
+    known = ", ".join(sorted(FLOORS))
+    return f"redundancy floor {job.floor!r} is not one of {known}; the user's scheme is the floor"
+
+
 def effective(scheme: str, nodes: int) -> str:
     """What SCR really does on so many nodes: on one it falls back to SINGLE, whatever is asked for."""
     return scheme if nodes > 1 else "SINGLE"

@@ -17,7 +17,7 @@ class SharedFiles:
     def __init__(self) -> None:
         self._kinds: set[bool] = set()
         self._apart: set[bool] = set()
-        self._meet = self._has_left = False
+        self._meet = self._left = False
 
     def add(self, output: OutputCompleted) -> None:
         """Take in one output."""
@@ -28,11 +28,11 @@ class SharedFiles:
 
     def begin_run(self) -> None:
         """The ranks that would not have the cache any more are gone."""
-        self._has_left = False
+        self._left = False
 
-    def went_back(self) -> None:
+    def left_cache(self) -> None:
         """The ranks left the cache by themselves: in this run they take no decision that chooses it again."""
-        self._has_left = True
+        self._left = True
 
     def why_no_cache(self, *, is_real: bool) -> str:
         """Why the job must not be moved to the cache, or ''.
@@ -43,7 +43,7 @@ class SharedFiles:
             return (
                 f"{_BYPASS}=0: ranks share a file, or files have the same name: in the cache they would meet"
             )
-        if self._has_left:
+        if self._left:
             return f"{_BYPASS}=0: the ranks left the cache, and do not go there again in this run"
         unknown = self._kinds - self._apart or (set() if self._kinds else {True})
         if is_real and unknown:

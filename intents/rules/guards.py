@@ -1,9 +1,9 @@
 """Guard rails: what must not be tried, whatever it would save. They come before any statistics."""
 
 from ...units import bytes_text
-from ..events import EDITED, Values
+from ..events import Values, ValueSource
+from ..mutability import LEVER
 from ..observe.redundancy import effective, keeps_floor, storage_factor
-from .mutability import LEVER
 from .situation import Proposal, Situation, number
 
 CACHE_SHARE = 0.8
@@ -33,9 +33,9 @@ def _pinned(proposal: Proposal, now: Situation) -> str | None:
         return None
     sources = now.job.sources
     changed = sorted(name for name in proposal.changes if proposal.changes[name] != now.settings.get(name))
-    if edited := [name for name in changed if sources.get(name) == EDITED]:
+    if edited := [name for name in changed if sources.get(name) == ValueSource.EDITED]:
         return f"{', '.join(edited)}: you gave it in the config file while the job ran, which wins"
-    pinned = [name for name in changed if sources.get(name) == "environment"]
+    pinned = [name for name in changed if sources.get(name) == ValueSource.ENVIRONMENT]
     if not pinned or now.job.override:
         return None
     return f"{', '.join(pinned)}: set in your environment, which wins (scrtune run --override allows it)"
@@ -43,9 +43,11 @@ def _pinned(proposal: Proposal, now: Situation) -> str | None:
 
 def _out_of_reach(proposal: Proposal, now: Situation) -> str | None:
     """What neither this run of the job nor any launch can change."""
-    if inert := sorted(filter(now.reach.is_inert, proposal.changes)):
+    if inert := sorted(filter(now.mutability.is_inert, proposal.changes)):
         return f"{', '.join(inert)}: this SCR does not read it"
-    levers = sorted(name for name in proposal.changes if name.startswith(LEVER) and now.reach.is_fixed(name))
+    levers = sorted(
+        name for name in proposal.changes if name.startswith(LEVER) and now.mutability.is_fixed(name)
+    )
     if not levers:
         return None
     return f"{', '.join(levers)}: nothing in this job obeys it (scrtune run preloads what does)"

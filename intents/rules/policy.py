@@ -195,7 +195,7 @@ def flush_threads(now: Situation) -> Proposal | None:
     width = max(1, min(redundancy.ranks, redundancy.nodes * int(affinity.spare_cores)))
     changes: Values = {"SCRTUNE_FLUSH_THREADS": threads}
     note = ""
-    if not now.reach.is_inert("SCR_FLUSH_WIDTH"):
+    if not now.mutability.is_inert("SCR_FLUSH_WIDTH"):
         changes["SCR_FLUSH_WIDTH"] = width
         note = " (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
     if now.settings.get("SCR_FLUSH_TYPE") == "SYNC":
@@ -305,7 +305,7 @@ def proposals(now: Situation) -> tuple[Proposal, ...]:
 
 
 def _inert(proposal: Proposal, now: Situation) -> bool:
-    return any(map(now.reach.is_inert, proposal.changes))
+    return any(map(now.mutability.is_inert, proposal.changes))
 
 
 def cpu_list(cpus: tuple[int, ...]) -> str:

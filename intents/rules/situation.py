@@ -7,13 +7,14 @@ import msgspec
 
 from ..events import NodeObserved, SettingsObserved, Values
 from ..intent import Intent
+from ..mutability import RunMutability
 from ..observe.affinity import CoreAffinity
 from ..observe.buffers import BufferSizes
 from ..observe.flush import FlushBehaviour
 from ..observe.redundancy import Redundancy
-from .mutability import Reach
 
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
+REINIT_PRIOR_S = 0.03
 
 DEFAULTS: Values = {
     "SCR_CACHE_BYPASS": 1,
@@ -59,13 +60,15 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     settings: Values
     job: SettingsObserved | None = None
     node: NodeObserved | None = None
-    reach: Reach = Reach()
+    mutability: RunMutability = RunMutability()
     checkpoints: int = 0
     """Of the job so far."""
     reinit_s: float = 0.0
-    """What a re-init of SCR took when it was made; 0 before one was."""
+    """Mean seconds of a re-init of SCR as measured; 0 before there was one."""
+    reinit_prior_s: float = REINIT_PRIOR_S
+    """Seconds that a re-init is taken to last at least, but for the flush that it may force."""
     trial_budget_s: float = inf
-    """What trying may cost."""
+    """Seconds that trials may still cost."""
     why_no_cache: str = ""
     """Why the job must not be moved to the cache (:mod:`..observe.shared_files`); empty when it may."""
 
@@ -149,6 +152,12 @@ def number(settings: Values, name: str) -> int:
     if isinstance(value, str) or not isfinite(value):
         value = DEFAULTS[name]
     return int(value)
+
+
+def flush_every(settings: Values) -> int:
+    """Return the number of checkpoints from one flush to the next."""
+    is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
+    return max(1, number(settings, "SCR_FLUSH")) if is_cached else 1
 
 
 def changes_text(changes: Values) -> str:

@@ -1,72 +1,78 @@
-"""What a later run of the same job finds in the config file: the user's word, or what was tuned before."""
+"""A run of the job as its user wants it: their own values, apart from those tuned in earlier runs."""
 
-import msgspec
+from msgspec.structs import replace
 
-from ..events import EDITED, SettingsObserved, Value, Values
+from ..effects import Advice
+from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.redundancy import FLOORS
+from ..observe.shared_files import starts_past_the_cache
+from ..rules.situation import DEFAULTS
+from .decisions import NOT_MADE
+from .tuner import Tuner
 
-_OUR_FILE = "user config"
 _SCHEME = "SCR_COPY_TYPE"
 
 
 class KnownRun:
-    """A run of the job: `job` is what it runs under, with the user's own settings."""
+    """A run of the job: `job` is its description, with the user's own settings."""
 
-    def __init__(self, job: SettingsObserved) -> None:
+    def __init__(self, job: SettingsObserved, published: dict[str, set[Value]] | None = None) -> None:
         self.job = job
-        self._written: dict[str, set[Value]] = {}
+        self._published: dict[str, set[Value]] = {} if published is None else published
 
-    def published(self, settings: dict[str, Value]) -> None:
-        """`settings` went into the config file, where the next run will read them."""
-        for name, value in settings.items():
-            self._written.setdefault(name, set()).add(value)
+    @property
+    def own(self) -> Values:
+        """The user's own settings, complete."""
+        return {**DEFAULTS, **self.job.settings}
 
     def next(self, job: SettingsObserved) -> "KnownRun":
-        """The next run, whose engine says `job`: values that we wrote are put down to where they came from.
+        """Return the next run, which `job` describes: published values go back to where they came from.
 
-        Everything else is the user's word. (SCRTUNE_ levers are in no file.)
+        Everything else is the user's. (SCRTUNE_ levers are in no file.)
         """
         own = self.job
         settings, sources = dict(job.settings), dict(job.sources)
         for name, value in job.settings.items():
-            if sources.get(name) != _OUR_FILE or value not in self._written.get(name, ()):
+            if sources.get(name) != ValueSource.USER_CONFIG or value not in self._published.get(name, ()):
                 continue
             if name not in own.settings:
                 del settings[name], sources[name]
                 continue
             settings[name] = own.settings[name]
-            sources[name] = own.sources.get(name, "default")
+            sources[name] = own.sources.get(name, ValueSource.DEFAULT)
         for name, source in own.sources.items():
-            if source == EDITED and sources.get(name, "default") == "default":  # it did not read our file
-                settings[name], sources[name] = own.settings[name], EDITED
-        floor = own.floor if sources.get(_SCHEME) == EDITED else job.floor
-        return self._successor(msgspec.structs.replace(job, settings=settings, sources=sources, floor=floor))
+            is_default = sources.get(name, ValueSource.DEFAULT) == ValueSource.DEFAULT
+            if source == ValueSource.EDITED and is_default:  # it did not read our file
+                settings[name], sources[name] = own.settings[name], ValueSource.EDITED
+        floor = own.floor if sources.get(_SCHEME) == ValueSource.EDITED else job.floor
+        return KnownRun(replace(job, settings=settings, sources=sources, floor=floor), self._published)
+
+    def permitted(self, edit: UserEdited) -> tuple[Values, list[str]]:
+        """Return the changes of `edit` that become active, and why its other lines do not."""
+        wanted = {**edit.changes, **{name: DEFAULTS[name] for name in edit.removed if name in DEFAULTS}}
+        pinned = {name for name in wanted if name in self._pinned and not self.job.override}
+        overruled = (f"{name}: your environment sets it, which wins" for name in sorted(pinned))
+        changes = {name: value for name, value in wanted.items() if name not in pinned}
+        return changes, [*edit.refused, *overruled]
 
     def edited(self, changes: Values) -> "KnownRun":
-        """This run, with `changes` as the user's own word; a scheme they give replaces their floor, too."""
-        own = self.job
-        self.published({name: own.settings[name] for name in changes if name in own.settings})  # said before
-        scheme = changes.get(_SCHEME)
-        return self._successor(
-            msgspec.structs.replace(
-                own,
-                settings={**own.settings, **changes},
-                sources={**own.sources, **dict.fromkeys(changes, EDITED)},
-                floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
-            )
+        """Return this run with the user's own `changes`; a scheme among them replaces their floor, too."""
+        own, scheme = self.job, changes.get(_SCHEME)
+        self._publish({name: own.settings[name] for name in changes if name in own.settings})  # their last
+        job = replace(
+            own,
+            settings={**own.settings, **changes},
+            sources={**own.sources, **dict.fromkeys(changes, ValueSource.EDITED)},
+            floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
         )
-
-    def _successor(self, job: SettingsObserved) -> "KnownRun":
-        made = KnownRun(job)
-        made._written = self._written
-        return made
+        return KnownRun(job, self._published)
 
     def differs_from(self, earlier: "KnownRun") -> str:
-        """Why what was learnt in an `earlier` run does not hold for this one; empty when it does."""
+        """Return why the results of an `earlier` run do not hold for this one; empty when they do."""
         now, then = self.job, earlier.job
         if now.settings != then.settings:
             return "its settings are others than the last run's"
-        if _pinned(now) != _pinned(then) and not now.override:
+        if self._pinned != earlier._pinned and not now.override:
             return "its environment sets other parameters than the last run's"
         if (now.ranks, now.nodes) != (then.ranks, then.nodes):
             return f"it has {now.ranks} ranks on {now.nodes} nodes, the last run {then.ranks} on {then.nodes}"
@@ -74,6 +80,39 @@ class KnownRun:
             return "its redundancy floor, override or tuning is not the last run's"
         return ""
 
+    @property
+    def _pinned(self) -> set[str]:
+        """Names that the environment sets."""
+        return {name for name, source in self.job.sources.items() if source == ValueSource.ENVIRONMENT}
 
-def _pinned(job: SettingsObserved) -> set[str]:
-    return {name for name, source in job.sources.items() if source == "environment"}
+    def advice(self, tuner: Tuner) -> Advice:
+        """Return what every rank applies at the next SCR_Start_output: the user's values, and the tuned ones."""
+        job, own, found = self.job, self.own, tuner.mutability.found
+        explicit = {name for name, source in job.sources.items() if source != ValueSource.DEFAULT}
+        other = {name for name, value in tuner.settings.items() if found.get(name) != value}
+        names = explicit | tuner.touched | other
+        last = next((each for each in reversed(tuner.decisions) if each.verdict not in NOT_MADE), None)
+        turn = ", compared with the settings before" if tuner.comparing else ""
+        return Advice(
+            generation=tuner.generation,
+            settings={name: value for name, value in tuner.settings.items() if name in names},
+            at_launch=tuner.at_launch,
+            kept={
+                name: value
+                for name, value in tuner.kept.items()
+                if (own.get(name) != value or job.sources.get(name) == ValueSource.EDITED)
+                and not starts_past_the_cache({name: value}, job)
+            },
+            reason=last.short + turn if last else Advice().reason,
+        )
+
+    def publish(self, tuner: Tuner) -> Advice:
+        """Return :meth:`advice` for the config file, and remember it: the next run will read it there."""
+        advice = self.advice(tuner)
+        for values in (advice.settings, advice.at_launch, advice.kept or {}):
+            self._publish(values)
+        return advice
+
+    def _publish(self, values: Values) -> None:
+        for name, value in values.items():
+            self._published.setdefault(name, set()).add(value)

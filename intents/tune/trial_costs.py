@@ -64,7 +64,7 @@ class TrialCosts:
                 self._take_back()  # a run under other settings ends a trial without a word
                 self._begin(_Costs(), decision.generation)
 
-    def in_force(self, generation: int, settings: Values) -> None:
+    def activate(self, generation: int, settings: Values) -> None:
         """`settings` are those of `generation`: with what is on trial, or those that it may replace."""
         if generation == self._generation:
             return
