@@ -1,4 +1,4 @@
-"""How parameters can change while a run of the job lasts: a real SCR takes some of them at its launch only."""
+"""How parameters can change while a run of the job lasts: a real SCR takes some at its launch only."""
 
 import msgspec
 
@@ -20,7 +20,7 @@ class Mutability(TextEnum):
     """This SCR does not read it."""
 
     @classmethod
-    def _missing_(cls, value: object) -> "Mutability":
+    def _missing_(cls, _value: object) -> "Mutability":
         return cls.LAUNCH
 
 

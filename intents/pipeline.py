@@ -5,8 +5,7 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-
-import msgspec
+from math import inf
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, OutputCompleted
@@ -25,38 +24,21 @@ from .events import (
     Values,
 )
 from .mutability import RunMutability
-from .observe.affinity import AffinityObserver
-from .observe.buffers import BufferObserver
-from .observe.flush import FlushCycles, FlushObserver
 from .observe.flush_times import FlushTimes
-from .observe.redundancy import observe as observe_redundancy
+from .observe.intents import Intents, Observers
 from .observe.redundancy import unknown_floor
-from .observe.shared_files import SharedFiles
-from .rules.guards import veto
 from .rules.policy import proposals
-from .rules.situation import (
-    DEFAULTS,
-    REINIT_PRIOR_S,
-    Intents,
-    Proposal,
-    Situation,
-    changes_text,
-    flush_every,
-)
+from .rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal, Situation
 from .tune.active_settings import AppliedSettings
-from .tune.chooser import choose, unprofitable
+from .tune.chooser import choose, permitted, required
 from .tune.decisions import Decision, Outcome
-from .tune.known_run import KnownRun
+from .tune.job_run import JobRun
 from .tune.trial_costs import TrialCosts
 from .tune.tuner import Tuner
 
 __all__ = ["Counters", "Pipeline"]
 
 _REMEMBERED_COSTS = 10_000
-_FROM_AN_EARLIER_JOB = (
-    "SCR's config file still had what an earlier job was tuned to; your own settings are measured first"
-)
-_EDITED = "what you write in the file that scrtune keeps wins: it is tuned no more"
 
 
 class Pipeline:
@@ -74,15 +56,11 @@ class Pipeline:
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
         self._reinit_prior_s = reinit_prior_s
-        self._run: KnownRun | None = None
+        self._run: JobRun | None = None
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
-        self._affinity = AffinityObserver()
-        self._buffers = BufferObserver()
-        self._flush = FlushObserver()
+        self._observers = Observers()
         self._flush_times = FlushTimes()
-        self._cycles = FlushCycles()
-        self._shared_files = SharedFiles()
         self._applied = AppliedSettings()
         self._trial_costs = TrialCosts()
         self._on = True
@@ -96,7 +74,7 @@ class Pipeline:
                 effects = self._digest(event, now)
             case NodeObserved():
                 self.node = event
-                self._affinity.add(event, now)
+                self._observers.add_node(event, now)
             case EventsLost():
                 self.counters.add_lost(event)
             case SettingsObserved():
@@ -119,13 +97,7 @@ class Pipeline:
     @property
     def intents(self) -> Intents:
         """The intents so far."""
-        scheme = str(self.settings["SCR_COPY_TYPE"]) if self.tuner else None
-        return Intents(
-            affinity=self._affinity.observe(),
-            buffers=self._buffers.observe(),
-            redundancy=observe_redundancy(self.job, scheme),
-            flush=self._flush.observe(changes_text(self.settings)),
-        )
+        return self._observers.observe(self.job, self.settings)
 
     @property
     def settings(self) -> Values:
@@ -135,18 +107,19 @@ class Pipeline:
     @property
     def situation(self) -> Situation:
         """The input of the rules."""
-        made = Situation(intents=self.intents, settings=self.settings, job=self.job, node=self.node)
-        if self.tuner is None:
-            return made
-        mutability = self.tuner.mutability
-        return msgspec.structs.replace(
-            made,
+        tuner = self.tuner
+        mutability = tuner.mutability if tuner else RunMutability()
+        return Situation(
+            intents=self.intents,
+            settings=self.settings,
+            job=self.job,
+            node=self.node,
             mutability=mutability,
             checkpoints=self._applied.checkpoints,
             reinit_s=self._applied.reinit_s,
             reinit_prior_s=self._reinit_prior_s,
-            trial_budget_s=self.tuner.trial_budget_s,
-            why_no_cache=self._shared_files.why_no_cache(is_real=bool(mutability.parameters)),
+            trial_budget_s=tuner.trial_budget_s if tuner else inf,
+            why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
         )
 
     @property
@@ -171,8 +144,7 @@ class Pipeline:
 
     def proposals(self) -> tuple[Proposal, ...]:
         """Return what the rules would propose now, guard rails applied; none of it has been tried."""
-        now = self.situation
-        return tuple(each for each in proposals(now) if (veto(each, now) or unprofitable(each, now)) is None)
+        return permitted(self.situation)
 
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
@@ -182,30 +154,24 @@ class Pipeline:
         self.counters.add_digest(digest)
         if len(self.processes) < REMEMBERED_NAMES:
             self.processes.update(digest.processes)
-        self._buffers.add(digest)
+        self._observers.add_digest(digest)
         for flush in self._flush_times.digest(digest):
             yield from self._account_for(flush, now)
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
-        known = self._run
-        self._run = run = KnownRun(job) if known is None else known.next(job)
-        found = self._applied.values = {**DEFAULTS, **job.settings, **job.advised}
+        self._run = run = self._run.next(job) if self._run else JobRun(job)
+        found = {**DEFAULTS, **job.settings, **job.advised}
+        self._applied.begin_run(found)
         mutability = RunMutability(parameters=job.mutability, found=found)
-        outcome = Outcome()
-        if self.tuner is None or known is None:
-            self.tuner = Tuner(found, mutability, on=self._on)
-            if job.advised:
-                outcome = self.tuner.restart(run.own, mutability, _FROM_AN_EARLIER_JOB, now)
-        elif reason := run.differs_from(known):
-            outcome = self.tuner.restart(run.own, mutability, reason, now)
+        tuner = self.tuner = self.tuner or Tuner(found, mutability, on=self._on)
+        if run.new_because:
+            outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
-            outcome = self.tuner.begin_run(mutability, now)
-        self._cycles.clear()
-        self._shared_files.begin_run()
+            outcome = tuner.begin_run(mutability, now)
         if text := unknown_floor(job):
             yield Tell(text=text, level="warning")
-        yield from self._effects(run, self.tuner, [outcome, *self._require(self.tuner, now)], publish=True)
+        yield from self._effects(run, tuner, [outcome, *self._require(tuner, now)], publish=True)
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
         """The user's values become the baseline; but what their environment sets stays active."""
@@ -215,11 +181,8 @@ class Pipeline:
         changes, refused = self._run.permitted(edit)
         if changes:
             self._run = self._run.edited(changes)
-            outcomes += [tuner.edit(self._run.own, changes, _EDITED, now), *self._require(tuner, now)]
-        for why in refused:
-            rule = "your edit of the config file: " + why.partition(":")[0]
-            stopped = Proposal(rule=rule, intent="your word", changes={}, because=why, source="user")
-            outcomes.append(tuner.veto(stopped, why, now))
+            outcomes += [tuner.edit(self._run.own, changes, now), *self._require(tuner, now)]
+        outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
 
     def _switched(self, event: TuningSwitched, now: float) -> Iterator[Effect]:
@@ -229,7 +192,6 @@ class Pipeline:
         self._on = event.on
         if self.tuner is not None and self._run is not None:
             outcome = self.tuner.switch(on=event.on, now=now)
-            self._cycles.clear()
             yield from self._effects(self._run, self.tuner, [outcome], publish=True)
         if event.on:
             yield Tell(text="scrtune on: tuning goes on from your own settings")
@@ -237,9 +199,7 @@ class Pipeline:
     def _refused(self, event: ApplyRefused, now: float) -> Iterator[Effect]:
         if self.tuner is None or self._run is None:
             return
-        if event.in_force:
-            self._applied.values = {**self._applied.values, **event.in_force}
-            self._shared_files.left_cache()
+        self._applied.restore(event.in_force)
         outcome = self.tuner.refused(event.generation, event.why, self._applied.values, now)
         yield from self._effects(self._run, self.tuner, [outcome])
 
@@ -262,40 +222,28 @@ class Pipeline:
         self, tuner: Tuner, event: GoodputEvent, cost: CheckpointCost | None, now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            self._shared_files.add(event)
             settings = tuner.settings_of(event.generation)
             tuner.charge_apply(self._applied.apply(event, settings, tuner.mutability))
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
-        elif cost is not None:
-            self._remember(cost)
-            yield from self._observe(tuner, cost, now)
-
-    def _observe(self, tuner: Tuner, cost: CheckpointCost, now: float) -> Iterator[Outcome]:
-        """Charge the cost of a checkpoint; at the end of a flush cycle it is an observation of the settings."""
-        tuning = self.job is not None and self.job.tuning
-        if tuning:
-            tuner.charge(cost.cost_s, cost.generation)
-        if cost.generation != tuner.generation:
             return
-        self._flush.add(cost, changes_text(tuner.settings))
-        observed_s = self._cycles.add(cost, flush_every(tuner.settings))
-        if observed_s is None or not tuning:
-            return
-        yield tuner.observe(observed_s, now)
-        if tuner.ready:
-            situation = self.situation
-            yield tuner.start(choose(tuner.candidates(proposals(situation)), situation), now)
+        self._remember(cost)
+        if cost is not None and cost.generation == tuner.generation:
+            self._observers.add_cost(cost, tuner.settings)
+        if cost is not None and self.job is not None and self.job.tuning:
+            outcome = tuner.add(cost, now)
+            yield outcome
+            if outcome.is_ready:
+                situation = self.situation
+                yield tuner.start(choose(tuner.candidates(proposals(situation)), situation), now)
 
-    def _require(self, tuner: Tuner, now: float) -> Iterator[Outcome]:
+    def _require(self, tuner: Tuner, now: float) -> list[Outcome]:
         """Make the changes that the user's declaration demands."""
-        situation = self.situation
-        for proposal in proposals(situation):
-            if not proposal.required:
-                continue
-            reason = veto(proposal, situation)
-            yield tuner.veto(proposal, reason, now) if reason else tuner.require(proposal, now)
+        return [
+            tuner.veto(proposal, reason, now) if reason else tuner.require(proposal, now)
+            for proposal, reason in required(self.situation)
+        ]
 
     def _remember(self, cost: CheckpointCost | None) -> None:
         if cost is not None:
@@ -305,7 +253,7 @@ class Pipeline:
             self._trial_costs.add(cost)
 
     def _effects(
-        self, run: KnownRun, tuner: Tuner, outcomes: Iterable[Outcome], *, publish: bool = False
+        self, run: JobRun, tuner: Tuner, outcomes: Iterable[Outcome], *, publish: bool = False
     ) -> Iterator[Effect]:
         outcomes = list(outcomes)
         if publish or any(each.changed for each in outcomes):

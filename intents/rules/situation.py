@@ -6,12 +6,8 @@ from math import inf, isfinite
 import msgspec
 
 from ..events import NodeObserved, SettingsObserved, Values
-from ..intent import Intent
 from ..mutability import RunMutability
-from ..observe.affinity import CoreAffinity
-from ..observe.buffers import BufferSizes
-from ..observe.flush import FlushBehaviour
-from ..observe.redundancy import Redundancy
+from ..observe.intents import Intents
 
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 REINIT_PRIOR_S = 0.03
@@ -33,24 +29,6 @@ DEFAULTS: Values = {
 """What the rules read and change, as SCR has it when nobody sets it; the SCRTUNE_ levers at rest mean AXL's
 own number of threads and their inherited mask. A job's settings lie over these, so that every value that a
 rule changes has one to go back to."""
-
-
-class Intents(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the daemon knows about what the job is doing and needs."""
-
-    affinity: CoreAffinity = CoreAffinity()
-    buffers: BufferSizes = BufferSizes()
-    redundancy: Redundancy = Redundancy()
-    flush: FlushBehaviour = FlushBehaviour()
-
-    def named(self) -> dict[str, Intent]:
-        """By the name that `scrtune explain` shows."""
-        return {
-            "core affinity": self.affinity,
-            "buffer sizes": self.buffers,
-            "redundancy scheme": self.redundancy,
-            "flush": self.flush,
-        }
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):

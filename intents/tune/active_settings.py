@@ -1,15 +1,16 @@
 """The active settings, the reasons for them, and what waits for the next launch."""
 
 from collections import deque
+from statistics import fmean
 
 from msgspec.structs import replace
 
 from ...goodput.events import OutputCompleted
 from ..events import Values
 from ..mutability import LEVER, RunMutability
-from ..observe.sketches import Recent
+from ..observe.shared_files import SharedFiles
 from ..rules.situation import Proposal
-from .decisions import Decision, DecisionLog, Outcome, Verdict
+from .decisions import Decision, DecisionLog, Verdict
 from .trial import Trial
 
 _REMEMBERED = 64
@@ -128,7 +129,7 @@ class ActiveSettings:
 
 
 class AppliedSettings:
-    """The settings that the ranks run under, and the cost of applying them.
+    """The settings that the ranks run under, the cost of applying them, and what forbids the cache.
 
     They follow :class:`ActiveSettings` from one output to the next.
     """
@@ -137,30 +138,39 @@ class AppliedSettings:
         self.values: Values = {}
         self.checkpoints = 0
         """Valid ones of the job so far."""
-        self._reinits = Recent(_REMEMBERED_REINITS)
+        self.shared_files = SharedFiles()
+        self._reinits: deque[float] = deque(maxlen=_REMEMBERED_REINITS)
 
     @property
     def reinit_s(self) -> float:
         """Mean seconds of the last re-inits of SCR, forced flushes included; 0 before there was one."""
-        return self._reinits.mean
+        return fmean(self._reinits) if self._reinits else 0.0
+
+    def begin_run(self, found: Values) -> None:
+        """Take in that a run begins with the settings `found`."""
+        self.values = found
+        self.shared_files.begin_run()
+
+    def restore(self, values: Values) -> None:
+        """Take in that the ranks went back to `values` by themselves."""
+        if values:
+            self.values = {**self.values, **values}
+            self.shared_files.left_cache()
 
     def apply(self, output: OutputCompleted, settings: Values | None, mutability: RunMutability) -> float:
         """Take in that `output` ran under `settings`; returns the seconds that applying them took.
 
         `settings` is None when its generation is no longer remembered.
         """
-        apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
+        self.shared_files.add(output)
         self.checkpoints += output.checkpoint and output.valid
+        apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
         if settings is not None:
-            self.change(settings, apply_s, mutability)
+            changed = {name for name, value in settings.items() if self.values.get(name) != value}
+            if apply_s > 0 and any(map(mutability.needs_reinit, changed)):
+                self._reinits.append(apply_s)
+            self.values = settings
         return apply_s
-
-    def change(self, settings: Values, apply_s: float, mutability: RunMutability) -> None:
-        """Make `settings` the applied ones, which took `apply_s` seconds."""
-        changed = {name for name, value in settings.items() if self.values.get(name) != value}
-        if apply_s > 0 and any(map(mutability.needs_reinit, changed)):
-            self._reinits.add(apply_s)
-        self.values = settings
 
 
 def values(settings: Values, names: Values) -> Values:

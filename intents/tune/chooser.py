@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from ..observe.shared_files import starts_past_the_cache
 from ..rules.guards import veto
+from ..rules.policy import proposals
 from ..rules.situation import Proposal, Situation
 from .decisions import Verdict
 from .trial import MOST_SWITCHES
@@ -25,6 +26,16 @@ class Choice(NamedTuple):
 
     proposal: Proposal | None
     passed_over: tuple[tuple[Verdict, Proposal, str], ...] = ()
+
+
+def permitted(now: Situation) -> tuple[Proposal, ...]:
+    """Return what the rules propose and nothing stops."""
+    return tuple(each for each in proposals(now) if (veto(each, now) or unprofitable(each, now)) is None)
+
+
+def required(now: Situation) -> list[tuple[Proposal, str | None]]:
+    """Return the proposals that the user's declaration demands, each with what stops it or None."""
+    return [(each, veto(each, now)) for each in proposals(now) if each.required]
 
 
 def choose(candidates: Iterable[Proposal], now: Situation) -> Choice:

@@ -15,11 +15,11 @@ import msgspec
 from ...units import count_text
 
 PAIR_NOISE = 0.21
-"""SD of log cost between two observations in neighbouring blocks of two, as if pairs were independent: the sum
-of 8 % independent and 15 % autocorrelated noise (0.7 from one checkpoint to the next)."""
+"""SD of log cost between two observations in neighbouring blocks of two, as if pairs were independent: of 8 %
+independent and 15 % autocorrelated noise (0.7 from one checkpoint to the next)."""
 PRIOR_PAIRS = 3
 """Pairs that the prior counts as. With six, the intervals of simulated jobs held the truth in 85 % of the
-trials instead of 89 %: costs whose flush is hard to tell from the noise of steps scatter more than the prior."""
+trials instead of 89 %: costs whose flush is hard to tell from the noise of steps scatter more."""
 CONFIDENCE = 0.9
 """Of an interval; with probability (1 + this) / 2 the truth is below its upper end."""
 _FEW = 2

@@ -100,11 +100,12 @@ class Outcome(NamedTuple):
     """The result of one call of the tuner.
 
     `decisions` are the new ones. `changed`: the settings, or those of the next launch, are not those of the
-    call before.
+    call before. `is_ready`: the next trial may start now.
     """
 
     decisions: Sequence[Decision] = ()
     changed: bool = False
+    is_ready: bool = False
 
 
 class DecisionLog:

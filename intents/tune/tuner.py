@@ -27,13 +27,16 @@ with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
 
 from collections import deque
+from collections.abc import Iterable
 from statistics import fmean
 
 from msgspec.structs import replace
 
+from ...goodput.checkpoint_cost import CheckpointCost
 from ..events import Values
 from ..mutability import RunMutability
-from ..rules.situation import Proposal
+from ..observe.flush import FlushCycles
+from ..rules.situation import Proposal, flush_every
 from .active_settings import ActiveSettings, values
 from .budget import DRIFT_OBSERVATIONS, TrialBudget
 from .chooser import Choice
@@ -43,6 +46,8 @@ from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, RuleCooldown, Trial
 
 _USED_UP = "the trials so far have used up what they may cost"
 _OFF = "scrtune off: your own settings"
+_EDIT = "your edit of the config file"
+_EDITED = "what you write in the file that scrtune keeps wins: it is tuned no more"
 
 
 class Tuner(ActiveSettings):
@@ -60,6 +65,7 @@ class Tuner(ActiveSettings):
 
     def _begin(self, baseline: Values, mutability: RunMutability) -> None:
         super()._begin(baseline, mutability)
+        self._cycles = FlushCycles()
         self._budget = TrialBudget()
         self._cooldown = RuleCooldown()
         self._incumbent_costs: deque[float] = deque(maxlen=MAX_PAIRS)
@@ -115,21 +121,10 @@ class Tuner(ActiveSettings):
         """Whether a trial is on and the settings that it may replace have their turn."""
         return self._trial is not None and self.wanted == self._trial.incumbent
 
-    @property
-    def ready(self) -> bool:
-        """Whether the next trial may start: enough was observed, and there is trial budget."""
-        is_measured = self.wanted != self.baseline or self._budget.is_measured
-        may_try = self.on and self._trial is None and self.trial_budget_s > 0
-        return may_try and is_measured and len(self._block) >= BLOCK
-
-    def candidates(self, proposals: tuple[Proposal, ...]) -> list[Proposal]:
+    def candidates(self, proposals: Iterable[Proposal]) -> list[Proposal]:
         """Return the changes that may be tried: what was given up, then those of `proposals` in order."""
         first = [self.given_up.beyond(self.settings)] if self.given_up else []
-        return first + [each for each in proposals if self.may_try(each)]
-
-    def may_try(self, proposal: Proposal) -> bool:
-        """Return whether the rule of `proposal` may have a trial (:class:`.trial.RuleCooldown`)."""
-        return self._cooldown.may(proposal)
+        return first + [each for each in proposals if self._cooldown.may(each)]
 
     def restart(self, baseline: Values, mutability: RunMutability, because: str, now: float) -> Outcome:
         """Begin anew under other settings of the user's: only the log goes on, and the generations."""
@@ -141,18 +136,18 @@ class Tuner(ActiveSettings):
         self._log(Verdict.BASELINE, new, now, values(before, changed))
         return self._outcome()
 
-    def edit(self, baseline: Values, changes: Values, because: str, now: float) -> Outcome:
+    def edit(self, baseline: Values, changes: Values, now: float) -> Outcome:
         """Begin anew under the settings that the user edited by `changes`: `baseline` is observed first.
 
         What had won before is the first to be tried again, but for what they changed. What of it only a
         launch can change is the baseline's from the next one on.
         """
-        self._end_trial(now, because)
+        self._end_trial(now, _EDITED)
         won = self._won(but=changes)
         again = self._again(won) if won and self.on else None
         self._postpone(changes)
         before, later, touched = self.settings, self.later, self.touched | changes.keys()
-        edit = _users("your edit of the config file", changes, self._with_waiting(because, changes))
+        edit = _users(_EDIT, changes, self._with_waiting(_EDITED, changes))
         own = {name: value for name, value in baseline.items() if name not in later}
         own |= values(before, later)
         self.together = [{n: v for n, v in each.items() if n not in changes} for each in self.together]
@@ -160,6 +155,10 @@ class Tuner(ActiveSettings):
         self.touched, self.later, self.given_up = touched, later, again
         self._log(Verdict.REQUIRED, edit, now, values(before, changes))
         return self._outcome()
+
+    def reject_edit(self, why: str, now: float) -> Outcome:
+        """Note once why a line that the user edited does not become active."""
+        return self.veto(_users(f"{_EDIT}: {why.partition(':')[0]}", {}, why), why, now)
 
     def _begin_generation(self, baseline: Values, mutability: RunMutability) -> None:
         self.generation += 1
@@ -202,6 +201,7 @@ class Tuner(ActiveSettings):
         """
         trial, started_with = self._trial, mutability.started_with
         self._block.clear()
+        self._cycles.clear()
         self._add_together(self._pending)
         self._find(mutability)
         if trial is not None and not trial.since_launch:
@@ -221,6 +221,7 @@ class Tuner(ActiveSettings):
     def switch(self, *, on: bool, now: float) -> Outcome:
         """``scrtune off``: the user's own settings, and nothing is tried, until ``scrtune on``."""
         goes_off, self.on = self.on and not on, on
+        self._cycles.clear()
         if goes_off:
             self._end_trial(now, _OFF)
             self._back_to_baseline(now, _OFF, rule="scrtune off")
@@ -260,16 +261,20 @@ class Tuner(ActiveSettings):
         stays = replace(refusal, because=f"{why}; until the next launch it stays as it is")
         self._log(Verdict.VETOED, stays, now, held)
 
-    def charge(self, cost_s: float, generation: int) -> None:
-        """Enter one checkpoint that ran under the settings of `generation` into the trial budget."""
-        self._budget.charge(cost_s, is_tuned=self.is_tuned(generation, default=True))
-
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self._budget.charge_apply(apply_s)
 
+    def add(self, cost: CheckpointCost, now: float) -> Outcome:
+        """Charge the cost of a checkpoint to the trial budget; the end of a flush cycle is an observation."""
+        self._budget.charge(cost.cost_s, is_tuned=self.is_tuned(cost.generation, default=True))
+        if cost.generation != self.generation:
+            return self._outcome()
+        cost_s = self._cycles.add(cost, flush_every(self.settings))
+        return self._outcome() if cost_s is None else self.observe(cost_s, now)
+
     def observe(self, cost_s: float, now: float) -> Outcome:
-        """Take in one observation under the active settings and decide; see `ready` for the next trial."""
+        """Take in one observation under the active settings and decide."""
         self._block.append(cost_s)
         del self._block[:-DRIFT_OBSERVATIONS]
         trial = self._trial
@@ -281,10 +286,12 @@ class Tuner(ActiveSettings):
                 self._budget.observe_baseline(cost_s)
             if trial is not None:
                 self._compare_with_incumbent(trial, cost_s, now)
-        if self._trial is None and self.on and self.wanted != self.baseline:
-            if why := self._budget.why_back(self._block, self.current_s):
-                self._back_to_baseline(now, why)
-        return self._outcome()
+        is_free, is_tuned = self.on and self._trial is None, self.wanted != self.baseline
+        if is_free and is_tuned and (why := self._budget.why_back(self._block, self.current_s)):
+            self._back_to_baseline(now, why)
+        is_measured = is_tuned or self._budget.is_measured
+        is_ready = is_free and is_measured and len(self._block) >= BLOCK and self.trial_budget_s > 0
+        return self._outcome(is_ready=is_ready)
 
     def start(self, choice: Choice, now: float) -> Outcome:
         """Note what was passed over, and start the trial that was chosen."""
@@ -414,9 +421,9 @@ class Tuner(ActiveSettings):
         super().put(wanted)
         self._block = []
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self, *, is_ready: bool = False) -> Outcome:
         before, self._returned = self._returned, (self.generation, self.kept)
-        return Outcome(self.log.take_new(), changed=self._returned != before)
+        return Outcome(self.log.take_new(), changed=self._returned != before, is_ready=is_ready)
 
 
 def _users(

@@ -357,7 +357,7 @@ def test_memory_is_bounded_however_long_the_job() -> None:
             TraceDigest(processes=tuple(("n", 50 * number + pid) for pid in range(50))), job.now
         )
     assert len(job.pipeline.costs) == 10_000
-    assert len(job.pipeline._seen) == 1024
+    assert len(job.pipeline._filter._seen) == 1024
     assert len(job.pipeline.processes) <= 65_536 + 50
 
 

@@ -2,9 +2,11 @@
 
 import math
 import random
+from collections.abc import Callable
 
 import msgspec
 
+from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import (
     FlushCompleted,
     JobStarted,
@@ -15,7 +17,10 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.rules.situation import DEFAULTS
+from scrtune.intents.rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal
+from scrtune.intents.tune.chooser import Choice
+from scrtune.intents.tune.decisions import Outcome
+from scrtune.intents.tune.tuner import Tuner
 
 T0 = 1_700_000_000.0
 GIB = 1024**3
@@ -49,9 +54,10 @@ class Job:
         seed: int = 0,
         noise: float = 0.03,
         reinit_s: float = 0.0,
+        reinit_prior_s: float = REINIT_PRIOR_S,
         **described: int | str | bool | dict[str, str],
     ) -> None:
-        self.pipeline = Pipeline()
+        self.pipeline = Pipeline(reinit_prior_s)
         self.journal: list[tuple[float, Event]] = []
         self.effects: list[Effect] = []
         self.flush_fails_async = False
@@ -177,6 +183,20 @@ class Job:
     @property
     def verdicts(self) -> list[tuple[str, str]]:
         return [(each.rule, each.verdict.value) for each in self.pipeline.decisions]
+
+
+def take(
+    tuner: Tuner,
+    cost_s: float,
+    now: float,
+    propose: Callable[[], Proposal | None] = lambda: None,
+    generation: int | None = None,
+) -> list[Outcome]:
+    """One checkpoint, as the pipeline passes it on to the tuner; `propose` chooses the next trial."""
+    generation = tuner.generation if generation is None else generation
+    cost = CheckpointCost(dataset=int(now), generation=generation, time_s=now, blocking_s=cost_s)
+    outcome = tuner.add(cost, now)
+    return [outcome, tuner.start(Choice(propose()), now)] if outcome.is_ready else [outcome]
 
 
 def replayed(journal: list[tuple[float, Event]]) -> tuple[Pipeline, list[Effect]]:

@@ -13,7 +13,6 @@ from scrtune.intents.observe.copy_cost import cached_write_prior_s, fit_transfer
 from scrtune.intents.observe.flush import FlushCycles, FlushObserver
 from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
 from scrtune.intents.observe.sketches import SizeHistogram
-from scrtune.intents.tune.known_run import KnownRun
 from scrtune.units import bytes_text
 
 GIB, MIB = 1024**3, 1024**2
@@ -257,47 +256,6 @@ class TestFlushCycles:
         for dataset in range(1000):
             cycles.add(checkpoint(dataset, 1.0), 10)
         assert len(cycles._open) == 10
-
-
-class TestRuns:
-    def job(
-        self, sources: dict[str, str] | None = None, ranks: int = 2, **settings: int | str
-    ) -> SettingsObserved:
-        return SettingsObserved(settings=settings, sources=sources or {}, ranks=ranks)
-
-    def test_what_was_tuned_and_found_in_our_file_is_not_the_users_word(self) -> None:
-        first = KnownRun(self.job({"A": "default"}, A=1))
-        first.published({"A": 7})
-        second = first.next(self.job({"A": "user config"}, A=7))
-        assert (second.job.settings, second.job.sources) == ({"A": 1}, {"A": "default"})
-        assert second.differs_from(first) == ""
-        third = second.next(self.job({"A": "user config"}, A=7))
-        assert third.differs_from(second) == ""
-
-    def test_what_the_user_never_had_is_gone_again(self) -> None:
-        first = KnownRun(self.job())
-        first.published({"A": 7})
-        assert first.next(self.job({"A": "user config"}, A=7)).job.settings == {}
-
-    def test_the_environment_is_always_the_users_word(self) -> None:
-        first = KnownRun(self.job({"A": "default"}, A=1))
-        first.published({"A": 7})
-        second = first.next(self.job({"A": "environment"}, A=7))
-        assert second.job.settings == {"A": 7}
-        assert "settings" in second.differs_from(first)
-
-    def test_a_value_that_was_never_written_is_the_users_word(self) -> None:
-        first = KnownRun(self.job({"A": "default"}, A=1))
-        first.published({"A": 7})
-        assert first.next(self.job({"A": "user config"}, A=8)).job.settings == {"A": 8}
-
-    def test_another_shape_or_another_declaration_is_another_job_to_learn(self) -> None:
-        first = KnownRun(self.job(A=1))
-        assert "4 ranks" in first.next(self.job(A=1, ranks=4)).differs_from(first)
-        pinned = first.next(self.job({"A": "environment"}, A=1))
-        assert "environment" in pinned.differs_from(first)
-        floored = SettingsObserved(settings={"A": 1}, ranks=2, floor="NODE")
-        assert "floor" in first.next(floored).differs_from(first)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def test_one_output_with_shared_files_is_enough() -> None:
 
 def test_who_has_left_the_cache_does_not_go_there_again_in_this_run() -> None:
     found = seen(output(shared=False))
-    found.went_back()
+    found.left_cache()
     assert "the ranks left the cache" in found.why_no_cache(is_real=True)
     found.begin_run()
     assert found.why_no_cache(is_real=True) == ""

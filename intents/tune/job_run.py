@@ -11,21 +11,34 @@ from .decisions import NOT_MADE
 from .tuner import Tuner
 
 _SCHEME = "SCR_COPY_TYPE"
+_FROM_AN_EARLIER_JOB = (
+    "SCR's config file still had what an earlier job was tuned to; your own settings are measured first"
+)
 
 
-class KnownRun:
-    """A run of the job: `job` is its description, with the user's own settings."""
+class JobRun:
+    """A run of the job: `job` is its description, with the user's own settings.
 
-    def __init__(self, job: SettingsObserved, published: dict[str, set[Value]] | None = None) -> None:
+    `new_because` says why the results of earlier runs do not hold for it; empty when they do.
+    """
+
+    def __init__(self, job: SettingsObserved) -> None:
         self.job = job
-        self._published: dict[str, set[Value]] = {} if published is None else published
+        self.new_because = _FROM_AN_EARLIER_JOB if job.advised else ""
+        self._published: dict[str, set[Value]] = {}
+
+    def _successor(self, job: SettingsObserved) -> "JobRun":
+        made = JobRun(job)
+        made._published = self._published
+        made.new_because = _difference(job, self.job)
+        return made
 
     @property
     def own(self) -> Values:
         """The user's own settings, complete."""
         return {**DEFAULTS, **self.job.settings}
 
-    def next(self, job: SettingsObserved) -> "KnownRun":
+    def next(self, job: SettingsObserved) -> "JobRun":
         """Return the next run, which `job` describes: published values go back to where they came from.
 
         Everything else is the user's. (SCRTUNE_ levers are in no file.)
@@ -45,48 +58,30 @@ class KnownRun:
             if source == ValueSource.EDITED and is_default:  # it did not read our file
                 settings[name], sources[name] = own.settings[name], ValueSource.EDITED
         floor = own.floor if sources.get(_SCHEME) == ValueSource.EDITED else job.floor
-        return KnownRun(replace(job, settings=settings, sources=sources, floor=floor), self._published)
+        return self._successor(replace(job, settings=settings, sources=sources, floor=floor))
 
     def permitted(self, edit: UserEdited) -> tuple[Values, list[str]]:
         """Return the changes of `edit` that become active, and why its other lines do not."""
         wanted = {**edit.changes, **{name: DEFAULTS[name] for name in edit.removed if name in DEFAULTS}}
-        pinned = {name for name in wanted if name in self._pinned and not self.job.override}
+        pinned = set() if self.job.override else wanted.keys() & _pinned(self.job)
         overruled = (f"{name}: your environment sets it, which wins" for name in sorted(pinned))
         changes = {name: value for name, value in wanted.items() if name not in pinned}
         return changes, [*edit.refused, *overruled]
 
-    def edited(self, changes: Values) -> "KnownRun":
+    def edited(self, changes: Values) -> "JobRun":
         """Return this run with the user's own `changes`; a scheme among them replaces their floor, too."""
         own, scheme = self.job, changes.get(_SCHEME)
-        self._publish({name: own.settings[name] for name in changes if name in own.settings})  # their last
+        self.remember({name: own.settings[name] for name in changes if name in own.settings})  # their last
         job = replace(
             own,
             settings={**own.settings, **changes},
             sources={**own.sources, **dict.fromkeys(changes, ValueSource.EDITED)},
             floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
         )
-        return KnownRun(job, self._published)
-
-    def differs_from(self, earlier: "KnownRun") -> str:
-        """Return why the results of an `earlier` run do not hold for this one; empty when they do."""
-        now, then = self.job, earlier.job
-        if now.settings != then.settings:
-            return "its settings are others than the last run's"
-        if self._pinned != earlier._pinned and not now.override:
-            return "its environment sets other parameters than the last run's"
-        if (now.ranks, now.nodes) != (then.ranks, then.nodes):
-            return f"it has {now.ranks} ranks on {now.nodes} nodes, the last run {then.ranks} on {then.nodes}"
-        if (now.floor, now.override, now.tuning) != (then.floor, then.override, then.tuning):
-            return "its redundancy floor, override or tuning is not the last run's"
-        return ""
-
-    @property
-    def _pinned(self) -> set[str]:
-        """Names that the environment sets."""
-        return {name for name, source in self.job.sources.items() if source == ValueSource.ENVIRONMENT}
+        return self._successor(job)
 
     def advice(self, tuner: Tuner) -> Advice:
-        """Return what every rank applies at the next SCR_Start_output: the user's values, and the tuned ones."""
+        """Return the settings that every rank applies at the next SCR_Start_output: the user's and the tuned."""
         job, own, found = self.job, self.own, tuner.mutability.found
         explicit = {name for name, source in job.sources.items() if source != ValueSource.DEFAULT}
         other = {name for name, value in tuner.settings.items() if found.get(name) != value}
@@ -110,9 +105,28 @@ class KnownRun:
         """Return :meth:`advice` for the config file, and remember it: the next run will read it there."""
         advice = self.advice(tuner)
         for values in (advice.settings, advice.at_launch, advice.kept or {}):
-            self._publish(values)
+            self.remember(values)
         return advice
 
-    def _publish(self, values: Values) -> None:
+    def remember(self, values: Values) -> None:
+        """Remember `values`, which are written into the config file."""
         for name, value in values.items():
             self._published.setdefault(name, set()).add(value)
+
+
+def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
+    """Return why what was measured in the run `then` does not hold for `now`; empty when it does."""
+    if now.settings != then.settings:
+        return "its settings are others than the last run's"
+    if _pinned(now) != _pinned(then) and not now.override:
+        return "its environment sets other parameters than the last run's"
+    if (now.ranks, now.nodes) != (then.ranks, then.nodes):
+        return f"it has {now.ranks} ranks on {now.nodes} nodes, the last run {then.ranks} on {then.nodes}"
+    if (now.floor, now.override, now.tuning) != (then.floor, then.override, then.tuning):
+        return "its redundancy floor, override or tuning is not the last run's"
+    return ""
+
+
+def _pinned(job: SettingsObserved) -> set[str]:
+    """Return the names that the environment sets."""
+    return {name for name, source in job.sources.items() if source == ValueSource.ENVIRONMENT}
