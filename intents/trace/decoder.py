@@ -6,9 +6,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..events import Span, TraceDigest
+from ..events import Operation, Span, Tier, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, is_checkpoint, size_of, summed
-from .digest import MAX_PENDING, METADATA, MOVES_DATA, OTHER, AccessTable, FileKey, Tiers
+from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers
 from .lines import MAX_PATH, Arguments, Record, decode
 from .names import UNIT_NS, Names, Process, Processes
 
@@ -65,7 +65,7 @@ class TraceDecoder:
     def set_tiers(self, tiers: Mapping[str, str]) -> None:
         """Change the tiers: every file is looked at anew, whatever line explained its hash."""
         self._tiers = Tiers(tiers)
-        self._tier_of_file: dict[FileKey, str] = {}
+        self._tier_of_file: dict[FileKey, Tier] = {}
 
     def feed(self, data: bytes, source: str = "") -> None:
         """Take whole lines in (the last may lack its newline).
@@ -184,8 +184,8 @@ class TraceDecoder:
         self, record: Record, kind: int, start_ns: int, duration_ns: int, process: Process
     ) -> None:
         call, args = record.name, record.args
-        op = OPERATION_OF.get(call, METADATA)
-        if not op:
+        op = OPERATION_OF.get(call, Operation.METADATA)
+        if op is None:
             return
         thread = (record.pid, record.tid)
         if args is None:
@@ -195,7 +195,7 @@ class TraceDecoder:
         key = fhash if fhash and fhash.__class__ is str else self._file_key(args, process)
         group = self._table.group(key, op)
         if kind == _AGGREGATED:
-            group.add_sum(thread, start_ns, summed(call, op, args, process.unit_ns))
+            group.add(thread, start_ns, *summed(call, op, args, process.unit_ns))
         else:
             size = size_of(call, args) if op in MOVES_DATA else None
             group.add(thread, start_ns, duration_ns, size)
@@ -223,16 +223,16 @@ class TraceDecoder:
         if known == path:
             return
         if known is not None:  # generation 1's hashes collide: what was summed up was about the other file
-            self._table.settle_file(key, self._tier(key) or OTHER)
+            self._table.settle_file(key, self._tier(key) or Tier.OTHER)
             del self._tier_of_file[key]
         elif self._files.full:
             self._settle()
             self._tier_of_file.clear()
         self._files.put(key, path)
 
-    def _tier(self, file: FileKey) -> str | None:
+    def _tier(self, file: FileKey) -> Tier | None:
         if file == "":
-            return OTHER
+            return Tier.OTHER
         tier = self._tier_of_file.get(file)
         if tier is None and (path := self._files.get(file)) is not None:
             tier = self._tier_of_file[file] = self._tiers.of(path)

@@ -81,7 +81,7 @@ class JobRun:
         return self._successor(job)
 
     def advice(self, tuner: Tuner) -> Advice:
-        """Return the settings that every rank applies at the next SCR_Start_output: the user's and the tuned."""
+        """Return what every rank applies at the next SCR_Start_output: the user's values and tuned ones."""
         job, own, found = self.job, self.own, tuner.mutability.found
         explicit = {name for name, source in job.sources.items() if source != ValueSource.DEFAULT}
         other = {name for name, value in tuner.settings.items() if found.get(name) != value}

@@ -8,11 +8,10 @@ from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
-from scrtune.intents.observe.buffers import BufferObserver
-from scrtune.intents.observe.copy_cost import cached_write_prior_s, fit_transfer
+from scrtune.intents.observe.buffers import BufferObserver, SizeHistogram, fit_call_cost
 from scrtune.intents.observe.flush import FlushCycles, FlushObserver
 from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
-from scrtune.intents.observe.sketches import SizeHistogram
+from scrtune.intents.rules.policy import cached_write_prior_s
 from scrtune.units import bytes_text
 
 GIB, MIB = 1024**3, 1024**2
@@ -73,18 +72,18 @@ class TestSizes:
         assert histogram.top(1)[0].size_bytes == 4096
 
 
-class TestTransfer:
+class TestCallCost:
     def test_latency_and_bandwidth_are_found(self) -> None:
         samples = [(size, 10, 10 * (5e-6 + size / 1e9)) for size in (4096, 65_536, 10**6)]
-        fitted = fit_transfer(samples)
+        fitted = fit_call_cost(samples)
         assert fitted is not None
         assert fitted.latency_s == pytest.approx(5e-6)
         assert fitted.seconds_per_byte == pytest.approx(1e-9)
-        assert fitted.seconds(10**6, 10**5) == pytest.approx(10 * 5e-6 + 1e-3)
+        assert 10 * fitted.latency_s + 10**6 * fitted.seconds_per_byte == pytest.approx(10 * 5e-6 + 1e-3)
 
     @pytest.mark.parametrize("samples", [[], [(4096, 100, 1.0)], [(1, 3, 1.0), (2, 4, 1.0)]])
     def test_a_line_needs_two_points(self, samples: list[tuple[float, int, float]]) -> None:
-        assert fit_transfer(samples) is None
+        assert fit_call_cost(samples) is None
 
     @given(
         st.lists(
@@ -100,7 +99,7 @@ class TestTransfer:
         def error(latency_s: float, per_byte: float) -> float:
             return sum(n * (total / n - latency_s - per_byte * size) ** 2 for size, n, total in samples)
 
-        fitted = fit_transfer(samples)
+        fitted = fit_call_cost(samples)
         if fitted is None:
             return
         assert fitted.latency_s >= 0 <= fitted.seconds_per_byte
