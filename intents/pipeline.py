@@ -4,7 +4,7 @@
 decisions. The caller owns the clock, the files and the sockets.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import inf
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
@@ -42,10 +42,9 @@ _REMEMBERED_COSTS = 10_000
 
 
 class Pipeline:
-    """The state of one job, and the decisions that follow from it.
+    """The state of one job, and the decisions that follow from it. Memory is bounded, however long the job.
 
-    Memory is bounded, however long the job: the last 10,000 costs and 1,000 decisions are kept. A re-init of
-    SCR is taken to last at least `reinit_prior_s` seconds.
+    A re-init of SCR is taken to last at least `reinit_prior_s` seconds.
     """
 
     def __init__(self, reinit_prior_s: float = REINIT_PRIOR_S) -> None:
@@ -68,7 +67,7 @@ class Pipeline:
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
         self.counters.events += 1
-        effects: Iterable[Effect] = ()
+        effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
                 effects = self._digest(event, now)
@@ -161,17 +160,17 @@ class Pipeline:
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
         self._run = run = self._run.next(job) if self._run else JobRun(job)
-        found = {**DEFAULTS, **job.settings, **job.advised}
-        self._applied.begin_run(found)
-        mutability = RunMutability(parameters=job.mutability, found=found)
-        tuner = self.tuner = self.tuner or Tuner(found, mutability, on=self._on)
+        mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
+        tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
         if run.new_because:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
             outcome = tuner.begin_run(mutability, now)
         if text := unknown_floor(job):
             yield Tell(text=text, level="warning")
-        yield from self._effects(run, tuner, [outcome, *self._require(tuner, now)], publish=True)
+        yield from self._effects(
+            run, tuner, [outcome, tuner.require(required(self.situation), now)], publish=True
+        )
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
         """The user's values become the baseline; but what their environment sets stays active."""
@@ -181,12 +180,14 @@ class Pipeline:
         changes, refused = self._run.permitted(edit)
         if changes:
             self._run = self._run.edited(changes)
-            outcomes += [tuner.edit(self._run.own, changes, now), *self._require(tuner, now)]
+            outcomes += [
+                tuner.edit(self._run.own, changes, now),
+                tuner.require(required(self.situation), now),
+            ]
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
 
     def _switched(self, event: TuningSwitched, now: float) -> Iterator[Effect]:
-        """``scrtune off`` and ``scrtune on``."""
         if event.on == self._on:
             return
         self._on = event.on
@@ -212,50 +213,36 @@ class Pipeline:
 
     def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)
-        cost = self._meter.handle(event)
-        if self.tuner is None or self._run is None:
-            self._remember(cost)
-            return
-        yield from self._effects(self._run, self.tuner, self._tune(self.tuner, event, cost, now))
+        if (cost := self._meter.handle(event)) is not None:
+            self.costs.append(cost)
+            del self.costs[:-_REMEMBERED_COSTS]
+            self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
+            self._trial_costs.add(cost)
+        if self.tuner is not None and self._run is not None:
+            yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, cost, now)])
 
     def _tune(
         self, tuner: Tuner, event: GoodputEvent, cost: CheckpointCost | None, now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
-            settings = tuner.settings_of(event.generation)
-            tuner.charge_apply(self._applied.apply(event, settings, tuner.mutability))
+            tuner.charge_apply(self._applied.apply(event, tuner))
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
+        if cost is None:
             return
-        self._remember(cost)
-        if cost is not None and cost.generation == tuner.generation:
+        if cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and self.job.tuning:
+        if self.job is not None and self.job.tuning:
             outcome = tuner.add(cost, now)
             yield outcome
             if outcome.is_ready:
                 situation = self.situation
                 yield tuner.start(choose(tuner.candidates(proposals(situation)), situation), now)
 
-    def _require(self, tuner: Tuner, now: float) -> list[Outcome]:
-        """Make the changes that the user's declaration demands."""
-        return [
-            tuner.veto(proposal, reason, now) if reason else tuner.require(proposal, now)
-            for proposal, reason in required(self.situation)
-        ]
-
-    def _remember(self, cost: CheckpointCost | None) -> None:
-        if cost is not None:
-            self.costs.append(cost)
-            del self.costs[:-_REMEMBERED_COSTS]
-            self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
-            self._trial_costs.add(cost)
-
     def _effects(
-        self, run: JobRun, tuner: Tuner, outcomes: Iterable[Outcome], *, publish: bool = False
+        self, run: JobRun, tuner: Tuner, outcomes: Sequence[Outcome], *, publish: bool = False
     ) -> Iterator[Effect]:
-        outcomes = list(outcomes)
         if publish or any(each.changed for each in outcomes):
             yield RewriteConfig(advice=run.publish(tuner))
         for decision in (each for outcome in outcomes for each in outcome.decisions):

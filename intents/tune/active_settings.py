@@ -6,10 +6,10 @@ from statistics import fmean
 from msgspec.structs import replace
 
 from ...goodput.events import OutputCompleted
-from ..events import Values
+from ..events import SettingsObserved, Values
 from ..mutability import LEVER, RunMutability
 from ..observe.shared_files import SharedFiles
-from ..rules.situation import Proposal
+from ..rules.situation import DEFAULTS, Proposal
 from .decisions import Decision, DecisionLog, Verdict
 from .trial import Trial
 
@@ -146,10 +146,11 @@ class AppliedSettings:
         """Mean seconds of the last re-inits of SCR, forced flushes included; 0 before there was one."""
         return fmean(self._reinits) if self._reinits else 0.0
 
-    def begin_run(self, found: Values) -> None:
-        """Take in that a run begins with the settings `found`."""
-        self.values = found
+    def begin_run(self, job: SettingsObserved) -> Values:
+        """Take in that a run of `job` begins; returns the settings that it begins with."""
+        self.values = {**DEFAULTS, **job.settings, **job.advised}
         self.shared_files.begin_run()
+        return self.values
 
     def restore(self, values: Values) -> None:
         """Take in that the ranks went back to `values` by themselves."""
@@ -157,17 +158,14 @@ class AppliedSettings:
             self.values = {**self.values, **values}
             self.shared_files.left_cache()
 
-    def apply(self, output: OutputCompleted, settings: Values | None, mutability: RunMutability) -> float:
-        """Take in that `output` ran under `settings`; returns the seconds that applying them took.
-
-        `settings` is None when its generation is no longer remembered.
-        """
+    def apply(self, output: OutputCompleted, active: ActiveSettings) -> float:
+        """Take in that `output` ran under its generation; returns the seconds of applying that."""
         self.shared_files.add(output)
         self.checkpoints += output.checkpoint and output.valid
         apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
-        if settings is not None:
+        if (settings := active.settings_of(output.generation)) is not None:
             changed = {name for name, value in settings.items() if self.values.get(name) != value}
-            if apply_s > 0 and any(map(mutability.needs_reinit, changed)):
+            if apply_s > 0 and any(map(active.mutability.needs_reinit, changed)):
                 self._reinits.append(apply_s)
             self.values = settings
         return apply_s

@@ -1,5 +1,6 @@
 """One change on trial and its verdict, and the limits on how often a rule may have one."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import exp
 
@@ -79,39 +80,28 @@ class Trial(msgspec.Struct, kw_only=True):
 
 
 class RuleCooldown:
-    """The rules that may propose a trial: each three times, and never to undo an accepted change."""
+    """The rules that may propose a trial: each three times, and never to undo an accepted change.
+
+    `tries` counts the trials of each rule. A rule whose change was reverted is `closed` until another change
+    is accepted.
+    """
 
     def __init__(self) -> None:
-        self._tries: dict[str, int] = {}
-        self._closed: set[str] = set()
+        self.tries: Counter[str] = Counter()
+        self.closed: set[str] = set()
         self._replaced: set[tuple[str, Value]] = set()
 
     def may(self, proposal: Proposal) -> bool:
-        """Return whether its rule may have a trial: after a lost one only once another change was accepted.
-
-        No rule may undo an accepted change: A, then B, then A again is not tried.
-        """
-        is_open = proposal.rule not in self._closed and self._tries.get(proposal.rule, 0) < TRIES
+        """Return whether `proposal` may have a trial: A, then B, then A again is not tried."""
+        is_open = proposal.rule not in self.closed and self.tries[proposal.rule] < TRIES
         return is_open and self._replaced.isdisjoint(proposal.changes.items())
-
-    def tried(self, rule: str) -> None:
-        """Enter the beginning of a trial of `rule`."""
-        self._tries[rule] = self._tries.get(rule, 0) + 1
-
-    def lost(self, rule: str) -> None:
-        """Close `rule`, whose change was reverted."""
-        self._closed.add(rule)
 
     def won(self, previous: Values) -> None:
         """Open all rules after an accepted change, which replaced `previous`."""
-        self._closed.clear()
+        self.closed.clear()
         self._replaced.update(previous.items())
 
     def reset(self) -> None:
         """Open all rules: the user's settings are active again."""
-        self._closed.clear()
+        self.closed.clear()
         self._replaced.clear()
-
-    def close(self) -> None:
-        """Close all rules that ever had a trial."""
-        self._closed.update(self._tries)

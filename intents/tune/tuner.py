@@ -164,11 +164,19 @@ class Tuner(ActiveSettings):
         self.generation += 1
         self._begin(baseline, mutability)
 
-    def require(self, proposal: Proposal, now: float) -> Outcome:
-        """Make a change that the user's own declaration demands; the baseline moves with it.
+    def require(self, proposals: Iterable[tuple[Proposal, str | None]], now: float) -> Outcome:
+        """Make the changes that the user's own declaration demands, but for those with a reason for a veto.
 
-        What only a launch can change is the baseline's from the next one on.
+        The baseline moves with them. What only a launch can change is the baseline's from the next one on.
         """
+        for proposal, reason in proposals:
+            if reason:
+                self._pass_over(Verdict.VETOED, proposal, reason, now)
+            else:
+                self._require(proposal, now)
+        return self._outcome()
+
+    def _require(self, proposal: Proposal, now: float) -> None:
         self._end_trial(now, proposal.because)
         previous = values(self.settings, proposal.changes)
         possible = self._postpone(proposal.changes)
@@ -177,7 +185,6 @@ class Tuner(ActiveSettings):
         self.put({**self.wanted, **possible})
         self._budget.remeasure()
         self._log(Verdict.REQUIRED, proposal, now, previous)
-        return self._outcome()
 
     def veto(self, proposal: Proposal, reason: str, now: float) -> Outcome:
         """Note that a guard rail stopped `proposal`, once for each rule; it may pass at another time."""
@@ -235,7 +242,7 @@ class Tuner(ActiveSettings):
             elif self.wanted != self.baseline:
                 self._back_to_baseline(now, why)
                 self.given_up = None
-                self._cooldown.close()
+                self._cooldown.closed.update(self._cooldown.tries)
         return self._outcome()
 
     def refused(self, generation: int, why: str, applied: Values, now: float) -> Outcome:
@@ -314,7 +321,7 @@ class Tuner(ActiveSettings):
     def _try(
         self, proposal: Proposal, before: list[float], now: float, *, since_launch: bool = False
     ) -> None:
-        self._cooldown.tried(proposal.rule)
+        self._cooldown.tries[proposal.rule] += 1
         self._noted.discard((Verdict.PENDING, proposal.rule))
         if self.pending is not None and self.pending.rule == proposal.rule:
             self.pending = None
@@ -376,7 +383,7 @@ class Tuner(ActiveSettings):
         self._log(Verdict.REVERTED, undone, now, tried, trial)
         self._trial = None
         if lost:
-            self._cooldown.lost(trial.proposal.rule)
+            self._cooldown.closed.add(trial.proposal.rule)
 
     def _end_trial(self, now: float, why: str) -> None:
         """End a trial that is on without a verdict."""

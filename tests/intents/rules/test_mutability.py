@@ -7,14 +7,21 @@ from hypothesis import strategies as st
 
 from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.effects import RewriteConfig, Tell
-from scrtune.intents.events import ApplyRefused, EventsLost, TuningSwitched, UserEdited, Values
+from scrtune.intents.events import (
+    ApplyRefused,
+    EventsLost,
+    SettingsObserved,
+    TuningSwitched,
+    UserEdited,
+    Values,
+)
 from scrtune.intents.intent import Evidence
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.guards import veto
 from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
-from scrtune.intents.tune.active_settings import AppliedSettings
+from scrtune.intents.tune.active_settings import ActiveSettings, AppliedSettings
 from scrtune.intents.tune.chooser import only_at_launch, reinit_s, unprofitable
 from scrtune.intents.tune.decisions import Verdict
 
@@ -29,8 +36,10 @@ def change(gain_s: float = 1.0, **changes: int | str) -> Proposal:
     return Proposal(rule="r", intent="i", changes=changes, because="b", source="s", expected_gain_s=gain_s)
 
 
-def output(apply_s: float) -> OutputCompleted:
-    return OutputCompleted(dataset=1, name="d", start_s=0.0, end_s=9.0, apply_s=apply_s)
+def output(generation: int, apply_s: float) -> OutputCompleted:
+    return OutputCompleted(
+        dataset=1, name="d", start_s=0.0, end_s=9.0, generation=generation, apply_s=apply_s
+    )
 
 
 def situation(**known: object) -> Situation:
@@ -93,12 +102,16 @@ class TestWhatPays:
         assert reinit_s(situation(settings={**background, "SCR_CACHE_BYPASS": 1}, intents=slow)) == 0.03
 
     def test_what_a_reinit_took_counts_from_then_on(self) -> None:
-        ranks, run = AppliedSettings(), RunMutability(parameters=REAL)
-        ranks.begin_run({"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 1})
-        ranks.apply(output(0.5), {"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1}, run)
+        first: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 1}
+        ranks, active = AppliedSettings(), ActiveSettings(first, RunMutability(parameters=REAL, found=first))
+        ranks.begin_run(SettingsObserved(settings=first))
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
+        ranks.apply(output(1, 0.5), active)
         assert ranks.reinit_s == 0, "that was no re-init"
-        ranks.apply(output(0.5), {"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 2}, run)
-        ranks.apply(output(0.7), {"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1}, run)
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 2})
+        ranks.apply(output(2, 0.5), active)
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
+        ranks.apply(output(3, 0.7), active)
         assert reinit_s(situation(reinit_s=ranks.reinit_s)) == pytest.approx(0.6)
 
     def test_one_that_pays_is_tried_and_what_it_took_is_charged_and_is_no_cost_of_the_settings(self) -> None:

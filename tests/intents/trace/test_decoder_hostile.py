@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Tier, TraceDigest
 from scrtune.intents.trace import decoder as dftracer
-from scrtune.intents.trace import digest
 from scrtune.intents.trace.decoder import TraceDecoder
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"

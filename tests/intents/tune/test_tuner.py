@@ -312,7 +312,7 @@ def test_a_run_that_ends_within_a_trial_gives_no_verdict() -> None:
 
 def test_a_required_change_moves_the_baseline() -> None:
     tuner = Tuner(BASELINE)
-    tuner.require(proposal("floor", SCR_COPY_TYPE="XOR"), 0.0)
+    tuner.require([(proposal("floor", SCR_COPY_TYPE="XOR"), None)], 0.0)
     assert tuner.settings == tuner.baseline == {**BASELINE, "SCR_COPY_TYPE": "XOR"}
     assert verdicts(tuner) == ["required"]
     feed(tuner, [9.0] * 10)
@@ -344,7 +344,7 @@ def test_in_a_long_job_memory_is_bounded() -> None:
     tuner, _ = job(1, {"A": 0.9, "B": 1.1, "C": 1.0}, checkpoints=20_000)
     assert len(tuner.decisions) <= 1000
     assert len(tuner._past) <= 65
-    assert len(tuner._cooldown._tries) <= 4
+    assert len(tuner._cooldown.tries) <= 4
 
 
 def test_each_decision_is_returned_once() -> None:
