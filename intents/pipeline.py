@@ -168,9 +168,8 @@ class Pipeline:
             outcome = tuner.begin_run(mutability, now)
         if text := unknown_floor(job):
             yield Tell(text=text, level="warning")
-        yield from self._effects(
-            run, tuner, [outcome, tuner.require(required(self.situation), now)], publish=True
-        )
+        outcomes = [outcome, tuner.require(required(self.situation), now)]
+        yield from self._effects(run, tuner, outcomes, publish=True)
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
         """The user's values become the baseline; but what their environment sets stays active."""
@@ -180,10 +179,8 @@ class Pipeline:
         changes, refused = self._run.permitted(edit)
         if changes:
             self._run = self._run.edited(changes)
-            outcomes += [
-                tuner.edit(self._run.own, changes, now),
-                tuner.require(required(self.situation), now),
-            ]
+            outcomes.append(tuner.edit(self._run.own, changes, now))
+            outcomes.append(tuner.require(required(self.situation), now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
 
@@ -229,11 +226,9 @@ class Pipeline:
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
-        if cost is None:
-            return
-        if cost.generation == tuner.generation:
+        if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if self.job is not None and self.job.tuning:
+        if cost is not None and self.job is not None and self.job.tuning:
             outcome = tuner.add(cost, now)
             yield outcome
             if outcome.is_ready:
