@@ -192,7 +192,7 @@ class Pipeline:
             outcome = self.tuner.switch(on=event.on, now=now)
             yield from self._effects(self._run, self.tuner, [outcome], publish=True)
         if event.on:
-            yield Tell(text="scrtune on: tuning goes on from your own settings")
+            yield Tell(text="scrtune on: tuning continues from your own settings")
 
     def _refused(self, event: ApplyRefused, now: float) -> Iterator[Effect]:
         if self.tuner is None or self._run is None:

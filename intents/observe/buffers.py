@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from ...units import bytes_text
+from ...units import bytes_text, count_text
 from ..events import Operation, Tier, TraceDigest
 from ..intent import Evidence
 
@@ -55,7 +55,7 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
             return "no reads or writes of the application were traced yet"
         sizes = ", ".join(f"{bytes_text(top.size_bytes)} {top.share:.0%}" for top in self.top)
         return (
-            f"{self.evidence.count} {self.operation}s, {bytes_text(self.bytes)};"
+            f"{count_text(self.evidence.count, self.operation)}, {bytes_text(self.bytes)};"
             f" top by bytes: {sizes}; p90 {bytes_text(self.p90_bytes)}"
         )
 

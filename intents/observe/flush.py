@@ -6,7 +6,7 @@ from statistics import fmean, median
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...units import bytes_text
+from ...units import bytes_text, count_text
 from ..intent import Evidence
 
 _REMEMBERED = 30
@@ -53,10 +53,10 @@ class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
             return "no checkpoint was completed yet"
         load = "" if self.load is None else f" ({self.load:.0%} of the interval)"
         return (
-            f"{bytes_text(self.checkpoint_bytes)} in {self.files} files every {self.interval_s:.2f} s;"
-            f" blocks {self.blocking_s:.3f} s (write {self.write_s:.3f}, encode {self.encode_s:.3f},"
-            f" flush {self.blocked_on_flush_s:.3f}, wait {self.wait_s:.3f}); flush takes {self.flush_s:.3f} s"
-            f"{load} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
+            f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')} every"
+            f" {self.interval_s:.2f} s; blocks {self.blocking_s:.3f} s (write {self.write_s:.3f},"
+            f" encode {self.encode_s:.3f}, flush {self.blocked_on_flush_s:.3f}, wait {self.wait_s:.3f});"
+            f" flush takes {self.flush_s:.3f} s{load} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
         )
 
 

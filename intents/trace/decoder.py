@@ -1,4 +1,4 @@
-"""What DFTracer's lines say, live and recorded alike: bytes in, digests out. Pure, and it never raises.
+"""DFTracer's lines, live and recorded alike: bytes in, digests out. Pure, and it never raises.
 
 `docs/traces.md` describes the generations of the format, what is dropped and what is counted.
 """
@@ -46,7 +46,7 @@ class TraceDecoder:
 
     def __init__(self, tiers: Mapping[str, str] = {}) -> None:
         self.blank = 0
-        """Lines so far that said nothing: empty, or a bracket. They count nowhere else."""
+        """Lines so far that were empty or a bracket. They count nowhere else."""
         self._files = Names()
         self._processes = Processes()
         self._table = AccessTable()
@@ -63,15 +63,12 @@ class TraceDecoder:
         self._end_ns = 0
 
     def set_tiers(self, tiers: Mapping[str, str]) -> None:
-        """Change the tiers: every file is looked at anew, whatever line explained its hash."""
+        """Change the tiers, also of the files whose hashes were explained already."""
         self._tiers = Tiers(tiers)
         self._tier_of_file: dict[FileKey, Tier] = {}
 
     def feed(self, data: bytes, source: str = "") -> None:
-        """Take whole lines in (the last may lack its newline).
-
-        `source` names the sender or the file: a process is known by it and its pid.
-        """
+        """Take in whole lines (the last may lack its newline) of `source`, a sender or a file."""
         for chunk in _chunks(data):
             decoded = decode(chunk)
             self.blank += decoded.blank
@@ -85,9 +82,9 @@ class TraceDecoder:
                     self._settle(give_up=True)
 
     def take(self, final: bool = False) -> TraceDigest | None:
-        """Everything since the last take, or None when there is nothing.
+        """Return the digest since the last take, or None when it is empty.
 
-        Accesses whose file hash is not explained yet are kept back; `final` gives them up as tier ``other``.
+        Accesses whose file hash is not explained yet wait; `final` gives them up as tier ``other``.
         """
         self._settle(give_up=final)
         accesses, unresolved = self._table.take()
@@ -152,7 +149,7 @@ class TraceDecoder:
                 self._processes.explain_host(key, args.name)
 
     def _on_event(self, record: Record, kind: int, process: Process) -> bool:
-        """Take an event in; False when it had to be dropped."""
+        """Take in an event; returns False when it had to be dropped."""
         if record.ts is None:
             self._dropped[NO_TIME] += 1
             return False
@@ -217,7 +214,7 @@ class TraceDecoder:
         return args.fname
 
     def _explain_file(self, key: FileKey, path: str) -> None:
-        """Hash `key` stands for `path` from here on."""
+        """Remember that hash `key` is `path` from here on."""
         path = path[:MAX_PATH]
         known = self._files.get(key)
         if known == path:
@@ -244,7 +241,7 @@ class TraceDecoder:
 
 
 def _generation(record: Record, kind: int, process: Process) -> int | None:
-    """The generation of a line whose phase is a letter; its process's last when the line does not say."""
+    """Return the generation of a line whose phase is a letter; its process's last when that is open."""
     args = record.args
     if isinstance(record.id, str):
         return 0
@@ -259,7 +256,7 @@ def _generation(record: Record, kind: int, process: Process) -> int | None:
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:
-    """`data` in pieces of whole lines, so that no batch is decoded into too many objects at once."""
+    """Return `data` in pieces of whole lines: not too many objects at once."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)

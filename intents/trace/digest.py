@@ -1,4 +1,4 @@
-"""Accesses, summed up by tier and operation until somebody takes them.
+"""Accesses, summed up by tier and operation until they are taken.
 
 An access is first summed up with the others of its file: which tier the file lies in may be learnt later.
 All times are integers, in nanoseconds, so that no order of the lines changes a sum.
@@ -23,7 +23,7 @@ _INT64_MAX = 2**63 - 1
 _NS = 1e9
 
 FileKey = str | tuple[str, int | None, int]
-"""How lines name a file: a hash, a path, or, in generation 1, (source, pid, hash). Empty when they do not."""
+"""A file in the lines: a hash, a path, or, in generation 1, (source, pid, hash). Empty for none."""
 Thread = tuple[int | None, int | None]
 """(pid, tid)."""
 
@@ -108,7 +108,7 @@ class Group:
             self.sizes[size] = [count, duration_ns]
 
     def access(self, tier: Tier, op: Operation) -> Access:
-        """The sum, as it goes to the journal."""
+        """Return the sum as it goes to the journal."""
         return Access(
             tier=tier,
             op=op,
@@ -132,7 +132,7 @@ class AccessTable:
         self._unresolved = 0
 
     def group(self, file: FileKey, op: Operation) -> Group:
-        """Where the accesses `op` of `file` are summed up."""
+        """Return the group of the accesses `op` of `file`."""
         group = self._waiting.get((file, op))
         if group is None:
             group = self._waiting[file, op] = Group()
@@ -166,11 +166,11 @@ class AccessTable:
 
     @property
     def pending(self) -> int:
-        """How much waits to be settled: files, sizes and threads."""
+        """Number of files, sizes and threads that wait to be settled."""
         return sum(1 + len(group.sizes) + len(group.threads) for group in self._waiting.values())
 
     def take(self) -> tuple[tuple[Access, ...], int]:
-        """What is settled, ordered by tier and operation, and how many of these accesses were given up."""
+        """Return the settled accesses by tier and operation, and the number of those given up."""
         accesses = tuple(
             group.access(*key) for key, group in sorted(self._settled.items(), key=itemgetter(0))
         )

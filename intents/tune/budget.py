@@ -57,7 +57,7 @@ class TrialBudget:
             return ""
         return (
             f"checkpoints cost {recent_s:.3f} s now, {self.baseline_s:.3f} s under your settings"
-            f" (credit {self.left_s:.3f} s)"
+            f" (trial budget {self.left_s:.3f} s)"
         )
 
     def charge(self, cost_s: float, *, is_tuned: bool) -> None:

@@ -69,12 +69,12 @@ def unprofitable(proposal: Proposal, now: Situation) -> str | None:
     if gain_s * now.checkpoints < trial_s:
         when = f"but will from checkpoint {ceil(trial_s / gain_s)} on" if gain_s > 0 else "and never will"
         return (
-            f"{what}; {gain_s:.3f} s a checkpoint does not pay for that yet, {when}"
-            f" (as many are taken to come as there were: {now.checkpoints}); a launch has it for nothing"
+            f"{what}; {gain_s:.3f} s a checkpoint does not pay for that yet, {when} (as many are expected"
+            f" to follow as there were: {now.checkpoints}); at a launch it costs nothing"
         )
     if now.trial_budget_s < 2 * once_s:
         left_s = max(0.0, now.trial_budget_s)
-        return f"{what}; trying may cost {left_s:.3f} s in all now, more with each checkpoint"
+        return f"{what}; the trial budget is {left_s:.3f} s now and grows with each checkpoint"
     return None
 
 

@@ -2,6 +2,7 @@
 
 from msgspec.structs import replace
 
+from ...units import count_text
 from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.redundancy import FLOORS
@@ -12,7 +13,7 @@ from .tuner import Tuner
 
 _SCHEME = "SCR_COPY_TYPE"
 _FROM_AN_EARLIER_JOB = (
-    "SCR's config file still had what an earlier job was tuned to; your own settings are measured first"
+    "SCR's config file still had the settings tuned for an earlier job; your own are measured first"
 )
 
 
@@ -117,14 +118,18 @@ class JobRun:
 def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
     """Return why what was measured in the run `then` does not hold for `now`; empty when it does."""
     if now.settings != then.settings:
-        return "its settings are others than the last run's"
+        return "its settings differ from those of the last run"
     if _pinned(now) != _pinned(then) and not now.override:
-        return "its environment sets other parameters than the last run's"
+        return "its environment sets other parameters than that of the last run"
     if (now.ranks, now.nodes) != (then.ranks, then.nodes):
-        return f"it has {now.ranks} ranks on {now.nodes} nodes, the last run {then.ranks} on {then.nodes}"
+        return f"it has {_shape(now)}, the last run had {_shape(then)}"
     if (now.floor, now.override, now.tuning) != (then.floor, then.override, then.tuning):
-        return "its redundancy floor, override or tuning is not the last run's"
+        return "its redundancy floor, override or tuning differs from that of the last run"
     return ""
+
+
+def _shape(job: SettingsObserved) -> str:
+    return f"{count_text(job.ranks, 'rank')} on {count_text(job.nodes, 'node')}"
 
 
 def _pinned(job: SettingsObserved) -> set[str]:

@@ -49,7 +49,7 @@ class Trial(msgspec.Struct, kw_only=True):
         limit = min(NOISIEST_ABORT_RATIO, max(ABORT_RATIO, exp(_OUTLIER * self.spread)))
         if cost_s <= limit * self.baseline_s:
             return ""
-        return f"one cost {cost_s / max(1e-9, self.baseline_s):.2f} x the baseline"
+        return f"one observation cost {cost_s / max(1e-9, self.baseline_s):.2f} x the baseline"
 
     def is_ripe(self, block: Sequence[float]) -> bool:
         """Return whether a verdict is due, `block` being the observations since the last switch."""

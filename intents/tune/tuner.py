@@ -1,26 +1,25 @@
-"""Goodput feedback: what a change really did decides whether it stays. Cautious, one change at a time.
+"""Goodput feedback: the measured effect of a change decides whether it stays. One change at a time.
 
 1. The user's settings (the baseline) are observed first.
-2. The most promising proposal is tried alone, two observations at a time, between as many under the settings
-   it may replace: noise that changes slowly meets both alike.
-3. After each such block: surely better (probability 0.95), it stays. Not better at all, it is taken back. In
-   between, the next block; after three without proof it is taken back too, since a change needs a reason.
-   One observation beyond 1.6 times the baseline (up to 3 times, where costs scatter more) ends a trial at
-   once. So does a checkpoint that fails, and ranks that refuse.
-4. What only a launch can change waits for the next run: one proposal is put in force with it, and compared
+2. The most promising proposal is tried alone, in blocks of two observations, between as many under the
+   settings that it may replace: noise that changes slowly affects both alike.
+3. After each block: surely better (probability 0.95), it stays. Not better at all, it is reverted. In
+   between, the next block; after three without proof it is reverted too. One observation beyond 1.6 times the
+   baseline (up to 3 times, where costs scatter more) ends a trial at once. So does a checkpoint that fails,
+   and ranks that refuse.
+4. A change that takes a launch waits for the next run: one proposal becomes active with it and is compared
    with the run before.
-5. What tuned checkpoints cost is kept in a ledger of credit: one checkpoint to begin with, 2 % of the
-   baseline's cost for each checkpoint, and all that tuned checkpoints save or lose against it; what putting
-   settings in force costs, there and back, goes off it. At zero the baseline comes back, and nothing is tried
-   before there is credit again.
+5. The trial budget: one checkpoint to begin with, 2 % of the baseline's cost for each checkpoint, and all
+   that tuned checkpoints save or lose against it; the time of applying settings, there and back, is deducted.
+   At zero the baseline comes back, and nothing is tried before there is budget again.
 
 The bound. Count every checkpoint at the baseline's mean cost, as last measured when it ended. At any time all
 tuned checkpoints and all changes of settings together have cost at most 2 % of that sum and one checkpoint
-more than so counted, and what the last ones lost: the observation that used the credit up, checkpoints that
-began before the job had the baseline back, and the way back. This holds for every job, whatever is proposed;
-how dear those last ones are nobody can know in advance. What only a launch can take back is back at the next
-launch, not before. Against what the user's settings would have cost at that very time, which nobody can know
-either, it holds as far as that mean is right: `docs/tuning.md` says how often.
+more than so counted, and the losses of the last ones: the observation that used the budget up, checkpoints
+that began before the job had the baseline back, and the way back. This holds for every job and all proposals;
+the size of those last losses is not known in advance. A change that only a launch can revert is reverted at
+the next launch. Against the cost of the user's settings at that very time, which is not known either, it
+holds as far as that mean is right: `docs/tuning.md` has the measured shares.
 
 Sources: noise of checkpoints (8 % independent, 15 % autocorrelated: `docs/tuning.md`); conservative bandits
 with a budget (Kazerouni 2017, arXiv 1611.06426).
@@ -44,10 +43,10 @@ from .comparison import spread
 from .decisions import Outcome, Verdict
 from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, RuleCooldown, Trial
 
-_USED_UP = "the trials so far have used up what they may cost"
+_USED_UP = "the trial budget is used up"
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
-_EDITED = "what you write in the file that scrtune keeps wins: it is tuned no more"
+_EDITED = "what you write into the config file wins: it is not tuned any more"
 
 
 class Tuner(ActiveSettings):
@@ -378,7 +377,7 @@ class Tuner(ActiveSettings):
         if self.wanted != incumbent:
             self.put(incumbent)
         if any(self.settings.get(name) == value != incumbent.get(name) for name, value in tried.items()):
-            why += "; until the next launch it stays in force"
+            why += "; until the next launch it stays active"
         undone = replace(trial.proposal, changes=values(incumbent, tried), because=why)
         self._log(Verdict.REVERTED, undone, now, tried, trial)
         self._trial = None
@@ -392,7 +391,7 @@ class Tuner(ActiveSettings):
 
     def _take_over(self, arrived: Values, now: float) -> None:
         """The user's values that waited for this launch are active: measure the baseline with them."""
-        why = f"{', '.join(sorted(arrived))}: in force since this launch, as you want it"
+        why = f"{', '.join(sorted(arrived))}: active since this launch, as you requested"
         self._end_trial(now, why)
         self.later = {name: value for name, value in self.later.items() if name not in arrived}
         self.baseline.update(arrived)
@@ -418,7 +417,7 @@ class Tuner(ActiveSettings):
 
     def _again(self, won: Values) -> Proposal:
         """Return a proposal to try once more what had won; it is expected to gain what it did."""
-        why = "all of it, against your settings anew"
+        why = "all of it once more, against your settings"
         proposal = _users("what had won before", won, why, intent="goodput", source="goodput feedback")
         gain_s = self.baseline_s - self.current_s if self._incumbent_costs else 0.0
         return replace(proposal, expected_gain_s=max(0.0, gain_s))

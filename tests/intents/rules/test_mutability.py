@@ -90,7 +90,7 @@ class TestWhatPays:
         assert unprofitable(wanted, situation(checkpoints=9, trial_budget_s=0.06)) is None
         reason = unprofitable(wanted, situation(checkpoints=9, trial_budget_s=0.05))
         assert reason is not None
-        assert "0.050 s in all now" in reason
+        assert "the trial budget is 0.050 s now" in reason
 
     def test_flushes_that_outlast_the_interval_are_forced_by_it(self) -> None:
         assert reinit_s(situation()) == 0.03
@@ -156,7 +156,7 @@ class TestGuards:
             change(SCRTUNE_FLUSH_THREADS=1), situation(mutability=RunMutability(parameters=without))
         )
         assert reason is not None
-        assert "nothing in this job obeys it" in reason
+        assert "nothing in this job applies it" in reason
 
 
 class TestNextLaunch:
@@ -196,7 +196,7 @@ class TestNextLaunch:
         job.checkpoints(3, slowed_s=15.0)
         undone = job.pipeline.decisions[-1]
         assert (undone.rule, undone.verdict) == (ASYNC, Verdict.REVERTED)
-        assert "until the next launch it stays in force" in undone.because
+        assert "until the next launch it stays active" in undone.because
         advice = job.pipeline.advice
         assert {name: advice.settings[name] for name in TUNED} == TUNED, "no half of it"
         assert advice.at_launch == {name: DEFAULTS[name] for name in TUNED}
