@@ -102,7 +102,7 @@ def report(jobs: int, checkpoints: int) -> None:
     print(
         f"{jobs} jobs of {checkpoints} checkpoints for each user; in checkpoints of the user's own settings\n"
     )
-    heading("user", "told", "true", "mean error", "RMS error of one job")
+    heading("user", "charged", "true", "mean error", "RMS error of one job")
     for name, settings in users():
         told, true = [], []
         held = intervals[name] = []
