@@ -18,7 +18,7 @@ from simulate_tuner import heading, noise, row
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.rules.situation import Proposal
-from scrtune.intents.tune.chooser import Choice
+from scrtune.intents.tune.chooser import TrialChoice
 from scrtune.intents.tune.decisions import Outcome, Verdict
 from scrtune.intents.tune.tuner import Tuner
 
@@ -100,7 +100,7 @@ def take(tuner: Tuner, cost_s: float, now: float, proposals: Sequence[Proposal] 
     outcome = tuner.add(cost, now)
     if outcome.is_ready:
         candidates = (each for each in tuner.candidates(proposals) if each.beyond(tuner.settings).changes)
-        tuner.start(Choice(next(candidates, None)), now)
+        tuner.start(TrialChoice(next(candidates, None)), now)
     return outcome
 
 

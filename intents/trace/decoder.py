@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from ..events import Operation, Span, Tier, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, is_checkpoint, size_of, summed
 from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers
-from .lines import MAX_PATH, Arguments, Record, decode
+from .lines import MAX_PATH, Arguments, TraceRecord, decode
 from .names import UNIT_NS, Names, Process, Processes
 
 UNKNOWN_PHASE = "unknown phase"
@@ -110,7 +110,7 @@ class TraceDecoder:
         self._restart()
         return digest
 
-    def _take_in(self, records: Iterable[Record], source: str) -> None:
+    def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
         for record in records:
             kind = _KINDS.get(record.ph)
@@ -133,7 +133,7 @@ class TraceDecoder:
         if newest:
             self._generations[_NEWEST] += newest
 
-    def _on_metadata(self, record: Record, process: Process) -> None:
+    def _on_metadata(self, record: TraceRecord, process: Process) -> None:
         self._metadata += 1
         process.seen = True
         args = record.args
@@ -148,7 +148,7 @@ class TraceDecoder:
             else:
                 self._processes.explain_host(key, args.name)
 
-    def _on_event(self, record: Record, kind: int, process: Process) -> bool:
+    def _on_event(self, record: TraceRecord, kind: int, process: Process) -> bool:
         """Take in an event; returns False when it had to be dropped."""
         if record.ts is None:
             self._dropped[NO_TIME] += 1
@@ -178,7 +178,7 @@ class TraceDecoder:
         return True
 
     def _add_access(
-        self, record: Record, kind: int, start_ns: int, duration_ns: int, process: Process
+        self, record: TraceRecord, kind: int, start_ns: int, duration_ns: int, process: Process
     ) -> None:
         call, args = record.name, record.args
         op = OPERATION_OF.get(call, Operation.METADATA)
@@ -197,7 +197,7 @@ class TraceDecoder:
             size = size_of(call, args) if op in MOVES_DATA else None
             group.add(thread, start_ns, duration_ns, size)
 
-    def _add_span(self, record: Record, start_ns: int, end_ns: int) -> bool:
+    def _add_span(self, record: TraceRecord, start_ns: int, end_ns: int) -> bool:
         if len(self._spans) >= MAX_SPANS:
             self._dropped[TOO_MANY_SPANS] += 1
             return False
@@ -240,7 +240,7 @@ class TraceDecoder:
         self._unsettled = 0
 
 
-def _generation(record: Record, kind: int, process: Process) -> int | None:
+def _generation(record: TraceRecord, kind: int, process: Process) -> int | None:
     """Return the generation of a line whose phase is a letter; its process's last when that is open."""
     args = record.args
     if isinstance(record.id, str):

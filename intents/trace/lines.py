@@ -68,7 +68,7 @@ class Arguments(msgspec.Struct, gc=False):
     size_max: _Bytes | None = None
 
 
-class Record(msgspec.Struct, gc=False):
+class TraceRecord(msgspec.Struct, gc=False):
     """One line. `ts` and `dur` are in the writer's unit; `ph` is a letter, or a number since generation 4."""
 
     ph: int | str = ""
@@ -82,34 +82,34 @@ class Record(msgspec.Struct, gc=False):
     args: Arguments | None = None
 
 
-class Decoded(NamedTuple):
+class DecodedLines(NamedTuple):
     """A batch: its records, the number of blank lines (empty, a bracket), and of those dropped, by reason."""
 
-    records: list[Record]
+    records: list[TraceRecord]
     blank: int
     dropped: dict[str, int]
 
 
 # strict=False: generation 0 quotes its numbers
-_decoder = msgspec.json.Decoder(Record, strict=False)
+_decoder = msgspec.json.Decoder(TraceRecord, strict=False)
 
 
-def decode(data: bytes) -> Decoded:
+def decode(data: bytes) -> DecodedLines:
     """Return the records of whole lines (the last may lack its newline). Never raises."""
     if not data:
-        return Decoded([], 0, {})
+        return DecodedLines([], 0, {})
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     try:
         records = _decoder.decode_lines(data)
     except _UNREADABLE:
         records = []
     if len(records) == lines:  # otherwise some were blank, or one record had spread over two lines
-        return Decoded(records, 0, {})
+        return DecodedLines(records, 0, {})
     return _decode_singly(data.removesuffix(b"\n").split(b"\n"))
 
 
-def _decode_singly(lines: Iterable[bytes]) -> Decoded:
-    records: list[Record] = []
+def _decode_singly(lines: Iterable[bytes]) -> DecodedLines:
+    records: list[TraceRecord] = []
     dropped: Counter[str] = Counter()
     blank = 0
     for line in lines:
@@ -121,11 +121,11 @@ def _decode_singly(lines: Iterable[bytes]) -> Decoded:
             records.append(_decoder.decode(text))
         except _UNREADABLE:
             record = _decode_loosely(text)
-            if isinstance(record, Record):
+            if isinstance(record, TraceRecord):
                 records.append(record)
             else:
                 dropped[record] += 1
-    return Decoded(records, blank, dict(dropped))
+    return DecodedLines(records, blank, dict(dropped))
 
 
 def _bare(line: bytes) -> bytes:
@@ -136,7 +136,7 @@ def _bare(line: bytes) -> bytes:
     return text[:-1].rstrip(_PADDING) if text.endswith(b"}]") else text
 
 
-def _decode_loosely(line: bytes) -> Record | str:
+def _decode_loosely(line: bytes) -> TraceRecord | str:
     """Return the record of a line with fields of unexpected types, or the reason to drop it."""
     try:
         fields = msgspec.json.decode(line.decode("utf-8", "replace"))
@@ -149,7 +149,7 @@ def _decode_loosely(line: bytes) -> Record | str:
     if not isinstance(fields, dict):
         return NOT_AN_OBJECT
     args = fields.pop("args", None)
-    record = _lenient(Record, fields)
+    record = _lenient(TraceRecord, fields)
     if (record.ts is None and "ts" in fields) or integer(fields.get("dur", 0), 0, MAX_TIME) is None:
         return OUT_OF_RANGE
     record.args = _lenient(Arguments, args) if isinstance(args, dict) else None

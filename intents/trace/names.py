@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from .digest import FileKey
-from .lines import MAX_HASH, MAX_NAME, Arguments, Record
+from .lines import MAX_HASH, MAX_NAME, Arguments, TraceRecord
 
 MAX_NAMES = 131_072
 """Hashes remembered; beyond that the oldest quarter is forgotten."""
@@ -66,7 +66,7 @@ class Processes:
         self._hosts = Names()
         self._last: Process | None = None
 
-    def of(self, record: Record, source: str) -> Process | None:
+    def of(self, record: TraceRecord, source: str) -> Process | None:
         """Return the process that wrote `record`; None when there are too many."""
         process = self._last
         if process is None or process.pid != record.pid or process.source != source:

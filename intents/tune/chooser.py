@@ -21,7 +21,7 @@ from .trial import MOST_SWITCHES
 _AT_NEXT_LAUNCH = "the next run of the job begins with it, on trial"
 
 
-class Choice(NamedTuple):
+class TrialChoice(NamedTuple):
     """The proposal to try next, if any, and those passed over, each with its verdict and the reason."""
 
     proposal: Proposal | None
@@ -38,7 +38,7 @@ def required(now: Situation) -> list[tuple[Proposal, str | None]]:
     return [(each, veto(each, now)) for each in proposals(now) if each.required]
 
 
-def choose(candidates: Iterable[Proposal], now: Situation) -> Choice:
+def choose(candidates: Iterable[Proposal], now: Situation) -> TrialChoice:
     """Return the first of `candidates` that changes something and that nothing stops."""
     passed_over: list[tuple[Verdict, Proposal, str]] = []
     for proposal in candidates:
@@ -53,8 +53,8 @@ def choose(candidates: Iterable[Proposal], now: Situation) -> Choice:
         elif reason := only_at_launch(proposal, now):
             passed_over.append((Verdict.PENDING, proposal, reason))
         else:
-            return Choice(proposal, tuple(passed_over))
-    return Choice(None, tuple(passed_over))
+            return TrialChoice(proposal, tuple(passed_over))
+    return TrialChoice(None, tuple(passed_over))
 
 
 def unprofitable(proposal: Proposal, now: Situation) -> str | None:

@@ -38,7 +38,7 @@ from ..observe.flush import FlushCycles
 from ..rules.situation import Proposal, flush_every
 from .active_settings import ActiveSettings, values
 from .budget import DRIFT_OBSERVATIONS, TrialBudget
-from .chooser import Choice
+from .chooser import TrialChoice
 from .comparison import spread
 from .decisions import Outcome, Verdict
 from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, RuleCooldown, Trial
@@ -299,7 +299,7 @@ class Tuner(ActiveSettings):
         is_ready = is_free and is_measured and len(self._block) >= BLOCK and self.trial_budget_s > 0
         return self._outcome(is_ready=is_ready)
 
-    def start(self, choice: Choice, now: float) -> Outcome:
+    def start(self, choice: TrialChoice, now: float) -> Outcome:
         """Note what was passed over, and start the trial that was chosen."""
         for verdict, proposal, reason in choice.passed_over:
             self._pass_over(verdict, proposal, reason, now)

@@ -18,7 +18,7 @@ from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal
-from scrtune.intents.tune.chooser import Choice
+from scrtune.intents.tune.chooser import TrialChoice
 from scrtune.intents.tune.decisions import Outcome
 from scrtune.intents.tune.tuner import Tuner
 
@@ -196,7 +196,7 @@ def take(
     generation = tuner.generation if generation is None else generation
     cost = CheckpointCost(dataset=int(now), generation=generation, time_s=now, blocking_s=cost_s)
     outcome = tuner.add(cost, now)
-    return [outcome, tuner.start(Choice(propose()), now)] if outcome.is_ready else [outcome]
+    return [outcome, tuner.start(TrialChoice(propose()), now)] if outcome.is_ready else [outcome]
 
 
 def replayed(journal: list[tuple[float, Event]]) -> tuple[Pipeline, list[Effect]]:
