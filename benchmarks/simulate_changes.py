@@ -67,7 +67,7 @@ def try_at_launch(effect: float, seed: int) -> bool:
     change = Proposal(rule="a change", intent="", changes={"C": 1}, because="", source="")
     for number, cost_s in enumerate(noise(random.Random(seed), 20)):
         take(tuner, cost_s, number)
-    tuner.pend(change, "only a launch can change it", 20.0)
+    tuner.start(TrialChoice(None, ((Verdict.PENDING, change, "only a launch can change it"),)), 20.0)
     tuner.begin_run(RunMutability(parameters={"C": "launch"}, found={"C": 1}), 21.0)
     for number, factor in enumerate(noise(random.Random(seed + 10**6), 10), start=22):
         take(tuner, effect * factor, number)

@@ -120,8 +120,10 @@ class ActiveSettings:
     def _log(
         self, verdict: Verdict, proposal: Proposal, now: float, previous: Values, trial: Trial | None = None
     ) -> None:
-        decision = Decision.of(verdict, proposal, previous, generation=self.generation, now=now)
-        self.log.add(decision.measured(trial.comparison) if trial else decision)
+        found = trial.comparison if trial else None
+        self.log.add(
+            Decision.of(verdict, proposal, previous, generation=self.generation, now=now, found=found)
+        )
 
     def _remember(self) -> None:
         self._past[self.generation] = (self.settings, self.settings != self.baseline)

@@ -70,10 +70,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @classmethod
-    def of(
-        cls, verdict: Verdict, proposal: Proposal, previous: Values, *, generation: int, now: float
+    def of(  # noqa: PLR0913 - all that a decision is
+        cls,
+        verdict: Verdict,
+        proposal: Proposal,
+        previous: Values,
+        *,
+        generation: int,
+        now: float,
+        found: Comparison | None,
     ) -> "Decision":
-        """Return the `verdict` on `proposal` at `now`, without measurements."""
+        """Return the `verdict` on `proposal` at `now`, with the costs of checkpoints if they were compared."""
         return cls(
             generation=generation,
             time_s=now,
@@ -85,14 +92,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             source=proposal.source,
             intent=proposal.intent,
             expected_gain_s=proposal.expected_gain_s,
-        )
-
-    def measured(self, found: Comparison | None) -> "Decision":
-        """Return a copy with the costs of checkpoints before and after, if they were compared."""
-        if found is None:
-            return self
-        return msgspec.structs.replace(
-            self, before_s=found.before_s, after_s=found.after_s, observations=found.pairs
+            before_s=found.before_s if found else 0.0,
+            after_s=found.after_s if found else 0.0,
+            observations=found.pairs if found else 0,
         )
 
 

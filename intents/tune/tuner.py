@@ -157,7 +157,9 @@ class Tuner(ActiveSettings):
 
     def reject_edit(self, why: str, now: float) -> Outcome:
         """Note once why a line that the user edited does not become active."""
-        return self.veto(_users(f"{_EDIT}: {why.partition(':')[0]}", {}, why), why, now)
+        line = _users(f"{_EDIT}: {why.partition(':')[0]}", {}, why)
+        self._pass_over(Verdict.VETOED, line, why, now)
+        return self._outcome()
 
     def _begin_generation(self, baseline: Values, mutability: RunMutability) -> None:
         self.generation += 1
@@ -185,17 +187,8 @@ class Tuner(ActiveSettings):
         self._budget.remeasure()
         self._log(Verdict.REQUIRED, proposal, now, previous)
 
-    def veto(self, proposal: Proposal, reason: str, now: float) -> Outcome:
-        """Note that a guard rail stopped `proposal`, once for each rule; it may pass at another time."""
-        self._pass_over(Verdict.VETOED, proposal, reason, now)
-        return self._outcome()
-
-    def pend(self, proposal: Proposal, reason: str, now: float) -> Outcome:
-        """Keep `proposal` for the next launch; of several only the first becomes active with it."""
-        self._pass_over(Verdict.PENDING, proposal, reason, now)
-        return self._outcome()
-
     def _pass_over(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
+        """Note `verdict`, once for each rule; of several pending changes the first goes with a launch."""
         self._note_once(verdict, proposal, reason, now)
         if verdict is Verdict.PENDING and self.pending is None:
             self.pending = proposal

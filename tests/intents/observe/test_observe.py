@@ -11,7 +11,6 @@ from scrtune.intents.observe.affinity import AffinityObserver
 from scrtune.intents.observe.buffers import BufferObserver, SizeHistogram, fit_call_cost
 from scrtune.intents.observe.flush import FlushCycles, FlushObserver
 from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
-from scrtune.intents.rules.policy import cached_write_prior_s
 from scrtune.units import bytes_text
 
 GIB, MIB = 1024**3, 1024**2
@@ -108,11 +107,6 @@ class TestCallCost:
             for slope in (0.9, 1.1):
                 other = error(fitted.latency_s * latency, fitted.seconds_per_byte * slope)
                 assert best <= other + 1e-6 * (1 + best)
-
-    def test_the_prior_of_a_cached_write_reckons_with_the_copies(self) -> None:
-        assert cached_write_prior_s(2 * GIB, "SINGLE", 1) == 1.0
-        assert cached_write_prior_s(2 * GIB, "PARTNER", 4) == 3.0
-        assert cached_write_prior_s(2 * GIB, "XOR", 5) == 2.25
 
 
 class TestBuffers:

@@ -12,6 +12,7 @@ from scrtune.intents.events import Values
 from scrtune.intents.mutability import RunMutability
 from scrtune.intents.rules.situation import Proposal
 from scrtune.intents.tune.budget import ALLOWANCE, FIRST_CREDIT
+from scrtune.intents.tune.chooser import TrialChoice
 from scrtune.intents.tune.comparison import compare, spread
 from scrtune.intents.tune.decisions import Decision, Verdict
 from scrtune.intents.tune.trial import TRIES
@@ -321,8 +322,9 @@ def test_a_required_change_moves_the_baseline() -> None:
 
 def test_a_veto_is_noted_once_and_is_not_for_ever() -> None:
     tuner, change = Tuner(BASELINE), proposal("A")
-    tuner.veto(change, "no room", 0.0)
-    tuner.veto(change, "no room", 1.0)
+    vetoed = TrialChoice(None, ((Verdict.VETOED, change, "no room"),))
+    tuner.start(vetoed, 0.0)
+    tuner.start(vetoed, 1.0)
     assert verdicts(tuner) == ["vetoed"]
     assert tuner.decisions[0].because == "no room"
     assert tuner.candidates([change])

@@ -25,7 +25,7 @@ from scrtune.intents.tune.active_settings import ActiveSettings, AppliedSettings
 from scrtune.intents.tune.chooser import only_at_launch, reinit_s, unprofitable
 from scrtune.intents.tune.decisions import Verdict
 
-from ...support.simulated_job import CACHED, REAL, T0, Job, replayed, state
+from ..support.simulated_job import CACHED, REAL, T0, Job, replayed, state
 
 ASYNC = "flush asynchronously"
 AT_LAUNCH = {**REAL, "SCR_FLUSH_ASYNC": "launch"}
