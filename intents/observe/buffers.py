@@ -1,5 +1,6 @@
 """Intent 2 of the study: the distribution of buffer sizes, its top five accesses and its 90th percentile."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -27,27 +28,18 @@ class SizeShare(msgspec.Struct, frozen=True, kw_only=True):
     share: float
 
 
-class CallCost(msgspec.Struct, frozen=True, kw_only=True):
-    """The cost of an I/O call: seconds = calls x latency + bytes x seconds per byte."""
-
-    latency_s: float
-    seconds_per_byte: float
-    calls: int
-
-
 class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
     """The application's accesses by size. Shares and percentiles are by bytes, not by calls.
 
-    `transfer` is the cost of a call into the prefix directory, if the trace shows enough different sizes.
+    `call_s` is the fixed cost of a write into the prefix directory, if the trace has enough different sizes.
     """
 
     evidence: Evidence = Evidence()
     operation: str = Operation.WRITE
     bytes: int = 0
     top: tuple[SizeShare, ...] = ()
-    p50_bytes: int = 0
     p90_bytes: int = 0
-    transfer: CallCost | None = None
+    call_s: float | None = None
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
@@ -84,26 +76,15 @@ class BufferObserver:
         if key is None or self._start_s is None:
             return BufferSizes()
         histogram = self._sizes[key]
+        cost = fit_call_cost(self._sizes[Tier.PREFIX, Operation.WRITE].samples())
         return BufferSizes(
             evidence=Evidence(count=histogram.count, window_s=self._end_s - self._start_s, source="DFTracer"),
             operation=key[1],
             bytes=histogram.bytes,
             top=histogram.top(TOP),
-            p50_bytes=histogram.quantile(0.5),
             p90_bytes=histogram.quantile(0.9),
-            transfer=fit_call_cost(self._sizes[Tier.PREFIX, Operation.WRITE].samples()),
+            call_s=cost[0] if cost else None,
         )
-
-
-class _Cell(msgspec.Struct):
-    count: int = 0
-    bytes: int = 0
-    seconds: float = 0.0
-
-    def add(self, count: int, total_bytes: int, seconds: float) -> None:
-        self.count += count
-        self.bytes += total_bytes
-        self.seconds += seconds
 
 
 class SizeHistogram:
@@ -116,54 +97,58 @@ class SizeHistogram:
     def __init__(self) -> None:
         self.count = 0
         self.bytes = 0
-        self._cells: dict[int, _Cell] = {}
+        self._counts: Counter[int] = Counter()
+        self._bytes: Counter[int] = Counter()
+        self._seconds: dict[int, float] = {}
 
     def add(self, sizes: Mapping[int, int], seconds: Mapping[int, float] = {}) -> None:
         """Add accesses: size in bytes -> count, and size -> the sum of their seconds."""
         for size, count in sizes.items():
-            if size < 0 or count <= 0:
-                continue
-            self._cells.setdefault(size, _Cell()).add(count, size * count, seconds.get(size, 0.0))
-            self.count += count
-            self.bytes += size * count
-        if len(self._cells) > _DISTINCT_SIZES:
+            if size >= 0 and count > 0:
+                self._add(size, count, size * count, seconds.get(size, 0.0))
+                self.count += count
+                self.bytes += size * count
+        if len(self._counts) > _DISTINCT_SIZES:
             self._merge_rare()
+
+    def _add(self, size: int, count: int, total_bytes: int, seconds: float) -> None:
+        self._counts[size] += count
+        self._bytes[size] += total_bytes
+        self._seconds[size] = self._seconds.get(size, 0.0) + seconds
 
     def top(self, n: int) -> tuple[SizeShare, ...]:
         """Return the `n` sizes that carry the most bytes."""
-        heaviest = sorted(self._cells.items(), key=lambda item: (-item[1].bytes, item[0]))[:n]
+        heaviest = sorted(self._bytes.items(), key=lambda item: (-item[1], item[0]))[:n]
         return tuple(
-            SizeShare(size_bytes=size, count=cell.count, share=cell.bytes / max(1, self.bytes))
-            for size, cell in heaviest
+            SizeShare(size_bytes=size, count=self._counts[size], share=total / max(1, self.bytes))
+            for size, total in heaviest
         )
 
     def quantile(self, q: float) -> int:
         """Return the smallest size such that accesses of at most that size have a share `q` of all bytes."""
         passed = 0
-        for size in sorted(self._cells):
-            passed += self._cells[size].bytes
+        for size in sorted(self._bytes):
+            passed += self._bytes[size]
             if passed >= q * self.bytes:
                 return size
         return 0
 
     def samples(self) -> Iterable[tuple[float, int, float]]:
-        """Return (mean size, count, sum of seconds) of every cell."""
-        return ((cell.bytes / cell.count, cell.count, cell.seconds) for cell in self._cells.values())
+        """Return (mean size, count, sum of seconds) of every size."""
+        return ((self._bytes[each] / n, n, self._seconds[each]) for each, n in self._counts.items())
 
     def _merge_rare(self) -> None:
-        while len(self._cells) > _DISTINCT_SIZES * 3 // 4:
-            rare = sorted(self._cells, key=lambda size: self._cells[size].count)[: _DISTINCT_SIZES // 4]
-            for size in rare:
-                cell = self._cells.pop(size)
-                rounded = 1 << max(0, size - 1).bit_length()
-                self._cells.setdefault(rounded, _Cell()).add(cell.count, cell.bytes, cell.seconds)
+        while len(self._counts) > _DISTINCT_SIZES * 3 // 4:
+            for size in sorted(self._counts, key=self._counts.__getitem__)[: _DISTINCT_SIZES // 4]:
+                cell = self._counts.pop(size), self._bytes.pop(size), self._seconds.pop(size)
+                self._add(1 << max(0, size - 1).bit_length(), *cell)
 
 
-def fit_call_cost(samples: Iterable[tuple[float, int, float]]) -> CallCost | None:
-    """Fit (size, count, sum of seconds) by least squares on the mean time per call, weighted by count.
+def fit_call_cost(samples: Iterable[tuple[float, int, float]]) -> tuple[float, float] | None:
+    """Return (seconds per call, seconds per byte), fitted to (size, count, sum of seconds).
 
-    Both coefficients are kept at or above 0. None with fewer than two sizes or eight calls. (Two unknowns
-    have a closed form; a library for it would take every command seconds to load.)
+    Least squares on the mean time per call, weighted by count; both are kept at or above 0. None with fewer
+    than two sizes or eight calls. (Two unknowns have a closed form; a library takes seconds to load.)
     """
     cells = [(size, count, seconds / count) for size, count, seconds in samples if size > 0 and count > 0]
     calls = sum(count for _, count, _ in cells)
@@ -180,4 +165,4 @@ def fit_call_cost(samples: Iterable[tuple[float, int, float]]) -> CallCost | Non
     elif latency_s < 0:  # calls cost nothing by themselves: the best line through the origin
         products = sum(count * size * each_s for size, count, each_s in cells)
         slope, latency_s = products / sum(count * size * size for size, count, _ in cells), 0.0
-    return CallCost(latency_s=latency_s, seconds_per_byte=slope, calls=calls)
+    return latency_s, slope

@@ -238,7 +238,7 @@ def file_buffer(now: Situation) -> Proposal | None:
         wanted = min(wanted, a_buffer // (64 * KIB) * 64 * KIB)
     if wanted <= current:
         return None
-    call_s = buffers.transfer.latency_s if buffers.transfer else CALL_PRIOR_S
+    call_s = CALL_PRIOR_S if buffers.call_s is None else buffers.call_s
     calls_saved = flush.checkpoint_bytes * (1 / current - 1 / wanted)
     saved_s = calls_saved * call_s / (now.intents.redundancy.ranks * now.flush_threads)
     felt = min(1.0, (now.felt_flush_s + max(0.0, flush.slowdown_s)) / flush.flush_s)

@@ -121,9 +121,22 @@ class ActiveSettings:
         self, verdict: Verdict, proposal: Proposal, now: float, previous: Values, trial: Trial | None = None
     ) -> None:
         found = trial.comparison if trial else None
-        self.log.add(
-            Decision.of(verdict, proposal, previous, generation=self.generation, now=now, found=found)
+        decision = Decision(
+            generation=self.generation,
+            time_s=now,
+            verdict=verdict,
+            rule=proposal.rule,
+            changes=proposal.changes,
+            previous=previous,
+            because=proposal.because,
+            source=proposal.source,
+            intent=proposal.intent,
+            expected_gain_s=proposal.expected_gain_s,
+            before_s=found.before_s if found else 0.0,
+            after_s=found.after_s if found else 0.0,
+            observations=found.pairs if found else 0,
         )
+        self.log.add(decision)
 
     def _remember(self) -> None:
         self._past[self.generation] = (self.settings, self.settings != self.baseline)

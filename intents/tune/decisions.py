@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..events import TextEnum, Values
-from ..rules.situation import Proposal, changes_text
+from ..rules.situation import changes_text
 from .comparison import Comparison
 
 _REMEMBERED = 1000
@@ -69,34 +69,6 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
             f" {changes_text(self.changes)}: {self.because} [{self.source}]"
         )
 
-    @classmethod
-    def of(  # noqa: PLR0913 - all that a decision is
-        cls,
-        verdict: Verdict,
-        proposal: Proposal,
-        previous: Values,
-        *,
-        generation: int,
-        now: float,
-        found: Comparison | None,
-    ) -> "Decision":
-        """Return the `verdict` on `proposal` at `now`, with the costs of checkpoints if they were compared."""
-        return cls(
-            generation=generation,
-            time_s=now,
-            verdict=verdict,
-            rule=proposal.rule,
-            changes=proposal.changes,
-            previous=previous,
-            because=proposal.because,
-            source=proposal.source,
-            intent=proposal.intent,
-            expected_gain_s=proposal.expected_gain_s,
-            before_s=found.before_s if found else 0.0,
-            after_s=found.after_s if found else 0.0,
-            observations=found.pairs if found else 0,
-        )
-
 
 class Outcome(NamedTuple):
     """The result of one call of the tuner.
@@ -111,21 +83,16 @@ class Outcome(NamedTuple):
 
 
 class DecisionLog:
-    """The last 1,000 decisions, and those that were not taken yet."""
+    """The last 1,000 decisions; `new` are those not returned yet."""
 
     def __init__(self) -> None:
         self.entries: deque[Decision] = deque(maxlen=_REMEMBERED)
-        self._new: list[Decision] = []
-
-    def take_new(self) -> list[Decision]:
-        """Return the decisions since the last call."""
-        new, self._new = self._new, []
-        return new
+        self.new: list[Decision] = []
 
     def add(self, decision: Decision) -> None:
         """Enter a decision."""
         self.entries.append(decision)
-        self._new.append(decision)
+        self.new.append(decision)
 
     def compare(self, generation: int, comparison: Comparison | None) -> None:
         """Update the `comparison` of the trial that began with `generation`."""

@@ -422,7 +422,8 @@ class Tuner(ActiveSettings):
 
     def _outcome(self, *, is_ready: bool = False) -> Outcome:
         before, self._returned = self._returned, (self.generation, self.kept)
-        return Outcome(self.log.take_new(), changed=self._returned != before, is_ready=is_ready)
+        new, self.log.new = self.log.new, []
+        return Outcome(new, changed=self._returned != before, is_ready=is_ready)
 
 
 def _users(

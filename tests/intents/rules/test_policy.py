@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
-from scrtune.intents.observe.buffers import BufferSizes, CallCost
+from scrtune.intents.observe.buffers import BufferSizes
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
 from scrtune.intents.rules import policy
@@ -220,7 +220,7 @@ class TestBuffers:
     BUFFERS = BufferSizes(
         evidence=SEEN,
         p90_bytes=5 * MIB + 1,
-        transfer=CallCost(latency_s=1e-3, seconds_per_byte=1e-9, calls=99),
+        call_s=1e-3,
     )
     SMALL: ClassVar[Values] = {**CACHED, "SCR_FILE_BUF_SIZE": MIB // 4}
 
