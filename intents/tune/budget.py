@@ -1,7 +1,8 @@
 """The trial budget: a ledger of what trials may still cost, against the cost of the user's own settings.
 
 One checkpoint to begin with, 2 % of the baseline's cost for each checkpoint, and all that tuned checkpoints
-save or lose against it; the time of applying settings is deducted. `tuner.py` states the bound that follows.
+save or lose against it; the time of applying settings is deducted. `docs/tuning.md` states the bound that
+follows.
 
 Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
 """

@@ -1,16 +1,12 @@
 """The cost of reverted trials: the extra seconds of their checkpoints over the settings before.
 
-An accepted trial has cost nothing. The cost of a trial is charged when it is reverted; checkpoints that end
-late, or run under it until a launch can revert it, follow one by one.
+It is charged when a trial is reverted; checkpoints that end late, or run under it until a launch can revert
+it, follow one by one. The settings before cost what their last six checkpoints did: those next to the trial
+and those in its turns, which slow noise affects like the candidate's. Differences are signed: counting only
+the positive ones would overstate the cost of trying.
 
-The cost of *the settings before* is that of their last six checkpoints: those next to the trial and those in
-its turns, which slow noise affects like the candidate's. Differences are signed: of noise alone half of the
-trials cost something and half save it, and counting only the former would overstate the cost of trying. What
-is left of noise is that of trials which luck had accepted, or reverted for want of proof.
-
-Where SCR_FLUSH is above 1 some checkpoints are flushed and some not. Each is compared with its own kind, so
-that it does not matter where in a flush cycle a trial ends; where the settings before had none of that kind,
-as those that bypass the cache have none with a flush, with all of theirs.
+Where SCR_FLUSH is above 1 each checkpoint is compared with its own kind, flushed or not, so that it does not
+matter where in a flush cycle a trial ends; where the settings before had none of that kind, with all.
 """
 
 from collections import Counter, defaultdict, deque

@@ -1,28 +1,9 @@
 """Goodput feedback: the measured effect of a change decides whether it stays. One change at a time.
 
-1. The user's settings (the baseline) are observed first.
-2. The most promising proposal is tried alone, in blocks of two observations, between as many under the
-   settings that it may replace: noise that changes slowly affects both alike.
-3. After each block: surely better (probability 0.95), it stays. Not better at all, it is reverted. In
-   between, the next block; after three without proof it is reverted too. One observation beyond 1.6 times the
-   baseline (up to 3 times, where costs scatter more) ends a trial at once. So does a checkpoint that fails,
-   and ranks that refuse.
-4. A change that takes a launch waits for the next run: one proposal becomes active with it and is compared
-   with the run before.
-5. The trial budget: one checkpoint to begin with, 2 % of the baseline's cost for each checkpoint, and all
-   that tuned checkpoints save or lose against it; the time of applying settings, there and back, is deducted.
-   At zero the baseline comes back, and nothing is tried before there is budget again.
+`docs/tuning.md` has the loop step by step, the bound on what trials cost, and how often both hold.
 
-The bound. Count every checkpoint at the baseline's mean cost, as last measured when it ended. At any time all
-tuned checkpoints and all changes of settings together have cost at most 2 % of that sum and one checkpoint
-more than so counted, and the losses of the last ones: the observation that used the budget up, checkpoints
-that began before the job had the baseline back, and the way back. This holds for every job and all proposals;
-the size of those last losses is not known in advance. A change that only a launch can revert is reverted at
-the next launch. Against the cost of the user's settings at that very time, which is not known either, it
-holds as far as that mean is right: `docs/tuning.md` has the measured shares.
-
-Sources: noise of checkpoints (8 % independent, 15 % autocorrelated: `docs/tuning.md`); conservative bandits
-with a budget (Kazerouni 2017, arXiv 1611.06426).
+Sources: noise of checkpoints (8 % independent, 15 % autocorrelated); conservative bandits with a budget
+(Kazerouni 2017, arXiv 1611.06426).
 """
 
 from collections import deque

@@ -184,7 +184,7 @@ COSTS = st.floats(0.2, 5.0)
 def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a job may be
     first: list[float], effects: list[float], seed: int, drift: float, lag: int, switch_s: float
 ) -> None:
-    """As the module states it, also when advice reaches the job up to two checkpoints late.
+    """As `docs/tuning.md` states it, also when advice reaches the job up to two checkpoints late.
 
     Each change of settings costs `switch_s`, there and back.
     """
