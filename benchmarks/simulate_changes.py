@@ -1,4 +1,4 @@
-"""How often a change is kept, by what it truly does: the tuner alone, under the noise of checkpoints.
+"""The share of changes that are kept, by their true effect: the tuner alone, under the noise of checkpoints.
 
 Each proposal multiplies the cost of a checkpoint by a factor that the tuner does not know.
 
@@ -53,8 +53,8 @@ def report(jobs: int, checkpoints: int) -> None:
 
 
 def report_launches(jobs: int) -> None:
-    """Print how often a change stays that a launch put in force, compared with the run before."""
-    print("\nOne change, put in force by a launch: six checkpoints against the last six of the run before\n")
+    """Print the share of kept changes that a launch made active, compared with the run before."""
+    print("\nOne change, made active by a launch: six checkpoints against the last six of the run before\n")
     heading("true effect on cost", "kept")
     for effect in (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3):
         kept = sum(try_at_launch(effect, seed) for seed in range(jobs))
@@ -62,7 +62,7 @@ def report_launches(jobs: int) -> None:
 
 
 def try_at_launch(effect: float, seed: int) -> bool:
-    """Whether the tuner keeps a change of the next run; noise does not remember the run before."""
+    """Return whether the tuner keeps a change of the next run, whose noise is independent of the last."""
     tuner = Tuner({"C": 0}, RunMutability(parameters={"C": "launch"}, found={"C": 0}))
     change = Proposal(rule="a change", intent="", changes={"C": 1}, because="", source="")
     for number, cost_s in enumerate(noise(random.Random(seed), 20)):

@@ -49,7 +49,7 @@ class Tier(TextEnum):
 
 
 class Operation(TextEnum):
-    """What a call does with a file."""
+    """The kind of a call on a file."""
 
     READ = "read"
     WRITE = "write"

@@ -1,4 +1,4 @@
-"""What every intent has: its evidence, and a sentence for people."""
+"""The parts of every intent: its evidence, and a sentence for people."""
 
 from typing import Protocol
 

@@ -1,4 +1,4 @@
-"""How parameters can change while a run of the job lasts: a real SCR takes some at its launch only."""
+"""The mutability of parameters while a run of the job lasts: a real SCR takes some at its launch only."""
 
 import msgspec
 
@@ -9,7 +9,7 @@ LEVER = "SCRTUNE_"
 
 
 class Mutability(TextEnum):
-    """How one parameter of a job's SCR can change. A word that is not known counts as LAUNCH."""
+    """The mutability of one parameter of a job's SCR. An unknown word counts as LAUNCH."""
 
     LIVE = "live"
     RANK0 = "live on rank 0"
@@ -28,7 +28,7 @@ _CHANGEABLE = frozenset({Mutability.LIVE, Mutability.RANK0, Mutability.REINIT})
 
 
 class RunMutability(msgspec.Struct, frozen=True, kw_only=True):
-    """How the parameters can change in one run.
+    """The mutability of all parameters in one run.
 
     `parameters` as in :class:`scrtune.intents.events.SettingsObserved`: empty means that everything can
     change, and what is missing from one that is not empty can not. `found` are the settings that the run

@@ -123,7 +123,7 @@ class Pipeline:
 
     @property
     def on(self) -> bool:
-        """Whether anything is tried: the job wants it, and there was no ``scrtune off`` since."""
+        """True when changes are tried: the job wants it, and there was no ``scrtune off`` since."""
         return self._on and (self.job is None or self.job.tuning)
 
     @property
@@ -138,7 +138,7 @@ class Pipeline:
 
     @property
     def start_s(self) -> float:
-        """When the job began, epoch seconds; 0 before its first event."""
+        """Beginning of the job, epoch seconds; 0 before its first event."""
         return self.ledger.account(0.0).start_s
 
     def proposals(self) -> tuple[Proposal, ...]:

@@ -13,7 +13,7 @@ from .redundancy import observe as observe_redundancy
 
 
 class Intents(msgspec.Struct, frozen=True, kw_only=True):
-    """What the I/O of the job means, one field for each intent."""
+    """The meaning of the job's I/O, one field for each intent."""
 
     affinity: CoreAffinity = CoreAffinity()
     buffers: BufferSizes = BufferSizes()

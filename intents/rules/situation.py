@@ -56,12 +56,12 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cached(self) -> bool:
-        """Whether datasets go through the cache (by SCR's default they do not)."""
+        """True when datasets go through the cache (by SCR's default they do not)."""
         return self.integer("SCR_CACHE_BYPASS") == 0
 
     @property
     def asynchronous(self) -> bool:
-        """Whether flushes run beside the computation; those of type SYNC block in any case."""
+        """True when flushes run beside the computation; those of type SYNC block in any case."""
         return self.integer("SCR_FLUSH_ASYNC") == 1 and self.settings.get("SCR_FLUSH_TYPE") != "SYNC"
 
     @property

@@ -36,7 +36,7 @@ class Names:
 
     @property
     def full(self) -> bool:
-        """Whether the next name costs the oldest."""
+        """True when the next name replaces the oldest."""
         return len(self._names) >= MAX_NAMES
 
 

@@ -32,7 +32,7 @@ class TrialBudget:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the user's settings were observed often enough since :meth:`remeasure`."""
+        """True when the user's settings were observed often enough since :meth:`remeasure`."""
         return len(self.baseline_costs) >= BASELINE_OBSERVATIONS
 
     def remeasure(self) -> None:

@@ -98,7 +98,7 @@ class Tuner(ActiveSettings):
 
     @property
     def comparing(self) -> bool:
-        """Whether a trial is on and the settings that it may replace have their turn."""
+        """True while a trial is on and the settings that it may replace have their turn."""
         return self._trial is not None and self.wanted == self._trial.incumbent
 
     def candidates(self, proposals: Iterable[Proposal]) -> list[Proposal]:

@@ -39,13 +39,13 @@ REAL = {
     "SCRTUNE_FLUSH_CPUS": "live",
     "SCRTUNE_FLUSH_THREADS": "live",
 }
-"""What a real SCR 3.1.0 can change, and how."""
+"""The mutability of parameters in a real SCR 3.1.0."""
 
 
 class Job:
     """A job that runs under the pipeline's advice.
 
-    Every event is noted, with its time, so that it can be told again.
+    Every event is noted, with its time, so that it can be replayed.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Job:
         self._reinit_s = reinit_s
         self.applied_s = 0.0
         self.past_the_cache_s = 0.0
-        """What an output takes that bypasses the cache; 0: as one that is cached and flushed."""
+        """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
         self.start()
 
     def start(self, found: Values | None = None, sources: dict[str, str] | None = None) -> None:
@@ -102,12 +102,12 @@ class Job:
 
     @property
     def mutability(self) -> dict[str, str]:
-        """What this job's SCR can change."""
+        """The mutability of parameters in this job's SCR."""
         assert self.pipeline.job is not None
         return self.pipeline.job.mutability
 
     def _apply(self, advised: Values) -> float:
-        """What the ranks do before an output; seconds. What only a launch changes is never asked of them."""
+        """Return the seconds of applying `advised` before an output. It never needs a launch."""
         changed = {name for name, value in advised.items() if self._in_force[name] != value}
         ways = {self.mutability.get(name, "launch") for name in changed} if self.mutability else {"live"}
         assert ways <= {"live", "live on rank 0", "re-init"}, f"{sorted(changed)} cannot be changed now"
@@ -128,7 +128,7 @@ class Job:
             self.tell(step)
 
     def checkpoint(self, *, flush_every: int = 1, slowed_s: float = 0.1) -> None:
-        """Under the advice in force: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
+        """Under the active advice: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
         self._dataset += 1
         advice = self.pipeline.advice
         apply_s = self._apply(advice.settings)
