@@ -1,4 +1,4 @@
-"""How often a change is kept, by what it truly does: the tuner alone, under the noise of checkpoints.
+"""The share of changes that are kept, by their true effect: the tuner alone, under the noise of checkpoints.
 
 Each proposal multiplies the cost of a checkpoint by a factor that the tuner does not know.
 
@@ -9,14 +9,17 @@ Each proposal multiplies the cost of a checkpoint by a factor that the tuner doe
 
 import argparse
 import random
+from collections.abc import Sequence
 from math import prod
 from statistics import fmean
 
 from simulate_tuner import heading, noise, row
 
-from scrtune.intents.rules.mutability import Reach
+from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.intents.mutability import RunMutability
 from scrtune.intents.rules.situation import Proposal
-from scrtune.intents.tune.decisions import Verdict
+from scrtune.intents.tune.chooser import TrialChoice
+from scrtune.intents.tune.decisions import Outcome, Verdict
 from scrtune.intents.tune.tuner import Tuner
 
 
@@ -50,8 +53,8 @@ def report(jobs: int, checkpoints: int) -> None:
 
 
 def report_launches(jobs: int) -> None:
-    """Print how often a change stays that a launch put in force, compared with the run before."""
-    print("\nOne change, put in force by a launch: six checkpoints against the last six of the run before\n")
+    """Print the share of kept changes that a launch made active, compared with the run before."""
+    print("\nOne change, made active by a launch: six checkpoints against the last six of the run before\n")
     heading("true effect on cost", "kept")
     for effect in (0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.3):
         kept = sum(try_at_launch(effect, seed) for seed in range(jobs))
@@ -59,18 +62,15 @@ def report_launches(jobs: int) -> None:
 
 
 def try_at_launch(effect: float, seed: int) -> bool:
-    """Whether the tuner keeps a change of the next run; noise does not remember the run before."""
-    reach = Reach(mutability={"C": "launch"}, found={"C": 0})
-    tuner = Tuner({"C": 0}, reach=reach)
+    """Return whether the tuner keeps a change of the next run, whose noise is independent of the last."""
+    tuner = Tuner({"C": 0}, RunMutability(parameters={"C": "launch"}, found={"C": 0}))
     change = Proposal(rule="a change", intent="", changes={"C": 1}, because="", source="")
     for number, cost_s in enumerate(noise(random.Random(seed), 20)):
-        tuner.charge(cost_s, tuner.generation)
-        tuner.observe(cost_s, float(number), lambda: None)
-    tuner.pend(change, "only a launch can change it", 20.0)
-    tuner.begin_run(Reach(mutability={"C": "launch"}, found={"C": 1}), 21.0)
+        take(tuner, cost_s, number)
+    tuner.start(TrialChoice(None, ((Verdict.PENDING, change, "only a launch can change it"),)), 20.0)
+    tuner.begin_run(RunMutability(parameters={"C": "launch"}, found={"C": 1}), 21.0)
     for number, factor in enumerate(noise(random.Random(seed + 10**6), 10), start=22):
-        tuner.charge(effect * factor, tuner.generation)
-        tuner.observe(effect * factor, float(number), lambda: None)
+        take(tuner, effect * factor, number)
     return any(each.verdict is Verdict.ACCEPTED for each in tuner.decisions)
 
 
@@ -82,22 +82,26 @@ def try_changes(effects: tuple[float, ...], checkpoints: int, seed: int) -> tupl
         for number in range(len(effects))
     ]
 
-    def propose() -> Proposal | None:
-        left = [tuner.left] if tuner.left else []
-        may = (each for each in made if tuner.may_try(each) and each.beyond(tuner.settings).changes)
-        return next(iter((*left, *may)), None)
-
     tuned_s = own_s = 0.0
     for number, factor in enumerate(noise(random.Random(seed), checkpoints), start=1):
         cost_s = factor * prod(
             effect for index, effect in enumerate(effects) if f"C{index}" in tuner.settings
         )
         tuned_s, own_s = tuned_s + cost_s, own_s + factor
-        tuner.charge(cost_s, tuner.generation)
-        tuner.observe(cost_s, float(number), propose)
-        if not kept_after and any(each.verdict is Verdict.ACCEPTED for each in tuner.take_news()):
+        outcome = take(tuner, cost_s, number, made)
+        if not kept_after and any(each.verdict is Verdict.ACCEPTED for each in outcome.decisions):
             kept_after = number
     return tuned_s / own_s, kept_after
+
+
+def take(tuner: Tuner, cost_s: float, now: float, proposals: Sequence[Proposal] = ()) -> Outcome:
+    """One checkpoint, after which the first proposal that changes something may be tried."""
+    cost = CheckpointCost(dataset=int(now), generation=tuner.generation, time_s=now, blocking_s=cost_s)
+    outcome = tuner.add(cost, now)
+    if outcome.is_ready:
+        candidates = (each for each in tuner.candidates(proposals) if each.beyond(tuner.settings).changes)
+        tuner.start(TrialChoice(next(candidates, None)), now)
+    return outcome
 
 
 if __name__ == "__main__":

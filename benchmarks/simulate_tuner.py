@@ -1,4 +1,4 @@
-"""What tuning does to simulated jobs: the real pipeline, fed by a job that obeys it.
+"""The effect of tuning on simulated jobs: the real pipeline, fed by a job that applies its advice.
 
 A job's checkpoints cost what a model says (rates as in the LLNL study, drawn anew for each job), times noise:
 8 % independent, 15 % autocorrelated. Half of the jobs are misfits: their flush slows the computation down far
@@ -51,12 +51,12 @@ REINIT = {
     "SCR_SET_SIZE",
 }
 MUTABILITY = {name: "re-init" if name in REINIT else "live" for name in DEFAULTS}
-"""What a real SCR can change."""
+"""The mutability of parameters in a real SCR."""
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What a checkpoint takes under given settings, in seconds, before noise."""
+    """The parts of a checkpoint under given settings, in seconds, before noise."""
 
     write_s: float
     encode_s: float
@@ -253,7 +253,7 @@ class Run:
         self._compute(beside, lost_s)
 
     def _apply(self, settings: Values) -> float:
-        """Put `settings` in force: by a re-init of SCR, where that is what they take."""
+        """Apply `settings`, by a re-init of SCR where they need one; returns its seconds."""
         changed = {name for name, value in settings.items() if self._in_force[name] != value}
         before, self._in_force = self._in_force, settings
         if not self._reinit_s or not changed & REINIT:

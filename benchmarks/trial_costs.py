@@ -1,8 +1,8 @@
-"""What is told of trials, against the truth, in simulated jobs: what they cost, and what changes save.
+"""The charged costs of trials and the gains of changes against the truth, in simulated jobs.
 
-The jobs are those of `simulate_tuner.py`. The truth of a trial that was taken back: of each checkpoint under
-its settings, what it took from the job, less what it would have taken under those before and the same noise.
-The truth of what a change saves: the ratio, and the difference, of what a checkpoint costs without noise.
+The jobs are those of `simulate_tuner.py`. The true cost of a reverted trial: of each checkpoint under its
+settings, its cost less that under the settings before and the same noise. The true gain of a change: the
+ratio, and the difference, of the costs of a checkpoint without noise.
 
     python benchmarks/trial_costs.py [--jobs 300] [--checkpoints 40]
 """
@@ -40,7 +40,7 @@ class Followed(Run):
 
     @property
     def true_s(self) -> float:
-        """What the trials that were taken back cost."""
+        """The true cost of the reverted trials, in seconds."""
         log, cost_s = list(self.pipeline.decisions), 0.0
         for index, trial in enumerate(log):
             verdict = next((each for each in log[index + 1 :] if each.verdict is not Verdict.VETOED), None)
@@ -75,7 +75,7 @@ class Followed(Run):
             )
 
     def _true_total_s(self, view: GainView, verdict: int | None) -> float:
-        """What all checkpoints under a change saved, whatever was changed beside it since.
+        """Return what all checkpoints under a change saved, with the other changes since.
 
         Its `verdict` came with that generation: from there on it counts until it is first gone.
         """
@@ -90,7 +90,7 @@ class Followed(Run):
         return total_s
 
     def _true_s(self, trial: Decision | GainView, settings: Values) -> tuple[float, float]:
-        """What a checkpoint costs without `trial`, and under its `settings`, without noise."""
+        """Return the cost of a checkpoint without `trial`, and under its `settings`, without noise."""
         own = {name: self._own[name] for name in trial.changes}
         before = {**settings, **own, **trial.previous}
         return self.job.parts(before).cost_s, self.job.parts(settings).cost_s
@@ -102,9 +102,9 @@ def report(jobs: int, checkpoints: int) -> None:
     print(
         f"{jobs} jobs of {checkpoints} checkpoints for each user; in checkpoints of the user's own settings\n"
     )
-    heading("user", "told", "true", "mean error", "RMS error of one job")
+    heading("user", "charged", "true", "mean error", "RMS error of one job")
     for name, settings in users():
-        told, true = [], []
+        charged, true = [], []
         held = intervals[name] = []
         for seed in range(jobs):
             job = draw(random.Random(1000 + seed))
@@ -113,13 +113,13 @@ def report(jobs: int, checkpoints: int) -> None:
             for dataset, factor in enumerate(noise(random.Random(seed), checkpoints), start=1):
                 run.checkpoint(dataset, factor)
             own_s = job.parts(user).cost_s
-            told.append(run.pipeline.ledger.charges[TUNING] / own_s)
+            charged.append(run.pipeline.ledger.charges[TUNING] / own_s)
             true.append(run.true_s / own_s)
             held += run.held
-        errors = [one - other for one, other in zip(told, true, strict=True)]
+        errors = [one - other for one, other in zip(charged, true, strict=True)]
         row(
             name,
-            f"{fmean(told):.3f}",
+            f"{fmean(charged):.3f}",
             f"{fmean(true):.3f}",
             f"{fmean(errors):+.3f} +- {stdev(errors) / sqrt(len(errors)):.3f}",
             f"{sqrt(fmean(error**2 for error in errors)):.2f}",

@@ -1,1 +1,1 @@
-"""What a job's I/O means and what to do about it. Pure: no I/O, no clock."""
+"""The meaning of a job's I/O, and the settings that follow from it. Pure: no I/O, no clock."""

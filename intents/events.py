@@ -1,7 +1,9 @@
-"""What can happen: the input of :class:`scrtune.intents.pipeline.Pipeline`, one tagged union.
+"""The events: the input of :class:`scrtune.intents.pipeline.Pipeline`, one tagged union.
 
 Everything here can be sent over the wire, written to the journal and read back (`docs/wire.md`).
 """
+
+from enum import Enum
 
 import msgspec
 
@@ -14,23 +16,58 @@ Values = dict[str, Value]
 """SCR parameter name -> value. A name that starts with ``SCRTUNE_`` is a lever that SCR has no name for."""
 
 
-EDITED = "edited"
-"""The source of a value that the user gave by editing the config file while scrtune kept it."""
+class TextEnum(str, Enum):
+    """A closed set of words. A member prints, hashes and travels as its value, and equals it.
+
+    Events keep `str` where a foreign sender or an old journal may have another word.
+    """
+
+    __hash__ = str.__hash__
+    __str__ = str.__str__
+
+
+class ValueSource(TextEnum):
+    """The layer that the value of a parameter came from, the strongest first."""
+
+    EDITED = "edited"
+    """Within the pipeline only: the user edited the config file while the job ran."""
+    ENVIRONMENT = "environment"
+    USER_CONFIG = "user config"
+    SCR_CONFIG = "SCR_Config"
+    SYSTEM_CONFIG = "system config"
+    DEFAULT = "default"
+
+
+class Tier(TextEnum):
+    """The storage that a file lies in."""
+
+    CACHE = "cache"
+    PREFIX = "prefix"
+    SCR = "scr"
+    """SCR's own files, in the cache or the prefix directory."""
+    OTHER = "other"
+
+
+class Operation(TextEnum):
+    """The kind of a call on a file."""
+
+    READ = "read"
+    WRITE = "write"
+    SYNC = "sync"
+    METADATA = "metadata"
 
 
 class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_only=True):
-    """What the application runs under: its own settings, before anything was tuned.
+    """A run of the job begins: its shape, and its own settings before anything was tuned.
 
-    `sources` gives for each parameter the layer it came from: ``environment``, ``user config``,
-    ``SCR_Config``, ``system config`` or ``default``; within the pipeline also :data:`EDITED`. `floor` is the
-    failure the user wants to survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared
-    none. `override` lets the tuner change what the environment sets; without `tuning` it only watches.
-    `processes` are the (host, pid) of the ranks. `mutability` says of each parameter how this job's SCR can
-    change it: ``live``, ``live on rank 0``, ``re-init``, ``launch`` or ``inert``. Empty: all that may be
-    tuned is live (the embedded engine).
+    `sources` gives the :class:`ValueSource` of each parameter. `floor` is the failure that the user wants to
+    survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `override` lets the
+    tuner change what the environment sets; without `tuning` it only observes. `processes` are the (host, pid)
+    of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each parameter in
+    this job's SCR. Empty: all that may be tuned is live (the embedded engine).
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
-    job; `settings` has the user's own instead. The daemon tells them apart.
+    job; `settings` has the user's own instead. The daemon separates the two.
     """
 
     settings: Values
@@ -51,9 +88,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 class Access(msgspec.Struct, frozen=True, kw_only=True):
     """The accesses of one kind in one tier, within one digest.
 
-    `tier` is ``cache``, ``prefix``, ``scr`` (SCR's own files in either) or ``other``; `op` is ``read``,
-    ``write``, ``sync`` or ``metadata``. `sizes` counts accesses by their exact size in bytes, `seconds` sums
-    their durations by the same key. `busy` is the number of threads seen.
+    `tier` is a :class:`Tier`, `op` an :class:`Operation`. `sizes` counts accesses by their exact size in
+    bytes, `seconds` sums their durations by the same key. `threads` is the number of threads seen.
     """
 
     tier: str
@@ -78,7 +114,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True):
-    """What a stretch of DFTracer lines says, small enough for the journal.
+    """The summary of a stretch of DFTracer lines, small enough for the journal.
 
     `lines` counts what arrived (brackets and empty lines aside), `events` what was an event, `metadata` what
     explained one, `dropped` the rest by reason. `unresolved` counts accesses whose file hash no line of the
@@ -129,10 +165,10 @@ class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
 
 
 class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
-    """The user edited the config file that scrtune rewrites; what they wrote wins.
+    """The user edited the config file that scrtune rewrites; their values take precedence.
 
-    `changes` are the values they gave, `removed` the parameters whose lines they deleted. `refused` says for
-    each line that is no value of its parameter what is wrong with it.
+    `changes` are the values they gave, `removed` the parameters whose lines they deleted. `refused` has the
+    error of each line that is no value of its parameter.
     """
 
     changes: Values = {}
@@ -141,16 +177,16 @@ class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
 
 
 class TuningSwitched(msgspec.Struct, frozen=True, tag="tuning_switched", kw_only=True):
-    """The user said ``scrtune off`` (their own settings come back, nothing is tried) or ``scrtune on``."""
+    """The user ran ``scrtune off`` (their own settings come back, nothing is tried) or ``scrtune on``."""
 
     on: bool
 
 
 class ApplyRefused(msgspec.Struct, frozen=True, tag="apply_refused", kw_only=True):
-    """The ranks refused the decision of `generation`, all of them, for the reason `why`.
+    """All ranks refused the decision of `generation`, for the reason `why`.
 
-    Nothing of it was applied: what was in force before still is. But `in_force` has values that they went
-    back to although they had applied it before: it turned out to be unsafe.
+    Nothing of it was applied: the settings before it stay active. `in_force` has values that the ranks
+    restored although they had applied the decision before, because it turned out to be unsafe.
     """
 
     generation: int

@@ -1,17 +1,26 @@
-"""What every intent has: its evidence, and a sentence that says it."""
+"""The parts of every intent: its evidence, and a sentence for people."""
 
 from typing import Protocol
 
 import msgspec
 
+from .events import TextEnum
+
 _LOW, _MEDIUM, _HIGH = 1, 3, 10
 
 
-class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What an intent rests on: `count` observations over `window_s` seconds, from `source`.
+class Confidence(TextEnum):
+    """The confidence in an intent: NONE, LOW (1 or 2 observations), MEDIUM (up to 9), HIGH, or DECLARED."""
 
-    What was `declared` is no observation: it has neither count nor confidence to speak of.
-    """
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    DECLARED = "declared"
+
+
+class Evidence(msgspec.Struct, frozen=True, kw_only=True):
+    """The basis of an intent: `count` observations over `window_s` seconds, from `source`, or `declared`."""
 
     count: int = 0
     window_s: float = 0.0
@@ -19,15 +28,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     declared: bool = False
 
     @property
-    def confidence(self) -> str:
-        """``none``, ``low`` (1 or 2 observations), ``medium`` (up to 9), ``high``, or ``declared``."""
+    def confidence(self) -> Confidence:
+        """The confidence that follows from the number of observations."""
         if self.declared:
-            return "declared"
+            return Confidence.DECLARED
         if self.count >= _HIGH:
-            return "high"
+            return Confidence.HIGH
         if self.count >= _MEDIUM:
-            return "medium"
-        return "low" if self.count >= _LOW else "none"
+            return Confidence.MEDIUM
+        return Confidence.LOW if self.count >= _LOW else Confidence.NONE
 
 
 class Intent(Protocol):
@@ -35,9 +44,9 @@ class Intent(Protocol):
 
     @property
     def evidence(self) -> Evidence:
-        """What it rests on."""
+        """The basis of the intent."""
         ...
 
     def sentence(self) -> str:
-        """The intent in one line, with units, for people."""
+        """Return the intent in one line, with units, for people."""
         ...

@@ -1,9 +1,10 @@
-"""Intent 1 of the study: process-core mapping. Which cores the node has, and which the application uses."""
+"""Intent 1 of the study: process-core mapping, the cores of the node and their use by the application."""
 
 from collections import deque
 
 import msgspec
 
+from ...units import count_text
 from ..events import NodeObserved
 from ..intent import Evidence
 
@@ -11,10 +12,10 @@ _REMEMBERED = 30
 
 
 class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
-    """The cores of the node that rank 0 runs on, and what the application leaves of them.
+    """The cores of the node that rank 0 runs on, and those that the application leaves idle.
 
-    `unbound` are the CPUs in no application process's mask: threads that inherit a mask never get there by
-    themselves. `spare_cores` is what is left of all cores after the application's measured use.
+    `unbound` are the CPUs in no application process's mask: threads that inherit a mask never run there by
+    themselves. `spare_cores` are all cores less the application's measured use.
     """
 
     evidence: Evidence = Evidence()
@@ -28,35 +29,38 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
         if not self.cpus:
-            return "the node has not been looked at yet"
-        masks = f"bound, {len(self.unbound)} cores in no mask" if self.bound else "not bound"
+            return "the node was not observed yet"
+        masks = f"bound, {count_text(len(self.unbound), 'core')} in no mask" if self.bound else "not bound"
         return (
-            f"{len(self.cpus)} cores; {self.processes} application processes keep {self.used_cores:.2f} busy"
-            f" ({masks}); {self.spare_cores:.2f} spare"
+            f"{count_text(len(self.cpus), 'core')}; {self.used_cores:.2f} used by"
+            f" {self.processes} application {'process' if self.processes == 1 else 'processes'} ({masks});"
+            f" {self.spare_cores:.2f} spare"
         )
 
 
 class AffinityObserver:
-    """Collects looks at the node; the application's use is averaged over the last ones."""
+    """Collects observations of the node; the application's use is the mean of the last ones."""
 
     def __init__(self) -> None:
-        self._looks: deque[tuple[NodeObserved, float]] = deque(maxlen=_REMEMBERED)
+        self._observed: deque[tuple[NodeObserved, float]] = deque(maxlen=_REMEMBERED)
 
     def add(self, node: NodeObserved, now: float) -> None:
-        """Take one look in. A look that saw no application process says nothing about it."""
+        """Take in one observation. Without an application process it says nothing about the application."""
         if node.processes:
-            self._looks.append((node, now))
+            self._observed.append((node, now))
 
     def observe(self) -> CoreAffinity:
-        """The intent as it stands."""
-        if not self._looks:
+        """Return the intent."""
+        if not self._observed:
             return CoreAffinity()
-        latest, now = self._looks[-1]
-        used = [sum(process.cores_used for process in node.processes) for node, _ in self._looks]
+        latest, now = self._observed[-1]
+        used = [sum(process.cores_used for process in node.processes) for node, _ in self._observed]
         used_cores = sum(used) / len(used)
         masks = {cpu for process in latest.processes for cpu in process.cpus}
         return CoreAffinity(
-            evidence=Evidence(count=len(self._looks), window_s=now - self._looks[0][1], source=latest.source),
+            evidence=Evidence(
+                count=len(self._observed), window_s=now - self._observed[0][1], source=latest.source
+            ),
             cpus=latest.cpus,
             processes=len(latest.processes),
             bound=any(len(process.cpus) < len(latest.cpus) for process in latest.processes),

@@ -1,11 +1,13 @@
-"""Flush behaviour (intents 7 and 8 of the study): how long a flush takes against how often one is due."""
+"""Intents 7 and 8 of the study: flush behaviour, the duration of a flush against the interval between two."""
+
+from collections import deque
+from statistics import fmean, median
 
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...units import bytes_text
+from ...units import bytes_text, count_text
 from ..intent import Evidence
-from .sketches import Recent
 
 _REMEMBERED = 30
 _REMEMBERED_SETTINGS = 4
@@ -13,7 +15,7 @@ _MOST_PLACES = 64
 
 
 class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """What the last checkpoints took; seconds and bytes of one checkpoint of the whole job.
+    """The last checkpoints; seconds and bytes of one checkpoint of the whole job.
 
     Parts of the cost are means over all checkpoints, flushed or not, so that they add up; `flush_s` (of those
     that were flushed, `flushed_share`) and `interval_s` are medians.
@@ -34,16 +36,13 @@ class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def load(self) -> float | None:
-        """Flush seconds per second between checkpoints, were it not blocking; None while that is not known.
-
-        At 1 flushes come as fast as they can be worked off.
-        """
+        """Flush seconds per second between checkpoints, were it not blocking; None while not known."""
         between_s = self.interval_s - self.blocked_on_flush_s
         return self.flush_s * self.flushed_share / between_s if between_s > 0 else None
 
     @property
     def places(self) -> int:
-        """Datasets that must fit into the cache so that no checkpoint waits for a flush: 2 to 64."""
+        """Datasets that the cache must hold so that no checkpoint waits for a flush: 2 to 64."""
         if self.interval_s <= 0:
             return 2
         return max(2, 1 + int(min(_MOST_PLACES - 1, -(-self.flush_s // self.interval_s))))
@@ -54,10 +53,10 @@ class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
             return "no checkpoint was completed yet"
         load = "" if self.load is None else f" ({self.load:.0%} of the interval)"
         return (
-            f"{bytes_text(self.checkpoint_bytes)} in {self.files} files every {self.interval_s:.2f} s;"
-            f" blocks {self.blocking_s:.3f} s (write {self.write_s:.3f}, encode {self.encode_s:.3f},"
-            f" flush {self.blocked_on_flush_s:.3f}, wait {self.wait_s:.3f}); flush takes {self.flush_s:.3f} s"
-            f"{load} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
+            f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')} every"
+            f" {self.interval_s:.2f} s; blocks {self.blocking_s:.3f} s (write {self.write_s:.3f},"
+            f" encode {self.encode_s:.3f}, flush {self.blocked_on_flush_s:.3f}, wait {self.wait_s:.3f});"
+            f" flush takes {self.flush_s:.3f} s{load} and slows steps by {max(0.0, self.slowdown_s):.3f} s"
         )
 
 
@@ -65,39 +64,33 @@ _PARTS = ("blocking_s", "write_s", "encode_s", "blocked_on_flush_s", "wait_s", "
 
 
 class _Measured:
-    """The checkpoints under one set of settings."""
+    """The last checkpoints under one set of settings."""
 
     def __init__(self, start_s: float) -> None:
-        self.parts = {name: Recent(_REMEMBERED) for name in _PARTS}
-        self.flush_s = Recent(_REMEMBERED)
-        self.interval_s = Recent(_REMEMBERED)
-        self.flushed = Recent(_REMEMBERED)
-        self.count = self.bytes = self.files = 0
-        self.start_s = self.end_s = start_s
+        self.start_s, self.count = start_s, 0
+        self.costs: deque[CheckpointCost] = deque(maxlen=_REMEMBERED)
+        self.flush_s: deque[float] = deque(maxlen=_REMEMBERED)
+        self.interval_s: deque[float] = deque(maxlen=_REMEMBERED)
 
     def add(self, cost: CheckpointCost) -> None:
-        for name, recent in self.parts.items():
-            recent.add(getattr(cost, name))
-        if cost.interval_s > 0:
-            self.interval_s.add(cost.interval_s)
-        if cost.flushed:
-            self.flush_s.add(cost.flush_s)
-        self.flushed.add(float(cost.flushed))
-        self.bytes, self.files = max(0, cost.bytes), max(0, cost.files)
         self.count += 1
-        self.end_s = cost.time_s
+        self.costs.append(cost)
+        if cost.interval_s > 0:
+            self.interval_s.append(cost.interval_s)
+        if cost.flushed:
+            self.flush_s.append(cost.flush_s)
 
     def behaviour(self) -> FlushBehaviour:
+        last = self.costs[-1]
+        window_s = last.time_s - self.start_s
         return FlushBehaviour(
-            evidence=Evidence(
-                count=self.count, window_s=self.end_s - self.start_s, source="the application's checkpoints"
-            ),
-            checkpoint_bytes=self.bytes,
-            files=self.files,
-            interval_s=self.interval_s.median,
-            flush_s=self.flush_s.median,
-            flushed_share=self.flushed.mean,
-            **{name: recent.mean for name, recent in self.parts.items()},
+            evidence=Evidence(count=self.count, window_s=window_s, source="the application's checkpoints"),
+            checkpoint_bytes=max(0, last.bytes),
+            files=max(0, last.files),
+            interval_s=median(self.interval_s or [0.0]),
+            flush_s=median(self.flush_s or [0.0]),
+            flushed_share=fmean(cost.flushed for cost in self.costs),
+            **{name: fmean(getattr(cost, name) for cost in self.costs) for name in _PARTS},
         )
 
 
@@ -108,7 +101,7 @@ class FlushObserver:
         self._by_settings: dict[str, _Measured] = {}
 
     def add(self, cost: CheckpointCost, settings: str) -> None:
-        """Take one checkpoint in that ran under `settings` (any text that names them)."""
+        """Take in a checkpoint that ran under `settings` (any text that names them)."""
         measured = self._by_settings.pop(settings, None) or _Measured(cost.time_s)
         measured.add(cost)
         self._by_settings[settings] = measured
@@ -116,7 +109,7 @@ class FlushObserver:
             del self._by_settings[next(iter(self._by_settings))]
 
     def observe(self, settings: str) -> FlushBehaviour:
-        """The intent under `settings`, as it stands."""
+        """Return the intent under `settings`."""
         measured = self._by_settings.get(settings)
         return measured.behaviour() if measured else FlushBehaviour()
 
@@ -124,20 +117,27 @@ class FlushObserver:
 class FlushCycles:
     """Turns checkpoints into observations that can be compared: one for each flush cycle.
 
-    Of `every` checkpoints one is flushed, and only a whole cycle shows what a checkpoint costs. The costs
-    may come out of order (a background flush ends late), and a cycle that settings changed in has fewer
-    checkpoints: what is there is weighted as it is in a whole one.
+    One of `every` checkpoints is flushed, and only a whole cycle shows the cost of a checkpoint. Costs may
+    come out of order (a background flush ends late), and a cycle in which settings changed has fewer
+    checkpoints: those that it has are weighted as in a whole one.
     """
 
     def __init__(self) -> None:
         self._open: list[CheckpointCost] = []
+        self._generation = 0
 
     def clear(self) -> None:
-        """Forget a cycle that has begun: the settings changed."""
+        """Drop a cycle that has begun."""
         self._open.clear()
 
     def add(self, cost: CheckpointCost, every: int) -> float | None:
-        """Take one checkpoint in; returns the mean cost of a checkpoint when it ends a cycle."""
+        """Return the mean cost of a checkpoint when `cost` ends a cycle.
+
+        A cycle that began under another generation of settings is dropped.
+        """
+        if cost.generation != self._generation:
+            self.clear()
+            self._generation = cost.generation
         if every <= 1:
             return cost.cost_s
         if not cost.flushed:

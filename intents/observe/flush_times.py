@@ -1,14 +1,14 @@
-"""When an asynchronous flush really ended: SCR notices it at a later call, DFTracer saw the last byte.
+"""The true end of an asynchronous flush: SCR notices it at a later call, DFTracer saw the last byte.
 
 SCR logs the seconds from the start of a flush to the call that found it ended, which may be a whole
 checkpoint interval more than it took. The trace has every write into the prefix directory. A flush is
-corrected only when the writes since its start add up to its bytes, to the byte: then the last of them is its
-last. Otherwise (some of its ranks are not traced here, the application writes there as well, a digest holds
-the writes of two flushes, or two ran at once) SCR's number stands.
+corrected only when the writes since its start add up to exactly its bytes: the last of them is its end.
+Otherwise (some of its ranks are not traced here, the application writes there as well, a digest holds the
+writes of two flushes, or two ran at once) SCR's time stands.
 
-The trace comes in digests, some behind SCR's word and some before it. So of a job that is traced such a flush
-waits, until the trace has all of it, or an output begins behind it, or the run ends. This depends on nothing
-but the order of the events: a journal that is told again decides the same.
+Digests of the trace arrive before or after SCR's event. So a flush of a traced job waits until the trace has
+all of it, an output begins after it, or the run ends. This depends on the order of the events alone: a
+replayed journal gives the same decisions.
 """
 
 from collections import deque
@@ -16,16 +16,17 @@ from collections import deque
 import msgspec
 
 from ...goodput.events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted
-from ..events import TraceDigest
+from ..events import Operation, Tier, TraceDigest
 
 _REMEMBERED = 4096
+_WRITES = (Operation.WRITE, Operation.SYNC)
 _MOST_HELD = 16
 _CLOCKS_S = 0.005
 """DFTracer's clock and the application's may differ by this much."""
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """What one digest says of the prefix directory. Without writes `bytes` is 0."""
+    """The writes into the prefix directory in one digest; only syncs when `bytes` is 0."""
 
     start_s: float
     end_s: float
@@ -41,16 +42,16 @@ class FlushTimes:
         self._traced = False
 
     def digest(self, digest: TraceDigest) -> list[FlushCompleted]:
-        """Take a stretch of trace in; returns the flushes that it completes, corrected."""
+        """Take in a stretch of trace; returns the flushes that it completes, corrected."""
         self._traced = True
-        wrote = [each for each in digest.accesses if each.tier == "prefix" and each.op in ("write", "sync")]
+        wrote = [each for each in digest.accesses if each.tier == Tier.PREFIX and each.op in _WRITES]
         if not wrote:
             return []
         self._written.append(
             _Written(
                 min(each.start_s for each in wrote),
                 max(each.end_s for each in wrote),
-                sum(each.bytes for each in wrote if each.op == "write"),
+                sum(each.bytes for each in wrote if each.op == Operation.WRITE),
             )
         )
         corrected = [(flush, self._corrected(flush)) for flush in self._held]
@@ -58,7 +59,7 @@ class FlushTimes:
         return [known for _, known in corrected if known is not None]
 
     def event(self, event: GoodputEvent) -> list[GoodputEvent]:
-        """Take an event in; returns what is to be counted now, in order: `event` itself, unless it waits."""
+        """Take in an event; returns the events to count now, in order: `event` itself, unless it waits."""
         match event:
             case FlushCompleted(asynchronous=True, valid=True, source="scr") if self._traced:
                 known = self._corrected(event)
@@ -75,13 +76,13 @@ class FlushTimes:
                 return [event]
 
     def _release(self, count: int) -> list[GoodputEvent]:
-        """The flushes that waited longest, as SCR tells of them."""
+        """Return the `count` flushes that waited longest, with SCR's times."""
         released = self._held[: max(0, count)]
         self._held = self._held[len(released) :]
         return list(released)
 
     def _corrected(self, flush: FlushCompleted) -> FlushCompleted | None:
-        """`flush` up to its last byte; None while the trace does not account for exactly its bytes."""
+        """Return `flush` up to its last byte; None while the trace does not have exactly its bytes."""
         left, end_s = flush.bytes, flush.start_s
         first_s = flush.start_s - _CLOCKS_S
         for written in sorted(self._written, key=lambda each: each.start_s):

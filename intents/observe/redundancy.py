@@ -1,4 +1,4 @@
-"""Intent 3 of the study: which redundancy scheme, from the nodes and the failure to survive."""
+"""Intent 3 of the study: the redundancy scheme, from the nodes and the failure to survive."""
 
 import msgspec
 
@@ -17,14 +17,14 @@ FLOORS = {
     "XOR": "XOR",
     "RS": "RS",
 }
-"""What a user may declare as their floor -> the weakest scheme that keeps it."""
+"""Floor that a user may declare -> the weakest scheme that keeps it."""
 
 
 class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
-    """The shape that redundancy has to fit: nodes, the scheme in use and the weakest one allowed.
+    """The nodes, the scheme in use and the weakest one allowed.
 
-    `declared` says whether the user declared the floor; otherwise their own scheme is the floor.
-    `effective` is what SCR really does: on one node it falls back to SINGLE whatever is asked for.
+    The floor is `declared` by the user, or their own scheme. `effective` is the scheme that SCR uses: on one
+    node it falls back to SINGLE.
     """
 
     evidence: Evidence = Evidence()
@@ -44,7 +44,7 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
         if not self.evidence.count:
-            return "the job has not said what it runs under yet"
+            return "the job has not described itself yet"
         floor = "declared by the user" if self.declared else "the user's own scheme"
         fallback = (
             "" if self.scheme == self.effective else f" (on one node SCR falls back to {self.effective})"
@@ -56,7 +56,7 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundancy:
-    """The intent for a job that runs under `scheme` now (default: what it was started with)."""
+    """Return the intent for a job that runs under `scheme` now (default: the one that it began with)."""
     if job is None:
         return Redundancy()
     own = str(job.settings.get("SCR_COPY_TYPE", "XOR"))
@@ -74,15 +74,23 @@ def observe(job: SettingsObserved | None, scheme: str | None = None) -> Redundan
     )
 
 
+def unknown_floor(job: SettingsObserved) -> str:
+    """Return the warning about a declared floor that does not exist, or an empty text."""
+    if not job.floor or job.floor.upper() in FLOORS:
+        return ""
+    known = ", ".join(sorted(FLOORS))
+    return f"redundancy floor {job.floor!r} is not one of {known}; the user's scheme is the floor"
+
+
 def effective(scheme: str, nodes: int) -> str:
-    """What SCR really does on so many nodes: on one it falls back to SINGLE, whatever is asked for."""
+    """Return the scheme that SCR uses on so many nodes: on one it falls back to SINGLE."""
     return scheme if nodes > 1 else "SINGLE"
 
 
 def storage_factor(scheme: str, set_size: int, failures: int = 2) -> float:
-    """Bytes stored per byte of checkpoint (SCR's documentation): N is the set size, k the failures survived.
+    """Return the bytes stored per byte of checkpoint, of N ranks in a set and k failures survived.
 
-    SINGLE 1, PARTNER 2, XOR N/(N-1), RS N/(N-k).
+    SINGLE 1, PARTNER 2, XOR N/(N-1), RS N/(N-k) (SCR's documentation).
     """
     if scheme == "PARTNER":
         return 2.0
@@ -94,5 +102,5 @@ def storage_factor(scheme: str, set_size: int, failures: int = 2) -> float:
 
 
 def keeps_floor(scheme: str, floor: str) -> bool:
-    """Whether `scheme` survives whatever `floor` survives."""
+    """Return whether `scheme` survives every failure that `floor` survives."""
     return SURVIVES.get(scheme, 0) >= SURVIVES.get(floor, 0)

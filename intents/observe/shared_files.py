@@ -1,8 +1,8 @@
-"""Whether a job's files have places of their own in SCR's cache: seen while the job bypasses it.
+"""Files that would collide in SCR's cache, as seen while the job bypasses it.
 
 SCR ends a job whose ranks, on several nodes, register one file of an output that goes through the cache
 (scr_assign_ownership in scr.c), and files of one node that have the same base name overwrite each other
-there. Who bypasses the cache may do both.
+there. A job that bypasses the cache may do both.
 """
 
 from ...goodput.events import OutputCompleted
@@ -12,12 +12,12 @@ _BYPASS = "SCR_CACHE_BYPASS"
 
 
 class SharedFiles:
-    """What the outputs of a job have shown. A kind of output is a checkpoint, or not."""
+    """The outputs of a job so far, by kind: checkpoints, and pure outputs."""
 
     def __init__(self) -> None:
         self._kinds: set[bool] = set()
         self._apart: set[bool] = set()
-        self._meet = self._has_left = False
+        self._meet = self._left = False
 
     def add(self, output: OutputCompleted) -> None:
         """Take in one output."""
@@ -27,30 +27,28 @@ class SharedFiles:
             self._apart.add(output.checkpoint)
 
     def begin_run(self) -> None:
-        """The ranks that would not have the cache any more are gone."""
-        self._has_left = False
+        """A new run may use the cache again."""
+        self._left = False
 
-    def went_back(self) -> None:
-        """The ranks left the cache by themselves: in this run they take no decision that chooses it again."""
-        self._has_left = True
+    def left_cache(self) -> None:
+        """The ranks left the cache by themselves: in this run they refuse to return to it."""
+        self._left = True
 
     def why_no_cache(self, *, is_real: bool) -> str:
-        """Why the job must not be moved to the cache, or ''.
+        """Return why the job must not be moved to the cache, or an empty text.
 
-        Of a real SCR (`is_real`) every kind of output that was seen must have been seen to be safe there.
+        On a real SCR (`is_real`) every kind of output so far must have been seen to be safe there.
         """
         if self._meet:
-            return (
-                f"{_BYPASS}=0: ranks share a file, or files have the same name: in the cache they would meet"
-            )
-        if self._has_left:
-            return f"{_BYPASS}=0: the ranks left the cache, and do not go there again in this run"
+            return f"{_BYPASS}=0: ranks share a file or a file name: in the cache these would collide"
+        if self._left:
+            return f"{_BYPASS}=0: the ranks left the cache, and do not return to it in this run"
         unknown = self._kinds - self._apart or (set() if self._kinds else {True})
         if is_real and unknown:
             what = " and ".join(sorted(map(_word, unknown)))
             return (
                 f"{_BYPASS}=0: whether ranks share files of the job's {what} is not known, and SCR ends a job"
-                " that does so in the cache"
+                " that shares files in the cache"
             )
         return ""
 
@@ -60,9 +58,9 @@ def _word(is_checkpoint: bool) -> str:
 
 
 def starts_past_the_cache(changes: Values, job: SettingsObserved) -> bool:
-    """Whether `changes` choose the cache for a job on a real SCR whose own word is the prefix directory.
+    """Return whether `changes` choose the cache for a job on a real SCR whose user bypasses it.
 
-    No launch may begin so: only a run that begins past the cache is watched, and shows with its first outputs
-    that its files do not meet there.
+    No launch may begin so: only a run that begins past the cache shows with its first outputs that its files
+    do not collide there.
     """
     return bool(job.mutability) and changes.get(_BYPASS) == 0 and bool(job.settings.get(_BYPASS, 1))

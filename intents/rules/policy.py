@@ -1,13 +1,12 @@
 """From intents to parameters: an ordered tuple of rules, each with its source.
 
-A rule looks at a :class:`Situation` and answers with a :class:`Proposal` or None. It proposes only what it
-can justify from evidence; whether it may be tried is for :mod:`.guards` to say, and whether it stays for
-:mod:`scrtune.intents.tune.tuner`.
+A rule takes a :class:`Situation` and returns a :class:`Proposal` or None. It proposes only what evidence
+justifies; :mod:`.guards` decide whether it may be tried, :mod:`scrtune.intents.tune.tuner` whether it stays.
+A new rule is one function in `RULES` and one row in `docs/tuning.md`.
 """
 
-from ...units import bytes_text
+from ...units import bytes_text, count_text
 from ..events import Values
-from ..observe.copy_cost import CALL_PRIOR_S, cached_write_prior_s
 from ..observe.redundancy import effective, keeps_floor
 from .situation import MAX_FLUSH_THREADS, Proposal, Rule, Situation
 
@@ -19,22 +18,27 @@ AXL_SOURCE = "AXL source (axl_pthread.c)"
 DERIVED = "derived"
 
 ASYNC_LOAD_LIMIT = 0.7
-"""A flush that takes more than this share of the interval leaves no room for its own variance."""
+"""Share of the interval: a longer flush leaves no room for its own variance."""
 STRIPE_BYTES = 1 * MIB
 MAX_FILE_BUFFER_BYTES = 32 * MIB
 MEMORY_SHARE = 0.05
 MIN_GAIN_SHARE = 0.05
-"""A gain below this share of a checkpoint's cost would never be told from noise: it is not proposed."""
+"""Share of a checkpoint's cost: a smaller gain cannot be told from noise."""
 UNBOUND_GAIN = 1 - 23.0 / 41.4
 """Study: the flush of one thread took 41.4 s bound to the application's cores, 23.0 s unbound."""
 THREADS_SPEEDUP = 0.756 / 0.549
 """Study: many threads together copy 0.756 GiB/s where one copies 0.549 (unbound)."""
 FEWER_THREADS_GAIN = 1 - 10.6 / 20.0
 """Study: 16 threads on the application's cores took 20.0 s of computation, one or two took 10.6 s."""
+CALL_PRIOR_S = 8e-6
+"""Seconds of one traced call of a copy, until the trace has two sizes: a write took 4.7-6.1 us under dftracer
+2.2.0 and 0.75 us without; rounded up for the read that goes with it."""
+CACHE_WRITE_PRIOR_BYTES_PER_S = 2 * 1024**3
+"""Rate of writing into a memory cache, until the trace has shown one."""
 
 
 def required_redundancy(now: Situation) -> Proposal | None:
-    """The user declared a floor above the scheme in use: meet it."""
+    """Meet the floor that the user declared, if the scheme in use does not."""
     redundancy = now.intents.redundancy
     if not redundancy.declared or keeps_floor(redundancy.scheme, redundancy.floor):
         return None
@@ -42,14 +46,14 @@ def required_redundancy(now: Situation) -> Proposal | None:
         rule="keep the redundancy floor",
         intent="redundancy scheme",
         changes={"SCR_COPY_TYPE": redundancy.floor},
-        because=f"{redundancy.scheme} does not survive what the declared floor {redundancy.floor} does",
+        because=f"{redundancy.scheme} does not survive what the declared floor {redundancy.floor} survives",
         source="the user's declaration",
         required=True,
     )
 
 
 def cheaper_redundancy(now: Situation) -> Proposal | None:
-    """One copy is enough when the user's floor says so: encoding costs time and cache.
+    """Keep one copy when the user's floor allows it: encoding costs time and cache.
 
     Source: the study left XOR for SINGLE at N = 2 and saved 211 s of checkpoint time.
     """
@@ -64,7 +68,7 @@ def cheaper_redundancy(now: Situation) -> Proposal | None:
         changes={"SCR_COPY_TYPE": "SINGLE"},
         because=(
             f"{redundancy.effective} encoding takes {flush.encode_s:.3f} s of each checkpoint and stores"
-            f" {redundancy.storage_factor:.2f} x its bytes; the floor {redundancy.floor} asks for less"
+            f" {redundancy.storage_factor:.2f} x its bytes; the floor {redundancy.floor} requires less"
         ),
         source=STUDY,
         expected_gain_s=flush.encode_s,
@@ -74,8 +78,8 @@ def cheaper_redundancy(now: Situation) -> Proposal | None:
 def cache_instead_of_bypass(now: Situation) -> Proposal | None:
     """Write to the cache and flush every checkpoint in the background.
 
-    SCR_FLUSH becomes 1: none may be given up for speed. Until its flush has ended a checkpoint survives only
-    what the redundancy floor survives; the reason says so.
+    SCR_FLUSH becomes 1: no checkpoint is given up for speed. Until its flush has ended a checkpoint survives
+    only what the redundancy floor survives; the reason says so.
     """
     flush, affinity = now.intents.flush, now.intents.affinity
     if now.cached or not flush.evidence.count or not affinity.evidence.count:
@@ -101,8 +105,8 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
         because=(
             f"each checkpoint blocks {flush.blocking_s:.3f} s, {flush.write_s:.3f} s of it writing to the"
             f" prefix directory; {affinity.spare_cores:.2f} cores are spare to flush in the background"
-            f" (writing to a memory cache is taken to be {cached_s:.3f} s until seen; before its flush has"
-            f" ended a checkpoint survives what {effective(floor, nodes)} survives)"
+            f" (writing to a memory cache is assumed to take {cached_s:.3f} s until measured; before its"
+            f" flush has ended a checkpoint survives what {effective(floor, nodes)} survives)"
         ),
         source=SCR_DOCS,
         expected_gain_s=flush.write_s - cached_s,
@@ -110,7 +114,7 @@ def cache_instead_of_bypass(now: Situation) -> Proposal | None:
 
 
 def asynchronous_flush(now: Situation) -> Proposal | None:
-    """Flush beside the computation when it fits into the interval and a core is idle for it."""
+    """Flush beside the computation if that fits into the interval and a core is idle."""
     flush, affinity = now.intents.flush, now.intents.affinity
     if not now.cached or now.asynchronous or flush.blocked_on_flush_s <= 0 or flush.load is None:
         return None
@@ -136,7 +140,7 @@ def asynchronous_flush(now: Situation) -> Proposal | None:
 
 
 def room_in_the_cache(now: Situation) -> Proposal | None:
-    """A checkpoint that waits for an earlier flush wants one more place in the cache."""
+    """Give a checkpoint that waits for an earlier flush room in the cache."""
     flush = now.intents.flush
     size = now.integer("SCR_CACHE_SIZE")
     if not now.cached or not now.asynchronous or flush.wait_s <= 0 or size >= flush.places:
@@ -145,14 +149,17 @@ def room_in_the_cache(now: Situation) -> Proposal | None:
         rule="room in the cache for the flush",
         intent="flush",
         changes={"SCR_CACHE_SIZE": flush.places},
-        because=f"checkpoints wait {flush.wait_s:.3f} s for an earlier flush; the cache holds {size}",
+        because=(
+            f"checkpoints wait {flush.wait_s:.3f} s for an earlier flush;"
+            f" the cache holds {count_text(size, 'dataset')}"
+        ),
         source=SCR_DOCS,
         expected_gain_s=flush.wait_s,
     )
 
 
 def unbound_flush(now: Situation) -> Proposal | None:
-    """Flush threads inherit the application's mask: give them the cores that it does not use.
+    """Give flush threads, which inherit the application's mask, the cores that it does not use.
 
     Source: the study's flush took 41.4 s bound and 23.0 s unbound (one thread, per checkpoint).
     """
@@ -175,9 +182,9 @@ def unbound_flush(now: Situation) -> Proposal | None:
 
 
 def flush_threads(now: Situation) -> Proposal | None:
-    """As many flush threads as there are files to copy and spare cores to do it on, and at least one.
+    """Use as many flush threads as there are files to copy and spare cores, at least one.
 
-    More threads shorten a flush that somebody waits for; fewer leave the computation more of its cores.
+    More threads shorten a flush that the job waits for; fewer leave the computation more of its cores.
     """
     flush, affinity = now.intents.flush, now.intents.affinity
     if not now.cached or flush.flush_s <= 0 or not affinity.evidence.count:
@@ -195,19 +202,19 @@ def flush_threads(now: Situation) -> Proposal | None:
     width = max(1, min(redundancy.ranks, redundancy.nodes * int(affinity.spare_cores)))
     changes: Values = {"SCRTUNE_FLUSH_THREADS": threads}
     note = ""
-    if not now.reach.is_inert("SCR_FLUSH_WIDTH"):
+    if not now.mutability.is_inert("SCR_FLUSH_WIDTH"):
         changes["SCR_FLUSH_WIDTH"] = width
         note = " (SCR_FLUSH_WIDTH is written as documented; SCR 3 does not read it)"
     if now.settings.get("SCR_FLUSH_TYPE") == "SYNC":
-        changes["SCR_FLUSH_TYPE"] = "PTHREAD"  # of type SYNC one thread copies, whatever is asked for
+        changes["SCR_FLUSH_TYPE"] = "PTHREAD"  # with SYNC one thread copies in any case
     return Proposal(
         rule="flush threads for the spare cores",
         intent="flush",
         changes=changes,
         because=(
-            f"{current} threads copy {now.files_per_rank} files of a rank; {affinity.spare_cores:.2f} spare"
-            f" cores serve {now.ranks_per_node} ranks; the job loses {felt_s:.3f} s of each checkpoint to the"
-            f" flush{note}"
+            f"{count_text(current, 'thread')} for {count_text(now.files_per_rank, 'file')} of a rank;"
+            f" {affinity.spare_cores:.2f} spare cores for {count_text(now.ranks_per_node, 'rank')}; the job"
+            f" loses {felt_s:.3f} s of each checkpoint to the flush{note}"
         ),
         source=f"{AXL_SOURCE}; {STUDY}",
         expected_gain_s=felt_s * gain,
@@ -215,10 +222,10 @@ def flush_threads(now: Situation) -> Proposal | None:
 
 
 def file_buffer(now: Situation) -> Proposal | None:
-    """A copy buffer of the application's own size: p90, within [one stripe, 32 MiB] and 5 % of free memory.
+    """Use a copy buffer of the accesses' p90, within [one stripe, 32 MiB] and 5 % of free memory.
 
     A bigger buffer saves calls, nothing else (in the study 32 MiB to 1.75 GiB changed nothing), so the gain
-    is calls saved times what a call costs, as far as the job feels its flush at all.
+    is the calls saved times the cost of a call, for the share of the flush that delays the job.
     """
     flush, buffers = now.intents.flush, now.intents.buffers
     if not now.cached or flush.flush_s <= 0 or not buffers.p90_bytes:
@@ -231,7 +238,7 @@ def file_buffer(now: Situation) -> Proposal | None:
         wanted = min(wanted, a_buffer // (64 * KIB) * 64 * KIB)
     if wanted <= current:
         return None
-    call_s = buffers.transfer.latency_s if buffers.transfer else CALL_PRIOR_S
+    call_s = CALL_PRIOR_S if buffers.call_s is None else buffers.call_s
     calls_saved = flush.checkpoint_bytes * (1 / current - 1 / wanted)
     saved_s = calls_saved * call_s / (now.intents.redundancy.ranks * now.flush_threads)
     felt = min(1.0, (now.felt_flush_s + max(0.0, flush.slowdown_s)) / flush.flush_s)
@@ -242,7 +249,7 @@ def file_buffer(now: Situation) -> Proposal | None:
         because=(
             f"p90 of the accesses is {bytes_text(buffers.p90_bytes)}; copying"
             f" {bytes_text(flush.checkpoint_bytes)} through {bytes_text(current)} takes {calls_saved:.0f}"
-            f" calls more, at {call_s * 1e6:.1f} us each; the job feels {felt:.0%} of its flush"
+            f" calls more, at {call_s * 1e6:.1f} us each; {felt:.0%} of the flush delays the job"
         ),
         source=f"{STUDY}; AXL allocates one buffer for each file it copies",
         expected_gain_s=min(flush.flush_s, saved_s) * felt,
@@ -250,7 +257,7 @@ def file_buffer(now: Situation) -> Proposal | None:
 
 
 def mpi_buffer(now: Situation) -> Proposal | None:
-    """Redundancy moves through a buffer too; small ones make many messages. Only with PARTNER, XOR or RS."""
+    """Encode PARTNER, XOR or RS through a buffer of at least 1 MiB: small ones make many messages."""
     redundancy, flush = now.intents.redundancy, now.intents.flush
     current = max(1, now.integer("SCR_MPI_BUF_SIZE"))
     if not now.cached or redundancy.effective == "SINGLE" or flush.encode_s <= 0 or current >= 1 * MIB:
@@ -283,33 +290,34 @@ RULES: tuple[Rule, ...] = (
 
 
 def proposals(now: Situation) -> tuple[Proposal, ...]:
-    """What the rules propose, the required ones first, then by expected gain.
+    """Return the changes that the rules propose, the required ones first, then by expected gain.
 
-    Each changes something, and only what it must; each is expected to gain enough to be seen. What this SCR
-    does not read is not proposed, unless it is required: then a guard rail says so.
+    Each changes something, and is expected to gain enough to be measured. Parameters that this SCR does not
+    read are not proposed, unless they are required: then a guard rail says so.
     """
-    asked = (rule(now) for rule in RULES)
-    made = [each.beyond(now.settings) for each in asked if each is not None]
-    made = [each for each in made if each.changes]
-    cost_s = now.intents.flush.blocking_s + max(0.0, now.intents.flush.slowdown_s)
-    return tuple(
-        sorted(
-            (
-                each
-                for each in made
-                if each.required or (each.expected_gain_s > MIN_GAIN_SHARE * cost_s and not _inert(each, now))
-            ),
-            key=lambda each: (not each.required, -each.expected_gain_s),
-        )
-    )
+    made = (each.beyond(now.settings) for rule in RULES if (each := rule(now)) is not None)
+    least_s = MIN_GAIN_SHARE * (now.intents.flush.blocking_s + max(0.0, now.intents.flush.slowdown_s))
+
+    def is_useful(each: Proposal) -> bool:
+        is_inert = any(map(now.mutability.is_inert, each.changes))
+        return each.required or (each.expected_gain_s > least_s and not is_inert)
+
+    useful = (each for each in made if each.changes and is_useful(each))
+    return tuple(sorted(useful, key=lambda each: (not each.required, -each.expected_gain_s)))
 
 
-def _inert(proposal: Proposal, now: Situation) -> bool:
-    return any(map(now.reach.is_inert, proposal.changes))
+def cached_write_prior_s(node_bytes: float, scheme: str, set_size: int) -> float:
+    """Return the seconds to write one node's part of a checkpoint into a memory cache and encode it there.
+
+    The cost model that fits the study's table: PARTNER reads and writes everything once more, XOR reads all
+    and writes 1/(N-1) of it. One rate stands for memory and network, so that it is a lower bound.
+    """
+    copies = {"PARTNER": 2.0, "XOR": 1.0 + 1.0 / max(1, set_size - 1), "RS": 2.0}.get(scheme, 0.0)
+    return node_bytes * (1.0 + copies) / CACHE_WRITE_PRIOR_BYTES_PER_S
 
 
 def cpu_list(cpus: tuple[int, ...]) -> str:
-    """Linux's list form of a set of CPUs: ``0-2,5``."""
+    """Return Linux's list form of a set of CPUs: ``0-2,5``."""
     ranges: list[list[int]] = []
     for cpu in sorted(cpus):
         if ranges and cpu == ranges[-1][-1] + 1:

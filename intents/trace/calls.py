@@ -1,20 +1,21 @@
-"""What DFTracer's event names mean: which operation, how many bytes, whether a checkpoint."""
+"""The meaning of DFTracer's event names: the operation, its bytes, and whether it is a checkpoint."""
 
-from .digest import MOVES_DATA, READ, SYNC, WRITE, Sum
+from ..events import Operation
+from .digest import MOVES_DATA
 from .lines import MAX_BYTES, MAX_COUNT, MAX_TIME, Arguments, integer
 
 IO_CATEGORIES = ("POSIX", "STDIO")
 
 # sendfile's record names the file that is written to
 _CALLS = {
-    READ: "read readv pread pread64 preadv preadv2 preadv64 preadv64v2 fread fread_unlocked",
-    WRITE: "write writev pwrite pwrite64 pwritev pwritev2 pwritev64 pwritev64v2 fwrite fwrite_unlocked"
-    " sendfile sendfile64 copy_file_range",
-    SYNC: "fsync fdatasync msync sync syncfs sync_file_range fflush",
-    "": "fork vfork clone wait waitpid wait3 wait4 waitid execv execve execvp execvpe execl execlp execle",
+    Operation.READ: "read readv pread pread64 preadv preadv2 preadv64 preadv64v2 fread fread_unlocked",
+    Operation.WRITE: "write writev pwrite pwrite64 pwritev pwritev2 pwritev64 pwritev64v2 fwrite"
+    " fwrite_unlocked sendfile sendfile64 copy_file_range",
+    Operation.SYNC: "fsync fdatasync msync sync syncfs sync_file_range fflush",
+    None: "fork vfork clone wait waitpid wait3 wait4 waitid execv execve execvp execvpe execl execlp execle",
 }
 OPERATION_OF = {call: op for op, calls in _CALLS.items() for call in calls.split()}
-"""Call -> operation; "" for calls that are about no file. Every other call is about a file's metadata."""
+"""Call -> operation; None for calls on no file. Every other call is about a file's metadata."""
 
 _ITEM_CALLS = frozenset(("fread", "fwrite", "fread_unlocked", "fwrite_unlocked"))
 """Their result counts items of `size` bytes."""
@@ -25,7 +26,7 @@ _CHECKPOINT_CALLS = ("save_checkpoint", "load_checkpoint")
 
 
 def is_checkpoint(category: str, name: str) -> bool:
-    """Whether a span is of the checkpoint category, by DLIO's and pydftracer's names."""
+    """Return whether a span is of the checkpoint category, by DLIO's and pydftracer's names."""
     if category.lower() in _CHECKPOINT_CATEGORIES:
         return True
     lower = name.lower()
@@ -33,7 +34,7 @@ def is_checkpoint(category: str, name: str) -> bool:
 
 
 def size_of(call: str, args: Arguments) -> int | None:
-    """Bytes that a read or write moved, from its result; None when it failed or does not say."""
+    """Return the bytes that a read or write moved, from its result; None when it failed or has none."""
     result = args.ret
     if result is None or result < 0:
         return None
@@ -43,11 +44,11 @@ def size_of(call: str, args: Arguments) -> int | None:
     return None if item is None else min(result * item, MAX_BYTES)
 
 
-def summed(call: str, op: str, args: Arguments, unit_ns: int) -> Sum:
-    """The accesses of one aggregated line.
+def summed(call: str, op: Operation, args: Arguments, unit_ns: int) -> tuple[int, int | None, int, int]:
+    """Return (nanoseconds, size, count, bytes) of the accesses of one aggregated line.
 
-    ``dft_cnt`` comes out too small for some calls (seen for open64), so the sums bound it from below. Sizes
-    are known one by one only when all were equal.
+    ``dft_cnt`` comes out too small for some calls (seen for open64), so the sums bound it from below. A size
+    is known only when all were equal.
     """
     duration = args.dur_sum if args.dur_sum is not None else integer(args.dur, 0, MAX_TIME) or 0
     total = args.ret_sum if args.ret_sum is not None else args.ret
@@ -58,19 +59,19 @@ def summed(call: str, op: str, args: Arguments, unit_ns: int) -> Sum:
     count = min(count, MAX_COUNT)
     item = _item_bytes(args) if call in _ITEM_CALLS else 1
     if op not in MOVES_DATA or total is None or item is None:
-        return Sum(count, 0, duration * unit_ns, None)
+        return (duration * unit_ns, None, count, 0)
     equal = smallest is not None and smallest >= 0 and smallest == largest and smallest * count == total
     size = smallest * item if equal and smallest is not None else None
-    return Sum(count, max(0, total) * item, duration * unit_ns, size)
+    return (duration * unit_ns, size, count, max(0, total) * item)
 
 
 def _at_least(total: int | None, largest: int | None) -> int:
-    """How many values it takes at least, none above `largest`, to make `total`."""
+    """Return the least number of values, none above `largest`, that make `total`."""
     return -(-total // largest) if total and largest and total > 0 and largest > 0 else 0
 
 
 def _item_bytes(args: Arguments) -> int | None:
-    """Bytes of one item of fread or fwrite; None when an aggregated line mixes several."""
+    """Return the bytes of one item of fread or fwrite; None when an aggregated line mixes several."""
     if args.size_min is not None or args.size_max is not None:
         return args.size_min if args.size_min == args.size_max else None
     return 1 if args.size is None else integer(args.size, 0, MAX_BYTES)

@@ -1,4 +1,4 @@
-"""What DFTracer's lines say, live and recorded alike: bytes in, digests out. Pure, and it never raises.
+"""DFTracer's lines, live and recorded alike: bytes in, digests out. Pure, and it never raises.
 
 `docs/traces.md` describes the generations of the format, what is dropped and what is counted.
 """
@@ -6,10 +6,10 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 
-from ..events import Span, TraceDigest
+from ..events import Operation, Span, Tier, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, is_checkpoint, size_of, summed
-from .digest import MAX_PENDING, METADATA, MOVES_DATA, OTHER, AccessTable, FileKey, Tiers
-from .lines import MAX_PATH, Arguments, Record, decode
+from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers
+from .lines import MAX_PATH, Arguments, TraceRecord, decode
 from .names import UNIT_NS, Names, Process, Processes
 
 UNKNOWN_PHASE = "unknown phase"
@@ -46,7 +46,7 @@ class TraceDecoder:
 
     def __init__(self, tiers: Mapping[str, str] = {}) -> None:
         self.blank = 0
-        """Lines so far that said nothing: empty, or a bracket. They count nowhere else."""
+        """Lines so far that were empty or a bracket. They count nowhere else."""
         self._files = Names()
         self._processes = Processes()
         self._table = AccessTable()
@@ -63,15 +63,12 @@ class TraceDecoder:
         self._end_ns = 0
 
     def set_tiers(self, tiers: Mapping[str, str]) -> None:
-        """Change the tiers: every file is looked at anew, whatever line explained its hash."""
+        """Change the tiers, also of the files whose hashes were explained already."""
         self._tiers = Tiers(tiers)
-        self._tier_of_file: dict[FileKey, str] = {}
+        self._tier_of_file: dict[FileKey, Tier] = {}
 
     def feed(self, data: bytes, source: str = "") -> None:
-        """Take whole lines in (the last may lack its newline).
-
-        `source` names the sender or the file: a process is known by it and its pid.
-        """
+        """Take in whole lines (the last may lack its newline) of `source`, a sender or a file."""
         for chunk in _chunks(data):
             decoded = decode(chunk)
             self.blank += decoded.blank
@@ -85,9 +82,9 @@ class TraceDecoder:
                     self._settle(give_up=True)
 
     def take(self, final: bool = False) -> TraceDigest | None:
-        """Everything since the last take, or None when there is nothing.
+        """Return the digest since the last take, or None when it is empty.
 
-        Accesses whose file hash is not explained yet are kept back; `final` gives them up as tier ``other``.
+        Accesses whose file hash is not explained yet wait; `final` gives them up as tier ``other``.
         """
         self._settle(give_up=final)
         accesses, unresolved = self._table.take()
@@ -113,7 +110,7 @@ class TraceDecoder:
         self._restart()
         return digest
 
-    def _take_in(self, records: Iterable[Record], source: str) -> None:
+    def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
         for record in records:
             kind = _KINDS.get(record.ph)
@@ -136,7 +133,7 @@ class TraceDecoder:
         if newest:
             self._generations[_NEWEST] += newest
 
-    def _on_metadata(self, record: Record, process: Process) -> None:
+    def _on_metadata(self, record: TraceRecord, process: Process) -> None:
         self._metadata += 1
         process.seen = True
         args = record.args
@@ -151,8 +148,8 @@ class TraceDecoder:
             else:
                 self._processes.explain_host(key, args.name)
 
-    def _on_event(self, record: Record, kind: int, process: Process) -> bool:
-        """Take an event in; False when it had to be dropped."""
+    def _on_event(self, record: TraceRecord, kind: int, process: Process) -> bool:
+        """Take in an event; returns False when it had to be dropped."""
         if record.ts is None:
             self._dropped[NO_TIME] += 1
             return False
@@ -181,11 +178,11 @@ class TraceDecoder:
         return True
 
     def _add_access(
-        self, record: Record, kind: int, start_ns: int, duration_ns: int, process: Process
+        self, record: TraceRecord, kind: int, start_ns: int, duration_ns: int, process: Process
     ) -> None:
         call, args = record.name, record.args
-        op = OPERATION_OF.get(call, METADATA)
-        if not op:
+        op = OPERATION_OF.get(call, Operation.METADATA)
+        if op is None:
             return
         thread = (record.pid, record.tid)
         if args is None:
@@ -195,12 +192,12 @@ class TraceDecoder:
         key = fhash if fhash and fhash.__class__ is str else self._file_key(args, process)
         group = self._table.group(key, op)
         if kind == _AGGREGATED:
-            group.add_sum(thread, start_ns, summed(call, op, args, process.unit_ns))
+            group.add(thread, start_ns, *summed(call, op, args, process.unit_ns))
         else:
             size = size_of(call, args) if op in MOVES_DATA else None
             group.add(thread, start_ns, duration_ns, size)
 
-    def _add_span(self, record: Record, start_ns: int, end_ns: int) -> bool:
+    def _add_span(self, record: TraceRecord, start_ns: int, end_ns: int) -> bool:
         if len(self._spans) >= MAX_SPANS:
             self._dropped[TOO_MANY_SPANS] += 1
             return False
@@ -217,22 +214,22 @@ class TraceDecoder:
         return args.fname
 
     def _explain_file(self, key: FileKey, path: str) -> None:
-        """Hash `key` stands for `path` from here on."""
+        """Remember that hash `key` is `path` from here on."""
         path = path[:MAX_PATH]
         known = self._files.get(key)
         if known == path:
             return
         if known is not None:  # generation 1's hashes collide: what was summed up was about the other file
-            self._table.settle_file(key, self._tier(key) or OTHER)
+            self._table.settle_file(key, self._tier(key) or Tier.OTHER)
             del self._tier_of_file[key]
         elif self._files.full:
             self._settle()
             self._tier_of_file.clear()
         self._files.put(key, path)
 
-    def _tier(self, file: FileKey) -> str | None:
+    def _tier(self, file: FileKey) -> Tier | None:
         if file == "":
-            return OTHER
+            return Tier.OTHER
         tier = self._tier_of_file.get(file)
         if tier is None and (path := self._files.get(file)) is not None:
             tier = self._tier_of_file[file] = self._tiers.of(path)
@@ -243,8 +240,8 @@ class TraceDecoder:
         self._unsettled = 0
 
 
-def _generation(record: Record, kind: int, process: Process) -> int | None:
-    """The generation of a line whose phase is a letter; its process's last when the line does not say."""
+def _generation(record: TraceRecord, kind: int, process: Process) -> int | None:
+    """Return the generation of a line whose phase is a letter; its process's last when that is open."""
     args = record.args
     if isinstance(record.id, str):
         return 0
@@ -259,7 +256,7 @@ def _generation(record: Record, kind: int, process: Process) -> int | None:
 
 
 def _chunks(data: bytes) -> Iterator[bytes]:
-    """`data` in pieces of whole lines, so that no batch is decoded into too many objects at once."""
+    """Return `data` in pieces of whole lines: not too many objects at once."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)

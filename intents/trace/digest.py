@@ -1,19 +1,16 @@
-"""Accesses, summed up by tier and operation until somebody takes them.
+"""Accesses, summed up by tier and operation until they are taken.
 
 An access is first summed up with the others of its file: which tier the file lies in may be learnt later.
 All times are integers, in nanoseconds, so that no order of the lines changes a sum.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import PurePosixPath
 
-from ..events import Access
+from ..events import Access, Operation, Tier
 
-READ, WRITE, SYNC, METADATA = OPERATIONS = ("read", "write", "sync", "metadata")
-MOVES_DATA = frozenset((READ, WRITE))
-OTHER = "other"
-SCR_OWN = "scr"
+MOVES_DATA = frozenset((Operation.READ, Operation.WRITE))
 
 MAX_SIZES = 4096
 """Distinct sizes kept for each tier and operation; further ones count without their size."""
@@ -26,36 +23,26 @@ _INT64_MAX = 2**63 - 1
 _NS = 1e9
 
 FileKey = str | tuple[str, int | None, int]
-"""How lines name a file: a hash, a path, or, in generation 1, (source, pid, hash). Empty when they do not."""
+"""A file in the lines: a hash, a path, or, in generation 1, (source, pid, hash). Empty for none."""
 Thread = tuple[int | None, int | None]
 """(pid, tid)."""
 
 
 class Tiers:
-    """Which tier a path lies in: the longest matching directory wins; ``.scr`` below it is SCR's own."""
+    """The tiers of paths: the longest matching directory wins; ``.scr`` below it is SCR's own."""
 
     def __init__(self, directories: Mapping[str, str]) -> None:
-        prefixes = [(PurePosixPath(directory), tier) for directory, tier in directories.items()]
+        prefixes = [(PurePosixPath(directory), Tier(tier)) for directory, tier in directories.items()]
         self._prefixes = sorted(prefixes, key=lambda item: len(item[0].parts), reverse=True)
 
-    def of(self, path: str) -> str:
-        """The tier of `path`: ``cache``, ``prefix`` (or what the caller named), ``scr`` or ``other``."""
+    def of(self, path: str) -> Tier:
+        """Return the tier of `path`."""
         pure = PurePosixPath(path)
         for directory, tier in self._prefixes:
             if pure.is_relative_to(directory):
                 below = pure.parts[len(directory.parts) :]
-                return SCR_OWN if _SCR_DIRECTORY in below else tier
-        return OTHER
-
-
-@dataclass(frozen=True)
-class Sum:
-    """Accesses that DFTracer summed up itself; `size` is the size of each when all were equal."""
-
-    count: int
-    bytes: int
-    duration_ns: int
-    size: int | None
+                return Tier.SCR if _SCR_DIRECTORY in below else tier
+        return Tier.OTHER
 
 
 class Group:
@@ -72,27 +59,27 @@ class Group:
         self.threads: set[Thread] = set()
         self.sizes: dict[int, list[int]] = {}  # size -> [count, nanoseconds]
 
-    def add(self, thread: Thread, start_ns: int, duration_ns: int, size: int | None) -> None:
-        """Add one access of `size` bytes, None when it moved none or the size is not known."""
-        self.count += 1
+    def add(  # noqa: PLR0913, PLR0917 - called for each line: no object on the way
+        self,
+        thread: Thread,
+        start_ns: int,
+        duration_ns: int,
+        size: int | None,
+        count: int = 1,
+        total_bytes: int | None = None,
+    ) -> None:
+        """Add `count` accesses of `size` bytes each (None: not known), which took `duration_ns` in all."""
+        self.count += count
         self.duration_ns += duration_ns
         self._span(start_ns, start_ns + duration_ns)
         if len(self.threads) < MAX_THREADS:
             self.threads.add(thread)
-        if size is not None:
+        if total_bytes is not None:
+            self.bytes += total_bytes
+        elif size is not None:
             self.bytes += size
-            self._add_size(size, 1, duration_ns)
-
-    def add_sum(self, thread: Thread, start_ns: int, summed: "Sum") -> None:
-        """Add the accesses of one aggregated line."""
-        self.count += summed.count
-        self.bytes += summed.bytes
-        self.duration_ns += summed.duration_ns
-        self._span(start_ns, start_ns + summed.duration_ns)
-        if len(self.threads) < MAX_THREADS:
-            self.threads.add(thread)
-        if summed.size is not None:
-            self._add_size(summed.size, summed.count, summed.duration_ns)
+        if size is not None:
+            self._add_size(size, count, duration_ns)
 
     def merge(self, other: "Group") -> None:
         """Add all of `other`."""
@@ -120,8 +107,8 @@ class Group:
         elif len(self.sizes) < MAX_SIZES:
             self.sizes[size] = [count, duration_ns]
 
-    def access(self, tier: str, op: str) -> Access:
-        """The sum, as it goes to the journal."""
+    def access(self, tier: Tier, op: Operation) -> Access:
+        """Return the sum as it goes to the journal."""
         return Access(
             tier=tier,
             op=op,
@@ -140,18 +127,18 @@ class AccessTable:
     """All accesses since the last :meth:`take`: by file while they wait, by tier once that is settled."""
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[FileKey, str], Group] = {}
-        self._settled: dict[tuple[str, str], Group] = {}
+        self._waiting: dict[tuple[FileKey, Operation], Group] = {}
+        self._settled: dict[tuple[Tier, Operation], Group] = {}
         self._unresolved = 0
 
-    def group(self, file: FileKey, op: str) -> Group:
-        """Where the accesses `op` of `file` are summed up."""
+    def group(self, file: FileKey, op: Operation) -> Group:
+        """Return the group of the accesses `op` of `file`."""
         group = self._waiting.get((file, op))
         if group is None:
             group = self._waiting[file, op] = Group()
         return group
 
-    def settle(self, tier_of: Callable[[FileKey], str | None], *, give_up: bool = False) -> None:
+    def settle(self, tier_of: Callable[[FileKey], Tier | None], *, give_up: bool = False) -> None:
         """Move the accesses of every file whose tier is known; `give_up` moves the rest to ``other``."""
         waiting, self._waiting = self._waiting, {}
         for (file, op), group in waiting.items():
@@ -161,16 +148,16 @@ class AccessTable:
                 continue
             if tier is None:
                 self._unresolved += group.count
-            self._settle(tier or OTHER, op, group)
+            self._settle(tier or Tier.OTHER, op, group)
 
-    def settle_file(self, file: FileKey, tier: str) -> None:
+    def settle_file(self, file: FileKey, tier: Tier) -> None:
         """Move the accesses of `file` alone, before its name comes to mean another one."""
-        for op in OPERATIONS:
+        for op in Operation:
             group = self._waiting.pop((file, op), None)
             if group is not None:
                 self._settle(tier, op, group)
 
-    def _settle(self, tier: str, op: str, group: Group) -> None:
+    def _settle(self, tier: Tier, op: Operation, group: Group) -> None:
         settled = self._settled.get((tier, op))
         if settled is None:
             self._settled[tier, op] = group
@@ -179,15 +166,13 @@ class AccessTable:
 
     @property
     def pending(self) -> int:
-        """How much waits to be settled: files, sizes and threads."""
+        """Number of files, sizes and threads that wait to be settled."""
         return sum(1 + len(group.sizes) + len(group.threads) for group in self._waiting.values())
 
     def take(self) -> tuple[tuple[Access, ...], int]:
-        """What is settled, ordered by tier and operation, and how many of these accesses were given up."""
-        accesses = tuple(group.access(*key) for key, group in sorted(self._settled.items(), key=_by_key))
+        """Return the settled accesses by tier and operation, and the number of those given up."""
+        accesses = tuple(
+            group.access(*key) for key, group in sorted(self._settled.items(), key=itemgetter(0))
+        )
         unresolved, self._unresolved, self._settled = self._unresolved, 0, {}
         return accesses, min(unresolved, _INT64_MAX)
-
-
-def _by_key(item: tuple[tuple[str, str], Group]) -> tuple[str, str]:
-    return item[0]

@@ -1,12 +1,13 @@
 """DFTracer's lines, of every generation, as records (`docs/traces.md` describes the generations).
 
-The quick way takes a whole batch at once; one line that it does not like sends the batch the slow way, line
+The fast path decodes a whole batch at once; a line that it rejects sends the batch down the slow path, line
 by line, where a bad line costs only itself.
 """
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterable
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -31,6 +32,9 @@ _Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _Name = Annotated[str, Meta(max_length=MAX_NAME)]
 _Hash = _Id | Annotated[str, Meta(max_length=MAX_HASH)]
 
+_LIMITS = {"hhash": MAX_HASH, "fhash": MAX_HASH, "fname": MAX_PATH}
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
 _PADDING = b" \t\r\f\v,"
 _BLANKS = (b"", b"[", b"]", b"[]")
 # MsgspecError and UnicodeDecodeError are ValueErrors
@@ -38,7 +42,7 @@ _UNREADABLE = (ValueError, RecursionError, OverflowError)
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """What ``args`` holds, as far as it matters here. `name` and `value` may be anything: users choose them.
+    """The fields of ``args`` that are used. `name` and `value` may be anything: users choose them.
 
     Hashes are integers in generation 1 and texts since. The ``_sum``, ``_min``, ``_max`` fields and `dft_cnt`
     belong to aggregated lines, whose `dur` (unless summed) is here too.
@@ -64,7 +68,7 @@ class Arguments(msgspec.Struct, gc=False):
     size_max: _Bytes | None = None
 
 
-class Record(msgspec.Struct, gc=False):
+class TraceRecord(msgspec.Struct, gc=False):
     """One line. `ts` and `dur` are in the writer's unit; `ph` is a letter, or a number since generation 4."""
 
     ph: int | str = ""
@@ -78,34 +82,34 @@ class Record(msgspec.Struct, gc=False):
     args: Arguments | None = None
 
 
-class Decoded(NamedTuple):
-    """A batch: its records, how many lines were empty or a bracket, and how many were dropped, by reason."""
+class DecodedLines(NamedTuple):
+    """A batch: its records, the number of blank lines (empty, a bracket), and of those dropped, by reason."""
 
-    records: list[Record]
+    records: list[TraceRecord]
     blank: int
     dropped: dict[str, int]
 
 
 # strict=False: generation 0 quotes its numbers
-_decoder = msgspec.json.Decoder(Record, strict=False)
+_decoder = msgspec.json.Decoder(TraceRecord, strict=False)
 
 
-def decode(data: bytes) -> Decoded:
-    """Take whole lines apart (the last may lack its newline). Never raises."""
+def decode(data: bytes) -> DecodedLines:
+    """Return the records of whole lines (the last may lack its newline). Never raises."""
     if not data:
-        return Decoded([], 0, {})
+        return DecodedLines([], 0, {})
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
     try:
         records = _decoder.decode_lines(data)
     except _UNREADABLE:
         records = []
     if len(records) == lines:  # otherwise some were blank, or one record had spread over two lines
-        return Decoded(records, 0, {})
+        return DecodedLines(records, 0, {})
     return _decode_singly(data.removesuffix(b"\n").split(b"\n"))
 
 
-def _decode_singly(lines: Iterable[bytes]) -> Decoded:
-    records: list[Record] = []
+def _decode_singly(lines: Iterable[bytes]) -> DecodedLines:
+    records: list[TraceRecord] = []
     dropped: Counter[str] = Counter()
     blank = 0
     for line in lines:
@@ -117,23 +121,23 @@ def _decode_singly(lines: Iterable[bytes]) -> Decoded:
             records.append(_decoder.decode(text))
         except _UNREADABLE:
             record = _decode_loosely(text)
-            if isinstance(record, Record):
+            if isinstance(record, TraceRecord):
                 records.append(record)
             else:
                 dropped[record] += 1
-    return Decoded(records, blank, dict(dropped))
+    return DecodedLines(records, blank, dict(dropped))
 
 
 def _bare(line: bytes) -> bytes:
-    """`line` without what makes a JSON array of the file: leading spaces, trailing comma, brackets."""
+    """Return `line` without the syntax of a JSON array: leading spaces, trailing comma, brackets."""
     text = line.strip(_PADDING)
     if text.startswith(b"[{"):
         text = text[1:]
     return text[:-1].rstrip(_PADDING) if text.endswith(b"}]") else text
 
 
-def _decode_loosely(line: bytes) -> Record | str:
-    """The record of a line whose fields have types we did not expect, or why there is none."""
+def _decode_loosely(line: bytes) -> TraceRecord | str:
+    """Return the record of a line with fields of unexpected types, or the reason to drop it."""
     try:
         fields = msgspec.json.decode(line.decode("utf-8", "replace"))
     except msgspec.ValidationError:
@@ -144,65 +148,31 @@ def _decode_loosely(line: bytes) -> Record | str:
         return BROKEN_JSON
     if not isinstance(fields, dict):
         return NOT_AN_OBJECT
-    ts = integer(fields.get("ts"), 0, MAX_TIME)
-    dur = integer(fields.get("dur", 0), 0, MAX_TIME)
-    if dur is None or (ts is None and "ts" in fields):
+    args = fields.pop("args", None)
+    record = _lenient(TraceRecord, fields)
+    if (record.ts is None and "ts" in fields) or integer(fields.get("dur", 0), 0, MAX_TIME) is None:
         return OUT_OF_RANGE
-    args = fields.get("args")
-    phase = fields.get("ph")
-    return Record(
-        ph=phase if isinstance(phase, int | str) else "",
-        name=_text(fields.get("name"), MAX_NAME),
-        cat=_text(fields.get("cat"), MAX_NAME),
-        pid=integer(fields.get("pid"), -MAX_TIME, MAX_TIME),
-        tid=integer(fields.get("tid"), -MAX_TIME, MAX_TIME),
-        ts=ts,
-        dur=dur,
-        id=fields.get("id"),
-        args=_loose_arguments(args) if isinstance(args, dict) else None,
-    )
+    record.args = _lenient(Arguments, args) if isinstance(args, dict) else None
+    return record
 
 
-def _loose_arguments(args: dict[str, Any]) -> Arguments:
-    def number(name: str, low: int, high: int) -> int | None:
-        return integer(args.get(name), low, high)
-
-    return Arguments(
-        hhash=_hash(args.get("hhash")),
-        fhash=_hash(args.get("fhash")),
-        ret=number("ret", -MAX_BYTES, MAX_BYTES),
-        size=args.get("size"),
-        name=args.get("name"),
-        value=args.get("value"),
-        hostname=_text(args.get("hostname"), MAX_NAME),
-        fname=_text(args.get("fname"), MAX_PATH),
-        p_idx=args.get("p_idx"),
-        dft_cnt=number("dft_cnt", 0, MAX_COUNT),
-        dur=args.get("dur"),
-        dur_sum=number("dur_sum", 0, MAX_TIME),
-        dur_max=number("dur_max", 0, MAX_TIME),
-        ret_sum=number("ret_sum", -MAX_BYTES, MAX_BYTES),
-        ret_min=number("ret_min", -MAX_BYTES, MAX_BYTES),
-        ret_max=number("ret_max", -MAX_BYTES, MAX_BYTES),
-        size_min=number("size_min", -MAX_BYTES, MAX_BYTES),
-        size_max=number("size_max", -MAX_BYTES, MAX_BYTES),
-    )
+def _lenient(kind: type[_Struct], fields: dict[str, Any]) -> _Struct:
+    """Return a record of the fields that can be read, long texts cut; the others have their defaults."""
+    known = {}
+    for field in msgspec.structs.fields(kind):
+        value = fields.get(field.name)
+        cut = value[: _LIMITS.get(field.name, MAX_NAME)] if isinstance(value, str) else value
+        for each in (value, cut):
+            with contextlib.suppress(*_UNREADABLE):
+                known[field.name] = msgspec.convert(each, field.type, strict=False)
+                break
+    return kind(**known)
 
 
 def integer(value: Any, low: int, high: int) -> int | None:
-    """`value` as an integer from `low` to `high`, or None: numbers may be quoted, or written as 1.0."""
+    """Return `value` as an integer in [`low`, `high`], or None. Numbers may be quoted, or written as 1.0."""
     try:
         number = msgspec.convert(value, int, strict=False) if not isinstance(value, bool) else None
     except _UNREADABLE:
         return None
     return number if number is not None and low <= number <= high else None
-
-
-def _text(value: Any, limit: int) -> str:
-    return value[:limit] if isinstance(value, str) else ""
-
-
-def _hash(value: Any) -> int | str:
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= MAX_TIME:
-        return value
-    return _text(value, MAX_HASH)

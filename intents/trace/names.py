@@ -1,14 +1,15 @@
-"""What a job's lines say about themselves, bounded: names behind hashes, and processes."""
+"""The names behind hashes, and the processes of a job, both bounded."""
 
+from dataclasses import dataclass
 from itertools import islice
 
 from .digest import FileKey
-from .lines import MAX_HASH, MAX_NAME, Arguments, Record
+from .lines import MAX_HASH, MAX_NAME, Arguments, TraceRecord
 
 MAX_NAMES = 131_072
-"""Hashes remembered; when there are more, the oldest quarter is forgotten."""
+"""Hashes remembered; beyond that the oldest quarter is forgotten."""
 MAX_PROCESSES = 65_536
-"""Processes remembered; when there are more, those are forgotten that wrote nothing since the last take."""
+"""Processes remembered; beyond that those are forgotten that wrote nothing since the last take."""
 
 UNIT_NS = {"NS": 1, "US": 1_000, "MS": 1_000_000, "SEC": 1_000_000_000}
 """DFTRACER_TIME_METRIC -> nanoseconds."""
@@ -17,13 +18,13 @@ _64_BITS = 2**64 - 1
 
 
 class Names:
-    """What hashes stand for."""
+    """Hash -> name."""
 
     def __init__(self) -> None:
         self._names: dict[FileKey, str] = {}
 
     def get(self, key: FileKey) -> str | None:
-        """The name behind `key`, or None when no line explained it (or that was too long ago)."""
+        """Return the name behind `key`; None when no line explained it, or too long ago."""
         return self._names.get(key)
 
     def put(self, key: FileKey, name: str) -> None:
@@ -35,38 +36,38 @@ class Names:
 
     @property
     def full(self) -> bool:
-        """Whether the next name costs the oldest."""
+        """True when the next name replaces the oldest."""
         return len(self._names) >= MAX_NAMES
 
 
+@dataclass(slots=True)
 class Process:
-    """One process: who sent its lines, nanoseconds of its unit of time, its host, its format."""
+    """One process: the sender of its lines, nanoseconds of its unit of time, its host and format."""
 
-    __slots__ = ("generation", "host", "pid", "seen", "source", "unit_ns")
-
-    def __init__(self, source: str, pid: int | None, unit_ns: int) -> None:
-        self.source = source
-        self.pid = pid
-        self.unit_ns = unit_ns
-        self.host: FileKey | None = None  # a hash or a name
-        self.generation: int | None = None
-        self.seen = False  # since the last take
+    source: str
+    pid: int | None
+    unit_ns: int
+    host: FileKey | None = None
+    """A hash or a name."""
+    generation: int | None = None
+    seen: bool = False
+    """Since the last take."""
 
     def key_of(self, value: int | str) -> FileKey:
-        """How a hash is known across the job; generation 1's 16 bits mean something only in one process."""
+        """Return the key of a hash across the job; generation 1's 16 bits are unique in one process only."""
         return (self.source, self.pid, value & _64_BITS) if isinstance(value, int) else value[:MAX_HASH]
 
 
 class Processes:
-    """Every process of the job, known by who sent its lines and by its pid."""
+    """The processes of the job, by the sender of their lines and their pid."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int | None], Process] = {}
         self._hosts = Names()
         self._last: Process | None = None
 
-    def of(self, record: Record, source: str) -> Process | None:
-        """The process that wrote `record`; None when there are too many."""
+    def of(self, record: TraceRecord, source: str) -> Process | None:
+        """Return the process that wrote `record`; None when there are too many."""
         process = self._last
         if process is None or process.pid != record.pid or process.source != source:
             process = self._last = self._find(source, record.pid)
@@ -95,11 +96,11 @@ class Processes:
             self._hosts.put(args.hostname, args.hostname)
 
     def explain_host(self, key: FileKey, name: str) -> None:
-        """Hash `key` stands for host `name`."""
+        """Remember that hash `key` is host `name`."""
         self._hosts.put(key, name[:MAX_NAME])
 
     def take_seen(self, *, final: bool) -> tuple[tuple[str, int], ...]:
-        """(host, pid) of who wrote since the last call; one whose host is not explained yet waits for it."""
+        """Return (host, pid) of the processes since the last call, but for those with an unexplained host."""
         seen: list[tuple[str, int]] = []
         for (_, pid), process in self._known.items():
             if not process.seen or pid is None:

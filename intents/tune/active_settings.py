@@ -1,38 +1,45 @@
-"""The settings in force, why they are, and what waits for the next launch."""
+"""The active settings, the reasons for them, and what waits for the next launch."""
 
 from collections import deque
+from statistics import fmean
 
 from msgspec.structs import replace
 
-from ..events import Values
-from ..rules.mutability import LEVER, Reach
-from ..rules.situation import Proposal
+from ...goodput.events import OutputCompleted
+from ..events import SettingsObserved, Values
+from ..mutability import LEVER, RunMutability
+from ..observe.shared_files import SharedFiles
+from ..rules.situation import DEFAULTS, Proposal
 from .decisions import Decision, DecisionLog, Verdict
 from .trial import Trial
 
 _REMEMBERED = 64
+_REMEMBERED_REINITS = 8
 
 
 class ActiveSettings:
-    """The settings in force, generation by generation, with the log of why, and what this run cannot have.
+    """The settings generation by generation, with the log of decisions, and what this run cannot have.
 
-    `baseline` are the user's own. `wanted` is what was decided, `settings` what is in force: they differ in
-    what waits for the next launch. `later` is the user's word that waits for it. What came with a launch goes
-    as a whole: `together` are such changes. Half of one may protect less than all of it or nothing. Memory is
-    bounded.
+    `baseline` are the user's own. `wanted` was decided, `settings` is active: they differ in what waits for
+    the next launch. `later` are the user's values that wait for it. What came with a launch is changed as a
+    whole (`together`): half of one change may protect less than all of it or nothing. Memory is bounded.
     """
 
-    def __init__(self, baseline: Values, generation: int, reach: Reach) -> None:
+    def __init__(self, baseline: Values, mutability: RunMutability) -> None:
+        self.generation = 0
+        self.log = DecisionLog()
+        self.together: list[Values] = []
+        self._begin(baseline, mutability)
+
+    def _begin(self, baseline: Values, mutability: RunMutability) -> None:
+        """Make `baseline` the settings; only the log, the generations and `together` go on."""
         self.baseline = dict(baseline)
         self.wanted = dict(baseline)
         self.later: Values = {}
-        self.together: list[Values] = []
-        self.reach = reach
-        self.settings = reach.possible(baseline)
-        self.generation = generation
+        self.mutability = mutability
+        self.settings = mutability.feasible(baseline)
         self.touched: set[str] = set()
         self._past: dict[int, tuple[Values, bool]] = {}
-        self.log = DecisionLog()
         self._noted: set[tuple[Verdict, str]] = set()
         self._remember()
 
@@ -41,106 +48,144 @@ class ActiveSettings:
         """The decisions so far, oldest first."""
         return self.log.entries
 
-    def take_news(self) -> list[Decision]:
-        """The decisions since the last call."""
-        return self.log.take_news()
-
     def put(self, wanted: Values) -> None:
-        """A new generation: `wanted`, as far as this run can have it."""
-        self.reach = self.sticking(self.reach, self.settings, wanted)
-        settings = self.reach.possible(wanted)
+        """Make `wanted` a new generation, as far as this run can have it."""
+        self.mutability = self._holding(self.mutability, self.settings, wanted)
+        settings = self.mutability.feasible(wanted)
         names = settings.keys() | self.settings.keys()
         self.touched |= {name for name in names if settings.get(name) != self.settings.get(name)}
         self.wanted, self.settings = dict(wanted), settings
         self.generation += 1
         self._remember()
 
-    def sticking(self, reach: Reach, in_force: Values, wanted: Values) -> Reach:
-        """`reach`, with all of a change held of which one value cannot go from `in_force` to `wanted`."""
+    def _holding(self, mutability: RunMutability, active: Values, wanted: Values) -> RunMutability:
+        """Return `mutability` that holds all of a change if one value cannot go from `active` to `wanted`."""
         for changes in self.together:
-            if any(reach.is_fixed(name) and in_force.get(name) != wanted.get(name) for name in changes):
-                reach = reach.holding(values(in_force, changes))
-        return reach
+            if any(mutability.is_fixed(name) and active.get(name) != wanted.get(name) for name in changes):
+                mutability = mutability.holding(values(active, changes))
+        return mutability
 
-    def find(self, reach: Reach) -> None:
-        """A run begins in which other things may be possible."""
-        fixed = [{n: v for n, v in each.items() if reach.is_fixed(n)} for each in self.together]
+    def _find(self, mutability: RunMutability) -> None:
+        """A run begins in which other changes may be possible."""
+        fixed = [{n: v for n, v in each.items() if mutability.is_fixed(n)} for each in self.together]
         self.together = [
-            each for each, part in zip(self.together, fixed, strict=True) if part and reach.began_with(part)
+            each
+            for each, part in zip(self.together, fixed, strict=True)
+            if part and mutability.started_with(part)
         ]
-        self.reach = self.sticking(reach, reach.found, self.wanted)
-        if self.reach.possible(self.wanted) != self.settings:
+        self.mutability = self._holding(mutability, mutability.found, self.wanted)
+        if self.mutability.feasible(self.wanted) != self.settings:
             self.put(self.wanted)
 
-    def add_together(self, changes: Values) -> None:
-        """A launch may have put `changes` in force."""
+    def _add_together(self, changes: Values) -> None:
+        """A launch may have made `changes` active."""
         if changes and changes not in self.together:
             self.together.append(changes)
 
-    def other_than(self, in_force: Values) -> Values:
-        """What of `in_force` the settings do not say."""
-        names = sorted(self.settings.keys() & in_force.keys())
-        return {name: in_force[name] for name in names if in_force[name] != self.settings[name]}
-
-    def postpone(self, changes: Values) -> Values:
-        """Of the user's word `changes`, what this run can have; the rest waits for the next launch."""
+    def _postpone(self, changes: Values) -> Values:
+        """Return what this run can have of the user's `changes`; the rest waits for the next launch."""
         waiting = {
             name: value
             for name, value in changes.items()
-            if self.reach.is_fixed(name) and self.settings.get(name) != value
+            if self.mutability.is_fixed(name) and self.settings.get(name) != value
         }
         self.later = {name: value for name, value in self.later.items() if name not in changes} | waiting
         return {name: value for name, value in changes.items() if name not in waiting}
 
-    def waiting(self, because: str, changes: Values) -> str:
-        """`because`, and what of `changes` waits for the next launch."""
+    def _with_waiting(self, because: str, changes: Values) -> str:
+        """Return `because`, and the names of `changes` that wait for the next launch."""
         names = ", ".join(sorted(self.later.keys() & changes.keys()))
         return f"{because}; {names} from the next launch on, which alone can change it" if names else because
 
-    def beyond(self, pending: Values) -> Values:
-        """What the next launch shall have beyond what is in force: all that waits, and `pending`.
-
-        No launch gets levers from a file: they follow when the run is under way.
-        """
-        wanted = self.for_launch(self.wanted, pending)
-        return {name: value for name, value in wanted.items() if self.settings.get(name) != value}
-
-    def for_launch(self, wanted: Values, pending: Values) -> Values:
-        """`wanted` and all that waits, as far as a launch gets it from a file."""
+    def _for_launch(self, wanted: Values, pending: Values) -> Values:
+        """Return `wanted` with all that waits, but for levers, which no launch gets from a file."""
         wanted = {**wanted, **self.later, **pending}
         return {name: wanted[name] for name in sorted(wanted) if not name.startswith(LEVER)}
 
     def settings_of(self, generation: int) -> Values | None:
-        """The settings that `generation` put in force; None when nobody remembers."""
+        """Return the settings of `generation`; None when they are no longer remembered."""
         return self._past[generation][0] if generation in self._past else None
 
     def is_tuned(self, generation: int, *, default: bool) -> bool:
-        """Whether `generation` had other settings than the user's own; `default` when nobody remembers."""
+        """Return whether `generation` had other settings than the user's; `default` if not remembered."""
         return self._past[generation][1] if generation in self._past else default
 
     def _note_once(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
         if (verdict, proposal.rule) not in self._noted:
             self._noted.add((verdict, proposal.rule))
-            previous = values(self.settings, proposal.changes)
-            self._log(verdict, replace(proposal, because=reason), now, previous=previous)
+            self._log(
+                verdict, replace(proposal, because=reason), now, values(self.settings, proposal.changes)
+            )
 
     def _log(
-        self,
-        verdict: Verdict,
-        proposal: Proposal,
-        now: float,
-        *,
-        previous: Values,
-        trial: Trial | None = None,
+        self, verdict: Verdict, proposal: Proposal, now: float, previous: Values, trial: Trial | None = None
     ) -> None:
-        decision = Decision.of(verdict, proposal, previous, generation=self.generation, now=now)
-        self.log.note(decision.measured(trial.comparison) if trial else decision)
+        found = trial.comparison if trial else None
+        decision = Decision(
+            generation=self.generation,
+            time_s=now,
+            verdict=verdict,
+            rule=proposal.rule,
+            changes=proposal.changes,
+            previous=previous,
+            because=proposal.because,
+            source=proposal.source,
+            intent=proposal.intent,
+            expected_gain_s=proposal.expected_gain_s,
+            before_s=found.before_s if found else 0.0,
+            after_s=found.after_s if found else 0.0,
+            observations=found.pairs if found else 0,
+        )
+        self.log.add(decision)
 
     def _remember(self) -> None:
         self._past[self.generation] = (self.settings, self.settings != self.baseline)
         self._past.pop(self.generation - _REMEMBERED, None)
 
 
+class AppliedSettings:
+    """The settings that the ranks run under, the cost of applying them, and what forbids the cache.
+
+    They follow :class:`ActiveSettings` from one output to the next.
+    """
+
+    def __init__(self) -> None:
+        self.values: Values = {}
+        self.checkpoints = 0
+        """Valid ones of the job so far."""
+        self.shared_files = SharedFiles()
+        self._reinits: deque[float] = deque(maxlen=_REMEMBERED_REINITS)
+
+    @property
+    def reinit_s(self) -> float:
+        """Mean seconds of the last re-inits of SCR, forced flushes included; 0 before there was one."""
+        return fmean(self._reinits) if self._reinits else 0.0
+
+    def begin_run(self, job: SettingsObserved) -> Values:
+        """Take in that a run of `job` begins; returns the settings that it begins with."""
+        self.values = {**DEFAULTS, **job.settings, **job.advised}
+        self.shared_files.begin_run()
+        return self.values
+
+    def restore(self, values: Values) -> None:
+        """Take in that the ranks went back to `values` by themselves."""
+        if values:
+            self.values = {**self.values, **values}
+            self.shared_files.left_cache()
+
+    def apply(self, output: OutputCompleted, active: ActiveSettings) -> float:
+        """Take in that `output` ran under its generation; returns the seconds of applying that."""
+        self.shared_files.add(output)
+        self.checkpoints += output.checkpoint and output.valid
+        apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
+        if (settings := active.settings_of(output.generation)) is not None:
+            changed = {name for name, value in settings.items() if self.values.get(name) != value}
+            if apply_s > 0 and any(map(active.mutability.needs_reinit, changed)):
+                self._reinits.append(apply_s)
+            self.values = settings
+        return apply_s
+
+
 def values(settings: Values, names: Values) -> Values:
-    """What `settings` has for `names`."""
+    """Return what `settings` has for `names`."""
     return {name: settings[name] for name in sorted(names) if name in settings}

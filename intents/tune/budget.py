@@ -1,8 +1,8 @@
-"""What trying may cost: a ledger of credit against what the user's own settings cost.
+"""The trial budget: a ledger of what trials may still cost, against the cost of the user's own settings.
 
 One checkpoint to begin with, 2 % of the baseline's cost for each checkpoint, and all that tuned checkpoints
-save or lose against it; what putting settings in force took goes off it. `tuner.py` states the
-bound that follows.
+save or lose against it; the time of applying settings is deducted. `docs/tuning.md` states the bound that
+follows.
 
 Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
@@ -20,7 +20,7 @@ _REMEMBERED_COSTS = 6
 
 
 class TrialBudget:
-    """`left_s` may still be lost; `baseline_s` is what a checkpoint cost under the user's settings.
+    """`left_s` may still be lost; `baseline_s` is the cost of a checkpoint under the user's settings.
 
     `baseline_s` is 0 until three observations were made.
     """
@@ -32,15 +32,15 @@ class TrialBudget:
 
     @property
     def is_measured(self) -> bool:
-        """Whether the user's settings were observed often enough since :meth:`measure_anew`."""
+        """True when the user's settings were observed often enough since :meth:`remeasure`."""
         return len(self.baseline_costs) >= BASELINE_OBSERVATIONS
 
-    def measure_anew(self) -> None:
-        """The baseline's cost is to be observed again; until then the old mean counts."""
+    def remeasure(self) -> None:
+        """Measure the baseline's cost again; until then the old mean counts."""
         self.baseline_costs.clear()
 
     def observe_baseline(self, cost_s: float) -> None:
-        """One observation under the user's settings."""
+        """Enter one observation under the user's settings."""
         first = self.baseline_s == 0
         self.baseline_costs.append(cost_s)
         if not first or self.is_measured:
@@ -48,21 +48,21 @@ class TrialBudget:
             self.left_s += FIRST_CREDIT * self.baseline_s if first else 0.0
 
     def why_back(self, tuned: Sequence[float], usual_s: float) -> str:
-        """Why tuned settings are given up: dearer than the baseline was, or no credit left; empty when not.
+        """Return why tuned settings are given up: too expensive, or no budget left; empty when they are not.
 
         `tuned` are the last observations under them, `usual_s` counts when there are none.
         """
         recent_s = fmean(tuned) if tuned else usual_s
-        dearer = len(tuned) >= DRIFT_OBSERVATIONS and recent_s > (1 + INDIFFERENT) * self.baseline_s
-        if not dearer and self.left_s > 0:
+        is_worse = len(tuned) >= DRIFT_OBSERVATIONS and recent_s > (1 + INDIFFERENT) * self.baseline_s
+        if not is_worse and self.left_s > 0:
             return ""
         return (
             f"checkpoints cost {recent_s:.3f} s now, {self.baseline_s:.3f} s under your settings"
-            f" (credit {self.left_s:.3f} s)"
+            f" (trial budget {self.left_s:.3f} s)"
         )
 
     def charge(self, cost_s: float, *, is_tuned: bool) -> None:
-        """Enter one checkpoint; what it cost counts when it ran under other settings than the user's."""
+        """Enter one checkpoint; its cost counts when it ran under other settings than the user's."""
         if self.baseline_s == 0:
             return
         self.left_s += ALLOWANCE * self.baseline_s
@@ -70,5 +70,5 @@ class TrialBudget:
             self.left_s += self.baseline_s - cost_s
 
     def charge_apply(self, apply_s: float) -> None:
-        """Enter what putting settings in force took: a cost of trying, whichever way it went."""
+        """Deduct the seconds of applying settings, to a change or back."""
         self.left_s -= max(0.0, apply_s)

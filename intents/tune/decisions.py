@@ -1,20 +1,20 @@
-"""The log of decisions: what was changed, why, and what became of it."""
+"""The log of decisions: each change, its reason and its result."""
 
 from collections import deque
-from collections.abc import Callable
-from enum import Enum
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from ..events import Values
-from ..rules.situation import Proposal, changes_text
+from ..events import TextEnum, Values
+from ..rules.situation import changes_text
 from .comparison import Comparison
 
 _REMEMBERED = 1000
 
 
-class Verdict(str, Enum):
-    """What became of a change."""
+class Verdict(TextEnum):
+    """The result of a proposed change."""
 
     TRIAL = "trial"
     ACCEPTED = "accepted"
@@ -26,17 +26,17 @@ class Verdict(str, Enum):
 
 
 NOT_MADE = frozenset({Verdict.VETOED, Verdict.PENDING})
-"""What was never in force."""
+"""Verdicts on changes that were never active."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log that `scrtune explain` shows.
 
-    `changes` are what came into force with it (of a veto: what did not), `previous` the values before.
-    `before_s` and `after_s` are geometric means of what a checkpoint costs, 0 if not measured, and
-    `observations` how many were made under the change and are compared, each with one before: of a verdict.
-    The entry of a trial has its `comparison` as it stands and, once it was taken back, its `checkpoints` and
-    the `cost_s` that they took more than without it (:class:`scrtune.intents.tune.trial_costs.TrialCosts`).
+    `changes` became active with it (of a veto: did not), `previous` are the values before. Of a verdict
+    `before_s` and `after_s` are geometric means of the cost of a checkpoint, 0 if not measured, and
+    `observations` the number under the change that are compared, each with one before. The entry of a trial
+    has its `comparison` so far and, once it was reverted, its `checkpoints` and their extra cost `cost_s`
+    (:class:`scrtune.intents.tune.trial_costs.TrialCosts`).
     """
 
     generation: int
@@ -58,75 +58,48 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def short(self) -> str:
-        """What was done, without the reason."""
+        """The change without its reason."""
         return f"{self.verdict.value}: {self.rule} ({changes_text(self.changes)})"
 
     @property
     def text(self) -> str:
-        """A line of the log."""
+        """The decision as a line of the log."""
         return (
             f"generation {self.generation}, {self.verdict.value}: {self.rule}:"
             f" {changes_text(self.changes)}: {self.because} [{self.source}]"
         )
 
-    @classmethod
-    def of(
-        cls, verdict: Verdict, proposal: Proposal, previous: Values, *, generation: int, now: float
-    ) -> "Decision":
-        """What became of `proposal` at `now`, nothing of it measured."""
-        return cls(
-            generation=generation,
-            time_s=now,
-            verdict=verdict,
-            rule=proposal.rule,
-            changes=proposal.changes,
-            previous=previous,
-            because=proposal.because,
-            source=proposal.source,
-            intent=proposal.intent,
-            expected_gain_s=proposal.expected_gain_s,
-        )
 
-    def measured(self, found: Comparison | None) -> "Decision":
-        """Itself, with what checkpoints cost before and after, if that was `found`."""
-        if found is None:
-            return self
-        return msgspec.structs.replace(
-            self, before_s=found.before_s, after_s=found.after_s, observations=found.pairs
-        )
+class Outcome(NamedTuple):
+    """The result of one call of the tuner.
+
+    `decisions` are the new ones. `changed`: the settings, or those of the next launch, are not those of the
+    call before. `is_ready`: the next trial may start now.
+    """
+
+    decisions: Sequence[Decision] = ()
+    changed: bool = False
+    is_ready: bool = False
 
 
 class DecisionLog:
-    """The last 1,000 decisions, and those that nobody has asked for yet."""
+    """The last 1,000 decisions; `new` are those not returned yet."""
 
     def __init__(self) -> None:
         self.entries: deque[Decision] = deque(maxlen=_REMEMBERED)
-        self._untold: list[Decision] = []
+        self.new: list[Decision] = []
 
-    def successor(self, *, told: bool) -> "DecisionLog":
-        """A log that goes on where this one ends; what was not told is told by it, unless it was `told`."""
-        made = DecisionLog()
-        made.entries.extend(self.entries)
-        if not told:
-            made._untold.extend(self._untold)
-        return made
-
-    def take_news(self) -> list[Decision]:
-        """The decisions since the last call."""
-        news, self._untold = self._untold, []
-        return news
-
-    def note(self, decision: Decision) -> None:
+    def add(self, decision: Decision) -> None:
         """Enter a decision."""
         self.entries.append(decision)
-        self._untold.append(decision)
+        self.new.append(decision)
 
     def compare(self, generation: int, comparison: Comparison | None) -> None:
-        """The trial that began with `generation` says something else by now."""
+        """Update the `comparison` of the trial that began with `generation`."""
         self._amend(generation, lambda trial: msgspec.structs.replace(trial, comparison=comparison))
 
     def charge(self, generation: int, checkpoints: int, cost_s: float) -> None:
-        """`checkpoints` more of the trial that began with `generation`, and what they took more: `cost_s`."""
+        """Add `checkpoints` and their extra cost, in seconds, to the trial that began with `generation`."""
         self._amend(
             generation,
             lambda trial: msgspec.structs.replace(

@@ -1,11 +1,10 @@
-"""What each decision of the tuner gained: its trial, and the checkpoints taken under it since.
+"""The gain of each decision of the tuner: from its trial, and from the checkpoints under it since.
 
-It rests on the comparison that the trial was judged by (:mod:`.comparison`), so that a change
-was kept by proof where, and only where, its 90 % interval is above 0. Nobody measures the settings before
-once they are replaced: what the checkpoints under a change would have cost more is as measured in its trial.
-What a trial that was taken back cost is known, and the account has it (:mod:`.trial_costs`).
+It rests on the comparison of the trial's verdict (:mod:`.comparison`): a change was accepted exactly where
+its 90 % interval is above 0. The settings before are not measured once they are replaced: the gain of each
+later checkpoint is that of the trial. The cost of a reverted trial is known (:mod:`.trial_costs`).
 
-It is computed where it is asked for, not in the daemon, which has a job to watch.
+It is computed by the commands that show it, not by the daemon.
 """
 
 from collections import Counter
@@ -25,12 +24,12 @@ _ENDS_A_TRIAL = set(Verdict) - NOT_MADE
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
-    """What a change saves, in seconds; what it costs is negative. `low` and `high` bound it with 90 %.
+    """The seconds that a change saves (costs are negative); `low` and `high` are the 90 % interval.
 
     `saved_s` is for one checkpoint: the difference of the geometric means over the `pairs` of its trial,
-    `before_s` being that under the settings before. The bounds are those of the ratio, for checkpoints as
-    dear as those of the trial. `total_s` is for the `checkpoints` taken under the change so far: `saved_s`
-    for each, but of a trial that was taken back what the account has as its cost.
+    `before_s` being that under the settings before. The bounds are those of the ratio, at the mean cost of
+    the trial. `total_s` is for the `checkpoints` under the change so far: `saved_s` for each, but of a
+    reverted trial its cost in the account.
     """
 
     pairs: int
@@ -45,7 +44,7 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GainView(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that was tried, what became of it, and what it gained."""
+    """A change that was tried, its verdict, and its gain."""
 
     generation: int
     time_s: float
@@ -57,7 +56,7 @@ class GainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Together(NamedTuple):
-    """Seconds that several changes saved so far, with the bounds of the 90 % interval."""
+    """The seconds that several changes saved so far, with the bounds of the 90 % interval."""
 
     total_s: float
     low_s: float
@@ -65,9 +64,9 @@ class Together(NamedTuple):
 
 
 def gains(decisions: Sequence[Decision], costs: Sequence[CheckpointCost]) -> tuple[GainView, ...]:
-    """Every trial of which anything was measured, oldest first.
+    """Return the gains of all trials with a measurement, oldest first.
 
-    A change counts until the user's settings come back, or another one that was kept replaces it.
+    A change counts until the user's settings come back, or another accepted change replaces it.
     """
     taken = Counter(cost.generation for cost in costs)
     trials = (index for index, each in enumerate(decisions) if each.verdict is Verdict.TRIAL)
@@ -76,7 +75,7 @@ def gains(decisions: Sequence[Decision], costs: Sequence[CheckpointCost]) -> tup
 
 
 def gain(found: Comparison, checkpoints: int, total_s: float | None = None) -> Gain:
-    """What a trial `found` a change to gain, over `checkpoints`; `total_s` is given where it is known."""
+    """Return the gain that a trial `found`, over `checkpoints`; `total_s` is given where it is known."""
     level_s = sqrt(found.before_s * found.after_s)  # shares no noise with the ratio
 
     def saved(ratio: float) -> float:
@@ -99,7 +98,7 @@ def gain(found: Comparison, checkpoints: int, total_s: float | None = None) -> G
 
 
 def together(found: Iterable[Gain]) -> Together:
-    """The sum of `found`; each was measured in a trial of its own, so that their errors are independent."""
+    """Return the sum of `found`, whose errors are independent: each has a trial of its own."""
     found = tuple(found)
     total_s = sum(each.total_s for each in found)
     return Together(
@@ -123,13 +122,13 @@ def _gain_of(trial: Decision, later: Sequence[Decision], taken: Mapping[int, int
         rule=trial.rule,
         changes=trial.changes,
         previous=trial.previous,
-        verdict=_became(end),
+        verdict=_verdict(end),
         gain=found,
     )
 
 
-def _became(end: Decision | None) -> Verdict:
-    """What became of a trial that ended with `end`: a run under other settings ends it without a word."""
+def _verdict(end: Decision | None) -> Verdict:
+    """Return the verdict on a trial that ended with `end`: a run under other settings reverts it."""
     if end is None:
         return Verdict.TRIAL
     return Verdict.ACCEPTED if end.verdict is Verdict.ACCEPTED else Verdict.REVERTED
@@ -138,20 +137,20 @@ def _became(end: Decision | None) -> Verdict:
 def _checkpoints(
     trial: Decision, verdict: Decision | None, later: Sequence[Decision], taken: Mapping[int, int]
 ) -> int:
-    """How many were taken under a change that is on trial, or was kept; `taken` has them by generation."""
+    """Return the number of checkpoints under a change; `taken` has them by generation."""
     last = _OPEN_END if verdict is None else verdict.generation
     until = last if verdict is None else _replaced(verdict, later)
     return sum(
         count
         for generation, count in taken.items()
-        # on trial the settings and those that they may replace have the generations in turn (`Tuner`)
+        # in a trial the candidate and the incumbent have the generations in turn (`Tuner`)
         if (trial.generation <= generation <= last and (generation - trial.generation) % 2 == 0)
         or last <= generation < until
     )
 
 
 def _replaced(verdict: Decision, later: Sequence[Decision]) -> int:
-    """The first generation without a change that was kept with `verdict`."""
+    """Return the first generation without the change that was accepted with `verdict`."""
     names = verdict.changes.keys()
     for each in later:
         if each.generation <= verdict.generation:

@@ -1,19 +1,15 @@
-"""What trials cost: of each that was taken back, what its checkpoints cost more than before.
+"""The cost of reverted trials: the extra seconds of their checkpoints over the settings before.
 
-A trial that was kept has cost nothing. While one is on nothing is told of it yet; when it is taken back all
-is, and what ended late, or ran under it until a launch could take it back, follows checkpoint by checkpoint.
+It is charged when a trial is reverted; checkpoints that end late, or run under it until a launch can revert
+it, follow one by one. The settings before cost what their last six checkpoints did: those next to the trial
+and those in its turns, which slow noise affects like the candidate's. Differences are signed: counting only
+the positive ones would overstate the cost of trying.
 
-*The settings before* cost what their last six checkpoints did: those next to the trial and those in its
-turns, which slow noise meets as it meets the candidate's. Differences are signed: of noise alone half of the
-trials cost something and half save it, and were only the former counted, trying would look dear where it
-costs nothing. What is left of noise is that of trials which luck had kept, or taken back for want of proof.
-
-Where SCR_FLUSH is above 1 some checkpoints are flushed and some not. Each is held against its own kind, so
-that it does not matter where in a flush cycle a trial ends; where the settings before had none of that kind,
-as those that bypass the cache have none with a flush, against all of theirs.
+Where SCR_FLUSH is above 1 each checkpoint is compared with its own kind, flushed or not, so that it does not
+matter where in a flush cycle a trial ends; where the settings before had none of that kind, with all.
 """
 
-from collections import deque
+from collections import Counter, defaultdict, deque
 from statistics import fmean
 from typing import NamedTuple
 
@@ -25,11 +21,11 @@ _REMEMBERED_COSTS = 6
 """Of each kind. In simulated jobs eight came no nearer to the truth; two were off by half as much again."""
 
 _REMEMBERED = 64
-"""Generations: a checkpoint of an older one is heard of no more."""
+"""Generations: checkpoints of an older one are not expected."""
 
 
 class TrialCost(NamedTuple):
-    """What `checkpoints` of the trial that began with `generation` cost more; below 0 what they saved."""
+    """The extra cost of `checkpoints` of the trial that began with `generation`; below 0 they saved it."""
 
     generation: int
     checkpoints: int
@@ -37,35 +33,35 @@ class TrialCost(NamedTuple):
 
 
 class TrialCosts:
-    """Follows trials by the decisions, the settings in force and what checkpoints cost. Memory is bounded."""
+    """Follows trials by decisions, active settings and costs of checkpoints. Memory is bounded."""
 
     def __init__(self) -> None:
-        self._trial: _Trial | None = None
-        self._under: dict[int, _Trial] = {}
+        self._trial: _Tried | None = None
+        self._under: dict[int, _Tried] = {}
         self._generation = self._since = 0
         self._usual = _Costs()
-        self._told: list[TrialCost] = []
+        self._new: list[TrialCost] = []
 
     def take(self) -> list[TrialCost]:
-        """What trials turned out to have cost since the last call."""
-        told, self._told = self._told, []
-        return told
+        """Return the costs of reverted trials since the last call."""
+        new, self._new = self._new, []
+        return new
 
     def decide(self, decision: Decision) -> None:
-        """Take in what became of a change."""
+        """Take in a decision."""
         match decision.verdict:
             case Verdict.TRIAL:
-                self._trial = _Trial(decision.generation, decision.changes)
+                self._trial = _Tried(decision.generation, decision.changes)
             case Verdict.REVERTED:
-                self._take_back()
+                self._revert()
             case Verdict.ACCEPTED if self._trial is not None:
                 self._begin(self._trial.costs, decision.generation)
             case Verdict.BASELINE | Verdict.REQUIRED:
-                self._take_back()  # a run under other settings ends a trial without a word
+                self._revert()  # a run under other settings reverts a trial
                 self._begin(_Costs(), decision.generation)
 
-    def in_force(self, generation: int, settings: Values) -> None:
-        """`settings` are those of `generation`: with what is on trial, or those that it may replace."""
+    def activate(self, generation: int, settings: Values) -> None:
+        """Take in that `settings` are active since `generation`: the candidate's, or the incumbent's."""
         if generation == self._generation:
             return
         self._generation = generation
@@ -75,65 +71,56 @@ class TrialCosts:
                 del self._under[next(iter(self._under))]
 
     def add(self, cost: CheckpointCost) -> None:
-        """Take in what a checkpoint cost."""
+        """Take in the cost of a checkpoint."""
         trial = self._under.get(cost.generation)
         if trial is not None and trial.instead_s is not None:
             more_s = cost.cost_s - trial.instead_s.get(cost.flushed, cost.cost_s)
-            self._told.append(TrialCost(trial.generation, 1, more_s))
+            self._new.append(TrialCost(trial.generation, 1, more_s))
         elif trial is not None:
             trial.costs.add(cost)
         elif cost.generation >= self._since:
             self._usual.add(cost)
 
-    def _take_back(self) -> None:
-        """From now on the trial's checkpoints are held against what they would have cost instead."""
+    def _revert(self) -> None:
+        """Compare the trial's checkpoints with the settings before, from now on."""
         trial = self._trial
         if trial is not None and trial.instead_s is None:
             trial.instead_s = self._usual.usual_s
-            more_s = trial.costs.more_than(trial.instead_s)
-            self._told.append(TrialCost(trial.generation, trial.costs.checkpoints, more_s))
+            self._new.append(trial.costs.beyond(trial.generation, trial.instead_s))
 
     def _begin(self, usual: "_Costs", generation: int) -> None:
-        """From `generation` on a trial may replace other settings, which cost `usual`."""
+        """Take in that a trial may replace other settings from `generation` on, with the costs `usual`."""
         self._usual, self._since, self._trial = usual, generation, None
 
 
 class _Costs:
-    """What checkpoints cost under the same settings, those with a flush and those without told apart."""
+    """The costs of checkpoints under the same settings, by kind: with a flush, and without."""
 
     def __init__(self) -> None:
-        self._count: dict[bool, int] = {}
-        self._sum_s: dict[bool, float] = {}
+        self._count: Counter[bool] = Counter()
+        self._sum_s: defaultdict[bool, float] = defaultdict(float)
         self._last_s: dict[bool, deque[float]] = {}
 
     def add(self, cost: CheckpointCost) -> None:
-        kind = cost.flushed
-        self._count[kind] = self._count.get(kind, 0) + 1
-        self._sum_s[kind] = self._sum_s.get(kind, 0.0) + cost.cost_s
-        self._last_s.setdefault(kind, deque(maxlen=_REMEMBERED_COSTS)).append(cost.cost_s)
-
-    @property
-    def checkpoints(self) -> int:
-        """How many there are."""
-        return sum(self._count.values())
+        self._count[cost.flushed] += 1
+        self._sum_s[cost.flushed] += cost.cost_s
+        self._last_s.setdefault(cost.flushed, deque(maxlen=_REMEMBERED_COSTS)).append(cost.cost_s)
 
     @property
     def usual_s(self) -> dict[bool, float]:
-        """What a checkpoint of each kind costs; of a kind that there is none of, what any does."""
+        """Mean cost of each kind; of a kind without checkpoints, that of all."""
         every = [cost_s for last in self._last_s.values() for cost_s in last]
         return {kind: fmean(self._last_s.get(kind, every)) for kind in (True, False)} if every else {}
 
-    def more_than(self, instead_s: dict[bool, float]) -> float:
-        """Seconds that all of them cost more than `instead_s` each."""
-        return sum(
-            self._sum_s[kind] - count * instead_s[kind]
-            for kind, count in self._count.items()
-            if kind in instead_s
-        )
+    def beyond(self, generation: int, instead_s: dict[bool, float]) -> "TrialCost":
+        """Return the cost of all of them beyond `instead_s` each."""
+        known = {kind: count for kind, count in self._count.items() if kind in instead_s}
+        cost_s = sum(self._sum_s[kind] - count * instead_s[kind] for kind, count in known.items())
+        return TrialCost(generation, self._count.total(), cost_s)
 
 
-class _Trial:
-    """One that is on, while nothing is known of what its checkpoints would have cost instead; or was."""
+class _Tried:
+    """A trial; `instead_s` are the usual costs of the settings before, known when it is reverted."""
 
     def __init__(self, generation: int, changes: Values) -> None:
         self.generation = generation

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scrtune.daemon.managed_config import ManagedConfig
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice, RewriteConfig, Tell
-from scrtune.intents.events import EDITED, Event, SettingsObserved, UserEdited, Values
+from scrtune.intents.events import Event, SettingsObserved, UserEdited, Values, ValueSource
 from scrtune.intents.pipeline import Pipeline
 from scrtune.scr_config.parse import parse
 
@@ -68,7 +68,7 @@ def test_it_is_the_new_baseline_and_the_log_says_why() -> None:
     assert pipeline.tuner is not None
     assert pipeline.job is not None
     assert pipeline.tuner.baseline["SCR_FLUSH"] == pipeline.settings["SCR_FLUSH"] == 7
-    assert pipeline.job.sources["SCR_FLUSH"] == EDITED
+    assert pipeline.job.sources["SCR_FLUSH"] == ValueSource.EDITED
     assert pipeline.advice.generation == generation + 1
     assert pipeline.advice.settings["SCR_FLUSH"] == 7
     edit = pipeline.decisions[-1]
@@ -671,7 +671,7 @@ def test_a_file_edited_while_the_job_runs_is_kept_explained_and_never_overwritte
     assert values(conf)["SCR_COPY_TYPE"] == "PARTNER"
     view = real_daemon.view("explain")
     assert view.baseline["SCR_FLUSH"] == 9
-    assert view.sources["SCR_FLUSH"] == view.sources["SCR_COPY_TYPE"] == EDITED
+    assert view.sources["SCR_FLUSH"] == view.sources["SCR_COPY_TYPE"] == ValueSource.EDITED
     assert "your edit of the config file" in explained(real_daemon)
 
     advice = real_daemon.view("recommendation")

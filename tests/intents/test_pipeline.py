@@ -28,10 +28,12 @@ from scrtune.intents.events import (
     ProcessUse,
     SettingsObserved,
     Span,
+    Tier,
     TraceDigest,
     TuningSwitched,
     UserEdited,
 )
+from scrtune.intents.mutability import Mutability
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.situation import DEFAULTS
 from scrtune.intents.tune.decisions import Decision, Verdict
@@ -289,24 +291,23 @@ def _round_trip(codec: object, event: Event) -> Event:
     return decoded
 
 
+ACCESS = Access(
+    tier="cache",
+    op="write",
+    count=3,
+    bytes=3072,
+    duration_s=0.5,
+    start_s=T0,
+    end_s=T0 + 1,
+    sizes={1024: 3},
+    seconds={1024: 0.5},
+)
 DIGEST = TraceDigest(
     lines=9,
     events=8,
     metadata=1,
     dropped={"no JSON": 1},
-    accesses=(
-        Access(
-            tier="cache",
-            op="write",
-            count=3,
-            bytes=3072,
-            duration_s=0.5,
-            start_s=T0,
-            end_s=T0 + 1,
-            sizes={1024: 3},
-            seconds={1024: 0.5},
-        ),
-    ),
+    accesses=(ACCESS,),
     checkpoints=(Span(name="save", start_s=T0, end_s=T0 + 1, pid=7),),
     processes=(("n", 7),),
     generations={4: 9},
@@ -321,6 +322,27 @@ def test_counters_add_up() -> None:
     assert (counters.events, counters.trace_lines, counters.trace_events) == (4, 18, 16)
     assert (counters.dropped, counters.lost, counters.generations) == ({"no JSON": 2}, {"emit": 7}, {4: 18})
     assert pipeline.processes == {("n", 7)}
+
+
+def test_words_of_a_newer_or_foreign_sender_make_no_event_unreadable() -> None:
+    """Events keep what they brought; inside, a word that is not known counts as the safe one."""
+    job = Job(CACHED, mutability={"SCR_FLUSH": "live", "SCR_FLUSH_ASYNC": "by telepathy"})
+    job.start(sources={"SCR_FLUSH": "a file of their own"})
+    job.tell(msgspec.structs.replace(DIGEST, accesses=(msgspec.structs.replace(ACCESS, tier="x", op="y"),)))
+    journal = [(now, _round_trip(msgspec.msgpack, event)) for now, event in job.journal]
+    assert journal == job.journal
+    assert job.pipeline.situation.mutability.of("SCR_FLUSH_ASYNC") is Mutability.LAUNCH
+    assert job.pipeline.intents.buffers.evidence.count == 0
+    again, effects = replayed(journal)
+    assert (effects, state(again, job.now)) == (job.effects, state(job.pipeline, job.now))
+
+
+def test_words_travel_as_their_values() -> None:
+    assert msgspec.json.encode([*Mutability, *Tier]) == (
+        b'["live","live on rank 0","re-init","launch","inert","cache","prefix","scr","other"]'
+    )
+    assert {Tier.CACHE: 1}["cache"] == {"cache": 1}[Tier.CACHE]  # type: ignore[index]
+    assert f"{Tier.CACHE} {Verdict.BASELINE}" == "cache back to the user's settings"
 
 
 def test_events_that_cannot_be_true_are_counted_and_cost_nothing_else() -> None:
@@ -357,7 +379,7 @@ def test_memory_is_bounded_however_long_the_job() -> None:
             TraceDigest(processes=tuple(("n", 50 * number + pid) for pid in range(50))), job.now
         )
     assert len(job.pipeline.costs) == 10_000
-    assert len(job.pipeline._seen) == 1024
+    assert len(job.pipeline._filter._seen) == 1024
     assert len(job.pipeline.processes) <= 65_536 + 50
 
 

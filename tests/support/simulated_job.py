@@ -2,9 +2,11 @@
 
 import math
 import random
+from collections.abc import Callable
 
 import msgspec
 
+from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import (
     FlushCompleted,
     JobStarted,
@@ -15,7 +17,10 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.rules.situation import DEFAULTS
+from scrtune.intents.rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal
+from scrtune.intents.tune.chooser import TrialChoice
+from scrtune.intents.tune.decisions import Outcome
+from scrtune.intents.tune.tuner import Tuner
 
 T0 = 1_700_000_000.0
 GIB = 1024**3
@@ -34,13 +39,13 @@ REAL = {
     "SCRTUNE_FLUSH_CPUS": "live",
     "SCRTUNE_FLUSH_THREADS": "live",
 }
-"""What a real SCR 3.1.0 can change, and how."""
+"""The mutability of parameters in a real SCR 3.1.0."""
 
 
 class Job:
     """A job that runs under the pipeline's advice.
 
-    Every event is noted, with its time, so that it can be told again.
+    Every event is noted, with its time, so that it can be replayed.
     """
 
     def __init__(
@@ -49,9 +54,10 @@ class Job:
         seed: int = 0,
         noise: float = 0.03,
         reinit_s: float = 0.0,
+        reinit_prior_s: float = REINIT_PRIOR_S,
         **described: int | str | bool | dict[str, str],
     ) -> None:
-        self.pipeline = Pipeline()
+        self.pipeline = Pipeline(reinit_prior_s)
         self.journal: list[tuple[float, Event]] = []
         self.effects: list[Effect] = []
         self.flush_fails_async = False
@@ -66,7 +72,7 @@ class Job:
         self._reinit_s = reinit_s
         self.applied_s = 0.0
         self.past_the_cache_s = 0.0
-        """What an output takes that bypasses the cache; 0: as one that is cached and flushed."""
+        """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
         self.start()
 
     def start(self, found: Values | None = None, sources: dict[str, str] | None = None) -> None:
@@ -96,12 +102,12 @@ class Job:
 
     @property
     def mutability(self) -> dict[str, str]:
-        """What this job's SCR can change."""
+        """The mutability of parameters in this job's SCR."""
         assert self.pipeline.job is not None
         return self.pipeline.job.mutability
 
     def _apply(self, advised: Values) -> float:
-        """What the ranks do before an output; seconds. What only a launch changes is never asked of them."""
+        """Return the seconds of applying `advised` before an output. It never needs a launch."""
         changed = {name for name, value in advised.items() if self._in_force[name] != value}
         ways = {self.mutability.get(name, "launch") for name in changed} if self.mutability else {"live"}
         assert ways <= {"live", "live on rank 0", "re-init"}, f"{sorted(changed)} cannot be changed now"
@@ -122,7 +128,7 @@ class Job:
             self.tell(step)
 
     def checkpoint(self, *, flush_every: int = 1, slowed_s: float = 0.1) -> None:
-        """Under the advice in force: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
+        """Under the active advice: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
         self._dataset += 1
         advice = self.pipeline.advice
         apply_s = self._apply(advice.settings)
@@ -177,6 +183,20 @@ class Job:
     @property
     def verdicts(self) -> list[tuple[str, str]]:
         return [(each.rule, each.verdict.value) for each in self.pipeline.decisions]
+
+
+def take(
+    tuner: Tuner,
+    cost_s: float,
+    now: float,
+    propose: Callable[[], Proposal | None] = lambda: None,
+    generation: int | None = None,
+) -> list[Outcome]:
+    """One checkpoint, as the pipeline passes it on to the tuner; `propose` chooses the next trial."""
+    generation = tuner.generation if generation is None else generation
+    cost = CheckpointCost(dataset=int(now), generation=generation, time_s=now, blocking_s=cost_s)
+    outcome = tuner.add(cost, now)
+    return [outcome, tuner.start(TrialChoice(propose()), now)] if outcome.is_ready else [outcome]
 
 
 def replayed(journal: list[tuple[float, Event]]) -> tuple[Pipeline, list[Effect]]:

@@ -10,6 +10,7 @@ from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, 
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.situation import Proposal
+from scrtune.intents.tune.chooser import TrialChoice
 from scrtune.intents.tune.decisions import Decision, Verdict
 
 
@@ -66,7 +67,8 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
     )
     assert pipeline.tuner is not None
     waiting = Proposal(rule="r", intent="i", changes={"SCR_SET_SIZE": 4}, because="b", source="s")
-    pipeline.tuner.pend(waiting, "only a launch can change it", 2.0)
+    choice = TrialChoice(None, ((Verdict.PENDING, waiting, "only a launch can change it"),))
+    pipeline.tuner.start(choice, 2.0)
     shown = text(show.decisions(pipeline.decisions, pipeline.start_s))
     assert "pending SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown

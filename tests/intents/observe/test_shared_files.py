@@ -45,12 +45,12 @@ def test_one_output_with_shared_files_is_enough() -> None:
     once = seen(output(shared=False), output(shared=True, checkpoint=False), output(shared=False))
     once.begin_run()
     for is_real in (True, False):
-        assert "they would meet" in once.why_no_cache(is_real=is_real)
+        assert "these would collide" in once.why_no_cache(is_real=is_real)
 
 
 def test_who_has_left_the_cache_does_not_go_there_again_in_this_run() -> None:
     found = seen(output(shared=False))
-    found.went_back()
+    found.left_cache()
     assert "the ranks left the cache" in found.why_no_cache(is_real=True)
     found.begin_run()
     assert found.why_no_cache(is_real=True) == ""

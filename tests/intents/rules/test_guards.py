@@ -163,7 +163,7 @@ class TestCapacity:
 
     def test_what_is_not_known_is_not_tried_but_may_be_recommended(self) -> None:
         reason = veto(change(SCR_CACHE_SIZE=3), situation(CACHED, node=free(0)))
-        assert reason == "how much the cache has free is not known"
+        assert reason == "the free space of the cache is not known"
         assert veto(change(SCR_CACHE_SIZE=3), situation(CACHED, node=free(0), tuning=False)) is None
 
     def test_what_does_not_touch_the_cache_needs_no_room(self) -> None:

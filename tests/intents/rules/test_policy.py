@@ -11,12 +11,11 @@ from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import CoreAffinity
 from scrtune.intents.observe.buffers import BufferSizes
-from scrtune.intents.observe.copy_cost import Transfer
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
 from scrtune.intents.rules import policy
 from scrtune.intents.rules.guards import NEVER
-from scrtune.intents.rules.policy import RULES, cpu_list, proposals
+from scrtune.intents.rules.policy import RULES, cached_write_prior_s, cpu_list, proposals
 from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
 from scrtune.scr_config.catalogue import CATALOGUE
 from scrtune.scr_config.constraints import validate
@@ -221,7 +220,7 @@ class TestBuffers:
     BUFFERS = BufferSizes(
         evidence=SEEN,
         p90_bytes=5 * MIB + 1,
-        transfer=Transfer(latency_s=1e-3, seconds_per_byte=1e-9, calls=99),
+        call_s=1e-3,
     )
     SMALL: ClassVar[Values] = {**CACHED, "SCR_FILE_BUF_SIZE": MIB // 4}
 
@@ -349,3 +348,9 @@ def test_what_a_rule_proposed_it_does_not_propose_once_it_is_in_force(now: Situa
         after = msgspec.structs.replace(now, settings=settings, intents=intents)
         again = rule(after)
         assert again is None or not again.beyond(settings).changes
+
+
+def test_the_prior_of_a_cached_write_includes_the_copies() -> None:
+    assert cached_write_prior_s(2 * GIB, "SINGLE", 1) == 1.0
+    assert cached_write_prior_s(2 * GIB, "PARTNER", 4) == 3.0
+    assert cached_write_prior_s(2 * GIB, "XOR", 5) == 2.25

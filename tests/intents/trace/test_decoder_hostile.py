@@ -8,9 +8,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scrtune.intents.events import TraceDigest
+from scrtune.intents.events import Tier, TraceDigest
 from scrtune.intents.trace import decoder as dftracer
-from scrtune.intents.trace import digest
 from scrtune.intents.trace.decoder import TraceDecoder
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
@@ -158,12 +157,11 @@ def test_checkpoint_spans_beyond_the_limit_are_dropped_and_counted(monkeypatch: 
 
 def test_too_much_that_waits_for_an_explanation_is_given_up_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dftracer, "MAX_PENDING", 20)
-    monkeypatch.setattr(dftracer, "_SETTLE_LINES", 50)
     decoder = TraceDecoder()
-    decoder.feed(b"".join(changed(b"15ead2fd64f72c68", b"%016x" % number) for number in range(100)))
+    decoder.feed(b"".join(changed(b"15ead2fd64f72c68", b"%016x" % number) for number in range(3000)))
     taken = decoder.take()
     assert taken is not None
-    assert (taken.unresolved, taken.accesses[0].tier, taken.accesses[0].count) == (100, digest.OTHER, 100)
+    assert (taken.unresolved, taken.accesses[0].tier, taken.accesses[0].count) == (3000, Tier.OTHER, 3000)
 
 
 @settings(max_examples=150)

@@ -12,21 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
-from scipy.special import stdtr, stdtrit
 
 from scrtune.cli.text import gains as show_gains
 from scrtune.daemon import views
 from scrtune.goodput.ledger.ledger import TUNING
 from scrtune.intents.events import TuningSwitched
 from scrtune.intents.rules.situation import Proposal
-from scrtune.intents.tune import student
 from scrtune.intents.tune.comparison import Comparison, compare, spread
 from scrtune.intents.tune.decisions import Decision, Verdict
 from scrtune.intents.tune.gains import Gain, GainView, gain, gains
 from scrtune.intents.tune.trial import RUNS_SPREAD
 from scrtune.intents.tune.tuner import Tuner
 
-from ...support.simulated_job import CACHED, Job, replayed
+from ...support.simulated_job import CACHED, Job, replayed, take
 
 
 def noise(rng: random.Random) -> Iterator[float]:
@@ -64,25 +62,14 @@ def test_the_interval_holds_the_truth_about_nine_times_in_ten(size: int, ratio: 
         assert 0.87 <= sum(each.low <= ratio <= each.high for each in made) / trials <= 0.975
 
 
-@pytest.mark.parametrize("freedom", range(1, 12))
-def test_student_s_t_is_scipy_s(freedom: int) -> None:
-    for value in (-40.0, -2.5, -0.3, 0.0, 1.0, 3.0, 700.0):
-        assert student.cdf(value, freedom) == pytest.approx(stdtr(freedom, value), abs=1e-14)
-    for share in (0.5, 0.8, 0.95, 0.9999):
-        assert student.quantile(share, freedom) == pytest.approx(
-            stdtrit(freedom, share), abs=1e-12, rel=1e-12
-        )
-
-
 def tried(costs: list[float], effect: float) -> list[tuple[Decision, Decision]]:
     """Trials of a change that multiplies the cost of a checkpoint by `effect`, each with its verdict."""
     tuner = Tuner({})
     change = Proposal(rule="a change", intent="", changes={"C": 1}, because="", source="")
     for number, cost_s in enumerate(costs):
         told_s = cost_s * (effect if "C" in tuner.settings else 1)
-        tuner.charge(told_s, tuner.generation)
-        is_open = "C" not in tuner.settings and tuner.may_try(change)
-        tuner.observe(told_s, float(number), lambda is_open=is_open: change if is_open else None)
+        wanted = [] if "C" in tuner.settings else tuner.candidates([change])
+        take(tuner, told_s, number, lambda wanted=wanted: next(iter(wanted), None))
     ends = {Verdict.ACCEPTED, Verdict.REVERTED}
     return [
         (one, two)

@@ -113,16 +113,16 @@ def decided(verdict: Verdict, generation: int, **changes: int) -> Decision:
 
 def on_trial(costs: TrialCosts, *before_s: float) -> None:
     """Checkpoints under generation 0; then `SCR_FLUSH_ASYNC` is tried as generation 1."""
-    costs.in_force(0, BLOCKING)
+    costs.activate(0, BLOCKING)
     for each in before_s:
         costs.add(cost(0, each))
     costs.decide(decided(Verdict.TRIAL, 1, SCR_FLUSH_ASYNC=1))
-    costs.in_force(1, ASYNC)
+    costs.activate(1, ASYNC)
 
 
 def taken_back(costs: TrialCosts, generation: int, settings: Values) -> None:
     costs.decide(decided(Verdict.REVERTED, generation, SCR_FLUSH_ASYNC=0))
-    costs.in_force(generation, settings)
+    costs.activate(generation, settings)
 
 
 def taken_s(costs: TrialCosts) -> float:
@@ -147,7 +147,7 @@ def test_what_only_a_launch_takes_back_costs_until_then() -> None:
     taken_back(costs, 2, ASYNC)
     costs.add(cost(2, 8))
     assert taken_s(costs) == 3
-    costs.in_force(3, BLOCKING)
+    costs.activate(3, BLOCKING)
     costs.add(cost(3, 8))
     assert taken_s(costs) == 0
 
@@ -157,7 +157,7 @@ def test_a_run_under_other_settings_takes_back_what_was_on_trial() -> None:
     on_trial(costs, 5, 5)
     costs.add(cost(1, 8))
     costs.decide(decided(Verdict.BASELINE, 2))
-    costs.in_force(2, {"SCR_FLUSH_ASYNC": 1})
+    costs.activate(2, {"SCR_FLUSH_ASYNC": 1})
     assert taken_s(costs) == 3
     costs.add(cost(2, 8))
     assert taken_s(costs) == 0
@@ -171,7 +171,7 @@ def test_the_next_trial_is_held_against_what_was_kept_and_not_against_what_that_
     costs.add(cost(1, 7))
     costs.add(cost(0, 50))
     costs.decide(decided(Verdict.TRIAL, 2, SCR_CACHE_SIZE=3))
-    costs.in_force(2, {**ASYNC, "SCR_CACHE_SIZE": 3})
+    costs.activate(2, {**ASYNC, "SCR_CACHE_SIZE": 3})
     costs.add(cost(2, 10))
     taken_back(costs, 3, ASYNC)
     assert taken_s(costs) == 4

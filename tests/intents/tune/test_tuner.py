@@ -9,13 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
-from scrtune.intents.rules.mutability import Reach
+from scrtune.intents.mutability import RunMutability
 from scrtune.intents.rules.situation import Proposal
 from scrtune.intents.tune.budget import ALLOWANCE, FIRST_CREDIT
+from scrtune.intents.tune.chooser import TrialChoice
 from scrtune.intents.tune.comparison import compare, spread
-from scrtune.intents.tune.cooldown import TRIES
 from scrtune.intents.tune.decisions import Decision, Verdict
+from scrtune.intents.tune.trial import TRIES
 from scrtune.intents.tune.tuner import Tuner
+
+from ...support.simulated_job import take
 
 BASELINE: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 2}
 
@@ -32,8 +35,7 @@ def asked(tuner: Tuner, *proposals: Proposal) -> Callable[[], Proposal | None]:
     """As the pipeline asks: what had won before, then the proposals that change something."""
 
     def propose() -> Proposal | None:
-        wanted = [tuner.left] if tuner.left else []
-        wanted += [each for each in proposals if tuner.may_try(each)]
+        wanted = tuner.candidates(proposals)
         return next((each for each in wanted if each.beyond(tuner.settings).changes), None)
 
     return propose
@@ -43,10 +45,11 @@ def verdicts(tuner: Tuner) -> list[str]:
     return [decision.verdict.value for decision in tuner.decisions]
 
 
-def feed(tuner: Tuner, costs: list[float], propose: Callable[[], Proposal | None] = nothing) -> None:
-    for number, cost_s in enumerate(costs):
-        tuner.charge(cost_s, tuner.generation)
-        tuner.observe(cost_s, float(number), propose)
+def feed(
+    tuner: Tuner, costs: list[float], propose: Callable[[], Proposal | None] = nothing
+) -> list[Decision]:
+    outcomes = [each for number, cost_s in enumerate(costs) for each in take(tuner, cost_s, number, propose)]
+    return [decision for outcome in outcomes for decision in outcome.decisions]
 
 
 def noise(rng: random.Random, drift: float = 0.0) -> Iterator[float]:
@@ -71,8 +74,7 @@ def job(
         for name, effect in effects.items():
             cost *= effect if tuner.settings.get(name) == 1 else 1.0
         tuned, untuned = tuned + cost, untuned + factor
-        tuner.charge(cost, tuner.generation)
-        tuner.observe(cost, float(number), propose)
+        take(tuner, cost, number, propose)
     return tuner, tuned / untuned
 
 
@@ -110,7 +112,7 @@ def test_a_worse_change_is_taken_back_exactly() -> None:
     assert verdicts(tuner) == ["trial", "reverted"]
     assert tuner.settings == BASELINE, "and what was not there before is not there"
     assert tuner.decisions[-1].changes == {"SCR_FLUSH": 1}
-    assert not tuner.may_try(change)
+    assert not tuner.candidates([change])
 
 
 def test_one_outrageous_checkpoint_is_enough() -> None:
@@ -182,7 +184,7 @@ COSTS = st.floats(0.2, 5.0)
 def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a job may be
     first: list[float], effects: list[float], seed: int, drift: float, lag: int, switch_s: float
 ) -> None:
-    """As the module states it, also when advice reaches the job up to two checkpoints late.
+    """As `docs/tuning.md` states it, also when advice reaches the job up to two checkpoints late.
 
     Each change of settings costs `switch_s`, there and back.
     """
@@ -201,15 +203,14 @@ def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a j
         apply_s = switch_s if settings != in_force else 0.0
         in_force = settings
         tuner.charge_apply(apply_s)
-        tuner.charge(cost, generation)
         loss = apply_s + (cost - before_s if settings != BASELINE else 0.0)
         reference += before_s
         excess += loss
         recent = [*recent, max(0.0, loss)][
             -(2 * lag + 2) :
         ]  # late to be known, late to be acted on, and back
-        if generation == tuner.generation:
-            tuner.observe(cost, float(number), propose)
+        is_current = generation == tuner.generation
+        take(tuner, cost, number, propose, generation)
         if before_s == 0.0:
             baseline = tuner.baseline_s
         elif tuner.trial_budget_s <= 0:
@@ -217,7 +218,7 @@ def test_the_bound_holds_for_every_job(  # noqa: PLR0913, PLR0917 - all that a j
         assert (
             excess <= ALLOWANCE * reference + FIRST_CREDIT * baseline + max(last_losses, sum(recent)) + 1e-9
         )
-        assert tuner.settings == tuner.baseline or tuner.trial_budget_s > 0 or generation != tuner.generation
+        assert tuner.settings == tuner.baseline or tuner.trial_budget_s > 0 or not is_current
         advised.append((tuner.generation, dict(tuner.settings)))
 
 
@@ -247,8 +248,8 @@ def test_when_tuned_checkpoints_become_dearer_than_the_users_they_are_measured_a
         feed(tuner, [1.5])
     assert verdicts(tuner)[-1] == "back to the user's settings"
     assert tuner.settings == BASELINE
-    assert tuner.left is not None
-    assert tuner.left.changes == {"A": 1}
+    assert tuner.given_up is not None
+    assert tuner.given_up.changes == {"A": 1}
     propose = asked(tuner, proposal("A"))
     feed(tuner, [3.0, 3.0, 3.0], propose)
     assert tuner.baseline_s == 3.0, "everything has become dearer: a new baseline"
@@ -273,8 +274,8 @@ def test_no_rule_undoes_what_another_has_won() -> None:
     tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("up", SCR_CACHE_SIZE=4)))
     assert tuner.settings["SCR_CACHE_SIZE"] == 4
-    assert not tuner.may_try(proposal("down", SCR_CACHE_SIZE=2))
-    assert tuner.may_try(proposal("down", SCR_CACHE_SIZE=3))
+    assert not tuner.candidates([proposal("down", SCR_CACHE_SIZE=2)])
+    assert tuner.candidates([proposal("down", SCR_CACHE_SIZE=3)])
 
 
 def test_a_checkpoint_that_fails_on_trial_ends_the_trial() -> None:
@@ -290,8 +291,8 @@ def test_a_checkpoint_that_fails_under_tuned_settings_brings_the_users_back_for_
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("A")))
     tuner.failed("the output of dataset 6 failed", tuner.generation, 9.0)
     assert tuner.settings == BASELINE
-    assert tuner.left is None
-    assert not tuner.may_try(proposal("A"))
+    assert tuner.given_up is None
+    assert not tuner.candidates([proposal("A")])
 
 
 def test_a_checkpoint_that_fails_under_the_users_own_settings_changes_nothing() -> None:
@@ -304,15 +305,15 @@ def test_a_checkpoint_that_fails_under_the_users_own_settings_changes_nothing() 
 def test_a_run_that_ends_within_a_trial_gives_no_verdict() -> None:
     tuner, change = Tuner(BASELINE), proposal("A")
     feed(tuner, [1.0, 1.0, 1.0, 0.9], asked(tuner, change))
-    tuner.begin_run(Reach(), 9.0)
+    tuner.begin_run(RunMutability(), 9.0)
     assert tuner.settings == BASELINE
-    assert tuner.may_try(change)
+    assert tuner.candidates([change])
     assert "run ended" in tuner.decisions[-1].because
 
 
 def test_a_required_change_moves_the_baseline() -> None:
     tuner = Tuner(BASELINE)
-    tuner.require(proposal("floor", SCR_COPY_TYPE="XOR"), 0.0)
+    tuner.require([(proposal("floor", SCR_COPY_TYPE="XOR"), None)], 0.0)
     assert tuner.settings == tuner.baseline == {**BASELINE, "SCR_COPY_TYPE": "XOR"}
     assert verdicts(tuner) == ["required"]
     feed(tuner, [9.0] * 10)
@@ -321,36 +322,47 @@ def test_a_required_change_moves_the_baseline() -> None:
 
 def test_a_veto_is_noted_once_and_is_not_for_ever() -> None:
     tuner, change = Tuner(BASELINE), proposal("A")
-    tuner.veto(change, "no room", 0.0)
-    tuner.veto(change, "no room", 1.0)
+    vetoed = TrialChoice(None, ((Verdict.VETOED, change, "no room"),))
+    tuner.start(vetoed, 0.0)
+    tuner.start(vetoed, 1.0)
     assert verdicts(tuner) == ["vetoed"]
     assert tuner.decisions[0].because == "no room"
-    assert tuner.may_try(change)
+    assert tuner.candidates([change])
 
 
 def test_other_settings_of_the_user_begin_anew_with_the_log_and_the_generations_going_on() -> None:
     tuner = Tuner(BASELINE)
     feed(tuner, [1.0, 1.0, 1.0, 0.5, 0.5], asked(tuner, proposal("A")))
-    new = tuner.successor({"SCR_FLUSH": 3}, Reach(), "its settings are others", 9.0)
-    assert new.settings == new.baseline == {"SCR_FLUSH": 3}
-    assert new.generation > tuner.generation
-    assert verdicts(new) == [*verdicts(tuner), "back to the user's settings"]
-    assert new.may_try(proposal("A"))
+    generation, log = tuner.generation, verdicts(tuner)
+    outcome = tuner.restart({"SCR_FLUSH": 3}, RunMutability(), "its settings are others", 9.0)
+    assert tuner.settings == tuner.baseline == {"SCR_FLUSH": 3}
+    assert tuner.generation > generation
+    assert verdicts(tuner) == [*log, "back to the user's settings"]
+    assert outcome.changed
+    assert tuner.candidates([proposal("A")])
 
 
 def test_in_a_long_job_memory_is_bounded() -> None:
     tuner, _ = job(1, {"A": 0.9, "B": 1.1, "C": 1.0}, checkpoints=20_000)
     assert len(tuner.decisions) <= 1000
     assert len(tuner._past) <= 65
-    assert len(tuner._cooldown._tries) <= 4
+    assert len(tuner._cooldown.tries) <= 4
 
 
-def test_news_are_told_once() -> None:
+def test_each_decision_is_returned_once() -> None:
     tuner = Tuner(BASELINE)
-    feed(tuner, [1.0] * 3, asked(tuner, proposal("A")))
-    news: list[Decision] = tuner.take_news()
-    assert [decision.verdict for decision in news] == [Verdict.TRIAL]
-    assert tuner.take_news() == []
+    assert [each.verdict for each in feed(tuner, [1.0] * 3, asked(tuner, proposal("A")))] == [Verdict.TRIAL]
+    assert feed(tuner, [1.0], nothing) == []
+
+
+def test_an_outcome_says_when_settings_change_also_without_a_decision() -> None:
+    tuner, change = Tuner(BASELINE), proposal("A")
+    feed(tuner, [1.0, 1.0, 1.0, 0.93], asked(tuner, change))
+    (outcome,) = take(tuner, 0.93, 9.0, nothing)
+    assert tuner.comparing
+    assert (outcome.changed, outcome.decisions) == (True, [])
+    (outcome,) = take(tuner, 1.0, 10.0, nothing)
+    assert not outcome.changed
 
 
 def test_comparing_reckons_with_more_noise_where_there_is_more() -> None:

@@ -5,19 +5,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.effects import RewriteConfig, Tell
-from scrtune.intents.events import ApplyRefused, EventsLost, TuningSwitched, UserEdited, Values
+from scrtune.intents.events import (
+    ApplyRefused,
+    EventsLost,
+    SettingsObserved,
+    TuningSwitched,
+    UserEdited,
+    Values,
+)
 from scrtune.intents.intent import Evidence
+from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.guards import veto
-from scrtune.intents.rules.mutability import Reach
 from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
-from scrtune.intents.tune import switching
+from scrtune.intents.tune.active_settings import ActiveSettings, AppliedSettings
+from scrtune.intents.tune.chooser import only_at_launch, reinit_s, unprofitable
 from scrtune.intents.tune.decisions import Verdict
-from scrtune.intents.tune.switching import Switches, only_at_launch, reinit_s, too_dear
 
-from ...support.simulated_job import CACHED, REAL, T0, Job, replayed, state
+from ..support.simulated_job import CACHED, REAL, T0, Job, replayed, state
 
 ASYNC = "flush asynchronously"
 AT_LAUNCH = {**REAL, "SCR_FLUSH_ASYNC": "launch"}
@@ -28,53 +36,61 @@ def change(gain_s: float = 1.0, **changes: int | str) -> Proposal:
     return Proposal(rule="r", intent="i", changes=changes, because="b", source="s", expected_gain_s=gain_s)
 
 
+def output(generation: int, apply_s: float) -> OutputCompleted:
+    return OutputCompleted(
+        dataset=1, name="d", start_s=0.0, end_s=9.0, generation=generation, apply_s=apply_s
+    )
+
+
 def situation(**known: object) -> Situation:
     flush = FlushBehaviour(evidence=Evidence(count=9), flush_s=2.0, interval_s=10.0, blocking_s=1.0)
     made = Situation(
         intents=Intents(flush=flush),
         settings={**DEFAULTS, **CACHED, "SCR_FLUSH": 10},
-        reach=Reach(mutability=REAL, found=DEFAULTS),
+        mutability=RunMutability(parameters=REAL, found=DEFAULTS),
     )
     return msgspec.structs.replace(made, **known)
 
 
-class TestReach:
+class TestRunMutability:
     def test_where_nothing_is_said_everything_can_change(self) -> None:
-        assert not Reach().is_fixed("SCR_SET_SIZE")
-        assert not Reach().needs_reinit("SCR_SET_SIZE")
+        assert not RunMutability().is_fixed("SCR_SET_SIZE")
+        assert not RunMutability().needs_reinit("SCR_SET_SIZE")
 
     def test_what_nothing_is_said_of_cannot(self) -> None:
-        assert Reach(mutability={"SCR_FLUSH": "live"}).is_fixed("SCR_SET_SIZE")
+        assert RunMutability(parameters={"SCR_FLUSH": "live"}).is_fixed("SCR_SET_SIZE")
 
     def test_what_cannot_change_has_the_value_that_the_run_began_with(self) -> None:
-        reach = Reach(mutability={"A": "live", "B": "re-init", "C": "launch"}, found={"A": 0, "B": 0, "C": 0})
-        assert reach.possible({"A": 1, "B": 1, "C": 1, "D": 1}) == {"A": 1, "B": 1, "C": 0}
-        assert reach.holding({"A": 0}).possible({"A": 1}) == {"A": 0}
+        run = RunMutability(
+            parameters={"A": "live", "B": "re-init", "C": "launch"}, found={"A": 0, "B": 0, "C": 0}
+        )
+        assert run.feasible({"A": 1, "B": 1, "C": 1, "D": 1}) == {"A": 1, "B": 1, "C": 0}
+        assert run.holding({"A": 0}).feasible({"A": 1}) == {"A": 0}
 
 
 class TestWhatPays:
     def test_what_is_live_costs_nothing(self) -> None:
-        assert too_dear(change(1e-6, SCR_FLUSH=2), situation(checkpoints=0, trial_budget_s=0.0)) is None
+        assert unprofitable(change(1e-6, SCR_FLUSH=2), situation(checkpoints=0, trial_budget_s=0.0)) is None
 
     def test_a_reinit_pays_when_as_many_checkpoints_as_there_were_gain_what_its_trial_costs(self) -> None:
         wanted = change(0.02, SCR_FLUSH_TYPE="PTHREAD")
-        reason = too_dear(wanted, situation(checkpoints=8))
+        reason = unprofitable(wanted, situation(checkpoints=8))
         assert reason is not None
         assert "up to 6 re-inits of SCR, 0.030 s each" in reason
         assert "from checkpoint 9 on" in reason
-        assert too_dear(wanted, situation(checkpoints=9)) is None
+        assert unprofitable(wanted, situation(checkpoints=9)) is None
 
     def test_without_a_gain_it_never_does(self) -> None:
-        reason = too_dear(change(0.0, SCR_FLUSH_TYPE="PTHREAD"), situation(checkpoints=10**6))
+        reason = unprofitable(change(0.0, SCR_FLUSH_TYPE="PTHREAD"), situation(checkpoints=10**6))
         assert reason is not None
         assert "never" in reason
 
     def test_there_must_be_credit_for_the_way_there_and_back(self) -> None:
         wanted = change(9.0, SCR_FLUSH_TYPE="PTHREAD")
-        assert too_dear(wanted, situation(checkpoints=9, trial_budget_s=0.06)) is None
-        reason = too_dear(wanted, situation(checkpoints=9, trial_budget_s=0.05))
+        assert unprofitable(wanted, situation(checkpoints=9, trial_budget_s=0.06)) is None
+        reason = unprofitable(wanted, situation(checkpoints=9, trial_budget_s=0.05))
         assert reason is not None
-        assert "0.050 s in all now" in reason
+        assert "the trial budget is 0.050 s now" in reason
 
     def test_flushes_that_outlast_the_interval_are_forced_by_it(self) -> None:
         assert reinit_s(situation()) == 0.03
@@ -86,12 +102,17 @@ class TestWhatPays:
         assert reinit_s(situation(settings={**background, "SCR_CACHE_BYPASS": 1}, intents=slow)) == 0.03
 
     def test_what_a_reinit_took_counts_from_then_on(self) -> None:
-        switches, reach = Switches(), Reach(mutability=REAL)
-        switches.add({"SCR_FLUSH": 1}, {"SCR_FLUSH": 2}, 0.5, reach)
-        assert switches.reinit_s == 0, "that was no re-init"
-        switches.add({"SCR_CACHE_SIZE": 1}, {"SCR_CACHE_SIZE": 2}, 0.5, reach)
-        switches.add({"SCR_CACHE_SIZE": 2}, {"SCR_CACHE_SIZE": 1}, 0.7, reach)
-        assert reinit_s(situation(reinit_s=switches.reinit_s)) == pytest.approx(0.6)
+        first: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 1}
+        ranks, active = AppliedSettings(), ActiveSettings(first, RunMutability(parameters=REAL, found=first))
+        ranks.begin_run(SettingsObserved(settings=first))
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
+        ranks.apply(output(1, 0.5), active)
+        assert ranks.reinit_s == 0, "that was no re-init"
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 2})
+        ranks.apply(output(2, 0.5), active)
+        active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
+        ranks.apply(output(3, 0.7), active)
+        assert reinit_s(situation(reinit_s=ranks.reinit_s)) == pytest.approx(0.6)
 
     def test_one_that_pays_is_tried_and_what_it_took_is_charged_and_is_no_cost_of_the_settings(self) -> None:
         job = Job(CACHED, reinit_s=0.5, noise=0.0, mutability=REAL).checkpoints(5)
@@ -104,18 +125,16 @@ class TestWhatPays:
         assert free.pipeline.tuner is not None
         assert job.pipeline.tuner.trial_budget_s == pytest.approx(free.pipeline.tuner.trial_budget_s - 0.5)
 
-    def test_one_that_does_not_is_told_once_and_tried_when_it_does(self, monkeypatch: object) -> None:
-        monkeypatch.setattr(switching, "REINIT_PRIOR_S", 2.45)  # type: ignore[attr-defined]
-        job = Job(CACHED, noise=0.0, mutability=REAL).checkpoints(3)
+    def test_one_that_does_not_is_noted_once_and_tried_when_it_does(self) -> None:
+        job = Job(CACHED, noise=0.0, reinit_prior_s=2.45, mutability=REAL).checkpoints(3)
         assert job.verdicts[:2] == [(ASYNC, "vetoed"), (ASYNC, "pending")]
         assert "will from checkpoint 4 on" in job.pipeline.decisions[0].because
         job.checkpoints(1)
         assert job.verdicts[-1] == (ASYNC, "trial")
         assert job.pipeline.advice.at_launch == {}
 
-    def test_at_a_launch_it_is_had_for_nothing(self, monkeypatch: object) -> None:
-        monkeypatch.setattr(switching, "REINIT_PRIOR_S", 100.0)  # type: ignore[attr-defined]
-        job = Job(CACHED, noise=0.0, mutability=REAL).checkpoints(6)
+    def test_at_a_launch_it_is_had_for_nothing(self) -> None:
+        job = Job(CACHED, noise=0.0, reinit_prior_s=100.0, mutability=REAL).checkpoints(6)
         assert job.pipeline.advice.settings == CACHED
         assert job.pipeline.advice.at_launch == TUNED
         job.relaunch()
@@ -133,9 +152,11 @@ class TestGuards:
 
     def test_a_lever_that_nothing_obeys_is_vetoed_since_no_file_carries_it(self) -> None:
         without = {**REAL, "SCRTUNE_FLUSH_THREADS": "launch"}
-        reason = veto(change(SCRTUNE_FLUSH_THREADS=1), situation(reach=Reach(mutability=without)))
+        reason = veto(
+            change(SCRTUNE_FLUSH_THREADS=1), situation(mutability=RunMutability(parameters=without))
+        )
         assert reason is not None
-        assert "nothing in this job obeys it" in reason
+        assert "nothing in this job applies it" in reason
 
 
 class TestNextLaunch:
@@ -175,7 +196,7 @@ class TestNextLaunch:
         job.checkpoints(3, slowed_s=15.0)
         undone = job.pipeline.decisions[-1]
         assert (undone.rule, undone.verdict) == (ASYNC, Verdict.REVERTED)
-        assert "until the next launch it stays in force" in undone.because
+        assert "until the next launch it stays active" in undone.because
         advice = job.pipeline.advice
         assert {name: advice.settings[name] for name in TUNED} == TUNED, "no half of it"
         assert advice.at_launch == {name: DEFAULTS[name] for name in TUNED}
@@ -392,7 +413,7 @@ def test_off_always_ends_at_the_users_own_settings(
     levers = {name: value for name, value in tuner.baseline.items() if name.startswith("SCRTUNE_")}
     assert {**tuner.settings, **advice.at_launch, **levers} == {**tuner.baseline, **tuner.later}
     in_force = {**job._own, **advice.settings}
-    assert all(in_force[name] == tuner.baseline[name] for name in REAL if not tuner.reach.is_fixed(name))
+    assert all(in_force[name] == tuner.baseline[name] for name in REAL if not tuner.mutability.is_fixed(name))
     job.relaunch()
     at_last = {**job._own, **job.pipeline.advice.settings}
     assert {name: at_last[name] for name in DEFAULTS} == {
@@ -407,7 +428,7 @@ def test_other_events_change_nothing_of_this() -> None:
 
 
 def test_what_waits_for_a_launch_says_so() -> None:
-    fixed = situation(reach=Reach(mutability={**REAL, "SCR_SET_SIZE": "launch"}))
+    fixed = situation(mutability=RunMutability(parameters={**REAL, "SCR_SET_SIZE": "launch"}))
     assert only_at_launch(change(SCR_FLUSH=1), fixed) is None
     reason = only_at_launch(change(SCR_SET_SIZE=4, SCR_FLUSH=1), fixed)
     assert reason is not None
@@ -430,9 +451,9 @@ def test_every_run_shows_anew_that_its_files_do_not_meet_before_it_is_moved_to_t
     assert "SCR_CACHE_BYPASS" not in job.pipeline.advice.at_launch
 
 
-def test_the_cache_is_no_thing_to_wait_for_until_the_next_launch(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(switching, "REINIT_PRIOR_S", 100.0)
-    job = Job({"SCR_COPY_TYPE": "SINGLE"}, noise=0.0, mutability=REAL, nodes=2, floor="SINGLE")
+def test_the_cache_is_no_thing_to_wait_for_until_the_next_launch() -> None:
+    user: Values = {"SCR_COPY_TYPE": "SINGLE"}
+    job = Job(user, noise=0.0, reinit_prior_s=100.0, mutability=REAL, nodes=2, floor="SINGLE")
     job.past_the_cache_s = 6.0
     job.checkpoints(6)
     assert ("cache instead of bypass", "vetoed") in job.verdicts

@@ -1,0 +1,67 @@
+"""The counters of what came in and what was lost, and the events that are not counted twice."""
+
+from typing import TypeVar
+
+import msgspec
+
+from ..goodput.events import GoodputEvent
+from ..goodput.validation import defect
+from .events import EventsLost, TraceDigest
+
+_REMEMBERED_EVENTS = 1024
+REMEMBERED_NAMES = 65_536
+"""Names of one kind: reasons, senders, processes."""
+
+_Key = TypeVar("_Key", int, str)
+
+
+class Counters(msgspec.Struct, kw_only=True):
+    """The input of a job, and its losses by reason."""
+
+    events: int = 0
+    trace_lines: int = 0
+    trace_events: int = 0
+    dropped: dict[str, int] = msgspec.field(default_factory=dict)
+    lost: dict[str, int] = msgspec.field(default_factory=dict)
+    generations: dict[int, int] = msgspec.field(default_factory=dict)
+    unresolved: int = 0
+
+    def add_digest(self, digest: TraceDigest) -> None:
+        """Count the lines of a digest."""
+        self.trace_lines += digest.lines
+        self.trace_events += digest.events
+        self.unresolved += digest.unresolved
+        _count(self.dropped, digest.dropped)
+        _count(self.generations, digest.generations)
+
+    def add_lost(self, event: EventsLost) -> None:
+        """Count the events that a sender lost."""
+        _count(self.lost, {event.source: event.count})
+
+    def add_dropped(self, reason: str) -> None:
+        """Count one event that was not used."""
+        _count(self.dropped, {reason: 1})
+
+
+class EventFilter:
+    """Finds the events that must not be counted. Remembers the last 1,024."""
+
+    def __init__(self) -> None:
+        self._seen: dict[GoodputEvent, None] = {}
+
+    def problem(self, event: GoodputEvent, now: float) -> str | None:
+        """Return why `event` is not counted: it cannot be true, or it was counted already; else None."""
+        if (problem := defect(event, now)) is not None:
+            return f"events with {problem}"
+        if event in self._seen:
+            return "events that came twice"
+        self._seen[event] = None
+        if len(self._seen) > _REMEMBERED_EVENTS:
+            del self._seen[next(iter(self._seen))]
+        return None
+
+
+def _count(totals: dict[_Key, int], more: dict[_Key, int]) -> None:
+    for key, count in more.items():
+        if key in totals or len(totals) < REMEMBERED_NAMES:
+            totals[key] = totals.get(key, 0) + count

@@ -1,0 +1,137 @@
+"""A run of the job as its user wants it: their own values, apart from those tuned in earlier runs."""
+
+from msgspec.structs import replace
+
+from ...units import count_text
+from ..effects import Advice
+from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
+from ..observe.redundancy import FLOORS
+from ..observe.shared_files import starts_past_the_cache
+from ..rules.situation import DEFAULTS
+from .decisions import NOT_MADE
+from .tuner import Tuner
+
+_SCHEME = "SCR_COPY_TYPE"
+_FROM_AN_EARLIER_JOB = (
+    "SCR's config file still had the settings tuned for an earlier job; your own are measured first"
+)
+
+
+class JobRun:
+    """A run of the job: `job` is its description, with the user's own settings.
+
+    `new_because` says why the results of earlier runs do not hold for it; empty when they do.
+    """
+
+    def __init__(self, job: SettingsObserved) -> None:
+        self.job = job
+        self.new_because = _FROM_AN_EARLIER_JOB if job.advised else ""
+        self._published: dict[str, set[Value]] = {}
+
+    def _successor(self, job: SettingsObserved) -> "JobRun":
+        made = JobRun(job)
+        made._published = self._published
+        made.new_because = _difference(job, self.job)
+        return made
+
+    @property
+    def own(self) -> Values:
+        """The user's own settings, complete."""
+        return {**DEFAULTS, **self.job.settings}
+
+    def next(self, job: SettingsObserved) -> "JobRun":
+        """Return the next run, which `job` describes: published values go back to where they came from.
+
+        Everything else is the user's. (SCRTUNE_ levers are in no file.)
+        """
+        own = self.job
+        settings, sources = dict(job.settings), dict(job.sources)
+        for name, value in job.settings.items():
+            if sources.get(name) != ValueSource.USER_CONFIG or value not in self._published.get(name, ()):
+                continue
+            if name not in own.settings:
+                del settings[name], sources[name]
+                continue
+            settings[name] = own.settings[name]
+            sources[name] = own.sources.get(name, ValueSource.DEFAULT)
+        for name, source in own.sources.items():
+            is_default = sources.get(name, ValueSource.DEFAULT) == ValueSource.DEFAULT
+            if source == ValueSource.EDITED and is_default:  # it did not read our file
+                settings[name], sources[name] = own.settings[name], ValueSource.EDITED
+        floor = own.floor if sources.get(_SCHEME) == ValueSource.EDITED else job.floor
+        return self._successor(replace(job, settings=settings, sources=sources, floor=floor))
+
+    def permitted(self, edit: UserEdited) -> tuple[Values, list[str]]:
+        """Return the changes of `edit` that become active, and why its other lines do not."""
+        wanted = {**edit.changes, **{name: DEFAULTS[name] for name in edit.removed if name in DEFAULTS}}
+        pinned = set() if self.job.override else wanted.keys() & _pinned(self.job)
+        overruled = (f"{name}: your environment sets it, which wins" for name in sorted(pinned))
+        changes = {name: value for name, value in wanted.items() if name not in pinned}
+        return changes, [*edit.refused, *overruled]
+
+    def edited(self, changes: Values) -> "JobRun":
+        """Return this run with the user's own `changes`; a scheme among them replaces their floor, too."""
+        own, scheme = self.job, changes.get(_SCHEME)
+        self.remember({name: own.settings[name] for name in changes if name in own.settings})  # their last
+        job = replace(
+            own,
+            settings={**own.settings, **changes},
+            sources={**own.sources, **dict.fromkeys(changes, ValueSource.EDITED)},
+            floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
+        )
+        return self._successor(job)
+
+    def advice(self, tuner: Tuner) -> Advice:
+        """Return what every rank applies at the next SCR_Start_output: the user's values and tuned ones."""
+        job, own, found = self.job, self.own, tuner.mutability.found
+        explicit = {name for name, source in job.sources.items() if source != ValueSource.DEFAULT}
+        other = {name for name, value in tuner.settings.items() if found.get(name) != value}
+        names = explicit | tuner.touched | other
+        last = next((each for each in reversed(tuner.decisions) if each.verdict not in NOT_MADE), None)
+        turn = ", compared with the settings before" if tuner.comparing else ""
+        return Advice(
+            generation=tuner.generation,
+            settings={name: value for name, value in tuner.settings.items() if name in names},
+            at_launch=tuner.at_launch,
+            kept={
+                name: value
+                for name, value in tuner.kept.items()
+                if (own.get(name) != value or job.sources.get(name) == ValueSource.EDITED)
+                and not starts_past_the_cache({name: value}, job)
+            },
+            reason=last.short + turn if last else Advice().reason,
+        )
+
+    def publish(self, tuner: Tuner) -> Advice:
+        """Return :meth:`advice` for the config file, and remember it: the next run will read it there."""
+        advice = self.advice(tuner)
+        for values in (advice.settings, advice.at_launch, advice.kept or {}):
+            self.remember(values)
+        return advice
+
+    def remember(self, values: Values) -> None:
+        """Remember `values`, which are written into the config file."""
+        for name, value in values.items():
+            self._published.setdefault(name, set()).add(value)
+
+
+def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
+    """Return why what was measured in the run `then` does not hold for `now`; empty when it does."""
+    if now.settings != then.settings:
+        return "its settings differ from those of the last run"
+    if _pinned(now) != _pinned(then) and not now.override:
+        return "its environment sets other parameters than that of the last run"
+    if (now.ranks, now.nodes) != (then.ranks, then.nodes):
+        return f"it has {_shape(now)}, the last run had {_shape(then)}"
+    if (now.floor, now.override, now.tuning) != (then.floor, then.override, then.tuning):
+        return "its redundancy floor, override or tuning differs from that of the last run"
+    return ""
+
+
+def _shape(job: SettingsObserved) -> str:
+    return f"{count_text(job.ranks, 'rank')} on {count_text(job.nodes, 'node')}"
+
+
+def _pinned(job: SettingsObserved) -> set[str]:
+    """Return the names that the environment sets."""
+    return {name for name, source in job.sources.items() if source == ValueSource.ENVIRONMENT}
