@@ -8,13 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from ..events import GoodputEvent, StepStarted
-from ..readers.formats import (
-    LARGEST_INTEGER,
-    LARGEST_S,
-    NotUnderstoodError,
-    own_event,
-    recorder_events,
-)
+from ..readers.formats import NotUnderstoodError, own_event, recorder_events
+from ..validation import LARGEST_INTEGER, LARGEST_S
 
 Entry: TypeAlias = dict[str, Any]
 

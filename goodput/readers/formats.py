@@ -30,7 +30,7 @@ from ..events import (
     SlicesObserved,
     StepStarted,
 )
-from ..validation import merged, span
+from ..validation import LARGEST_INTEGER, LARGEST_S, defect_of_record, merged
 from . import resiliency
 from .launcher_log import beside
 from .resiliency import LauncherEvent
@@ -41,8 +41,6 @@ MARK = b"\xef\xbb\xbf"
 """The byte order mark that some editors begin a file with."""
 HEAD_BYTES = 64 * 1024
 """What :func:`detect` wants to see of a file."""
-LARGEST_S = 1e11
-LARGEST_INTEGER = 2**53
 MAX_PROBLEMS = 100
 MAX_JOBS = 10_000
 
@@ -337,18 +335,9 @@ def _checkpoint(entry: Mapping[str, Any]) -> Interval:
 
 
 def _check(event: GoodputEvent) -> None:
-    """Raises NotUnderstoodError for numbers that cannot be, and for what no ledger could use."""
-    start_s, end_s = span(event)
-    if not (-LARGEST_S <= start_s <= LARGEST_S and -LARGEST_S <= end_s <= LARGEST_S):
-        raise NotUnderstoodError(f"{start_s!r} to {end_s!r} are no epoch seconds")
-    if end_s < start_s:
-        raise NotUnderstoodError("an end before its start")
-    if type(event) is StepStarted and -LARGEST_INTEGER <= event.step <= LARGEST_INTEGER:
-        return  # most of a log, and all there is to check
-    for value in msgspec.structs.astuple(event):
-        largest = LARGEST_S if type(value) is float else LARGEST_INTEGER
-        if isinstance(value, _NUMBERS) and abs(value) > largest:
-            raise NotUnderstoodError(f"{value!r} cannot be")
+    """Raise NotUnderstoodError for an event that no ledger could use."""
+    if what := defect_of_record(event):
+        raise NotUnderstoodError(what)
 
 
 def _name(entry: Mapping[str, Any]) -> str:
