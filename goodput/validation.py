@@ -1,7 +1,7 @@
 """Impossible events: the one place that says which numbers, texts and times an event may carry.
 
-One of them would spoil every sum that follows, so it is rejected and counted: by the daemon as it arrives, by the
-recorder before it is written, by the readers of logs with its line.
+One of them would spoil every sum that follows, so it is rejected and counted: by the daemon as it arrives, by
+the recorder before it is written, by the readers of logs with its line.
 """
 
 import heapq

@@ -4,6 +4,7 @@ Use a calculator from one thread.
 """
 
 import datetime as dt
+from collections.abc import Callable
 from contextlib import suppress
 from typing import ClassVar, cast
 
@@ -30,6 +31,8 @@ class GoodputCalculator:
     no cache on disk that could go stale, and no cloud.
     """
 
+    clock: ClassVar[Callable[[], dt.datetime]] = staticmethod(utc_now)
+    """Returns the time now; a job that has not ended lasts until then."""
     _elastic: ClassVar[bool] = False
 
     def __init__(  # noqa: PLR0913, PLR0917  the peer's signature
@@ -59,7 +62,7 @@ class GoodputCalculator:
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
         self._job.read_on()
-        self._account = self._job.account(utc_now().timestamp(), elastic=self._elastic)
+        self._account = self._job.account(self.clock().timestamp(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
             self._update_deviations(configured_ideal_step_time)
         breakdown = self._account.breakdown() if include_badput_breakdown else {}

@@ -13,7 +13,7 @@ from ..yield_hook import Rest
 from .job import CompatJob
 
 _PIECE = 64
-_MOST_AT_THE_END = 10_000
+MOST_AT_THE_END = 10_000
 """Step deviations that can be written while somebody waits: 0.1 s or so."""
 
 
@@ -64,8 +64,11 @@ def goodput(
 class Deviations:
     """How far each step is from the ideal one: each is told once, from the first one on."""
 
-    def __init__(self, job: CompatJob, ideal_step_time_s: float | None) -> None:
+    def __init__(
+        self, job: CompatJob, ideal_step_time_s: float | None, most_at_the_end: int = MOST_AT_THE_END
+    ) -> None:
         self._job = job
+        self._most_at_the_end = most_at_the_end
         self._ideal_step_time_s = ideal_step_time_s
         self._told = 0
 
@@ -73,7 +76,7 @@ class Deviations:
         """Those that were not told; as long as nobody waits for another work, and not too many at the end."""
         times_s = self._job.steps.times_s
         steps, deviations_s = compat_deviations_from(self._told, times_s, self._ideal_step_time_s, rest)
-        left_out = max(0, len(steps) - _MOST_AT_THE_END) if is_last else 0
+        left_out = max(0, len(steps) - self._most_at_the_end) if is_last else 0
         if left_out:
             tell(f"of {left_out} steps no deviation is written: there is no time for more than the last ones")
             self._told += left_out

@@ -30,7 +30,6 @@ from scrtune.goodput.compat import (
     compat_account,
     compat_window,
 )
-from scrtune.goodput.compat import calculator as compat_calculator
 from scrtune.goodput.compat.entries import EntryReader
 from scrtune.goodput.compat.job import CompatJob
 from scrtune.goodput.events import (
@@ -95,14 +94,15 @@ def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-def test_every_answer_is_the_peers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_is_the_peers(path: Path) -> None:
     golden = json.loads(path.read_text())
     now = dt.datetime.fromtimestamp(golden["now_s"], dt.timezone.utc)
-    monkeypatch.setattr(compat_calculator, "utc_now", lambda: now)
     log = LocalLog("log")
     prefix = "Elastic" if golden["elastic"] else ""
     recorder = getattr(compat, f"{prefix}GoodputRecorder")("job", "log", True, log)
-    calculators: Callable[..., Any] = getattr(compat, f"{prefix}GoodputCalculator")
+    calculators: Callable[..., Any] = type(
+        "Then", (getattr(compat, f"{prefix}GoodputCalculator"),), {"clock": staticmethod(lambda: now)}
+    )
     answers = ASK.ask(golden, recorder, log.append, lambda: calculators("job", "log", log))
     assert_same(answers, golden["answers"])
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
@@ -130,7 +130,6 @@ def spent_ns(account: Account) -> dict[str, int]:
     return {name: round(value * NS) for name, value in account.buckets.items() if value}
 
 
-@settings(max_examples=300)
 @given(logs, nows)
 def test_the_buckets_sum_to_the_wall_time_to_the_nanosecond(log: list[GoodputEvent], now: float) -> None:
     account = told(log).account(now)
@@ -139,7 +138,6 @@ def test_the_buckets_sum_to_the_wall_time_to_the_nanosecond(log: list[GoodputEve
     assert 0 <= account.goodput <= 1
 
 
-@settings(max_examples=300)
 @given(logs, nows, st.randoms(use_true_random=False))
 def test_any_order_gives_the_same_account(
     log: list[GoodputEvent], now: float, shuffler: random.Random
@@ -149,7 +147,6 @@ def test_any_order_gives_the_same_account(
     assert told(shuffled).account(now) == told(log).account(now)
 
 
-@settings(max_examples=300)
 @given(logs, nows, times, times, st.randoms(use_true_random=False))
 def test_any_order_with_looks_in_between_gives_the_same_window(
     log: list[GoodputEvent], now: float, one: float, other: float, chance: random.Random
@@ -168,7 +165,6 @@ def test_any_order_with_looks_in_between_gives_the_same_window(
     assert window.buckets == pytest.approx(told(log).window(*bounds, reference_step_s=0.5).buckets, abs=1e-3)
 
 
-@settings(max_examples=300)
 @given(logs, nows, st.randoms(use_true_random=False))
 def test_looking_after_every_event_gives_the_same_account_as_looking_once(
     log: list[GoodputEvent], now: float, chance: random.Random
@@ -181,7 +177,6 @@ def test_looking_after_every_event_gives_the_same_account_as_looking_once(
     assert ledger.account(now) == told(log).account(now)
 
 
-@settings(max_examples=150)
 @given(logs, nows)
 def test_looking_after_every_event_of_a_log_in_order(log: list[GoodputEvent], now: float) -> None:
     log = sorted(log, key=lambda event: getattr(event, "end_s", 0.0) or event.time_s)
@@ -192,14 +187,12 @@ def test_looking_after_every_event_of_a_log_in_order(log: list[GoodputEvent], no
     assert ledger.account(now) == told(log).account(now)
 
 
-@settings(max_examples=150)
 @given(logs, nows, st.data())
 def test_what_is_told_again_changes_nothing(log: list[GoodputEvent], now: float, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(log), max_size=20)) if log else []
     assert told([*log, *again]).account(now) == told(log).account(now)
 
 
-@settings(max_examples=150)
 @given(logs, nows)
 def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: float) -> None:
     ledger = Ledger(remembered=None)
@@ -207,7 +200,6 @@ def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: f
     assert ledger.account(now) == told(log).account(now)
 
 
-@settings(max_examples=200)
 @given(
     logs,
     nows,
@@ -244,7 +236,6 @@ def test_windows_that_follow_each_other_add_up_to_the_account(
     assert {name: value for name, value in added.items() if value} == of_all
 
 
-@settings(max_examples=200)
 @given(st.lists(stretches(Interval, kind=kinds, name=names), min_size=1, max_size=25), nows)
 def test_the_strongest_claim_has_each_moment(log: list[Interval], now: float) -> None:
     """An oracle: half a second by half a second, by the order of precedence as it is written."""
@@ -284,7 +275,6 @@ plain_logs = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(plain_logs)
 @example([StepCompleted(step=step, start_s=T0 + at, end_s=T0 + 1) for at, step in enumerate([2, 0, 1, 2])])
 def test_steps_waste_and_background_are_as_defined(log: list[GoodputEvent]) -> None:
@@ -357,7 +347,6 @@ def defined(log: list[GoodputEvent]) -> dict[str, int]:
     return spent
 
 
-@settings(max_examples=100)
 @given(logs, nows)
 def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float) -> None:
     ledger = Ledger(remembered=4)
@@ -368,7 +357,6 @@ def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float
         assert min(account.buckets.values()) >= 0
 
 
-@settings(max_examples=100)
 @given(
     st.integers(0, 50),
     st.lists(st.integers(0, 99), unique=True, max_size=12),

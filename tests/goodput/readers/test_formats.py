@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.account import Account
@@ -508,7 +508,6 @@ def torn(draw: st.DrawFn) -> bytes:
     return line[:at] + draw(st.binary(max_size=5)) + line[at + length :]
 
 
-@settings(max_examples=300)
 @given(
     st.lists(
         st.one_of(st.binary(max_size=80), torn(), st.sampled_from(VALID), entries.map(json.dumps)),

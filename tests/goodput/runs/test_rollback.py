@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.ledger.columns import Stream
@@ -35,7 +35,6 @@ def lives(steps: list[int], portions: list[int], *, named: bool) -> set[int]:
     return {time // NS for time in found.lives}
 
 
-@settings(max_examples=500)
 @given(numbers, st.lists(st.integers(0, 9), max_size=10), st.booleans())
 def test_steps_go_back_where_the_rule_says(steps: list[int], portions: list[int], named: bool) -> None:
     first, second = steps[:RUN_BEGINS], steps[RUN_BEGINS:]
