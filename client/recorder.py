@@ -47,30 +47,12 @@ from ..goodput.peer_rules.peer_names import Moment, PeerNames
 from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
 from ..goodput.validation import defect, is_near, is_within_bounds
 from .event_writer import EventWriter
-from .paths import JobPaths, job_id_from_environment
+from .paths import JobPaths, job_id_from_environment, writer_from_environment
 from .transport.sender import Emitter
 
 _KINDS = frozenset(INTERVAL_KINDS)
-# the launcher of MPI stands within srun's or flux's step: its word is the closer one
-_RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(GoodputEvent).decode
-
-
-def writer_of_rank(rank: int) -> str:
-    """Return the name that rank `rank` of a job records under."""
-    return f"rank{rank}"
-
-
-def writer_from_environment() -> str:
-    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process; empty for a process on its own.
-
-    ``RANK`` is torchrun's only where its ``LOCAL_RANK`` stands beside it: anybody may have a variable of that
-    name.
-    """
-    names = ("RANK", *_RANK_VARIABLES) if "LOCAL_RANK" in os.environ else _RANK_VARIABLES
-    found = next((value for name in names if (value := os.environ.get(name, "")).isdecimal()), "")
-    return writer_of_rank(int(found)) if found else ""
 
 
 def log_path(job_name: str, ending: str) -> Path:

@@ -23,7 +23,7 @@ _BEGINS = (JobStarted, RestartCompleted)
 _RESTORE = "checkpoint_restore"
 
 
-def are_places(events: Iterable[GoodputEvent]) -> bool:
+def are_synthetic(events: Iterable[GoodputEvent]) -> bool:
     """Whether the steps of a job are places: in a run, a writer's next one lies too far from its last."""
     events = list(events)
     numbers = sorted([event.step for event in events if type(event) is StepCompleted])

@@ -45,7 +45,20 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
-from .columns import ENDS, NO_STEP, NS, STARTS, STEP_LIMIT, WHOLE, Key, Stream, Told, to_ns
+from .columns import (
+    ENDS,
+    LIMITS,
+    NO_STEP,
+    NS,
+    STARTS,
+    STEP_LIMIT,
+    WHOLE,
+    Key,
+    Limits,
+    PendingEvents,
+    Stream,
+    to_ns,
+)
 from .reallocation import CHARGED, charged, slowed
 
 if TYPE_CHECKING:
@@ -86,9 +99,10 @@ class Ledger:
     (None: nothing is ever forgotten). Telling is cheap; the work is done when somebody asks.
     """
 
-    def __init__(self, remembered: int | None = REMEMBERED) -> None:
+    def __init__(self, remembered: int | None = REMEMBERED, limits: Limits = LIMITS) -> None:
+        self._limits = limits
         self._codes = Codes()
-        self._told = Told()
+        self._told = PendingEvents()
         self._streams: dict[Key, Stream] = {}
         self._spoke: dict[Key, None] = {}
         self._whole: dict[str, Stream] = {}
@@ -235,9 +249,9 @@ class Ledger:
         from .reckoning import Reckoning  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
         if self._reckoned is None:
-            self._reckoned = Reckoning(self._codes, self._streams, self._remembered)
+            self._reckoned = Reckoning(self._codes, self._streams, self._remembered, self._limits)
         told, spoke = self._told, self._spoke
-        self._told, self._spoke, self._whole, self._unread = Told(), {}, {}, 0
+        self._told, self._spoke, self._whole, self._unread = PendingEvents(), {}, {}, 0
         self._reckoned.take(told, spoke)
         return self._reckoned
 

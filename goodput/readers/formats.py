@@ -74,7 +74,7 @@ _CHECKPOINTER = {
 }
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class LogProblem(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with a line (of an array: with its entry of that number), both counted from 1."""
 
     line: int
@@ -108,7 +108,7 @@ class Log:
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobLog] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[LogProblem] = []
         self.garbage = 0
         self.forms: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
@@ -141,7 +141,7 @@ class Log:
         except NotUnderstoodError as error:
             self.garbage += 1
             if len(self.problems) < MAX_PROBLEMS:
-                self.problems.append(Problem(line=number, what=str(error)))
+                self.problems.append(LogProblem(line=number, what=str(error)))
 
     def _own(self, text: bytes) -> bool:
         """Whether it is an event of our own; by far the fastest way to read one."""

@@ -25,7 +25,7 @@ from scrtune.goodput.compat.job import CompatJob
 from scrtune.goodput.compat.scalars import Deviations
 from scrtune.goodput.log.store import LocalLog
 from scrtune.goodput.log.uploads import Uploads
-from scrtune.goodput.yield_hook import no_rest
+from scrtune.goodput.yield_hook import never_yield
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
 
@@ -312,7 +312,7 @@ def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
 ) -> None:
     job = CompatJob(LocalLog("log"), "job")
     job.read_on()
-    (found,) = Deviations(job, None, most_at_the_end=3).find(no_rest, is_last=True)
+    (found,) = Deviations(job, None, most_at_the_end=3).find(never_yield, is_last=True)
     assert [step for _, _, step, _ in found] == [7, 8, 9]
     assert caplog.messages == [
         "of 7 steps no deviation is written: there is no time for more than the last ones"
@@ -372,7 +372,7 @@ class Worker:
         self.last: list[bool] = []
         self.has_rested = threading.Semaphore(0)
 
-    def __call__(self, rest: Any, is_last: bool) -> None:
+    def __call__(self, yield_hook: Any, is_last: bool) -> None:
         self.last.append(is_last)
         hurry = False
         while not hurry:
@@ -380,7 +380,7 @@ class Worker:
             while (spent_s := time.thread_time() - began_s) < self.piece_s:
                 pass
             rests_at_s = time.monotonic()
-            hurry = rest() or is_last
+            hurry = yield_hook() or is_last
             self.worked_s.append(spent_s)
             self.rested_s.append(time.monotonic() - rests_at_s)
             self.has_rested.release()

@@ -110,7 +110,7 @@ def test_one_more_step_of_one_of_many_writers_costs_as_much_as_of_a_few() -> Non
 
 @pytest.mark.parametrize("first", [0, 5, 300])
 def test_restarts_told_late_in_any_order_give_the_account_of_the_same_told_in_time(first: int) -> None:
-    """Also back to the first step of a life, and to one before it."""
+    """Also back to the first step of an attempt, and to one before it."""
     events: list[GoodputEvent] = [JobStarted(time_s=T0)]
     restarts: list[GoodputEvent] = []
     at, step = 1.0, 0

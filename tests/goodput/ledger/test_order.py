@@ -30,10 +30,8 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger import reckoning, timeline
+from scrtune.goodput.ledger.columns import Limits
 from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
-from scrtune.goodput.runs import pairing as brackets
-from scrtune.goodput.runs import streams
 
 T0 = 1_700_000_000.0
 NS = 1_000_000_000
@@ -105,21 +103,12 @@ logs = st.one_of(st.lists(events, max_size=40), st.lists(few_kinds, min_size=10,
 nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def tiny_blocks() -> Iterator[None]:
-    """Blocks of a few claims: so that a short log has many of them, splits them, joins them, and settles."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timeline, "BLOCK", 2)
-        patch.setattr(streams, "_UNSETTLED", 5)
-        patch.setattr(streams, "_UNSETTLED_OF_MANY", 5)
-        patch.setattr(streams, "_UNSETTLED_WHOLE", 34)
-        patch.setattr(brackets, "REACH", 3)
-        patch.setattr(reckoning, "_LARGE", 3)
-        yield
+TINY = Limits(block=2, unsettled=5, unsettled_of_many=5, unsettled_whole=34, reach=3, anew=3)
+"""A short log has many blocks, splits them, joins them, and settles."""
 
 
 def told(log: list[GoodputEvent]) -> Ledger:
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
     return ledger
@@ -155,7 +144,7 @@ def test_any_order_with_looks_in_between_gives_the_same_window(
     bounds = min(one, other), max(one, other), now
     shuffled = list(log)
     chance.shuffle(shuffled)
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in shuffled:
         ledger.handle(event)
         if chance.random() < 0.7:
@@ -169,7 +158,7 @@ def test_any_order_with_looks_in_between_gives_the_same_window(
 def test_looking_after_every_event_gives_the_same_account_as_looking_once(
     log: list[GoodputEvent], now: float, chance: random.Random
 ) -> None:
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
         if chance.random() < 0.7:
@@ -180,7 +169,7 @@ def test_looking_after_every_event_gives_the_same_account_as_looking_once(
 @given(logs, nows)
 def test_looking_after_every_event_of_a_log_in_order(log: list[GoodputEvent], now: float) -> None:
     log = sorted(log, key=lambda event: getattr(event, "end_s", 0.0) or event.time_s)
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
         ledger.account(now)
@@ -195,7 +184,7 @@ def test_what_is_told_again_changes_nothing(log: list[GoodputEvent], now: float,
 
 @given(logs, nows)
 def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: float) -> None:
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     ledger.extend(log)
     assert ledger.account(now) == told(log).account(now)
 
@@ -287,16 +276,16 @@ started_at_0 = JobStarted(time_s=T0 - 1)
 
 def going_back(told: list[tuple[float, int]]) -> Iterator[float]:
     """When the steps of one run, of writers without a name, went back and counted on."""
-    life = 0
+    attempt = 0
     for at in range(1, len(told)):
-        numbers = [number for _, number in told[life:at]]
+        numbers = [number for _, number in told[attempt:at]]
         gap = min(max(numbers) - told[at][1], 4)
         if gap < 2 or numbers[-1] != max(numbers) or at + gap >= len(told):
             continue
         on = [number for _, number in told[at : at + gap + 1]]
         if counts_on(on) and counts_on(numbers[-gap - 1 :]):
             yield told[at][0]
-            life = at
+            attempt = at
 
 
 def counts_on(numbers: list[int]) -> bool:
@@ -314,12 +303,12 @@ def defined(log: list[GoodputEvent]) -> dict[str, int]:
         for begin, behind in pairwise([*runs, float("inf")])
         for begun in going_back(sorted({(start, step) for start, _, step in made if begin <= start < behind}))
     ]
-    lives = sorted({*runs, *(start for start, _ in loads), *backs})
+    attempts = sorted({*runs, *(start for start, _ in loads), *backs})
     words = [*runs, *(at for at, _ in ends)]
     words += [at for start, end, *_ in [*made, *loads] for at in (start, end)]
 
     def is_wasted(start: float, step: int) -> bool:
-        later = [life for life in lives if life > start]
+        later = [attempt for attempt in attempts if attempt > start]
         return bool(later) and any(begun >= later[0] and number <= step for begun, _, number in made)
 
     def background(at: float) -> str:
@@ -349,7 +338,7 @@ def defined(log: list[GoodputEvent]) -> dict[str, int]:
 
 @given(logs, nows)
 def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float) -> None:
-    ledger = Ledger(remembered=4)
+    ledger = Ledger(remembered=4, limits=TINY)
     for event in log:
         ledger.handle(event)
         account = ledger.account(now)
@@ -377,7 +366,7 @@ def test_steps_that_come_long_after_those_behind_them(
             told_then.append(
                 Interval(kind="custom", start_s=T0 + at + 0.8, end_s=T0 + at + 0.9, writer=writer)
             )
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     ledger.handle(JobStarted(time_s=T0))
     ledger.extend(event for at, told_then in enumerate(log) if at not in late for event in told_then)
     ledger.account(T0)

@@ -148,14 +148,14 @@ class Reference:
         for (run, _), words in told.items():
             whole = [each for each in words if isinstance(each[2], StepCompleted)]
             said = sorted(whole or words, key=lambda each: each[:2])
-            life = 0
+            attempt = 0
             for index, (at_s, step, event) in enumerate(said):
-                life += index > 0 and step <= said[index - 1][1]
+                attempt += index > 0 and step <= said[index - 1][1]
                 if isinstance(event, StepCompleted):
-                    self._add((run, life, step), event.end_s - at_s)
+                    self._add((run, attempt, step), event.end_s - at_s)
                 elif index + 1 < len(said) and said[index + 1][1] > step:
                     later_s, later, _ = said[index + 1]
-                    self._add((run, life, step), (later_s - at_s) / (later - step))
+                    self._add((run, attempt, step), (later_s - at_s) / (later - step))
 
     def _add(self, key: tuple[int, int, int], took_s: float) -> None:
         self.slowest[key] = max(took_s, self.slowest.get(key, 0.0))
@@ -206,7 +206,7 @@ def test_whoever_tells_and_in_whatever_order_the_steps_are_the_same(
     chance.shuffle(shuffled)
     for told in (events, shuffled, [*events, *events[:5]]):
         rows = step_table(told).job
-        keys = zip(rows.run.tolist(), rows.life.tolist(), rows.number.tolist(), strict=True)
+        keys = zip(rows.run.tolist(), rows.attempt.tolist(), rows.number.tolist(), strict=True)
         made = dict(zip(keys, rows.took_s.tolist(), strict=True))
         assert made == pytest.approx(expected)
         assert (rows.steps > 0).all()
