@@ -32,12 +32,12 @@ class _Upload:
 class Uploads:
     """Does works in turn, behind a common preparation that is done every second, until they are stopped.
 
-    A work calls the :data:`~..yield_hook.YieldHook` that it is given between small pieces: the thread then
-    rests, so that it takes a tenth of the time at most, and nobody waits longer than for one piece. While
-    somebody
-    waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as long as it takes),
-    and anew when something was started since. A failure is told, once while it stays the same, and ends
-    nothing. The thread is a daemon, and ends with the last work; a forked child has none of the works.
+    A work calls the :data:`~..yield_hook.YieldHook` that it is given between small pieces: the thread
+    then rests, so that it takes a tenth of the time at most, and nobody waits longer than for one piece.
+    While somebody waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as
+    long as it takes), and anew when something was started since. A failure is told, once while it stays
+    the same, and ends nothing. The thread is a daemon, and ends with the last work; a forked child has
+    none of the works.
     """
 
     def __init__(self, name: str, prepare: Callable[[YieldHook], None], patience_s: float | None) -> None:
