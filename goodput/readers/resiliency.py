@@ -183,7 +183,7 @@ def metrics_of_job(
 
     A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
     that is saved has the steps before the next one, and at the end all that were told of. Of a job that tells
-    of no steps, or of places instead of their numbers (:mod:`..synthetic_steps`), there are no numbers.
+    of no steps, or of synthetic ones (:mod:`..synthetic_steps`), there are no numbers.
     """
     told = Metrics(
         total_events=len(events),

@@ -147,7 +147,7 @@ def test_any_order_with_looks_in_between_gives_the_same_window(
     ledger = Ledger(remembered=None, limits=TINY)
     for event in shuffled:
         ledger.handle(event)
-        if chance.random() < 0.7:
+        if chance.random() < 0.4:
             ledger.window(*bounds)
     assert ledger.window(*bounds) == told(log).window(*bounds)
     window = ledger.window(*bounds, reference_step_s=0.5)
@@ -161,7 +161,7 @@ def test_looking_after_every_event_gives_the_same_account_as_looking_once(
     ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
-        if chance.random() < 0.7:
+        if chance.random() < 0.4:
             ledger.account(now)
     assert ledger.account(now) == told(log).account(now)
 
