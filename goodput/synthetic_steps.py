@@ -24,7 +24,7 @@ _RESTORE = "checkpoint_restore"
 
 
 def are_synthetic(events: Iterable[GoodputEvent]) -> bool:
-    """Return whether the steps of a job are synthetic: numbers of a writer in a run that lie too far apart."""
+    """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart."""
     events = list(events)
     numbers = sorted([event.step for event in events if type(event) is StepCompleted])
     if max(map(sub, numbers[1:], numbers), default=0) < LEAP:
