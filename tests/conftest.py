@@ -240,7 +240,7 @@ def libscr(tmp_path_factory: pytest.TempPathFactory) -> RealScr:
             command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         if ran.returncode:
-            pytest.skip(ran.stderr.strip()[-1000:])
+            pytest.skip(ran.stderr.strip().partition(". ")[0][-200:])
         return ran.stdout.strip()
 
     scr = RealScr(Path(ask("find", dict(os.environ))))
