@@ -96,6 +96,8 @@ class RealDaemon:
         return self
 
     def answers(self) -> bool:
+        if not Path(self.paths.control_endpoint.removeprefix("ipc://")).exists():
+            return False  # ZeroMQ would look for it again only after a tenth of a second
         with contextlib.suppress(DaemonUnavailable):
             return not ask_daemon(self.paths.control_endpoint, "status", 0.2).error
         return False
