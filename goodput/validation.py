@@ -77,8 +77,10 @@ def defect_of_record(event: GoodputEvent) -> str | None:
         return "an end before its start"
     if type(event) is StepStarted and abs(event.step) <= LARGEST_INTEGER:
         return None  # most of a log, and all there is to check
-    wrong = next((value for value in msgspec.structs.astuple(event) if not is_within_bounds(value)), None)
-    return None if wrong is None else f"{wrong!r:.100} is out of bounds"
+    for value in msgspec.structs.astuple(event):
+        if isinstance(value, (int, float)) and not is_within_bounds(value):
+            return f"{value!r} is out of bounds"
+    return None
 
 
 def span(event: GoodputEvent) -> tuple[float, float]:
