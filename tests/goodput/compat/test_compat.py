@@ -407,14 +407,15 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
     events: list[GoodputEvent], windows: list[tuple[float, float]]
 ) -> None:
     """Whatever the order of the times: the same events, in their order of arrival."""
-    store = ListStore([msgspec.to_builtins(event) for event in events])
-    job = CompatJob(store, "")
+    entries = [msgspec.to_builtins(event) for event in events]
+    understood = EntryReader("").read(entries)
+    job = CompatJob(ListStore(entries), "")
     job.read_on()
     for start_s, end_s in windows:
         found: list[CompatAccount | None] = []
         for ask in (
             lambda: job.window(start_s, end_s, elastic=True),  # noqa: B023  called at once
-            lambda: compat_window(job._events, start_s, end_s, elastic=True),  # noqa: B023
+            lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
         ):
             try:
                 found.append(ask())
