@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench format clean
+JOBS ?= 2
+
+.PHONY: demo test test-random lint bench format clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
@@ -25,8 +27,13 @@ build/typing/scrtune:
 demo: $(VENV)/installed
 	$(BIN)/scrtune demo
 
+# A file's tests run on one worker, in the order of the tree: Slurm's nodes and what a module sets up exist once.
 test: $(VENV)/installed-dev
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+
+# Properties with other examples than ever, and ten times as many; what fails prints its @example.
+test-random: $(VENV)/installed-dev
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis --timeout 1200 --hypothesis-profile random
 
 lint: $(VENV)/installed-dev build/typing/scrtune
 	$(BIN)/ruff check .

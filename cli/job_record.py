@@ -22,7 +22,7 @@ from ..goodput.interval.save_costs import costs_of
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, Ledger
 from ..goodput.readers.formats import JobLog
 from ..goodput.readers.resiliency import LauncherEvent
-from ..goodput.synthetic_steps import are_places
+from ..goodput.synthetic_steps import are_synthetic
 from ..goodput.validation import span
 from ..intents.events import Values
 from ..intents.tune.decisions import Decision
@@ -88,7 +88,7 @@ class JobRecord:
     @cached_property
     def tells_steps(self) -> bool:
         """Whether its steps are the application's own; else they are the work between outputs."""
-        return not are_places(self.events)
+        return not are_synthetic(self.events)
 
     @cached_property
     def gains(self) -> tuple[GainView, ...]:

@@ -33,7 +33,7 @@ from ..goodput.readers.resiliency import (
 )
 from .event_writer import EventWriter
 from .paths import job_id_from_environment
-from .recorder_environment import log_path
+from .recorder import log_path
 
 __all__ = [
     "CHECKPOINT_LOADED",

@@ -13,6 +13,8 @@ from pathlib import Path
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
 NO_JOB_ID = "defjobid"
 """SCR's own name for a job that has none."""
+# the launcher of MPI stands within srun's or flux's step: its word is the closer one
+_RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
@@ -179,6 +181,22 @@ def temporary_base() -> Path:
 def job_id_from_environment() -> str:
     """The job's id as scrtune, SCR or the resource manager names it, else :data:`NO_JOB_ID`."""
     return next((value for name in JOB_ID_VARIABLES if (value := os.environ.get(name))), NO_JOB_ID)
+
+
+def writer_of_rank(rank: int) -> str:
+    """Return the name that rank `rank` of a job records under."""
+    return f"rank{rank}"
+
+
+def writer_from_environment() -> str:
+    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process; empty for a process on its own.
+
+    ``RANK`` is torchrun's only where its ``LOCAL_RANK`` stands beside it: anybody may have a variable of that
+    name.
+    """
+    names = ("RANK", *_RANK_VARIABLES) if "LOCAL_RANK" in os.environ else _RANK_VARIABLES
+    found = next((value for name in names if (value := os.environ.get(name, "")).isdecimal()), "")
+    return writer_of_rank(int(found)) if found else ""
 
 
 def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:

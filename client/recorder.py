@@ -19,7 +19,9 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import SupportsInt
 
 import msgspec
 from typing_extensions import Self
@@ -38,17 +40,40 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from ..goodput.log import line_log
 from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
 from ..goodput.peer_rules.peer_names import Moment, PeerNames
 from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
+from ..goodput.validation import defect, is_near, is_within_bounds
 from .event_writer import EventWriter
-from .paths import JobPaths, job_id_from_environment
-from .recorder_environment import log_path, writer_from_environment
-from .recorder_values import checked, seconds, span, whole
+from .paths import JobPaths, job_id_from_environment, writer_from_environment
 from .transport.sender import Emitter
 
 _KINDS = frozenset(INTERVAL_KINDS)
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(GoodputEvent).decode
+
+
+def log_path(job_name: str, ending: str) -> Path:
+    """Return ``<job name>-goodput<ending>``, where logs lie (:func:`.line_log.log_path`)."""
+    return line_log.log_path(f"{job_name}-goodput", ending)
+
+
+def epoch_seconds(moment: Moment) -> float:
+    """Return epoch seconds; a datetime without a zone is local. Raise ValueError or TypeError for no time.
+
+    A time more than a year ago or an hour ahead is none: one of 1970 would make a job of 56 years.
+    """
+    now = time.time()
+    if moment is None:
+        return now
+    if isinstance(moment, (bool, str, bytes, bytearray)):  # float() takes all of these
+        raise TypeError(f"{moment!r} is no time")
+    time_s = moment.timestamp() if isinstance(moment, datetime) else float(moment)
+    if not is_near(time_s, now):
+        raise ValueError(f"{moment!r} is more than a year ago, or an hour ahead")
+    return time_s
 
 
 class Recorder(PeerNames):
@@ -92,12 +117,14 @@ class Recorder(PeerNames):
 
     def record(self, event: GoodputEvent) -> None:
         """Any event of :mod:`..goodput.events`."""
-        self._make(lambda: checked(event))
+        self._make(lambda: _checked(event))
 
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
         """The job's processes are up: once for each run, by one writer or by each, before its first step."""
         self._make(
-            lambda: JobStarted(time_s=seconds(at), ranks=whole(ranks), nodes=whole(nodes), writer=self.writer)
+            lambda: JobStarted(
+                time_s=epoch_seconds(at), ranks=_whole(ranks), nodes=_whole(nodes), writer=self.writer
+            )
         )
 
     def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
@@ -107,8 +134,8 @@ class Recorder(PeerNames):
         """
         self._make(
             lambda: JobEnded(
-                time_s=seconds(at),
-                exit_code=None if exit_code is None else whole(exit_code),
+                time_s=epoch_seconds(at),
+                exit_code=None if exit_code is None else _whole(exit_code),
                 writer=self.writer,
             )
         )
@@ -129,22 +156,22 @@ class Recorder(PeerNames):
 
     def job_queued(self, at: Moment = None) -> None:
         """The job, or its next run, was handed to the resource manager."""
-        self._make(lambda: JobQueued(time_s=seconds(at)))
+        self._make(lambda: JobQueued(time_s=epoch_seconds(at)))
 
     def allocation_ended(self, at: Moment = None) -> None:
         """The allocation comes to its end as planned."""
-        self._make(lambda: AllocationEnded(time_s=seconds(at)))
+        self._make(lambda: AllocationEnded(time_s=epoch_seconds(at)))
 
     def step_started(self, step: int, at: Moment = None) -> None:
         """Step `step` begins; it lasts until what this writer tells of next. Steps may be sparse."""
-        self._make(lambda: StepStarted(step=whole(step), time_s=seconds(at), writer=self.writer))
+        self._make(lambda: StepStarted(step=_whole(step), time_s=epoch_seconds(at), writer=self.writer))
 
     def step_completed(self, step: int, start: Moment, end: Moment = None) -> None:
         """Step `step` lasted from `start` to `end`."""
 
         def made() -> StepCompleted:
-            start_s, end_s = span(start, end)
-            return StepCompleted(step=whole(step), start_s=start_s, end_s=end_s, writer=self.writer)
+            start_s, end_s = _span(start, end)
+            return StepCompleted(step=_whole(step), start_s=start_s, end_s=end_s, writer=self.writer)
 
         self._make(made)
 
@@ -202,8 +229,8 @@ class Recorder(PeerNames):
         """A ``checkpoint_save`` or ``checkpoint_restore`` without SCR, from `start` to `end`, is over."""
 
         def made() -> Interval:
-            start_s, end_s = span(start, end)
-            name = checkpoint_name(whole(step), directory)
+            start_s, end_s = _span(start, end)
+            name = checkpoint_name(_whole(step), directory)
             return Interval(kind=kind, start_s=start_s, end_s=end_s, name=name, writer=self.writer)
 
         self._make(made)
@@ -224,7 +251,10 @@ class Recorder(PeerNames):
         """So many slices of an elastic job work, are asked for, and could be had."""
         self._make(
             lambda: SlicesObserved(
-                time_s=seconds(at), active=whole(active), total=whole(total), available=whole(available)
+                time_s=epoch_seconds(at),
+                active=_whole(active),
+                total=_whole(total),
+                available=_whole(available),
             )
         )
 
@@ -258,9 +288,34 @@ def _edge(
 ) -> IntervalStarted | IntervalEnded:
     if kind not in _KINDS:
         kind, name = "custom", kind
-    return event(kind=kind, time_s=seconds(at), name=str(name), writer=writer)
+    return event(kind=kind, time_s=epoch_seconds(at), name=str(name), writer=writer)
 
 
 def _text(name: str) -> str:
     """`name` as Unicode: an environment may have any bytes."""
     return name.encode("utf-8", "replace").decode()
+
+
+def _span(start: Moment, end: Moment) -> tuple[float, float]:
+    start_s, end_s = epoch_seconds(start), epoch_seconds(end)
+    if end_s < start_s:
+        raise ValueError(f"{end!r} is before {start!r}")
+    return start_s, end_s
+
+
+def _whole(number: SupportsInt) -> int:
+    """Raise ValueError, OverflowError or TypeError for what is no whole number, or out of bounds."""
+    value = int(number)
+    if not is_within_bounds(value):
+        raise OverflowError(f"{value!r:.100} is no number of anything")
+    return value
+
+
+def _checked(event: GoodputEvent) -> GoodputEvent:
+    """Return `event`, whose fields nothing has looked at so far, or raise ValueError or TypeError."""
+    _decode(_encode(event))
+    if not is_within_bounds(event):
+        raise ValueError("a number or text out of bounds")
+    if what := defect(event, time.time()):
+        raise ValueError(what)
+    return event

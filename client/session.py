@@ -26,7 +26,7 @@ from ..goodput.events import JobEnded, OutputStarted, StepCompleted
 from ..intents.events import Event
 from .engine import Engine, OutputFlags
 from .implicit_steps import ImplicitSteps
-from .recorder_environment import writer_of_rank
+from .paths import writer_of_rank
 from .select import engine_for
 from .transport.daemon_client import DaemonClient, this_process
 

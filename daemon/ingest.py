@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import msgspec
 
 from ..client.transport.wire import Envelope, WireError, decode
+from ..goodput.validation import is_within_bounds
 from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.catalogue import SECRETS
-from .plausible import plausible
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000
@@ -63,7 +63,7 @@ class Ingest:
         if len(decoded.events) > MAX_EVENTS:
             self._reject(f"events beyond {MAX_EVENTS} in a message", len(decoded.events) - MAX_EVENTS)
         for event in decoded.events[:MAX_EVENTS]:
-            if not plausible(event):
+            if not is_within_bounds(event):
                 self._reject("events with a number or text out of bounds")
                 continue
             known = _without_secrets(event)

@@ -20,8 +20,8 @@ from .report_lanes import BARS, STEPS, Disruption, Lane, disruptions, lanes, run
 from .steps.estimators import deviations_s, ideal_s
 from .steps.facts import Straggler
 from .steps.summary import stragglers_of
-from .steps.table import Rows, StepTable, step_table
-from .synthetic_steps import are_places
+from .steps.table import StepRows, StepTable, step_table
+from .synthetic_steps import are_synthetic
 
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ class StepPoint(msgspec.Struct, frozen=True):
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """What the job's steps took; of several ranks' word on one step the slowest counts.
 
-    `ideal_s` is what one should take (:func:`.step_time.ideal_s`), `deviation_s` how far they are from that,
+    `ideal_s` is what one should take (:func:`.estimators.ideal_s`), `deviation_s` how far they are from that,
     on average. `no_stragglers` says why it cannot be told which ranks hold the others up. `bins` are the
     edges of the histogram (s), `heights` its counts: `beyond` steps lie behind the last edge and are in the
     last bin.
@@ -90,8 +90,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     the slowdown by flushes, is spread over it there; what steps took beyond a reference is each slice's own,
     and no less than 0, so that it may add up to more. `costs` are of the checkpoints whose cost is known.
     `events` are the entries that were read. Where not `tells_steps` the account's steps are the work between
-    outputs of an application that tells of none (:mod:`.places`), and there are no `steps`. A halt that was
-    planned is no disruption.
+    outputs of an application that tells of none (:mod:`.synthetic_steps`), and there are no `steps`. A halt
+    that was planned is no disruption.
     """
 
     job_name: str
@@ -140,7 +140,7 @@ def report(  # noqa: PLR0913 - what it is made of
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
     )
-    steps, runs, tells_steps = step_table(events), runs_of(events), not are_places(events)
+    steps, runs, tells_steps = step_table(events), runs_of(events), not are_synthetic(events)
     wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
     shown = tuple(lanes(events, steps.job, wasted, runs, account.wall_s / BARS))
     return Report(
@@ -191,7 +191,7 @@ def _steps(table: StepTable) -> Steps | None:
     )
 
 
-def _step_points(rows: Rows) -> Iterator[StepPoint]:
+def _step_points(rows: StepRows) -> Iterator[StepPoint]:
     for part in _grouped(range(len(rows.number))):
         first, took = part[0], rows.took_s[part[0] : part[-1] + 1]
         low_s, middle_s, high_s = np.percentile(took, (5, 50, 95)).tolist()

@@ -21,7 +21,7 @@ from .events import (
 )
 from .runs.run_starts import run_starts
 from .runs.whole_intervals import whole_intervals
-from .steps.table import Rows
+from .steps.table import StepRows
 from .validation import span
 
 BARS = 300
@@ -51,7 +51,7 @@ LANES = (
 """From top to bottom; below them those of the intervals that the job tells of itself."""
 
 
-class Bar(msgspec.Struct, frozen=True):
+class LaneBar(msgspec.Struct, frozen=True):
     """`count` events between `start_s` and `end_s` (epoch seconds) that took `busy_s` together."""
 
     start_s: float
@@ -68,7 +68,7 @@ class Lane(msgspec.Struct, frozen=True):
     """
 
     name: str
-    bars: tuple[Bar, ...]
+    bars: tuple[LaneBar, ...]
     events: int
     is_thinned: bool = False
 
@@ -91,7 +91,7 @@ class Run(msgspec.Struct):
 
 def lanes(
     events: Sequence[GoodputEvent],
-    steps: Rows,
+    steps: StepRows,
     are_wasted: Sequence[bool],
     runs: Sequence[Run],
     gap_s: float,
@@ -100,12 +100,12 @@ def lanes(
 
     `are_wasted` says which of the steps were computed again later.
     """
-    bars: dict[str, list[Bar]] = {name: [] for name in LANES}
+    bars: dict[str, list[LaneBar]] = {name: [] for name in LANES}
     columns = (each.tolist() for each in (steps.start_s, steps.took_s, steps.steps, steps.number))
     for start_s, took_s, count, number, again in zip(*columns, are_wasted, strict=True):
         label = f"step {number}" if count == 1 else ""
         name = buckets.WASTED_PROGRESS if again else STEPS
-        bars[name].append(Bar(start_s, start_s + took_s * count, took_s * count, count, label))
+        bars[name].append(LaneBar(start_s, start_s + took_s * count, took_s * count, count, label))
     for name, bar in (*_run_bars(runs), *_told(events), *_intervals(events)):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():
@@ -114,16 +114,16 @@ def lanes(
             yield Lane(name, fitting, sum(bar.count for bar in made), len(fitting) < len(made))
 
 
-def thinned(bars: Sequence[Bar], gap_s: float) -> list[Bar]:
+def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
     """Bars in the order of time; where there are more than :data:`BARS`, near ones are one."""
     bars = sorted(bars, key=lambda bar: bar.start_s)
     if len(bars) <= BARS:
         return bars
-    made: list[Bar] = []
+    made: list[LaneBar] = []
     for bar in bars:
         last = made[-1] if made else None
         if last is not None and bar.start_s - last.end_s < gap_s and bar.end_s - last.start_s < 2 * gap_s:
-            made[-1] = Bar(
+            made[-1] = LaneBar(
                 last.start_s, max(last.end_s, bar.end_s), last.busy_s + bar.busy_s, last.count + bar.count
             )
         else:
@@ -156,34 +156,37 @@ def runs_of(events: Iterable[GoodputEvent]) -> list[Run]:
     return runs
 
 
-def _run_bars(runs: Sequence[Run]) -> Iterator[tuple[str, Bar]]:
+def _run_bars(runs: Sequence[Run]) -> Iterator[tuple[str, LaneBar]]:
     for number, run in enumerate(runs, start=1):
         verdict = "broke off" if number < len(runs) else "has not said that it ended"
         if run.is_over:
             verdict = f"ended with exit code {run.exit_code}" if run.exit_code else "ended"
-        yield RUNS, Bar(run.start_s, run.end_s, run.end_s - run.start_s, 1, f"run {number}: {verdict}")
+        yield RUNS, LaneBar(run.start_s, run.end_s, run.end_s - run.start_s, 1, f"run {number}: {verdict}")
 
 
-def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
+def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
     for event in events:
         match event:
             case OutputCompleted():
                 yield from _parts(event)
             case FlushCompleted(asynchronous=True):
                 text = f"flush of dataset {event.dataset}{'' if event.valid else ', failed'}"
-                yield BACKGROUND_FLUSH, Bar(event.start_s, event.end_s, event.flush_s, 1, text)
+                yield BACKGROUND_FLUSH, LaneBar(event.start_s, event.end_s, event.flush_s, 1, text)
             case RestartCompleted():
                 text = f"dataset {event.dataset} from {event.source}{'' if event.valid else ', failed'}"
-                yield buckets.RESTORE, Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
+                yield (
+                    buckets.RESTORE,
+                    LaneBar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text),
+                )
             case Recovered():
                 lane = event.kind if event.kind in LANES else buckets.REBUILD
                 text = f"dataset {event.dataset}{'' if event.valid else ', failed'}"
-                yield lane, Bar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
+                yield lane, LaneBar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
             case _:
                 pass
 
 
-def _parts(output: OutputCompleted) -> Iterator[tuple[str, Bar]]:
+def _parts(output: OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
     """An output's parts one behind the other, as the ledger has them."""
     at_s = output.start_s
     parts = [(lane, max(0.0, getattr(output, field))) for field, lane in buckets.OF_OUTPUT]
@@ -191,17 +194,17 @@ def _parts(output: OutputCompleted) -> Iterator[tuple[str, Bar]]:
     label = f"{output.name or 'output'} (dataset {output.dataset})"
     for lane, took_s in parts:
         if took_s * share > _LEAST_S:
-            yield lane, Bar(at_s, at_s + took_s * share, took_s * share, 1, label)
+            yield lane, LaneBar(at_s, at_s + took_s * share, took_s * share, 1, label)
             at_s += took_s * share
     if output.end_s - at_s > _LEAST_S:
-        yield buckets.CHECKPOINT_OTHER, Bar(at_s, output.end_s, output.end_s - at_s, 1, label)
+        yield buckets.CHECKPOINT_OTHER, LaneBar(at_s, output.end_s, output.end_s - at_s, 1, label)
 
 
-def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, Bar]]:
+def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
     for each in whole_intervals(events):
         yield (
             buckets.of_interval(each.kind, each.name),
-            Bar(each.start_s, each.end_s, each.end_s - each.start_s),
+            LaneBar(each.start_s, each.end_s, each.end_s - each.start_s),
         )
 
 

@@ -1,4 +1,4 @@
-"""Numbers of steps that are none: places behind checkpoints (:mod:`scrtune.client.implicit_steps`).
+"""Synthetic steps: numbers for the work between outputs (:mod:`scrtune.client.implicit_steps`).
 
 Of an application that tells of no steps, what lies between SCR's calls is its work. That has numbers, so that
 the ledger finds what was lost and made again, but they mean nothing to people, and neither do their times.
@@ -18,13 +18,13 @@ from .events import (
 from .validation import span
 
 LEAP = 1 << 19
-"""Numbers of steps that lie so far apart are places: a dataset's number times 2**20, and more."""
+"""Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
 _BEGINS = (JobStarted, RestartCompleted)
 _RESTORE = "checkpoint_restore"
 
 
-def are_places(events: Iterable[GoodputEvent]) -> bool:
-    """Whether the steps of a job are places: in a run, a writer's next one lies too far from its last."""
+def are_synthetic(events: Iterable[GoodputEvent]) -> bool:
+    """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart."""
     events = list(events)
     numbers = sorted([event.step for event in events if type(event) is StepCompleted])
     if max(map(sub, numbers[1:], numbers), default=0) < LEAP:

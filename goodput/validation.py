@@ -1,4 +1,8 @@
-"""Events that cannot be true. One of them would spoil every sum that follows: they are turned away."""
+"""Impossible events: the one place that says which numbers, texts and times an event may carry.
+
+One of them would spoil every sum that follows, so it is rejected and counted: by the daemon as it arrives, by
+the recorder before it is written, by the readers of logs with its line.
+"""
 
 import heapq
 from math import isfinite
@@ -13,17 +17,46 @@ from .events import (
     Recovered,
     RestartCompleted,
     StepCompleted,
+    StepStarted,
 )
 
+LARGEST_INTEGER = 2**53
+"""Integers up to here survive JSON, whoever reads it."""
+LARGEST_S = 1e11
+"""Seconds since the epoch reach it in the year 5138; milliseconds since the epoch are beyond it."""
+LONGEST_TEXT = 65_536
 AHEAD_S = 3600.0
 BEHIND_S = 366 * 86_400.0
-"""So far from now may a time be: clocks of nodes differ a little, and events may wait for long."""
+"""The clocks of nodes differ a little, and events may wait for long: how far from now a time may be."""
+
+
+def is_within_bounds(value: object) -> bool:
+    """Return False for NaN, and for numbers or texts out of bounds in an event or a part of one.
+
+    Sums of what passes stay finite, and fit into JSON and MessagePack.
+    """
+    if isinstance(value, float):
+        return -LARGEST_S <= value <= LARGEST_S
+    if isinstance(value, int):
+        return -LARGEST_INTEGER <= value <= LARGEST_INTEGER
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.astuple(value)
+    elif isinstance(value, dict):
+        value = (*value, *value.values())
+    if isinstance(value, tuple):
+        return all(map(is_within_bounds, value))
+    return value is None or (isinstance(value, str) and len(value) <= LONGEST_TEXT)
+
+
+def is_near(time_s: float, now: float) -> bool:
+    """Return whether a time is at most a year before `now` and an hour after it (epoch seconds)."""
+    return now - BEHIND_S <= time_s <= now + AHEAD_S
 
 
 def defect(event: GoodputEvent, now: float) -> str | None:
-    """What is wrong with the times of `event`, which arrived at `now` (epoch seconds), or None.
+    """Return what is wrong with the times of a live `event` that arrived at `now` (epoch seconds), or None.
 
-    An hour ahead and a year behind are let through.
+    The text has no values: what is rejected is counted by it.
     """
     seconds = [value for value in msgspec.structs.astuple(event) if isinstance(value, float)]
     if not all(isfinite(value) for value in seconds):
@@ -31,14 +64,27 @@ def defect(event: GoodputEvent, now: float) -> str | None:
     start_s, end_s = span(event)
     if end_s < start_s:
         return "an end before its start"
-    is_plausible = (
-        now - BEHIND_S <= start_s and end_s <= now + AHEAD_S and max(map(abs, seconds)) <= now + AHEAD_S
-    )
+    is_plausible = is_near(start_s, now) and is_near(end_s, now) and max(map(abs, seconds)) <= now + AHEAD_S
     return None if is_plausible else "times that cannot be"
 
 
+def defect_of_record(event: GoodputEvent) -> str | None:
+    """Return what is wrong with an `event` of a log of any age, with its values, or None."""
+    start_s, end_s = span(event)
+    if not (abs(start_s) <= LARGEST_S and abs(end_s) <= LARGEST_S):
+        return f"{start_s!r} to {end_s!r} are no epoch seconds"
+    if end_s < start_s:
+        return "an end before its start"
+    if type(event) is StepStarted and abs(event.step) <= LARGEST_INTEGER:
+        return None  # most of a log, and all there is to check
+    for value in msgspec.structs.astuple(event):
+        if isinstance(value, (int, float)) and not is_within_bounds(value):
+            return f"{value!r} is out of bounds"
+    return None
+
+
 def span(event: GoodputEvent) -> tuple[float, float]:
-    """When `event` began and ended (epoch seconds); the same time twice for what happened at once."""
+    """Return when `event` began and ended (epoch seconds); the same time twice for what happened at once."""
     match event:
         case (
             StepCompleted()
@@ -54,7 +100,7 @@ def span(event: GoodputEvent) -> tuple[float, float]:
 
 
 def merged(told: list[GoodputEvent], more: list[GoodputEvent]) -> list[GoodputEvent]:
-    """Both by their times, each in its own order: that is all that is known of their order of arrival."""
+    """Return both by their times, each in its own order: no more is known of their order of arrival."""
     if not told or not more:
         return told or more
     return list(heapq.merge(told, more, key=lambda event: span(event)[1]))

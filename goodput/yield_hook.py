@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TypeAlias
 
-Rest: TypeAlias = Callable[[], bool]
+YieldHook: TypeAlias = Callable[[], bool]
 """To be called between small pieces of work; returns whether somebody waits for its end."""
 
 
-def no_rest() -> bool:
+def never_yield() -> bool:
     """Work on."""
     return False

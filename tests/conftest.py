@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 import pytest
 import zmq
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from scrtune.client.paths import JobPaths
 from scrtune.client.transport import wire
@@ -34,9 +36,33 @@ _KINDS = {
     "recommendation": Advice,
 }
 
-# machines are shared and busy: how long an example took says nothing of what it tests
-settings.register_profile("shared machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("shared machine")
+# Machines are shared and busy: how long an example took says nothing of what it tests.
+settings.register_profile(
+    "fixed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=100
+)
+# `make test-random`: what it finds becomes an @example of the test.
+settings.register_profile(
+    "random", settings.get_profile("fixed"), derandomize=False, max_examples=1000, print_blob=True
+)
+settings.load_profile("fixed")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Keep Hypothesis from drawing the constants of those modules of ours that happen to be imported.
+
+    Which these are depends on the tests that ran before, and on where the checkout lies.
+    """
+    if settings().derandomize and hasattr(providers, "is_local_module_file"):
+        providers.is_local_module_file = lambda _path: False
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line for each reason for which tests were skipped."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    for reason, count in reasons.most_common():
+        terminalreporter.write_line(f"SKIPPED {count}: {reason}")
 
 
 class RealDaemon:
@@ -70,6 +96,8 @@ class RealDaemon:
         return self
 
     def answers(self) -> bool:
+        if not Path(self.paths.control_endpoint.removeprefix("ipc://")).exists():
+            return False  # ZeroMQ would look for it again only after a tenth of a second
         with contextlib.suppress(DaemonUnavailable):
             return not ask_daemon(self.paths.control_endpoint, "status", 0.2).error
         return False
@@ -214,7 +242,7 @@ def libscr(tmp_path_factory: pytest.TempPathFactory) -> RealScr:
             command, env=environment, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
         if ran.returncode:
-            pytest.skip(ran.stderr.strip()[-1000:])
+            pytest.skip(ran.stderr.strip().partition(". ")[0][-200:])
         return ran.stdout.strip()
 
     scr = RealScr(Path(ask("find", dict(os.environ))))

@@ -51,6 +51,10 @@ class GoodputCalculator:
         self._deviations: dict[int, float] = {}
         self._account: CompatAccount | None = None
 
+    def now_s(self) -> float:
+        """Return the time up to which a job that has not ended is counted, in epoch seconds."""
+        return utc_now().timestamp()
+
     def get_job_goodput(
         self, include_badput_breakdown: bool = False, configured_ideal_step_time: float | None = None
     ) -> tuple[float, BadputTimes, int]:
@@ -59,7 +63,7 @@ class GoodputCalculator:
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
         self._job.read_on()
-        self._account = self._job.account(utc_now().timestamp(), elastic=self._elastic)
+        self._account = self._job.account(self.now_s(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
             self._update_deviations(configured_ideal_step_time)
         breakdown = self._account.breakdown() if include_badput_breakdown else {}

@@ -5,18 +5,13 @@ An entry is a flat JSON object that carries ``job_name`` and one happening: its 
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from ..events import GoodputEvent, StepStarted
-from ..readers.formats import (
-    LARGEST_INTEGER,
-    LARGEST_S,
-    NotUnderstoodError,
-    own_event,
-    recorder_events,
-)
+from ..readers.formats import NotUnderstoodError, own_event, recorder_events
+from ..validation import LARGEST_INTEGER, LARGEST_S
 
-Entry: TypeAlias = dict[str, Any]
+Entry: TypeAlias = dict[str, object]
 
 PREFIXES = {
     "device_init": "tpu_init",
@@ -69,7 +64,7 @@ class EntryReader:
         self.problem = ""
         self._job_name = job_name
 
-    def read(self, entries: Iterable[Mapping[str, Any]]) -> list[GoodputEvent]:
+    def read(self, entries: Iterable[Mapping[str, object]]) -> list[GoodputEvent]:
         """The events of these entries."""
         events: list[GoodputEvent] = []
         for entry in entries:
@@ -86,7 +81,7 @@ class EntryReader:
         return events
 
 
-def _step(entry: Mapping[str, Any]) -> StepStarted | None:
+def _step(entry: Mapping[str, object]) -> StepStarted | None:
     """A step as recorders write it, with nothing else; None for any other entry.
 
     Most of a log is these: looking for all that an entry may tell takes four times as long.
@@ -99,7 +94,7 @@ def _step(entry: Mapping[str, Any]) -> StepStarted | None:
     return None
 
 
-def _events_of(entry: Mapping[str, Any]) -> list[GoodputEvent]:
+def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
     """All that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
     if isinstance(entry.get("type"), str):
         return [own_event(entry)]

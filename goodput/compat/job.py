@@ -18,7 +18,7 @@ from ..peer_rules.rules import CompatAccount, account_of, window_of
 from ..peer_rules.steps import CompatStepTimes, slice_efficiency
 from ..peer_rules.walk import Walk
 from ..validation import span
-from ..yield_hook import Rest, no_rest
+from ..yield_hook import YieldHook, never_yield
 from .entries import EntryReader
 
 _PIECE = 256
@@ -45,7 +45,7 @@ class CompatJob:
         self._latest_s = array("d")
         self._slices: list[SlicesObserved] = []
 
-    def read_on(self, rest: Rest = no_rest) -> None:
+    def read_on(self, yield_hook: YieldHook = never_yield) -> None:
         """Take in what is new in the log. Raises OSError when it cannot be read."""
         while True:
             before = self._position
@@ -53,23 +53,25 @@ class CompatJob:
             if self._position == before:
                 self._tell_unread()
                 return
-            rest()
+            yield_hook()
             for begin in range(0, len(entries), _PIECE):
                 self._take(self._reader.read(entries[begin : begin + _PIECE]))
-                rest()
+                yield_hook()
 
     def account(self, now_s: float, *, elastic: bool) -> CompatAccount:
         """The job up to its last end, or to `now_s`. Raises :class:`.CompatError`."""
         return account_of(self.walk, now_s, elastic=elastic)
 
-    def window(self, start_s: float, end_s: float, *, elastic: bool, rest: Rest = no_rest) -> CompatAccount:
+    def window(
+        self, start_s: float, end_s: float, *, elastic: bool, yield_hook: YieldHook = never_yield
+    ) -> CompatAccount:
         """What is after `start_s` and up to `end_s` as if it were all. Raises :class:`.CompatError`."""
         inside = self._inside(start_s, end_s)
         walk = Walk()
         for begin in range(0, len(inside), _PIECE):
             for number in inside[begin : begin + _PIECE].tolist():
                 walk.handle(self._events[number])
-            rest()
+            yield_hook()
         first_s, last_s = (self._times_s[n] for n in inside[[0, -1]]) if len(inside) else (None, None)
         return window_of(walk, first_s, last_s, elastic=elastic)
 

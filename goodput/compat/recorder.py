@@ -1,7 +1,6 @@
 """``GoodputRecorder`` of ml-goodput-measurement, over a local log."""
 
 from collections.abc import Callable
-from typing import Any
 
 from ..log.store import CloudLogger, LogStore, store_of, utc_now
 from ..peer_rules.peer_names import JobNames, Moment, PeerNames
@@ -65,7 +64,7 @@ class GoodputRecorder(JobNames):
             lambda: checkpoint_entry(event_type, int(step), _seconds(start), _seconds(end), directory)
         )
 
-    def _write(self, entry: Callable[[], dict[str, Any]]) -> None:
+    def _write(self, entry: Callable[[], dict[str, object]]) -> None:
         if self._store is not None:
             self._store.append({"job_name": self.job_name, **entry()})
 

@@ -9,11 +9,11 @@ from ..log.tensorboard import TensorBoard
 from ..peer_rules.rules import CompatError
 from ..peer_rules.steps import compat_deviations_from
 from ..peer_rules.types import BadputTimes
-from ..yield_hook import Rest
+from ..yield_hook import YieldHook
 from .job import CompatJob
 
 _PIECE = 64
-_MOST_AT_THE_END = 10_000
+MOST_AT_THE_END = 10_000
 """Step deviations that can be written while somebody waits: 0.1 s or so."""
 
 
@@ -26,16 +26,16 @@ class Scalar(NamedTuple):
     title: str = ""
 
 
-Find: TypeAlias = Callable[[Rest, bool], Iterator[list[Scalar]]]
+Find: TypeAlias = Callable[[YieldHook, bool], Iterator[list[Scalar]]]
 """Finds what there is to write, in pieces: a :data:`~.uploads.Work` but for the writing.
 
 It is asked for the next piece when the last one is written: how far it has come, it counts then.
 """
 
 
-def write(board: TensorBoard, find: Find, rest: Rest, is_last: bool) -> None:
+def write(board: TensorBoard, find: Find, yield_hook: YieldHook, is_last: bool) -> None:
     """Write down what is found. Raises OSError, and whatever finding it raises."""
-    for piece in find(rest, is_last):
+    for piece in find(yield_hook, is_last):
         for tag, value, step, title in piece:
             board.add_scalar(tag, value, step, display_name=title)
         board.flush()
@@ -46,7 +46,7 @@ def goodput(
     with_badput: bool,
     elastic: bool,
     with_slices: bool,
-    _rest: Rest,
+    _yield_hook: YieldHook,
     _is_last: bool,
 ) -> Iterator[list[Scalar]]:
     """Goodput of the job so far, its badput by type, and the slices of an elastic one."""
@@ -64,21 +64,24 @@ def goodput(
 class Deviations:
     """How far each step is from the ideal one: each is told once, from the first one on."""
 
-    def __init__(self, job: CompatJob, ideal_step_time_s: float | None) -> None:
+    def __init__(
+        self, job: CompatJob, ideal_step_time_s: float | None, most_at_the_end: int = MOST_AT_THE_END
+    ) -> None:
         self._job = job
+        self._most_at_the_end = most_at_the_end
         self._ideal_step_time_s = ideal_step_time_s
         self._told = 0
 
-    def find(self, rest: Rest, is_last: bool) -> Iterator[list[Scalar]]:
+    def find(self, yield_hook: YieldHook, is_last: bool) -> Iterator[list[Scalar]]:
         """Those that were not told; as long as nobody waits for another work, and not too many at the end."""
         times_s = self._job.steps.times_s
-        steps, deviations_s = compat_deviations_from(self._told, times_s, self._ideal_step_time_s, rest)
-        left_out = max(0, len(steps) - _MOST_AT_THE_END) if is_last else 0
+        steps, deviations_s = compat_deviations_from(self._told, times_s, self._ideal_step_time_s, yield_hook)
+        left_out = max(0, len(steps) - self._most_at_the_end) if is_last else 0
         if left_out:
             tell(f"of {left_out} steps no deviation is written: there is no time for more than the last ones")
             self._told += left_out
         for begin in range(left_out, len(steps), _PIECE):
-            if rest() and not is_last:
+            if yield_hook() and not is_last:
                 return
             piece = slice(begin, begin + _PIECE)
             told_s = zip(steps[piece], deviations_s[piece].tolist(), strict=True)
@@ -88,13 +91,13 @@ class Deviations:
 
 
 def rolling(
-    job: CompatJob, windows_s: tuple[int, ...], elastic: bool, rest: Rest, _is_last: bool
+    job: CompatJob, windows_s: tuple[int, ...], elastic: bool, yield_hook: YieldHook, _is_last: bool
 ) -> Iterator[list[Scalar]]:
     """Goodput and badput of the last so many seconds; nothing of a window in which nothing happened."""
     now_s = utc_now().timestamp()
     for window_s in windows_s:
         with suppress(CompatError):
-            account = job.window(now_s - window_s, now_s, elastic=elastic, rest=rest)
+            account = job.window(now_s - window_s, now_s, elastic=elastic, yield_hook=yield_hook)
             step = account.max_productive_step
             share = Scalar(f"rolling_goodput/{window_s}s", account.goodput_percent, step)
             yield [share, *_badput(f"rolling_badput/{window_s}s", account.breakdown(), step)]

@@ -10,7 +10,7 @@ Row = tuple[int, int, int, int]
 """A claim: start, end, kind, step."""
 
 
-class Rows:
+class ClaimRows:
     """Claims that can be added and taken out. Those it begins with are shared until then, not copied."""
 
     __slots__ = ("_columns", "_shared")
@@ -65,7 +65,7 @@ class Block:
 
     def __init__(self, lo: int, hi: int, claims: Claims | None = None, carried: Claims | None = None) -> None:
         self.lo, self.hi = lo, hi
-        self.own, self.carried = Rows(claims), Rows(carried)
+        self.own, self.carried = ClaimRows(claims), ClaimRows(carried)
         self.doubts: list[Doubt] = []
         self.row: Longs | None = None
         self.most = -NEVER if claims is None else int(claims.step.max(initial=-NEVER))

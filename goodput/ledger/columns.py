@@ -1,6 +1,7 @@
 """What a ledger was told and has not looked at yet, in columns: telling costs next to nothing."""
 
 from array import array
+from typing import NamedTuple
 
 STARTS, ENDS = 1, 2
 
@@ -13,6 +14,29 @@ STEP_LIMIT = 1 << 61
 """Numbers of steps lie within it; any other one is none."""
 NS = 1_000_000_000
 """Nanoseconds in a second."""
+
+
+class Limits(NamedTuple):
+    """How much a ledger looks at in one piece; it changes what an account costs, and not what it says.
+
+    `reach` is the exception, see :mod:`..runs.pairing`.
+    """
+
+    block: int = 2048
+    """Claims that are summed together."""
+    unsettled: int = 32
+    unsettled_of_many: int = 8
+    """The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
+    unsettled_whole: int = 256
+    """Of what is told whole nothing is worked out but where steps go back."""
+    reach: int = 32
+    """So many starts and ends may lie within an interval: a later end belongs to another one."""
+    anew: int = 4096
+    """With more news than that everything is worked out anew."""
+
+
+LIMITS = Limits()
+
 
 Key = tuple[str, int, str]
 """A stream's writer, kind and name."""
@@ -45,7 +69,7 @@ class Stream:
         return self.writer, self.kind, self.name
 
 
-class Told:
+class PendingEvents:
     """Claims with both ends (`step` is far below 0 for what is no step), and single moments, in nanoseconds.
 
     `points` say that the job was alive. `starts` are those of runs, and say who tells; `restarts` say where a

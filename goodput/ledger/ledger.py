@@ -45,8 +45,21 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
-from .columns import ENDS, NO_STEP, NS, STARTS, STEP_LIMIT, WHOLE, Key, Stream, Told, to_ns
-from .reallocation import CHARGED, charged, slowed
+from .columns import (
+    ENDS,
+    LIMITS,
+    NO_STEP,
+    NS,
+    STARTS,
+    STEP_LIMIT,
+    WHOLE,
+    Key,
+    Limits,
+    PendingEvents,
+    Stream,
+    to_ns,
+)
+from .reallocation import CHARGED, reallocate_charges, reallocate_slowdown
 
 if TYPE_CHECKING:
     from .reckoning import Reckoning
@@ -86,9 +99,10 @@ class Ledger:
     (None: nothing is ever forgotten). Telling is cheap; the work is done when somebody asks.
     """
 
-    def __init__(self, remembered: int | None = REMEMBERED) -> None:
+    def __init__(self, remembered: int | None = REMEMBERED, limits: Limits = LIMITS) -> None:
+        self._limits = limits
         self._codes = Codes()
-        self._told = Told()
+        self._told = PendingEvents()
         self._streams: dict[Key, Stream] = {}
         self._spoke: dict[Key, None] = {}
         self._whole: dict[str, Stream] = {}
@@ -101,7 +115,7 @@ class Ledger:
         self._knows_scr = False
         self._step = self._codes[buckets.STEP]
         self._between = {self._codes[name] for name in buckets.NOT_THE_RUNS_OWN}
-        self._begins_life = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
+        self._begins_attempt = {self._codes[buckets.RESTORE], self._codes[buckets.ELASTIC_REINIT]}
         self._take: dict[type, Callable[[Any], None]] = {
             JobStarted: lambda event: self._told.starts.append((to_ns(event.time_s), event.writer)),
             JobEnded: self._job_ended,
@@ -181,10 +195,12 @@ class Ledger:
             return Account(wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         end_ns = _end_ns(reckoned, now)
         row = reckoned.spent(end_ns)
-        moved = self._moved(charged(row, row, self._charged_ns, codes), row, reference_step_s)
+        reallocated = self._reallocated(
+            reallocate_charges(row, row, self._charged_ns, codes), row, reference_step_s
+        )
         return Account(
             wall_s=(end_ns - reckoned.first) / NS,
-            buckets=self._named(moved),
+            buckets=self._named(reallocated),
             steps=reckoned.made.count,
             checkpoints=self._outputs.count if self._knows_scr else reckoned.saves(),
             runs=len(reckoned.runs.starts),
@@ -215,7 +231,7 @@ class Ledger:
         end_ns = min(max(to_ns(end_s), begin_ns), last_ns)
         whole = reckoned.spent(last_ns)
         before, until = (
-            charged(reckoned.spent(time_ns), whole, self._charged_ns, self._codes)
+            reallocate_charges(reckoned.spent(time_ns), whole, self._charged_ns, self._codes)
             for time_ns in (begin_ns, end_ns)
         )
         row = [late - early for early, late in zip(before, until, strict=True)]
@@ -223,7 +239,7 @@ class Ledger:
             start_s=begin_ns / NS,
             end_s=end_ns / NS,
             wall_s=(end_ns - begin_ns) / NS,
-            buckets=self._named(self._moved(row, whole, reference_step_s)),
+            buckets=self._named(self._reallocated(row, whole, reference_step_s)),
         )
 
     def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
@@ -235,9 +251,9 @@ class Ledger:
         from .reckoning import Reckoning  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
         if self._reckoned is None:
-            self._reckoned = Reckoning(self._codes, self._streams, self._remembered)
+            self._reckoned = Reckoning(self._codes, self._streams, self._remembered, self._limits)
         told, spoke = self._told, self._spoke
-        self._told, self._spoke, self._whole, self._unread = Told(), {}, {}, 0
+        self._told, self._spoke, self._whole, self._unread = PendingEvents(), {}, {}, 0
         self._reckoned.take(told, spoke)
         return self._reckoned
 
@@ -246,11 +262,13 @@ class Ledger:
         if self._unread >= _LOOK_EVERY and self._remembered is not None:
             self._reckoning()
 
-    def _moved(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
+    def _reallocated(self, row: list[int], whole: list[int], reference_step_s: float | None) -> list[int]:
         """Move what the steps in `row`, of the `whole` job, took beyond the reference."""
         if reference_step_s is None:
             return row
-        return slowed(row, whole, to_ns(reference_step_s) * self._reckoning().made.count, self._codes)
+        return reallocate_slowdown(
+            row, whole, to_ns(reference_step_s) * self._reckoning().made.count, self._codes
+        )
 
     def _named(self, row: list[int]) -> dict[str, float]:
         """Seconds by bucket: all of ours, and those of the user's that have any."""
@@ -342,7 +360,7 @@ class Ledger:
         self._claim(start_ns, to_ns(event.end_s), code)
         if code not in self._between:
             self._tells_whole(event, NO_STEP)
-        if code in self._begins_life:
+        if code in self._begins_attempt:
             self._told.restarts.append(start_ns)
 
     def _tells_whole(self, event: StepCompleted | Interval, step: int) -> None:
@@ -361,7 +379,7 @@ class Ledger:
         stream = self._stream(events[0].writer, code, events[0].name)
         stream.times.fromlist([event.time_s for event in events])
         stream.values.fromlist([STARTS if type(event) is IntervalStarted else ENDS for event in events])
-        if code in self._begins_life:
+        if code in self._begins_attempt:
             self._told.restarts += [to_ns(event.time_s) for event in events if type(event) is IntervalStarted]
 
 

@@ -20,12 +20,11 @@ from ..runs.skew import Clocks
 from ..runs.streams import extremes, forget, nanoseconds, put_in, settle, sort, tokens_of
 from ..runs.writers import Writers
 from .claims import DERIVED, NEVER, Claims, Longs, joined
-from .columns import WHOLE, Key, Stream, Told
+from .columns import WHOLE, Key, Limits, PendingEvents, Stream
 from .ranges import Ranges
 from .sweep import Rules
-from .timeline import Timeline
+from .timeline import ClaimTimeline
 
-_LARGE = 4096
 _SLACK = 1.25
 
 
@@ -35,7 +34,9 @@ class Reckoning:
     With `remembered` at most about so many claims are kept: what the older ones came to is settled.
     """
 
-    def __init__(self, codes: Codes, streams: dict[Key, Stream], remembered: int | None) -> None:
+    def __init__(
+        self, codes: Codes, streams: dict[Key, Stream], remembered: int | None, limits: Limits
+    ) -> None:
         self.first: int | None = None
         self.last = -NEVER
         self.floor: int | None = None
@@ -52,12 +53,13 @@ class Reckoning:
         )
         self.made, self._saved = Ranges(), Ranges()
         self._codes, self._streams, self._remembered = codes, streams, remembered
+        self._limits = limits
         self._step, self._save = codes[buckets.STEP], codes[buckets.CHECKPOINT_OTHER]
         self._between = [codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
-        self._timeline = Timeline()
+        self._timeline = ClaimTimeline(limits.block)
         self._beginnings = Beginnings(streams, self._step, self._launches, self.runs)
-        self._lives = self._beginnings.lives
-        self._writers = Writers(streams, self._step, self.runs, self.made)
+        self._attempts = self._beginnings.attempts
+        self._writers = Writers(streams, self._step, self.runs, self.made, limits.reach)
         self._clocks = Clocks(streams, self._step)
         self._points = array("q")
         self._settled_row: Longs = np.zeros(len(codes), np.int64)
@@ -71,13 +73,13 @@ class Reckoning:
             self.made.clear()
             self._saved.clear()
 
-    def take(self, told: Told, spoke: Iterable[Key]) -> None:
+    def take(self, told: PendingEvents, spoke: Iterable[Key]) -> None:
         """Take in what was told since the last time, and what the streams that `spoke` have got since."""
         fresh = self._writers.fresh(spoke)
         if not len(told) and not fresh:
             return
         self._clocks.moved(fresh)
-        anew = len(told.start) + sum(fresh.values()) > max(_LARGE, len(self._timeline) // 4)
+        anew = len(told.start) + sum(fresh.values()) > max(self._limits.anew, len(self._timeline) // 4)
         news: News = {}
         if not anew:
             news = {key: tokens_of(self._streams[key], self._streams[key].sorted_to) for key in fresh}
@@ -103,9 +105,9 @@ class Reckoning:
             size=len(code),
             background_at=times,
             background=codes,
-            lives=self._lives.begins,
-            wasted_from=self._lives.wasted_from,
-            any_wasted=bool((self._lives.wasted_from < NEVER).any()),
+            attempts=self._attempts.begins,
+            wasted_from=self._attempts.wasted_from,
+            any_wasted=bool((self._attempts.wasted_from < NEVER).any()),
             step=self._step,
             productive=code[buckets.PRODUCTIVE],
             wasted=code[buckets.WASTED_PROGRESS],
@@ -135,12 +137,12 @@ class Reckoning:
     def are_wasted(self, begun_s: Sequence[float], number: Sequence[int]) -> list[bool]:
         """Which steps with these numbers, begun at these times, were computed again."""
         begun = nanoseconds(np.array(begun_s, np.float64))
-        verdict: list[bool] = self._lives.are_wasted(begun, np.array(number, np.int64)).tolist()
+        verdict: list[bool] = self._attempts.are_wasted(begun, np.array(number, np.int64)).tolist()
         return verdict
 
     def skew(self) -> int:
         """How far the clocks of those who tell of steps are apart, in nanoseconds."""
-        return self._clocks.skew(int(self._lives.begins[-1]) if len(self._lives.begins) else -NEVER)
+        return self._clocks.skew(int(self._attempts.begins[-1]) if len(self._attempts.begins) else -NEVER)
 
     def saves(self) -> int:
         """How many saves were told of, by both ends: those that overlap, of several writers, are one."""
@@ -152,7 +154,7 @@ class Reckoning:
         saves = claims.where(claims.kind & ~DERIVED == self._save)
         return saves.start, np.maximum(saves.start, saves.end - 1)
 
-    def _is_late(self, told: Told, news: News) -> bool:
+    def _is_late(self, told: PendingEvents, news: News) -> bool:
         starts = self._launches.unknown(told.starts)
         if min((time for time, _ in starts), default=NEVER) <= self._latest_word:
             return True
@@ -170,7 +172,7 @@ class Reckoning:
     def _least_step(self, start: int, end: int) -> int:
         return self._timeline.least_step(start, end, self._step)
 
-    def _moments(self, told: Told) -> list[int]:
+    def _moments(self, told: PendingEvents) -> list[int]:
         """Take in what happened at once; returns when that says that a run was alive."""
         for end in told.ends:
             self.runs.ended(end)
@@ -213,9 +215,10 @@ class Reckoning:
         return read
 
     def _settle(self, stream: Stream) -> None:
-        settle(stream, len(self._streams), nests=stream.kind not in (self._step, WHOLE))
+        nests = stream.kind not in (self._step, WHOLE)
+        settle(stream, len(self._streams), self._limits, nests=nests)
 
-    def _work_out(self, claims: Claims, told: Told) -> None:
+    def _work_out(self, claims: Claims, told: PendingEvents) -> None:
         self._forget_what_follows()
         for stream in self._streams.values():
             sort(stream, 0)
@@ -248,7 +251,7 @@ class Reckoning:
                 self._timeline.exchange(before, (joined([sure, unsettled]), doubts + more_doubts))
 
     def _absorb(self, claims: Claims, news: News, points: Longs) -> None:
-        """What claims and tokens say of runs and lives."""
+        """What claims and tokens say of runs and attempts."""
         self._seen(claims.start)
         self._seen(claims.end)
         self._seen(points)
@@ -271,10 +274,10 @@ class Reckoning:
         stepped = [(claims.start[is_step], claims.step[is_step])]
         stepped += [tokens for (_, kind, _), tokens in news.items() if kind == self._step]
         for begun, number in stepped:
-            self._lives.stepped(begun, number)
+            self._attempts.stepped(begun, number)
             for run, first in extremes(starts, begun, np.minimum):
                 self.runs.step(run, first)
-        if changed := self._lives.judge():
+        if changed := self._attempts.judge():
             self._timeline.wasted_from(*changed)
 
     def _reach(self) -> None:
@@ -317,7 +320,7 @@ def _columns(rows: list[tuple[int, int]]) -> Longs:
     return made
 
 
-def _claims(told: Told) -> Claims:
+def _claims(told: PendingEvents) -> Claims:
     return Claims(
         np.array(told.start, np.int64),
         np.array(told.end, np.int64),

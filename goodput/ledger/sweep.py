@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     size: int
     background_at: Longs
     background: Longs
-    lives: Longs
+    attempts: Longs
     wasted_from: Longs
     any_wasted: bool
     step: int
@@ -109,8 +109,8 @@ def _groups(doubts: list[Doubt], lo: int, hi: int, rules: Rules) -> _Groups:
         start, end = max(lo, doubt.start), min(hi, doubt.end)
         if end <= start:
             continue
-        life = int(np.searchsorted(rules.lives, doubt.start, side="right"))
-        wasted = int(doubt.step >= rules.wasted_from[life])
+        attempt = int(np.searchsorted(rules.attempts, doubt.start, side="right"))
+        wasted = int(doubt.step >= rules.wasted_from[attempt])
         if made and start < made[-1][1]:
             last = made[-1]
             last[1:] = [
@@ -150,8 +150,8 @@ def _kinds(claims: Claims, rules: Rules) -> Longs:
     kind = claims.kind & KINDS
     if not rules.any_wasted:
         return np.where(kind == rules.step, rules.productive, kind)
-    life = np.searchsorted(rules.lives, claims.start, side="right")
-    step = np.where(claims.step >= rules.wasted_from[life], rules.wasted, rules.productive)
+    attempt = np.searchsorted(rules.attempts, claims.start, side="right")
+    step = np.where(claims.step >= rules.wasted_from[attempt], rules.wasted, rules.productive)
     made: Longs = np.where(kind == rules.step, step, kind)
     return made
 

@@ -13,20 +13,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from .block import Block, Row, Rows
+from .block import Block, ClaimRows, Row
 from .claims import DERIVED, KINDS, NEVER, Claims, Doubt, Longs, joined
 from .sweep import Rules, sweep
-
-BLOCK = 2048
 
 Derived = tuple[Claims, list[Doubt]]
 """What starts and ends stand for."""
 
 
-class Timeline:
+class ClaimTimeline:
     """Blocks that follow each other without a gap, from long ago to far ahead."""
 
-    def __init__(self) -> None:
+    def __init__(self, block: int) -> None:
+        self._block = block
         self.blocks: list[Block] = [Block(-NEVER, NEVER)]
         self._los: list[int] = [-NEVER]
         self._claims = 0
@@ -45,7 +44,7 @@ class Timeline:
         if (start[1:] < start[:-1]).any():
             order = np.argsort(start, kind="stable")
             start = start[order]
-        cuts = _cuts(start, doubts, floor)
+        cuts = _cuts(start[self._block :: self._block], doubts, floor)
         bounds = [floor, *cuts.tolist(), NEVER]
         edges = [0, *np.searchsorted(start, cuts).tolist(), len(start)]
         self.blocks, reaching = [], []
@@ -76,7 +75,7 @@ class Timeline:
         block.append(claim)
         self._soil(block)
         self._carry(claim, index + 1)
-        if len(block.own) > max(2 * BLOCK, block.too_many):
+        if len(block.own) > max(2 * self._block, block.too_many):
             self._split(index)
 
     def doubt(self, doubt: Doubt) -> None:
@@ -159,7 +158,7 @@ class Timeline:
         self._claims += len(oldest.carried)
         for claim in oldest.carried.copy().rows():  # whose block is gone
             oldest.append(claim)
-        oldest.carried = Rows()
+        oldest.carried = ClaimRows()
         return self._los[0], held
 
     def _refresh(self, rules: Rules) -> None:
@@ -264,8 +263,8 @@ class Timeline:
 
 
 def _cuts(start: Longs, doubts: Iterable[Doubt], floor: int) -> Longs:
-    """Where blocks may begin: every so many claims, and never within a doubt."""
-    cuts = np.unique(start[BLOCK::BLOCK])
+    """Return where blocks may begin: at the `start` of every so many claims, and never within a doubt."""
+    cuts = np.unique(start)
     cuts = cuts[cuts > floor]
     spans = sorted((each.start, each.end) for each in doubts)
     if spans and len(cuts):

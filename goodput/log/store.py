@@ -22,7 +22,7 @@ _AHEAD_BYTES = 1 << 20
 _CHUNK_BYTES = 1 << 15
 """Understood at once: a thread that reads a long log holds up no other for longer than these take."""
 
-_ENTRY = msgspec.json.Decoder(dict[str, Any])
+_ENTRY = msgspec.json.Decoder(dict[str, object])
 _READ_WAITS_S = 0.5
 """A monitor whose stop is waited for a second shall have time to write what there is."""
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -43,10 +43,10 @@ def tell(text: str) -> None:
 class LogStore(Protocol):
     """Where a recorder's entries go and a calculator's come from."""
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, object]) -> None:
         """Add an entry at the end. Raises nothing: the application goes on without its log."""
 
-    def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
+    def read(self, position: int) -> tuple[list[dict[str, object]], int]:
         """Some entries from `position` (0: the first) on, and where to read on: `position` at the end."""
 
     def flush(self) -> None:
@@ -56,7 +56,7 @@ class LogStore(Protocol):
 class CloudLogger(Protocol):
     """What users of the peer pass as `cloud_logger`: their tests, mostly."""
 
-    def write_cloud_logging_entry(self, entry: dict[str, Any]) -> None:
+    def write_cloud_logging_entry(self, entry: dict[str, object]) -> None:
         """Add an entry at the end."""
 
     def read_cloud_logging_entries(
@@ -64,7 +64,7 @@ class CloudLogger(Protocol):
         start_time: dt.datetime | None = None,
         end_time: dt.datetime | None = None,
         last_entry_info: tuple[dt.datetime, str] | None = None,
-    ) -> tuple[list[dict[str, Any]], tuple[dt.datetime | None, str | None] | None]:
+    ) -> tuple[list[dict[str, object]], tuple[dt.datetime | None, str | None] | None]:
         """Entries, and of the last one its time and its id; who has these may ask for what came later."""
 
 
@@ -82,10 +82,10 @@ class _CloudStore:
         self._logger = logger
         self._last: tuple[Any, Any] | None = None
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, object]) -> None:
         self._logger.write_cloud_logging_entry(dict(entry))
 
-    def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
+    def read(self, position: int) -> tuple[list[dict[str, object]], int]:
         if position and self._last is not None:
             asked = {"start_time": self._last[0], "end_time": utc_now(), "last_entry_info": self._last}
             entries, last = self._logger.read_cloud_logging_entries(**asked)
@@ -131,7 +131,7 @@ class LocalLog:
         """Entries of this process for which there was no place, or no JSON; closed, also what still waits."""
         return self._writer.lost
 
-    def append(self, entry: Mapping[str, Any]) -> None:
+    def append(self, entry: Mapping[str, object]) -> None:
         """Add an entry; what no JSON can have is escaped where it is text, else the entry counts as lost."""
         try:
             self._writer.put(_line(entry))
@@ -144,7 +144,7 @@ class LocalLog:
                 f"set {DIRECTORY_VARIABLE} to a directory that can be written"
             )
 
-    def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
+    def read(self, position: int) -> tuple[list[dict[str, object]], int]:
         """Entries from byte `position` on, some KiB of them; nothing while there is no file.
 
         What this process has appended is there, unless the file takes longer than half a second for it.
@@ -186,12 +186,12 @@ class LocalLog:
             return b""
         return text[: text.rfind(b"\n") + 1]
 
-    def _entries(self, text: bytes) -> list[dict[str, Any]]:
+    def _entries(self, text: bytes) -> list[dict[str, object]]:
         with contextlib.suppress(*_NO_JSON):
             return _ENTRY.decode_lines(text)
         return [entry for line in text.split(b"\n") if (entry := self._entry(line)) is not None]
 
-    def _entry(self, line: bytes) -> dict[str, Any] | None:
+    def _entry(self, line: bytes) -> dict[str, object] | None:
         if not line.strip():
             return None
         try:
@@ -201,7 +201,7 @@ class LocalLog:
             return None
 
 
-def _line(entry: Mapping[str, Any]) -> bytes:
+def _line(entry: Mapping[str, object]) -> bytes:
     try:
         return msgspec.json.encode(entry) + b"\n"
     except UnicodeEncodeError:

@@ -6,15 +6,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from ..yield_hook import Rest
+from ..yield_hook import YieldHook
 from .store import tell
 
 _PREPARE_S = 1.0
 _PIECE_S = 0.001
 _SHARE = 0.1
 
-Work = Callable[[Rest, bool], None]
-"""What is done, with its rest, and with whether it is the last time."""
+Work = Callable[[YieldHook, bool], None]
+"""What is done, with its yield hook, and with whether it is the last time."""
 
 
 @dataclass
@@ -32,14 +32,15 @@ class _Upload:
 class Uploads:
     """Does works in turn, behind a common preparation that is done every second, until they are stopped.
 
-    A work calls the :data:`~.rest.Rest` that it is given between small pieces: the thread then rests, so
-    that it takes a tenth of the time at most, and nobody waits longer than for one piece. While somebody
-    waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as long as it takes),
-    and anew when something was started since. A failure is told, once while it stays the same, and ends
-    nothing. The thread is a daemon, and ends with the last work; a forked child has none of the works.
+    A work calls the :data:`~..yield_hook.YieldHook` that it is given between small pieces: the thread
+    then rests, so that it takes a tenth of the time at most, and nobody waits longer than for one piece.
+    While somebody waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as
+    long as it takes), and anew when something was started since. A failure is told, once while it stays
+    the same, and ends nothing. The thread is a daemon, and ends with the last work; a forked child has
+    none of the works.
     """
 
-    def __init__(self, name: str, prepare: Callable[[Rest], None], patience_s: float | None) -> None:
+    def __init__(self, name: str, prepare: Callable[[YieldHook], None], patience_s: float | None) -> None:
         self._name = name
         self._prepare = prepare
         self._patience_s = patience_s
@@ -125,11 +126,11 @@ class Uploads:
     def _run(self) -> None:
         self._rested_s = time.thread_time()
         while True:
-            self._try("reading the log", lambda: self._prepare(self._rest))
+            self._try("reading the log", lambda: self._prepare(self._yield))
             for name, upload in self._due():
                 is_last = upload.is_last
                 if not is_last or upload.once_more:
-                    self._try(name, lambda: upload.work(self._rest, is_last))  # noqa: B023  called at once
+                    self._try(name, lambda: upload.work(self._yield, is_last))  # noqa: B023  called at once
                 upload.due_s = time.monotonic() + upload.interval_s
                 if is_last:
                     self._end(name, upload)
@@ -159,7 +160,7 @@ class Uploads:
         due_s = min(upload.due_s for upload in self._uploads.values()) - time.monotonic()
         return max(0.0, min(due_s, _PREPARE_S))
 
-    def _rest(self) -> bool:
+    def _yield(self) -> bool:
         spent_s = time.thread_time() - self._rested_s
         if spent_s >= _PIECE_S:
             self._hurry.wait(spent_s * (1 / _SHARE - 1))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from ..events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
 from ..steps.estimators import Seconds, deviations_s, peers_ideal_s
-from ..yield_hook import Rest, no_rest
+from ..yield_hook import YieldHook, never_yield
 from .rules import CompatError
 
 _PIECE = 16_384
@@ -55,7 +55,10 @@ def compat_step_deviation(
 
 
 def compat_deviations_from(
-    first: int, times_s: dict[int, float], ideal_step_time_s: float | None = None, rest: Rest = no_rest
+    first: int,
+    times_s: dict[int, float],
+    ideal_step_time_s: float | None = None,
+    yield_hook: YieldHook = never_yield,
 ) -> tuple[list[int], Seconds]:
     """The same, but for the `first` steps of `times_s`, as columns, and in pieces: steps and deviations."""
     new = len(times_s) - first
@@ -67,7 +70,7 @@ def compat_deviations_from(
     for begin in range(0, len(times_s), _PIECE):
         size = min(_PIECE, len(times_s) - begin)
         columns.append(np.fromiter(islice(values, size), dtype=np.float64, count=size))
-        rest()
+        yield_hook()
     told_s = np.concatenate(columns)
     ideal_s = _ideal_s(told_s, ideal_step_time_s)
     return steps, deviations_s(told_s[first:], ideal_s)

@@ -16,7 +16,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -30,7 +30,7 @@ from ..events import (
     SlicesObserved,
     StepStarted,
 )
-from ..validation import merged, span
+from ..validation import LARGEST_INTEGER, LARGEST_S, defect_of_record, merged
 from . import resiliency
 from .launcher_log import beside
 from .resiliency import LauncherEvent
@@ -41,8 +41,6 @@ MARK = b"\xef\xbb\xbf"
 """The byte order mark that some editors begin a file with."""
 HEAD_BYTES = 64 * 1024
 """What :func:`detect` wants to see of a file."""
-LARGEST_S = 1e11
-LARGEST_INTEGER = 2**53
 MAX_PROBLEMS = 100
 MAX_JOBS = 10_000
 
@@ -53,7 +51,7 @@ _TRACE_LINE = re.compile(rb'\s*\{.*"cat"\s*:.*"ph"\s*:')
 _PUNCTUATION = frozenset({b"", b"[", b"]", b","})
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-_Reader: TypeAlias = Callable[[Mapping[str, Any]], GoodputEvent]
+_Reader: TypeAlias = Callable[[Mapping[str, object]], GoodputEvent]
 
 _event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(GoodputEvent)
 _TAGS = frozenset(kind.__struct_config__.tag for kind in GoodputEvent.__args__)
@@ -76,7 +74,7 @@ _CHECKPOINTER = {
 }
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class LogProblem(msgspec.Struct, frozen=True, kw_only=True):
     """What is wrong with a line (of an array: with its entry of that number), both counted from 1."""
 
     line: int
@@ -110,7 +108,7 @@ class Log:
 
     def __init__(self) -> None:
         self.jobs: dict[str, JobLog] = {}
-        self.problems: list[Problem] = []
+        self.problems: list[LogProblem] = []
         self.garbage = 0
         self.forms: Counter[str] = Counter()
         self.ignored: Counter[str] = Counter()
@@ -143,7 +141,7 @@ class Log:
         except NotUnderstoodError as error:
             self.garbage += 1
             if len(self.problems) < MAX_PROBLEMS:
-                self.problems.append(Problem(line=number, what=str(error)))
+                self.problems.append(LogProblem(line=number, what=str(error)))
 
     def _own(self, text: bytes) -> bool:
         """Whether it is an event of our own; by far the fastest way to read one."""
@@ -195,14 +193,14 @@ class Log:
         log.events.append(event)
         log.event_lines.append(self._number)
 
-    def _line_within(self, payload: Mapping[str, Any]) -> None:
+    def _line_within(self, payload: Mapping[str, object]) -> None:
         text = msgspec.json.encode(payload)
         if not self._own(text):
             self._no_event(payload)
 
-    def _no_event(self, entry: Mapping[str, Any]) -> None:
+    def _no_event(self, entry: Mapping[str, object]) -> None:
         """An entry whose `type` is none of our events: for other readers, of a later version, or broken."""
-        tag = entry["type"]
+        tag = str(entry["type"])
         if tag in _TAGS:
             own_event(entry)
         count = entry.get("count")
@@ -237,7 +235,7 @@ def detect(head: bytes) -> Form | None:
     return "json" if head.lstrip()[:1] in (b"[", b"{") else None
 
 
-def launcher_event(entry: Mapping[str, Any]) -> LauncherEvent:
+def launcher_event(entry: Mapping[str, object]) -> LauncherEvent:
     """An entry of the resiliency library's log. Raises NotUnderstoodError."""
     timestamp = entry.get("timestamp")
     if not isinstance(timestamp, str):
@@ -247,14 +245,14 @@ def launcher_event(entry: Mapping[str, Any]) -> LauncherEvent:
     except ValueError as error:
         raise NotUnderstoodError(str(error)) from None
     return LauncherEvent(
-        kind=entry["event_type"],
+        kind=str(entry["event_type"]),
         time_us=time_us,
         step=_whole(entry, "step"),
         node_rank=_whole(entry, "node_rank"),
     )
 
 
-def recorder_events(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
+def recorder_events(entry: Mapping[str, object]) -> Iterator[GoodputEvent]:
     """The events in an entry of ml-goodput-measurement's recorder, or of Orbax. Raises NotUnderstoodError."""
     for key in entry:
         read = _READERS.get(key)
@@ -265,7 +263,7 @@ def recorder_events(entry: Mapping[str, Any]) -> Iterator[GoodputEvent]:
         yield _checkpoint(entry)
 
 
-def own_event(entry: Mapping[str, Any]) -> GoodputEvent:
+def own_event(entry: Mapping[str, object]) -> GoodputEvent:
     """The event of our own that an entry with a `type` is. Raises NotUnderstoodError."""
     try:
         event: GoodputEvent = msgspec.convert(entry, GoodputEvent)
@@ -290,7 +288,7 @@ def checkpoint_name(step: int, directory: object) -> str:
     return f"{step} {'persistent' if is_remote else 'local'}"
 
 
-def _slices(entry: Mapping[str, Any]) -> SlicesObserved:
+def _slices(entry: Mapping[str, object]) -> SlicesObserved:
     return SlicesObserved(
         time_s=_time(entry, "elastic_slice_counts_timestamp"),
         active=_whole(entry, "active_slices"),
@@ -300,14 +298,14 @@ def _slices(entry: Mapping[str, Any]) -> SlicesObserved:
 
 
 def _edge(event: type[IntervalStarted] | type[IntervalEnded], kind: str, key: str) -> _Reader:
-    def read(entry: Mapping[str, Any]) -> GoodputEvent:
+    def read(entry: Mapping[str, object]) -> GoodputEvent:
         return event(kind=kind, time_s=_time(entry, key))
 
     return read
 
 
 def _custom(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Reader:
-    def read(entry: Mapping[str, Any]) -> GoodputEvent:
+    def read(entry: Mapping[str, object]) -> GoodputEvent:
         name = str(entry.get("custom_badput_event_type", "unknown")).upper()
         return event(kind="custom", time_s=_time(entry, key), name=name)
 
@@ -315,16 +313,16 @@ def _custom(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Re
 
 
 def _wait(event: type[IntervalStarted] | type[IntervalEnded], key: str) -> _Reader:
-    def read(entry: Mapping[str, Any]) -> GoodputEvent:
+    def read(entry: Mapping[str, object]) -> GoodputEvent:
         name = str(entry.get("elastic_wait_event_type", "unknown"))
         return event(kind=elastic_wait_kind(name), time_s=_time(entry, key), name=name)
 
     return read
 
 
-def _checkpoint(entry: Mapping[str, Any]) -> Interval:
+def _checkpoint(entry: Mapping[str, object]) -> Interval:
     """What blocked in Orbax's checkpoint manager; nothing where it has not said for how long."""
-    kind, key = _CHECKPOINTER[entry["event_type"]]
+    kind, key = _CHECKPOINTER[str(entry["event_type"])]
     start, seconds = f"{key}_start_time", f"{key}_duration_secs"
     if entry.get(start) is None or entry.get(seconds) is None:
         raise NotUnderstoodError(f"{entry['event_type']} without {start} and {seconds}")
@@ -337,41 +335,33 @@ def _checkpoint(entry: Mapping[str, Any]) -> Interval:
 
 
 def _check(event: GoodputEvent) -> None:
-    """Raises NotUnderstoodError for numbers that cannot be, and for what no ledger could use."""
-    start_s, end_s = span(event)
-    if not (-LARGEST_S <= start_s <= LARGEST_S and -LARGEST_S <= end_s <= LARGEST_S):
-        raise NotUnderstoodError(f"{start_s!r} to {end_s!r} are no epoch seconds")
-    if end_s < start_s:
-        raise NotUnderstoodError("an end before its start")
-    if type(event) is StepStarted and -LARGEST_INTEGER <= event.step <= LARGEST_INTEGER:
-        return  # most of a log, and all there is to check
-    for value in msgspec.structs.astuple(event):
-        largest = LARGEST_S if type(value) is float else LARGEST_INTEGER
-        if isinstance(value, _NUMBERS) and abs(value) > largest:
-            raise NotUnderstoodError(f"{value!r} cannot be")
+    """Raise NotUnderstoodError for an event that no ledger could use."""
+    if what := defect_of_record(event):
+        raise NotUnderstoodError(what)
 
 
-def _name(entry: Mapping[str, Any]) -> str:
+def _name(entry: Mapping[str, object]) -> str:
     name = entry.get("job_name") or ""
     return name if isinstance(name, str) else str(name)
 
 
-def _time(entry: Mapping[str, Any], key: str) -> float:
+def _time(entry: Mapping[str, object], key: str) -> float:
     value = entry.get(key)
     if isinstance(value, bool) or not isinstance(value, _NUMBERS) or not abs(value) <= LARGEST_S:
         raise NotUnderstoodError(f"{key} is {value!r:.100}, no epoch seconds")
     return float(value)
 
 
-def _whole(entry: Mapping[str, Any], key: str) -> int:
+def _whole(entry: Mapping[str, object], key: str) -> int:
     """A whole number; the cloud's logs make 5.0 of 5. What is not there, or null, is 0."""
     value = entry.get(key)
     if value is None:
         return 0
-    is_whole = not isinstance(value, bool) and isinstance(value, _NUMBERS) and abs(value) <= LARGEST_INTEGER
-    if not is_whole or value != int(value):
-        raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
-    return int(value)
+    if isinstance(value, _NUMBERS) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
+        whole = int(value)
+        if whole == value:
+            return whole
+    raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
 
 
 _PLAIN = {

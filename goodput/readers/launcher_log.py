@@ -45,7 +45,7 @@ _SAVE = "checkpoint_save"
 
 
 @dataclass
-class _Run:
+class _LauncherRun:
     """A run: `start_s` is None before the first one that was told of; `ended_s` while nobody said so."""
 
     start_s: float | None = None
@@ -134,14 +134,14 @@ def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     return [JobQueued(time_s=event.time_s) for event in listed if event.kind == USER_SCHEDULED]
 
 
-def _runs(listed: Sequence[LauncherEvent]) -> list[_Run]:
-    runs = [_Run()]
+def _runs(listed: Sequence[LauncherEvent]) -> list[_LauncherRun]:
+    runs = [_LauncherRun()]
     for event in listed:
         run = runs[-1]
         if event.kind == JOB_STARTED and run.begins_with(event):
             run.ranks.add(event.node_rank)
         elif event.kind == JOB_STARTED:
-            runs.append(_Run(start_s=event.time_s, ranks={event.node_rank}))
+            runs.append(_LauncherRun(start_s=event.time_s, ranks={event.node_rank}))
         elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
             if not run.is_not_meant_by(event):
                 run.end(event)
@@ -155,19 +155,19 @@ def _runs(listed: Sequence[LauncherEvent]) -> list[_Run]:
     return runs if runs[0].checkpoints or runs[0].ended_s is not None else runs[1:]
 
 
-def _frame(run: _Run) -> Iterator[GoodputEvent]:
+def _frame(run: _LauncherRun) -> Iterator[GoodputEvent]:
     if run.start_s is not None:
         yield JobStarted(time_s=run.start_s, nodes=max(1, len(run.ranks)))
 
 
-def _saves(run: _Run) -> Iterator[GoodputEvent]:
+def _saves(run: _LauncherRun) -> Iterator[GoodputEvent]:
     """That they were, but not how long they took."""
     for event in run.checkpoints:
         if event.kind == CHECKPOINT_SAVED:
             yield Interval(kind=_SAVE, start_s=event.time_s, end_s=event.time_s)
 
 
-def _restores(run: _Run) -> Iterator[GoodputEvent]:
+def _restores(run: _LauncherRun) -> Iterator[GoodputEvent]:
     """Where the run reads a checkpoint; within it that takes no time that the log tells from what is lost."""
     for number, life in enumerate(run.lives()):
         loaded = life[0]
@@ -177,7 +177,7 @@ def _restores(run: _Run) -> Iterator[GoodputEvent]:
         yield Interval(kind="checkpoint_restore", start_s=start_s, end_s=loaded.time_s)
 
 
-def _work(run: _Run, following: Sequence[_Run]) -> Iterator[GoodputEvent]:
+def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[GoodputEvent]:
     """The steps of a run, and its end."""
     lives = run.lives()
     if following or not lives:
@@ -208,12 +208,12 @@ def _lost(step: int, end_s: float) -> Iterator[GoodputEvent]:
     yield StepStarted(step=step, time_s=end_s)
 
 
-def _code(run: _Run, following: _Run | None) -> int | None:
+def _code(run: _LauncherRun, following: _LauncherRun | None) -> int | None:
     """The exit code that a run must have had."""
     return 1 if following is not None and not run.by_user else None
 
 
-def _is_computed_again(step: int, runs: Sequence[_Run]) -> bool:
+def _is_computed_again(step: int, runs: Sequence[_LauncherRun]) -> bool:
     """Whether any of these runs begins, or goes back, to `step` or before it, and makes steps from there."""
     return any(
         life[0].step <= step and (len(_advancing(life)) > 1 or number < len(lives) - 1)

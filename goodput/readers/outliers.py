@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from ..events import GoodputEvent
 from ..validation import span
-from .formats import JobLog, Problem
+from .formats import JobLog, LogProblem
 from .resiliency import LauncherEvent, moment
 
 FAR_S = 366 * 86_400.0
@@ -40,16 +40,16 @@ def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
     return Bulk(middle_s - FAR_S, middle_s + FAR_S)
 
 
-def turn_away(log: JobLog, bulk: Bulk) -> list[Problem]:
+def turn_away(log: JobLog, bulk: Bulk) -> list[LogProblem]:
     """Take what does not lie in `bulk` out of `log`; returns what that was, by line."""
-    problems: list[Problem] = []
+    problems: list[LogProblem] = []
     log.events, log.event_lines = _sifted(log.events, log.event_lines, bulk, problems)
     log.launcher, log.launcher_lines = _sifted(log.launcher, log.launcher_lines, bulk, problems)
     return sorted(problems, key=lambda each: each.line)
 
 
 def _sifted(
-    events: list[_T], lines: "array[int]", bulk: Bulk, problems: list[Problem]
+    events: list[_T], lines: "array[int]", bulk: Bulk, problems: list[LogProblem]
 ) -> tuple[list[_T], "array[int]"]:
     kept: list[_T] = []
     kept_lines = array("Q")
@@ -61,7 +61,7 @@ def _sifted(
         start_s, end_s = _span(event)
         far_s = start_s if start_s < bulk.from_s else end_s
         what = f"{moment(far_s)} is more than a year from the bulk of the job's log"
-        problems.append(Problem(line=line, what=what))
+        problems.append(LogProblem(line=line, what=what))
     return kept, kept_lines
 
 

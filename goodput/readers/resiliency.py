@@ -23,7 +23,7 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
-from ..synthetic_steps import are_places
+from ..synthetic_steps import are_synthetic
 from ..validation import span
 
 USER_SCHEDULED = "user_scheduled"
@@ -183,7 +183,7 @@ def metrics_of_job(
 
     A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
     that is saved has the steps before the next one, and at the end all that were told of. Of a job that tells
-    of no steps, or of places instead of their numbers (:mod:`.places`), there are no numbers.
+    of no steps, or of synthetic ones (:mod:`..synthetic_steps`), there are no numbers.
     """
     told = Metrics(
         total_events=len(events),
@@ -198,7 +198,7 @@ def metrics_of_job(
     for event in sorted([*others, *begun], key=_end_s):  # a step that begins as a save ends is behind it
         steps.take(event)
     steps.settle()
-    if not steps.loaded or are_places(events):
+    if not steps.loaded or are_synthetic(events):
         return told
     told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in steps.loaded))
     return _gained(told, steps.loaded, steps.saved, reference_step_time_s)

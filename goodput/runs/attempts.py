@@ -1,4 +1,4 @@
-"""The lives of a job, and from which step on the work of each was wasted."""
+"""The attempts of a job, and from which step on the work of each was wasted."""
 
 from collections.abc import Callable, Iterable
 
@@ -8,10 +8,10 @@ import numpy.typing as npt
 from ..ledger.claims import NEVER, Longs
 
 
-class Lives:
-    """A life begins where a run starts or goes back; life 0 lies before the first of these.
+class Attempts:
+    """An attempt begins where a run starts or goes back; attempt 0 lies before the first of these.
 
-    A step of an earlier life is wasted if its number is not below the lowest one of any later life.
+    A step of an earlier attempt is wasted if its number is not below the lowest one of any later attempt.
     """
 
     def __init__(self) -> None:
@@ -21,26 +21,26 @@ class Lives:
         self._least = self.wasted_from.copy()
 
     def unknown(self, times: Iterable[int]) -> set[int]:
-        """Those of `times` at which no life that is known began."""
+        """Those of `times` at which no attempt that is known began."""
         return set(times) - self._known
 
     def begin(self, times: set[int], least: Callable[[int, int], int]) -> None:
-        """Lives began at `times`, none of which is known.
+        """Attempts began at `times`, none of which is known.
 
         `least` says which is the lowest number of the known steps that began between two times.
         """
         self._known |= times
         for time in sorted(times):
-            life = int(np.searchsorted(self.begins, time))
-            self.begins = np.insert(self.begins, life, time)
-            self.wasted_from = np.insert(self.wasted_from, life, self.wasted_from[life])
-            was, late = int(self._least[life]), least(time, self._bound(life + 2))
-            early = least(self._bound(life), time) if late <= was < NEVER else was
-            self._least = np.insert(self._least, life, early)
-            self._least[life + 1] = late
+            attempt = int(np.searchsorted(self.begins, time))
+            self.begins = np.insert(self.begins, attempt, time)
+            self.wasted_from = np.insert(self.wasted_from, attempt, self.wasted_from[attempt])
+            was, late = int(self._least[attempt]), least(time, self._bound(attempt + 2))
+            early = least(self._bound(attempt), time) if late <= was < NEVER else was
+            self._least = np.insert(self._least, attempt, early)
+            self._least[attempt + 1] = late
 
     def anew(self, times: set[int]) -> None:
-        """Forget all steps; the lives are those that began at `times`."""
+        """Forget all steps; the attempts are those that began at `times`."""
         self._known = times
         self.begins = np.array(sorted(times), np.int64)
         self._least = np.full(len(self.begins) + 1, NEVER, np.int64)
@@ -51,7 +51,7 @@ class Lives:
         np.minimum.at(self._least, np.searchsorted(self.begins, begun, side="right"), number)
 
     def are_wasted(self, begun: Longs, number: Longs) -> npt.NDArray[np.bool_]:
-        """Which steps with these numbers, begun at these times, a later life computed again."""
+        """Which steps with these numbers, begun at these times, a later attempt computed again."""
         wasted: npt.NDArray[np.bool_] = (
             number >= self.wasted_from[np.searchsorted(self.begins, begun, "right")]
         )
@@ -71,8 +71,8 @@ class Lives:
         step = int(np.minimum(made, before)[changed].min())
         return self._bound(int(changed[0])), self._bound(int(changed[-1]) + 1), step
 
-    def _bound(self, life: int) -> int:
-        """When a life begins, and the one before it ends."""
-        if not life:
+    def _bound(self, attempt: int) -> int:
+        """When an attempt begins, and the one before it ends."""
+        if not attempt:
             return -NEVER
-        return int(self.begins[life - 1]) if life <= len(self.begins) else NEVER
+        return int(self.begins[attempt - 1]) if attempt <= len(self.begins) else NEVER

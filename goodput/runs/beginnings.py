@@ -1,13 +1,13 @@
-"""Where the runs of a job begin, and its lives: what was told of that, and what follows from the steps."""
+"""Where the runs of a job begin, and its attempts: what was told of that, and what follows from the steps."""
 
 from bisect import bisect_left
 from collections.abc import Callable
 
 from ..ledger.claims import NEVER, Longs
-from ..ledger.columns import NO_STEP, NS, WHOLE, Key, Stream, Told, to_ns
-from .attempts import Lives
+from ..ledger.columns import NO_STEP, NS, WHOLE, Key, PendingEvents, Stream, to_ns
+from .attempts import Attempts
 from .launches import Launches
-from .rollback import GoingBack
+from .rollback import StepRollback
 from .runs import Runs
 from .streams import tokens_of
 
@@ -16,19 +16,19 @@ News = dict[Key, tuple[Longs, Longs]]
 
 
 class Beginnings:
-    """A run begins with a launch; a life with a run, with going back to a checkpoint, or where steps go back.
+    """A run begins with a launch; an attempt with a run, with a restart, or where steps go back.
 
     `streams` are those of all writers, `step` is the kind of those that tell of steps.
     """
 
     def __init__(self, streams: dict[Key, Stream], step: int, launches: Launches, runs: Runs) -> None:
-        self.lives = Lives()
+        self.attempts = Attempts()
         self._streams, self._of_steps, self._launches, self._runs = streams, (step, WHOLE), launches, runs
-        self._back = GoingBack()
+        self._back = StepRollback()
         self._restarts: set[int] = set()
         self._steps_before: list[int] = []
 
-    def are_late(self, told: Told, news: News) -> bool:
+    def are_late(self, told: PendingEvents, news: News) -> bool:
         """Whether what is new was told so late that runs may begin elsewhere than was thought."""
         last = self._launches.last_start()
         if any(time <= last for time, *_ in told.ends):
@@ -38,42 +38,42 @@ class Beginnings:
                 return True
         return False
 
-    def advance(self, told: Told, read: dict[Key, int], least: Callable[[int, int], int]) -> bool:
+    def advance(self, told: PendingEvents, read: dict[Key, int], least: Callable[[int, int], int]) -> bool:
         """Take in what is new: of the streams, the tokens from where `read` says; they are in order.
 
         `least` says which is the lowest number of the steps so far that began between two times. False if
-        lives began that are none any more.
+        attempts began that are none any more.
         """
         self._restarts.update(told.restarts)
         begun = self._launches.add(self._launches.unknown(told.starts), self._interrupted)
         if begun:
             self._runs.started(begun)
-        before = self._back.lives
+        before = self._back.attempts
         for key, begin in read.items():
             self._look(self._streams[key], begin, tokens_of(self._streams[key], begin))
-        if not self._back.lives >= before:
+        if not self._back.attempts >= before:
             return False
-        if unknown := self.lives.unknown([*begun, *told.restarts, *(self._back.lives - before)]):
-            self.lives.begin(unknown, least)
+        if unknown := self.attempts.unknown([*begun, *told.restarts, *(self._back.attempts - before)]):
+            self.attempts.begin(unknown, least)
         return True
 
-    def anew(self, told: Told, tokens: News) -> None:
+    def anew(self, told: PendingEvents, tokens: News) -> None:
         """Find all of it again, from the `tokens` of all streams, in order."""
         self._restarts.update(told.restarts)
         self._launches.know(told.starts)
         self._launches.anew(self._interrupted)
         self._runs.anew()
-        self._back = GoingBack()
+        self._back = StepRollback()
         for key, stream in self._streams.items():
             self._look(stream, 0, tokens[key])
-        self.lives.anew({*self._runs.starts, *self._restarts, *self._back.lives})
+        self.attempts.anew({*self._runs.starts, *self._restarts, *self._back.attempts})
         for time in self._steps_before:
             self._runs.step(self._runs.of(time), time)
 
     def forget(self, floor: int) -> None:
         """The tokens from before `floor` are forgotten: what follows from them stays."""
         self._steps_before = [time for time in self._runs.first_step if time is not None and time < floor]
-        self._restarts.update(self.lives.begins[self.lives.begins < floor].tolist())
+        self._restarts.update(self.attempts.begins[self.attempts.begins < floor].tolist())
 
     def _look(self, stream: Stream, begin: int, tokens: tuple[Longs, Longs]) -> None:
         if stream.kind in self._of_steps:

@@ -7,18 +7,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ledger.claims import Longs
-from ..ledger.columns import ENDS, STARTS, Stream
-
-REACH = 32
-"""So many starts and ends may an interval have in it: where an end was lost, a later one is no end of it."""
+from ..ledger.columns import ENDS, LIMITS, STARTS, Stream
 
 
-def ends_of(mask: Longs, run: Longs, place: Longs) -> Longs:
-    """The index of the end of each start, as of brackets; -1 for a start without one, and for ends.
+def ends_of(mask: Longs, run: Longs, place: Longs, reach: int = LIMITS.reach) -> Longs:
+    """The index of the end of each start, or -1 for a start without one, and for ends.
 
     An end that follows a start is its end, also where a run began between: who lived through that only spoke
     before another told of the start. One that is left over belongs to the latest start before it that
-    has none, in the same run and at most `REACH` away by `place`.
+    has none, in the same run and at most `reach` away by `place`.
     """
     found = np.full(len(mask), -1, np.int64)
     starts = mask == STARTS
@@ -35,7 +32,7 @@ def ends_of(mask: Longs, run: Longs, place: Longs) -> Longs:
             unended.append(index)
         elif unended:
             start = unended.pop()
-            if run[start] == run[index] and place[index] - place[start] <= REACH:
+            if run[start] == run[index] and place[index] - place[start] <= reach:
                 found[start] = index
             else:  # those before it are farther away still
                 unended.clear()
@@ -60,13 +57,13 @@ def is_moment(times: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     return moment
 
 
-def settled(stream: Stream, wanted: int, border: int) -> int:
+def settled(stream: Stream, wanted: int, border: int, reach: int) -> int:
     """How many tokens stand for something for good, at most `wanted`, if none comes before `border`."""
-    first = max(stream.settled, border - REACH - 1)
+    first = max(stream.settled, border - reach - 1)
     times = np.array(stream.times[first:])
     place = np.flatnonzero(~is_moment(times))
     mask = np.array(stream.values[first:], np.int64)[place]
-    found = ends_of(mask, np.zeros_like(mask), place)
+    found = ends_of(mask, np.zeros_like(mask), place, reach)
     until = np.where(found < 0, border, place[found] + first)
-    pending = place[(mask == STARTS) & (until >= border) & (place + first >= border - REACH)]
+    pending = place[(mask == STARTS) & (until >= border) & (place + first >= border - reach)]
     return min(wanted, int(pending[0]) + first) if len(pending) else wanted

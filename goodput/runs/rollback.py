@@ -14,28 +14,28 @@ _COUNTED_ON = 4
 class _Before(NamedTuple):
     """What the settled steps of a stream end with: when the last ones began, and their numbers.
 
-    The first of these stands for all before it, with the highest number since its life began. `life` is the
-    index of the one with which the last life began, `backs` are the times at which numbers went back so far.
+    The first of these stands for all before it, with the highest number since its attempt began. `attempt` is
+    the index of the one with which the last attempt began, `backs` are the times at which numbers went back.
     """
 
     times: Longs = np.full(1, -NEVER, np.int64)
     numbers: Longs = np.full(1, -NEVER, np.int64)
-    life: int = 1
+    attempt: int = 1
     backs: tuple[int, ...] = ()
 
 
-class GoingBack:
-    """The times at which lives of the job begin because steps went back.
+class StepRollback:
+    """The times at which attempts of the job begin because steps went back.
 
     A named writer goes back with a number that is not above its last one in the same run. Of numbers that
-    several may tell without a name, one must lie at least two below the highest of its life, which must be
+    several may tell without a name, one must lie at least two below the highest of its attempt, which must be
     the last one, and the steps before it and behind it must each count on. The first time that any writer
-    goes back within a run is the begin of the job's second life in that run, the second time that of the
+    goes back within a run is the begin of the job's second attempt in that run, the second time that of the
     third, and so on.
     """
 
     def __init__(self) -> None:
-        self.lives: set[int] = set()
+        self.attempts: set[int] = set()
         """Never changed, but replaced: what is kept of it stays as it was."""
         self._before: dict[Key, _Before] = {}
         self._backs: dict[int, dict[Key, list[int]]] = {}
@@ -60,7 +60,7 @@ class GoingBack:
         if stream.writer:
             back = _named(time, number, first, starts)
         else:
-            back = _nameless(time, number, (first, before.life), starts)
+            back = _nameless(time, number, (first, before.attempt), starts)
         backs = [*before.backs, *time[back].tolist()]
         if backs != self._found.get(stream.key, []):
             self._enter(stream.key, backs, starts)
@@ -76,28 +76,28 @@ class GoingBack:
             of_run[key] = [time for time, its_run in zip(backs, runs, strict=True) if its_run == run]
             most = max(map(len, of_run.values()))
             firsts = {min(each[at] for each in of_run.values() if len(each) > at) for at in range(most)}
-            self.lives = (self.lives - self._of_run.get(run, set())) | firsts
+            self.attempts = (self.attempts - self._of_run.get(run, set())) | firsts
             self._of_run[run] = firsts
 
 
-def nameless_backs(time: Longs, number: Longs, starts: Longs) -> Longs:
+def nameless_rollbacks(time: Longs, number: Longs, starts: Longs) -> Longs:
     """Indexes of the steps with which a nameless writer goes back; all in order, each once."""
     before = _Before()
     times, numbers = np.append(before.times, time), np.append(before.numbers, number)
-    return _nameless(times, numbers, (1, before.life), starts) - 1
+    return _nameless(times, numbers, (1, before.attempt), starts) - 1
 
 
 def _kept(tokens: tuple[Longs, Longs], back: Longs, before: _Before, settled: int, starts: Longs) -> _Before:
     """What the first `settled` tokens end with, of which those in `back` went back."""
     time, number = tokens
     gone = back[back < settled]
-    life = max(int(gone[-1]) if len(gone) else before.life, _run_begins(time, settled - 1, starts))
+    attempt = max(int(gone[-1]) if len(gone) else before.attempt, _run_begins(time, settled - 1, starts))
     low = max(0, settled - _COUNTED_ON - 1)
-    highest = int(number[min(life, low) : low + 1].max()) if life <= low else -NEVER
+    highest = int(number[min(attempt, low) : low + 1].max()) if attempt <= low else -NEVER
     return _Before(
         np.append(time[low], time[low:settled]),
         np.append(highest, number[low:settled]),
-        max(0, life - low + 1) if life > low else 0,
+        max(0, attempt - low + 1) if attempt > low else 0,
         (*before.backs, *time[gone].tolist()),
     )
 
@@ -113,7 +113,7 @@ def _named(time: Longs, number: Longs, first: int, starts: Longs) -> Longs:
 def _nameless(time: Longs, number: Longs, begin: tuple[int, int], starts: Longs) -> Longs:
     """Indexes of the tokens with which the only writer without a name goes back.
 
-    `begin` says from which token on, and with which one the life before that began.
+    `begin` says from which token on, and with which one the attempt before that began.
     """
     first, low = begin
     down = np.flatnonzero(number[first:] < number[first - 1 : -1]) + first

@@ -13,16 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ledger.claims import MOST_SPARSE, NEVER, OPEN, SPARSE, Claims, Doubt, Longs
-from ..ledger.columns import NO_STEP, NS, STARTS, WHOLE, Stream, to_ns
+from ..ledger.columns import NO_STEP, NS, STARTS, WHOLE, Limits, Stream, to_ns
 from ..steps.hangs import AROUND, HUNG
-from . import pairing as brackets
+from . import pairing
 
-_UNSETTLED = 32
-_UNSETTLED_OF_MANY = 8
 _MANY = 16
-"""The last tokens of a stream may still get company: what they stand for is worked out anew each time."""
-_UNSETTLED_WHOLE = 256
-"""Of what is told whole nothing is worked out but where steps go back."""
+"""Of more streams than that, fewer tokens of each are left unsettled."""
 _FEW = 64
 """So many late tokens are put in one by one."""
 _NEAR = 6
@@ -103,19 +99,19 @@ def _goes_up(stream: Stream, at: int) -> bool:
     return is_far and all(a < b for a, b in pairwise(around))
 
 
-def settle(stream: Stream, streams: int, *, nests: bool) -> None:
+def settle(stream: Stream, streams: int, limits: Limits, *, nests: bool) -> None:
     """All but the last tokens are settled from now on: only one that comes very late changes them.
 
     There are so many `streams`: of many, fewer tokens are left unsettled. Intervals may lie in each other:
     of what `nests`, those that may still end are left unsettled.
     """
-    unsettled = _UNSETTLED if streams <= _MANY else _UNSETTLED_OF_MANY
+    unsettled = limits.unsettled if streams <= _MANY else limits.unsettled_of_many
     if stream.kind == WHOLE:
-        unsettled = _UNSETTLED_WHOLE
+        unsettled = limits.unsettled_whole
     settled = len(stream.times) - unsettled
     border = settled + (unsettled // 2 if stream.kind == WHOLE else AROUND)
     if nests and settled > stream.settled:
-        settled = brackets.settled(stream, settled, border)
+        settled = pairing.settled(stream, settled, border, limits.reach)
     while settled > 0 and stream.times[settled] == stream.times[settled - 1]:
         settled -= 1
     if settled > stream.settled:
@@ -199,23 +195,26 @@ def _usual(rate: Doubles, same: Flags, run: Longs, is_first: Flags, chosen: slic
 
 def intervals(
     tokens: tuple[Longs, Longs],
-    run: Longs,
-    closing: Longs,
+    spoken: tuple[Longs, Longs],
     next_step: Callable[[Longs], tuple[Longs, Longs]],
     kind: int,
+    reach: int,
 ) -> Claims:
     """What the starts and ends of one kind and name of interval stand for.
 
-    An end belongs to a start as brackets do (:func:`.brackets.ends_of`). A start without an end is marked
+    `spoken` has of each token its run, and the writer's last word in that (`closing`).
+
+    An end belongs to a start as :func:`.pairing.ends_of` says. A start without an end is marked
     `OPEN`. It lasts until the next start of its kind or of a step (`next_step`: time and run, for indexes of
     tokens), and at the end of a run until the writer's last word (`closing`). A start and an end at the same
     time change nothing.
     """
     times, mask = tokens
-    index = np.flatnonzero(~brackets.is_moment(times))
+    run, closing = spoken
+    index = np.flatnonzero(~pairing.is_moment(times))
     if len(index) < len(times):
         times, mask, run, closing = times[index], mask[index], run[index], closing[index]
-    ended_by = brackets.ends_of(mask, run, index)
+    ended_by = pairing.ends_of(mask, run, index, reach)
     ended = ended_by >= 0
     end = np.maximum(times, closing)
     end[:-1] = np.where(run[1:] == run[:-1], times[1:], end[:-1])

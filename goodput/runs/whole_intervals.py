@@ -12,7 +12,7 @@ def whole_intervals(events: Iterable[GoodputEvent], kinds: Collection[str] | Non
 
     Starts without an end, and ends without a start, are left out. Only `kinds`, where they are given.
     """
-    from . import pairing as brackets  # noqa: PLC0415 - numpy: who has nothing to join shall not pay for it
+    from . import pairing  # noqa: PLC0415 - numpy: who has nothing to join shall not pay for it
 
     events = list(events)
     made: list[Interval] = []
@@ -28,6 +28,6 @@ def whole_intervals(events: Iterable[GoodputEvent], kinds: Collection[str] | Non
                 tokens.setdefault((event.kind, event.name, event.writer), set()).add(token)
     starts = run_starts(events) if tokens else []
     for (kind, name, writer), told in tokens.items():
-        for start_s, end_s in brackets.joined(sorted(told), starts):
+        for start_s, end_s in pairing.joined(sorted(told), starts):
             made.append(Interval(kind=kind, name=name, writer=writer, start_s=start_s, end_s=end_s))
     return made

@@ -22,12 +22,13 @@ class Writers:
     `unsettled` is what the last tokens of each stream stand for: more may come in between.
     """
 
-    def __init__(self, streams: dict[Key, Stream], step: int, runs: Runs, made: Ranges) -> None:
+    def __init__(self, streams: dict[Key, Stream], step: int, runs: Runs, made: Ranges, reach: int) -> None:
         self.unsettled: dict[int, dict[Key, Derived]] = {}
         """By kind and stream."""
         self._keys: dict[str, dict[Key, None]] = {}
         """The streams of each writer."""
         self._streams, self._step, self._runs, self._made = streams, step, runs, made
+        self._reach = reach
         self._closing: dict[str, dict[int, int]] = {}
         self._open: set[Key] = set()
         """Streams with an interval that never ended: until when depends on what else its writer tells."""
@@ -116,7 +117,7 @@ class Writers:
 
         run = runs_of(starts, tokens[0])
         closing = self._last_words(stream.writer, run)
-        claims = intervals(tokens, run, closing, next_step, stream.kind | DERIVED)
+        claims = intervals(tokens, (run, closing), next_step, stream.kind | DERIVED, self._reach)
         (self._open.add if (claims.kind & OPEN).any() else self._open.discard)(stream.key)
         return claims, []
 

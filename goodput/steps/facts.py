@@ -34,9 +34,9 @@ class Straggler(msgspec.Struct, frozen=True, kw_only=True):
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The step times of a job, or of a window of it; all in seconds.
 
-    `ideal_s` is ours (:func:`.step_time.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own
-    rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of
-    a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all.
+    `ideal_s` is ours (:func:`.estimators.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its
+    own rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean
+    distance of a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all.
     `deviations_s` has it for each step by number; of one that was computed again, the last time.
     `no_stragglers` says why it cannot be told who holds the others up.
     """

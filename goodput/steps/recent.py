@@ -43,7 +43,7 @@ class RecentSteps:
 
     @property
     def ideal_s(self) -> float | None:
-        """What a step should take, in seconds (:func:`.step_time.ideal_s`); None before there is one."""
+        """What a step should take, in seconds (:func:`.estimators.ideal_s`); None before there is one."""
         from .estimators import ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
         return ideal_s(list(self._times_s.values()))

@@ -8,7 +8,7 @@ import numpy as np
 
 from .estimators import Seconds
 from .facts import Straggler
-from .table import Rows, StepTable
+from .table import StepRows, StepTable
 
 _ENOUGH_STEPS = 8
 _RATIO = 1.1
@@ -46,10 +46,10 @@ def stragglers(table: StepTable) -> tuple[Straggler, ...]:
     return tuple(sorted(found, key=lambda each: (-each.ratio, each.writer)))
 
 
-def _shared(ranks: Rows) -> tuple[Rows, Seconds]:
+def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
     """What several ranks told of with both ends, and what the others took (median, s) at the same step."""
     rows = ranks.where(ranks.is_whole).by_writer()
-    rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.life, rows.run)))
+    rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
     first = np.flatnonzero(rows.new_step())
     told = np.diff(first, append=len(rows.number))
     first, told = np.repeat(first, told), np.repeat(told, told)

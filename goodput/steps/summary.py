@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from ..events import GoodputEvent
 from ..peer_rules.steps import CompatStepTimes
-from ..synthetic_steps import are_places
+from ..synthetic_steps import are_synthetic
 from ..validation import span
 from .estimators import deviations_s, ideal_s, peers_ideal_s
 from .facts import SlowStep, StepSummary, Straggler
@@ -24,9 +24,9 @@ def step_summary(
 ) -> StepSummary | None:
     """The step times that `events` tell of, or those of the steps that began in `window` (epoch seconds).
 
-    None when no step is known to have ended, and of an application that tells of none (:mod:`.places`).
+    None when no step is known to have ended, and of an application without any (:mod:`..synthetic_steps`).
     """
-    if are_places(events):
+    if are_synthetic(events):
         return None
     table = step_table(events)
     if window is not None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..events import GoodputEvent, StepCompleted, StepStarted
 from ..ledger.columns import STEP_LIMIT
-from ..runs.rollback import nameless_backs
+from ..runs.rollback import nameless_rollbacks
 from ..runs.run_starts import run_starts
 from ..runs.streams import nanoseconds
 from .estimators import Seconds
@@ -23,15 +23,15 @@ _WRITER, _NUMBER = attrgetter("writer"), attrgetter("step")
 _Whole = NDArray[np.int64]
 
 
-class Rows(NamedTuple):
+class StepRows(NamedTuple):
     """A row stands for `steps` steps from `number` on, the first from `start_s`; each `took_s`.
 
-    `writer` is an index of the table's writers, `run` counts the starts of runs up to then, `life` how often
-    the numbers went back within the run. `is_whole` says that both ends were told.
+    `writer` is an index of the table's writers, `run` counts the starts of runs up to then, `attempt` how
+    often the numbers went back within the run. `is_whole` says that both ends were told.
     """
 
     run: _Whole
-    life: _Whole
+    attempt: _Whole
     number: _Whole
     steps: _Whole
     writer: _Whole
@@ -39,18 +39,18 @@ class Rows(NamedTuple):
     took_s: Seconds
     is_whole: NDArray[np.bool_]
 
-    def where(self, chosen: NDArray[Any]) -> "Rows":
+    def where(self, chosen: NDArray[Any]) -> "StepRows":
         """The rows of a mask, or of indices."""
-        return Rows(*(column[chosen] for column in self))
+        return StepRows(*(column[chosen] for column in self))
 
     def new_step(self) -> NDArray[np.bool_]:
-        """Where each step begins, of rows in the order of run, life and number."""
-        return _changes(self.run, self.life, self.number)
+        """Where each step begins, of rows in the order of run, attempt and number."""
+        return _changes(self.run, self.attempt, self.number)
 
-    def by_writer(self) -> "Rows":
+    def by_writer(self) -> "StepRows":
         """One row for each writer's word on a step; of what ranks tell under one name the longest."""
-        rows = self.where(np.lexsort((-self.took_s, self.writer, self.number, self.life, self.run)))
-        return rows.where(_changes(rows.run, rows.life, rows.number, rows.writer))
+        rows = self.where(np.lexsort((-self.took_s, self.writer, self.number, self.attempt, self.run)))
+        return rows.where(_changes(rows.run, rows.attempt, rows.number, rows.writer))
 
     @property
     def total(self) -> int:
@@ -71,8 +71,8 @@ class StepTable(NamedTuple):
     """
 
     writers: tuple[str, ...]
-    ranks: Rows
-    job: Rows
+    ranks: StepRows
+    job: StepRows
 
     def between(self, start_s: float, end_s: float) -> "StepTable":
         """The steps that began from `start_s` until `end_s` (epoch seconds)."""
@@ -98,7 +98,7 @@ def step_table(events: Sequence[GoodputEvent]) -> StepTable:
     whole, starts = _by_both_ends(columns[0], runs, nameless), _by_starts(columns[1], runs, nameless)
     known = np.unique(_group(whole))
     starts = starts.where(~np.isin(_group(starts), known))
-    ranks = Rows(*(np.concatenate(both) for both in zip(whole, starts, strict=True)))
+    ranks = StepRows(*(np.concatenate(both) for both in zip(whole, starts, strict=True)))
     return StepTable(tuple(codes), ranks, _of_the_job(ranks))
 
 
@@ -117,7 +117,7 @@ def _columns(events: list[Any], codes: dict[str, int], times: tuple[str, ...]) -
     return [column[good] for column in (writer, number, *told_s)]
 
 
-def _by_both_ends(columns: list[Any], runs_s: Seconds, nameless: int) -> Rows:
+def _by_both_ends(columns: list[Any], runs_s: Seconds, nameless: int) -> StepRows:
     writer, number, start_s, end_s = columns
     run = np.searchsorted(runs_s, start_s, side="right")
     order = np.lexsort((end_s, number, start_s, run, writer))
@@ -126,11 +126,11 @@ def _by_both_ends(columns: list[Any], runs_s: Seconds, nameless: int) -> Rows:
     back = np.diff(number) <= 0
     _mark_nameless(back, writer == nameless, (start_s, number), runs_s)
     ones = np.ones(len(number), dtype=np.int64)
-    life = _lives(back, writer, run)
-    return Rows(run, life, number, ones, writer, start_s, end_s - start_s, ones.astype(bool))
+    attempt = _attempts(back, writer, run)
+    return StepRows(run, attempt, number, ones, writer, start_s, end_s - start_s, ones.astype(bool))
 
 
-def _by_starts(columns: list[Any], runs_s: Seconds, nameless: int) -> Rows:
+def _by_starts(columns: list[Any], runs_s: Seconds, nameless: int) -> StepRows:
     writer, number, start_s = columns
     run = np.searchsorted(runs_s, start_s, side="right")
     order = np.lexsort((number, start_s, run, writer))
@@ -138,15 +138,15 @@ def _by_starts(columns: list[Any], runs_s: Seconds, nameless: int) -> Rows:
     writer, run, number, start_s = (each[order] for each in (writer, run, number, start_s))
     back = np.diff(number) <= 0
     _mark_nameless(back, writer == nameless, (start_s, number), runs_s)
-    life = _lives(back, writer, run)
-    order = np.lexsort((start_s, number, life, run, writer))  # of ranks without a name the first counts
-    order = order[_changes(*(column[order] for column in (writer, run, life, number)))]
-    writer, run, number, life = (each[order] for each in (writer, run, number, life))
+    attempt = _attempts(back, writer, run)
+    order = np.lexsort((start_s, number, attempt, run, writer))  # of ranks without a name the first counts
+    order = order[_changes(*(column[order] for column in (writer, run, attempt, number)))]
+    writer, run, number, attempt = (each[order] for each in (writer, run, number, attempt))
     start_s = start_s[order]
     count = np.diff(number, append=0)
     goes_on = np.append(~_changes(writer, run)[1:], np.zeros(min(1, len(number)), dtype=bool)) & (count > 0)
     took_s = np.diff(start_s, append=0.0)[goes_on] / count[goes_on]
-    rows = Rows(run, life, number, count, writer, start_s, start_s, np.zeros(len(number), dtype=bool))
+    rows = StepRows(run, attempt, number, count, writer, start_s, start_s, np.zeros(len(number), dtype=bool))
     return rows.where(goes_on)._replace(took_s=took_s)
 
 
@@ -159,29 +159,29 @@ def _mark_nameless(
         return
     time, number = nanoseconds(told[0][rows]), told[1][rows]
     once = np.flatnonzero(_changes(time, number))
-    found = rows[once[nameless_backs(time[once], number[once], nanoseconds(runs_s))]]
+    found = rows[once[nameless_rollbacks(time[once], number[once], nanoseconds(runs_s))]]
     back[rows[1:] - 1] = False
     back[found - 1] = True
 
 
-def _lives(back: NDArray[np.bool_], writer: _Whole, run: _Whole) -> _Whole:
+def _attempts(back: NDArray[np.bool_], writer: _Whole, run: _Whole) -> _Whole:
     """How often the numbers of a writer went back before, within its run; `back` is from one to the next."""
     new = _changes(writer, run)
     backs = np.cumsum(np.append(np.zeros(min(1, len(writer)), dtype=bool), back) & ~new)
     return backs - np.maximum.accumulate(np.where(new, backs, 0))
 
 
-def _of_the_job(ranks: Rows) -> Rows:
+def _of_the_job(ranks: StepRows) -> StepRows:
     """Each step once: the slowest rank's, up to the next number that anybody tells of."""
-    rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.life, ranks.run)))
+    rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.attempt, ranks.run)))
     rows = rows.where(rows.new_step())
-    last = np.append(_changes(rows.run, rows.life)[1:], np.ones(min(1, len(rows.run)), dtype=bool))
+    last = np.append(_changes(rows.run, rows.attempt)[1:], np.ones(min(1, len(rows.run)), dtype=bool))
     room = np.where(last, rows.steps, np.diff(rows.number, append=0))
     rows = rows._replace(steps=np.minimum(rows.steps, room))
     return rows.where(np.argsort(rows.start_s, kind="stable"))
 
 
-def _group(rows: Rows) -> _Whole:
+def _group(rows: StepRows) -> _Whole:
     """One number for each writer's part of each run."""
     return rows.writer * (1 << 32) + rows.run
 

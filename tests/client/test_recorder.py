@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.client.recorder import Recorder
-from scrtune.client.recorder_values import seconds
+from scrtune.client.recorder import Recorder, epoch_seconds
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
@@ -198,7 +197,7 @@ def test_a_time_is_now_a_datetime_with_a_zone_or_without_one_or_epoch_seconds(re
 @given(st.floats())
 def test_a_time_is_one_that_the_daemon_takes(time_s: float) -> None:
     try:
-        taken = seconds(time_s)
+        taken = epoch_seconds(time_s)
     except ValueError:
         assert defect(JobQueued(time_s=time_s), time.time()) is not None
     else:

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from hypothesis import example, given
-from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from scrtune.client.libscr import native
@@ -215,7 +214,6 @@ def test_a_decision_is_bounded(check: ctypes.CDLL) -> None:
     assert verdict(check, signed(b"SCR_GROUP=%s\n" % (b"g" * (LIMIT - frame + 1)))) == NOT_WHOLE
 
 
-@hypothesis_settings(max_examples=300)
 @given(data=st.data())
 def test_a_changed_decision_is_refused_as_in_python(check: ctypes.CDLL, data: st.DataObject) -> None:
     text = bytearray(A_DECISION.encode())
@@ -234,7 +232,6 @@ def test_a_changed_decision_is_refused_as_in_python(check: ctypes.CDLL, data: st
     assert verdict(check, bytes(text)) != GOOD or bytes(text) == A_DECISION.encode()
 
 
-@hypothesis_settings(max_examples=200)
 @given(st.binary(max_size=400))
 @example(b"")
 @example(b"scrtune-decision 1\n")
@@ -257,7 +254,6 @@ LINES = st.lists(
 )
 
 
-@hypothesis_settings(max_examples=300)
 @given(lines=LINES, is_sorted=st.booleans(), generation=st.from_regex(rb"[0-9]{1,10}", fullmatch=True))
 def test_what_has_the_right_checksum_is_judged_as_in_python(
     check: ctypes.CDLL, lines: list[bytes], *, is_sorted: bool, generation: bytes

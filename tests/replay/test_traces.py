@@ -132,7 +132,6 @@ def test_what_is_no_gzip_between_members_is_skipped_and_said(tmp_path: Path) -> 
     ]
 
 
-@settings(max_examples=120)
 @given(position=st.integers(0, 10**6), bit=st.integers(0, 7))
 def test_a_flipped_bit_costs_at_most_its_member(
     tmp_path_factory: pytest.TempPathFactory, position: int, bit: int

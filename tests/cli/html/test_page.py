@@ -25,7 +25,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.report import POINTS, SLICES
-from scrtune.goodput.report_lanes import BARS, LANES, Bar, thinned
+from scrtune.goodput.report_lanes import BARS, LANES, LaneBar, thinned
 from scrtune.intents.tune.decisions import Decision, Verdict
 from scrtune.intents.tune.gains import GainView, together
 
@@ -132,7 +132,7 @@ def test_checkpoints_are_counted_once() -> None:
 
 
 def test_thinned_lanes_lose_no_event_and_no_second() -> None:
-    bars = [Bar(T + step, T + step + 0.9, 0.9) for step in range(10_000)]
+    bars = [LaneBar(T + step, T + step + 0.9, 0.9) for step in range(10_000)]
     made = thinned(bars, 10_000 / BARS)
     assert len(made) <= BARS
     assert sum(bar.count for bar in made) == 10_000

@@ -1,7 +1,7 @@
 """The decision file: what one side writes the other reads, and nothing else passes."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.client.libscr.decision import (
@@ -48,7 +48,6 @@ def test_a_value_of_several_lines_is_refused(value: str) -> None:
         decision_text(Advice(settings={"SCR_PREFIX": value}))
 
 
-@settings(max_examples=300)
 @given(data=st.data())
 def test_no_change_of_its_bytes_goes_unnoticed(data: st.DataObject) -> None:
     text = bytearray(decision_text(ADVICE).encode())

@@ -30,7 +30,6 @@ from scrtune.goodput.compat import (
     compat_account,
     compat_window,
 )
-from scrtune.goodput.compat import calculator as compat_calculator
 from scrtune.goodput.compat.entries import EntryReader
 from scrtune.goodput.compat.job import CompatJob
 from scrtune.goodput.events import (
@@ -95,14 +94,14 @@ def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-def test_every_answer_is_the_peers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_answer_is_the_peers(path: Path) -> None:
     golden = json.loads(path.read_text())
-    now = dt.datetime.fromtimestamp(golden["now_s"], dt.timezone.utc)
-    monkeypatch.setattr(compat_calculator, "utc_now", lambda: now)
     log = LocalLog("log")
     prefix = "Elastic" if golden["elastic"] else ""
     recorder = getattr(compat, f"{prefix}GoodputRecorder")("job", "log", True, log)
-    calculators: Callable[..., Any] = getattr(compat, f"{prefix}GoodputCalculator")
+    calculators: Callable[..., Any] = type(
+        "Then", (getattr(compat, f"{prefix}GoodputCalculator"),), {"now_s": lambda _self: golden["now_s"]}
+    )
     answers = ASK.ask(golden, recorder, log.append, lambda: calculators("job", "log", log))
     assert_same(answers, golden["answers"])
 
@@ -408,14 +407,15 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
     events: list[GoodputEvent], windows: list[tuple[float, float]]
 ) -> None:
     """Whatever the order of the times: the same events, in their order of arrival."""
-    store = ListStore([msgspec.to_builtins(event) for event in events])
-    job = CompatJob(store, "")
+    entries = [msgspec.to_builtins(event) for event in events]
+    understood = EntryReader("").read(entries)
+    job = CompatJob(ListStore(entries), "")
     job.read_on()
     for start_s, end_s in windows:
         found: list[CompatAccount | None] = []
         for ask in (
             lambda: job.window(start_s, end_s, elastic=True),  # noqa: B023  called at once
-            lambda: compat_window(job._events, start_s, end_s, elastic=True),  # noqa: B023
+            lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
         ):
             try:
                 found.append(ask())

@@ -3,6 +3,7 @@
 import datetime as dt
 import gc
 import logging
+import shutil
 import subprocess
 import sys
 import threading
@@ -20,39 +21,53 @@ from scrtune.goodput.compat import (
     monitoring,
     monitoring_elastic,
 )
-from scrtune.goodput.compat import monitor as compat_monitor
-from scrtune.goodput.compat import scalars as compat_scalars
+from scrtune.goodput.compat.job import CompatJob
+from scrtune.goodput.compat.scalars import Deviations
+from scrtune.goodput.log.store import LocalLog
 from scrtune.goodput.log.uploads import Uploads
+from scrtune.goodput.yield_hook import never_yield
+
+event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")
 
 PATIENCE_S = 30.0
 NO_CLOUD = GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviation_metrics=False)
 
 
 class Scalars:
-    """Stands for the event file: what it is given."""
+    """What the event files of a monitor hold."""
 
-    def __init__(self) -> None:
-        self.directory = ""
-        self.written: dict[str, dict[int, float]] = {}
-        self.flushed = threading.Event()
+    def __init__(self, board: Path) -> None:
+        self.board = board
+        self.directory = board / "goodput"
+        self.titles: dict[str, str] = {}
 
-    def open(self, directory: str) -> "Scalars":
-        self.directory = directory
-        return self
+    @property
+    def written(self) -> dict[str, dict[int, float]]:
+        """Value by tag and step, in the order in which the tags were written."""
+        values: dict[str, dict[int, float]] = {}
+        for path in sorted(self.directory.glob("*")):
+            content = path.read_bytes()
+            while content:
+                length = int.from_bytes(content[:8], "little")
+                event = event_pb2.Event.FromString(content[12 : 12 + length])
+                content = content[16 + length :]
+                for value in event.summary.value:
+                    self.titles[value.tag] = value.metadata.display_name
+                    values.setdefault(value.tag, {})[event.step] = value.simple_value
+        return values
 
-    def add_scalar(self, tag: str, scalar_value: float, global_step: int, display_name: str) -> None:
-        assert display_name in {"", tag.rpartition("/")[2]}
-        self.written.setdefault(tag, {})[global_step] = scalar_value
-
-    def flush(self) -> None:
-        self.flushed.set()
+    def until(self, tag: str) -> None:
+        """Wait until something is written under `tag`."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while tag not in self.written:
+            assert time.monotonic() < deadline_s
+            time.sleep(0.005)
 
 
 @pytest.fixture
-def scalars(monkeypatch: pytest.MonkeyPatch) -> Scalars:
-    scalars = Scalars()
-    monkeypatch.setattr(compat_monitor, "TensorBoard", scalars.open)
-    return scalars
+def scalars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scalars:
+    monkeypatch.chdir(tmp_path)  # monitors of this module write into a directory below
+    return Scalars(tmp_path / "tensorboard")
 
 
 @pytest.fixture(autouse=True)
@@ -86,22 +101,20 @@ def no_thread_is_left() -> Iterator[None]:
 
 def monitor(**arguments: Any) -> Any:
     given = {
-        "tensorboard_dir": "/tensorboard",
+        "tensorboard_dir": "tensorboard",
+        "upload_interval": 0.01,
         "monitoring_enabled": True,
         "include_badput_breakdown": True,
         "gcp_options": NO_CLOUD,
     }
-    return monitoring.GoodputMonitor(
-        job_name="job", logger_name="log", upload_interval=0.01, **{**given, **arguments}
-    )
+    return monitoring.GoodputMonitor(job_name="job", logger_name="log", **{**given, **arguments})
 
 
 def test_goodput_and_badput_are_written_under_the_peers_names(scalars: Scalars) -> None:
     watched = monitor()
     watched.start_goodput_uploader()
-    assert scalars.flushed.wait(PATIENCE_S)
+    scalars.until("badput/other")
     watched.stop_goodput_uploader()
-    assert scalars.directory == "/tensorboard/goodput"
     assert scalars.written["goodput/goodput"] == {10: pytest.approx(80.0)}
     assert scalars.written["badput/custom_badput_events/eval_step"] == {10: pytest.approx(4.0)}
     assert scalars.written["badput/other"] == {10: pytest.approx(16.0)}
@@ -115,7 +128,6 @@ def test_goodput_and_badput_are_written_under_the_peers_names(scalars: Scalars) 
 
 def test_a_custom_interval_keeps_its_name_as_the_plots_title(tmp_path: Path) -> None:
     """Its tag may not have every character."""
-    event = pytest.importorskip("tensorboardX.proto.event_pb2").Event()
     recorder = goodput.GoodputRecorder("named", "log", True)
     begun_s = time.time() - 20
     recorder.record_job_start_time(begun_s)
@@ -127,21 +139,15 @@ def test_a_custom_interval_keeps_its_name_as_the_plots_title(tmp_path: Path) -> 
         "named", "log", tmp_path / "tb", 3600, True, include_badput_breakdown=True, gcp_options=NO_CLOUD
     )
     watched.stop_goodput_uploader()
-    (written,) = (tmp_path / "tb" / "goodput").iterdir()
-    content, titles = written.read_bytes(), {}
-    while content:
-        length = int.from_bytes(content[:8], "little")
-        event.ParseFromString(content[12 : 12 + length])
-        titles |= {value.tag: value.metadata.display_name for value in event.summary.value}
-        content = content[16 + length :]
-    assert titles["badput/custom_badput_events/eval_step_1"] == "eval step#1"
-    assert titles["badput/tpu_initialization"] == "tpu_initialization"
-    assert titles["goodput/goodput"] == "goodput"
+    scalars = Scalars(tmp_path / "tb")
+    assert "badput/custom_badput_events/eval_step_1" in scalars.written
+    assert scalars.titles["badput/custom_badput_events/eval_step_1"] == "eval step#1"
+    assert scalars.titles["badput/tpu_initialization"] == "tpu_initialization"
+    assert scalars.titles["goodput/goodput"] == "goodput"
 
 
 def test_a_stop_writes_a_last_time_and_can_leave_that_out(scalars: Scalars) -> None:
-    watched = monitor(include_badput_breakdown=False)
-    watched._upload_interval_s = 3600.0
+    watched = monitor(include_badput_breakdown=False, upload_interval=3600)
     watched.start_goodput_uploader()
     watched.stop_goodput_uploader(skip_final_flush=True)
     assert scalars.written == {}
@@ -169,8 +175,7 @@ def test_step_deviations_that_could_not_be_written_are_written_later(tmp_path: P
 
 
 def test_rolling_windows_are_written_each_under_its_length(scalars: Scalars) -> None:
-    watched = monitor()
-    watched._upload_interval_s = 3600.0
+    watched = monitor(upload_interval=3600)
     watched.start_rolling_window_goodput_uploader([1, 600])
     watched.stop_rolling_window_goodput_uploader()
     assert [tag for tag in scalars.written if tag.startswith("rolling_goodput")] == ["rolling_goodput/600s"]
@@ -178,7 +183,7 @@ def test_rolling_windows_are_written_each_under_its_length(scalars: Scalars) -> 
 
 def test_slices_of_an_elastic_job_are_written(scalars: Scalars) -> None:
     watched = monitoring_elastic.ElasticGoodputMonitor(
-        "job", "log", "/tensorboard", 3600, True, include_slice_efficiency=True, gcp_options=NO_CLOUD
+        "job", "log", "tensorboard", 3600, True, include_slice_efficiency=True, gcp_options=NO_CLOUD
     )
     watched.start_goodput_uploader()
     watched.stop_goodput_uploader()
@@ -210,7 +215,7 @@ def test_a_directory_in_a_cloud_is_not_taken_for_one_here(
     assert caplog.messages == [
         "goodput is not written to gs://bucket/run: only to directories of this machine"
     ]
-    assert scalars.directory == ""
+    assert not scalars.board.exists()
 
 
 def test_that_there_is_no_cloud_is_said(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
@@ -226,7 +231,7 @@ def test_a_monitor_that_is_not_enabled_does_nothing(scalars: Scalars) -> None:
         getattr(watched, f"stop_{name}_uploader")()
     watched.start_rolling_window_goodput_uploader([60])
     watched.stop_rolling_window_goodput_uploader()
-    assert scalars.directory == ""
+    assert not scalars.board.exists()
 
 
 def test_a_stop_without_a_start_writes_once_but_for_windows(scalars: Scalars) -> None:
@@ -245,21 +250,11 @@ def test_a_retention_period_may_be_in_seconds(scalars: Scalars) -> None:
     for week in (7 * 24 * 60 * 60, dt.timedelta(days=7)):
         watched = monitor(max_logs_retention_period=week)
         watched.stop_goodput_uploader()
-        assert scalars.written.pop("goodput/goodput") == {10: pytest.approx(80.0)}
+        assert scalars.written["goodput/goodput"] == {10: pytest.approx(80.0)}
+        shutil.rmtree(scalars.directory)
 
 
-def test_all_uploaders_share_one_thread_and_one_reading_of_the_log(
-    scalars: Scalars, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-    real = compat_monitor.LocalLog.read
-
-    def counted(log: Any, position: int) -> Any:
-        entries, reached = real(log, position)
-        read.append(len(entries))
-        return entries, reached
-
-    monkeypatch.setattr(compat_monitor.LocalLog, "read", counted)
+def test_all_uploaders_share_one_thread(scalars: Scalars) -> None:
     watched = monitor(include_step_deviation=True)
     watched.start_goodput_uploader()
     watched.start_step_deviation_uploader()
@@ -269,7 +264,25 @@ def test_all_uploaders_share_one_thread_and_one_reading_of_the_log(
     watched.stop_step_deviation_uploader()
     watched.stop_rolling_window_goodput_uploader()
     assert {"goodput/goodput", "step_deviation", "rolling_goodput/600s"} <= set(scalars.written)
-    assert sum(read) == 16  # each entry once
+
+
+class CountingLog(LocalLog):
+    """Counts the entries that are read."""
+
+    count = 0
+
+    def read(self, position: int) -> tuple[list[dict[str, Any]], int]:
+        entries, reached = super().read(position)
+        self.count += len(entries)
+        return entries, reached
+
+
+def test_each_entry_of_the_log_is_read_once() -> None:
+    log = CountingLog("log")
+    job = CompatJob(log, "job")
+    for _ in range(3):
+        job.read_on()
+    assert log.count == 16
 
 
 def test_a_start_that_comes_twice_is_told(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
@@ -280,30 +293,27 @@ def test_a_start_that_comes_twice_is_told(scalars: Scalars, caplog: pytest.LogCa
     assert caplog.messages == ["the goodput uploader runs already"]
 
 
-def test_what_was_never_started_is_done_once_by_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_was_never_started_is_done_once_by_a_stop() -> None:
     """Also when the thread looks around before the stop has said what it wants."""
     done: list[bool] = []
-    for _ in range(20):
-        looks = threading.Event()
-        uploads = Uploads("goodput monitor", lambda _rest, looks=looks: looks.set(), PATIENCE_S)
-        hurry_up = uploads._hurry_up
-
-        def late(*stopped: Any, once_more: bool) -> None:
-            assert looks.wait(PATIENCE_S)  # noqa: B023  called at once
-            hurry_up(*stopped, once_more=once_more)  # noqa: B023
-
-        monkeypatch.setattr(uploads, "_hurry_up", late)
-        assert uploads.stop("some uploader", lambda _rest, is_last: done.append(is_last), once_more=True)
-    assert done == 20 * [True]
+    usual_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(300):
+            uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
+            assert uploads.stop("some uploader", lambda _rest, is_last: done.append(is_last), once_more=True)
+    finally:
+        sys.setswitchinterval(usual_s)
+    assert done == 300 * [True]
 
 
 def test_of_a_long_log_the_last_deviations_are_written_when_somebody_waits(
-    scalars: Scalars, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(compat_scalars, "_MOST_AT_THE_END", 3)
-    watched = monitor()
-    watched.stop_step_deviation_uploader()
-    assert list(scalars.written["step_deviation"]) == [7, 8, 9]
+    job = CompatJob(LocalLog("log"), "job")
+    job.read_on()
+    (found,) = Deviations(job, None, most_at_the_end=3).find(never_yield, is_last=True)
+    assert [step for _, _, step, _ in found] == [7, 8, 9]
     assert caplog.messages == [
         "of 7 steps no deviation is written: there is no time for more than the last ones"
     ]
@@ -340,7 +350,7 @@ def test_all_stops_together_wait_no_longer_than_they_may(caplog: pytest.LogCaptu
         assert uploads.start(name, lambda _rest, _is_last: None, 3600)
     with caplog.at_level(logging.WARNING):
         assert not uploads.stop(names[0], None, once_more=True)
-        assert uploads._left_s == 0.0  # none is left for the others
+        # no time is left for the others
         assert not uploads.stop(names[1], None, once_more=True)
         assert not uploads.stop_all(once_more=True)
     assert len(caplog.messages) == 3
@@ -352,53 +362,52 @@ def void(released: threading.Event) -> None:
     released.wait(PATIENCE_S)
 
 
-def test_who_works_rests_until_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    rests_s: list[float] = []
-    rested = threading.Semaphore(0)
-    turns: list[bool] = []
+class Worker:
+    """Works on the processor, rests now and then, and notes how long it did either, in seconds."""
 
-    def work(rest: Any, is_last: bool) -> None:
-        turns.append(is_last)
-        while not is_last and not rest():
-            pass
+    def __init__(self, piece_s: float = 0.0) -> None:
+        self.piece_s = piece_s
+        self.worked_s: list[float] = []
+        self.rested_s: list[float] = []
+        self.last: list[bool] = []
+        self.has_rested = threading.Semaphore(0)
 
-    def noted(timeout_s: float) -> bool:
-        rests_s.append(timeout_s)
-        rested.release()
-        return wait(timeout_s)
+    def __call__(self, yield_hook: Any, is_last: bool) -> None:
+        self.last.append(is_last)
+        hurry = False
+        while not hurry:
+            began_s = time.thread_time()
+            while (spent_s := time.thread_time() - began_s) < self.piece_s:
+                pass
+            rests_at_s = time.monotonic()
+            hurry = yield_hook() or is_last
+            self.worked_s.append(spent_s)
+            self.rested_s.append(time.monotonic() - rests_at_s)
+            self.has_rested.release()
 
+
+def test_who_works_rests_until_somebody_waits() -> None:
+    work = Worker(piece_s=0.002)
     uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
-    wait = uploads._hurry.wait
-    monkeypatch.setattr(uploads._hurry, "wait", noted)
     uploads.start("busy", work, 0.001)
     for _ in range(3):
-        assert rested.acquire(timeout=PATIENCE_S)
+        assert work.has_rested.acquire(timeout=PATIENCE_S)
     assert uploads.stop("busy", None, once_more=True)
-    assert turns[-1] is True
-    assert min(rests_s) >= 9 * 0.001  # behind a millisecond of work, or more
+    assert work.last[-1] is True
+    for worked_s, rested_s in zip(work.worked_s[:3], work.rested_s[:3], strict=True):
+        assert rested_s >= 9 * worked_s
 
 
 def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
     """Each thread's clock of its own work begins at 0."""
-    for_s = iter((0.3, 0.03))
-    rested_s: list[float] = []
-    worked = threading.Semaphore(0)
-
-    def work(rest: Any, _is_last: bool) -> None:
-        until_s = time.thread_time() + next(for_s)
-        while time.thread_time() < until_s:
-            pass
-        rest()
-        rested_s.append(uploads._rested_s)
-        worked.release()
-
     uploads = Uploads("goodput monitor", nothing, PATIENCE_S)
-    for _ in range(2):
-        assert uploads.stop("busy", work, once_more=True)
-        assert worked.acquire(timeout=PATIENCE_S)
-        end_of_threads()
-    assert rested_s[0] >= 0.3
-    assert 0.03 <= rested_s[1] < 0.3  # it rested when it had worked for so long, and not when for longer
+    assert uploads.stop("busy", Worker(piece_s=0.3), once_more=True)  # somebody waits: it does not rest
+    end_of_threads()
+    work = Worker(piece_s=0.01)
+    assert uploads.start("busy", work, 0.001)
+    assert work.has_rested.acquire(timeout=PATIENCE_S)
+    assert uploads.stop("busy", None, once_more=False)
+    assert work.rested_s[0] >= 9 * work.worked_s[0]
 
 
 def test_a_forked_child_has_none_of_its_parents_works(tmp_path: Path) -> None:
@@ -435,7 +444,7 @@ def test_what_still_runs_when_the_process_ends_writes_a_last_time(tmp_path: Path
 def test_a_monitor_that_nobody_holds_any_more_ends_its_threads(scalars: Scalars) -> None:
     watched = monitor(skip_final_flush=True)
     watched.start_goodput_uploader()
-    assert scalars.flushed.wait(PATIENCE_S)
+    scalars.until("goodput/goodput")
     del watched
     gc.collect()
     end_of_threads()

@@ -1,7 +1,12 @@
-"""What one more event costs: of a long time line only what the event says something of is summed again."""
+"""What one more event costs: of a long time line only what the event says something of is summed again.
 
-from collections.abc import Callable
-from itertools import count
+Counted in function calls, which do not depend on the machine, and in the most memory that is taken meanwhile.
+"""
+
+import sys
+import tracemalloc
+from types import FrameType
+from typing import NamedTuple
 
 import pytest
 
@@ -12,34 +17,39 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger import timeline
 from scrtune.goodput.ledger.ledger import Account, Ledger
-from scrtune.goodput.ledger.reckoning import Reckoning
 
 T0 = 1_700_000_000.0
 
 
-@pytest.fixture
-def summed(monkeypatch: pytest.MonkeyPatch) -> Callable[[], int]:
-    """How many claims were summed since it was last asked; nothing may be worked out anew."""
-    looked_at: list[int] = []
+class Cost(NamedTuple):
+    """Of an account after more events; and that account."""
 
-    def counting(claims: timeline.Claims, *rest: object) -> timeline.Longs:
-        looked_at.append(len(claims.start))
-        return real(claims, *rest)  # type: ignore[arg-type]
+    calls: int
+    peak_bytes: int
+    account: Account
 
-    def asked() -> int:
-        made = sum(looked_at)
-        looked_at.clear()
-        return made
-
-    real = timeline.sweep
-    monkeypatch.setattr(timeline, "sweep", counting)
-    return asked
+    def is_about(self, other: "Cost") -> bool:
+        return self.calls <= 1.2 * other.calls and self.peak_bytes <= 4 * other.peak_bytes
 
 
-def fail(*_: object) -> None:
-    raise AssertionError("worked out anew")
+def cost(ledger: Ledger, *events: GoodputEvent) -> Cost:
+    calls = 0
+
+    def count(_frame: FrameType, what: str, _argument: object) -> None:
+        nonlocal calls
+        calls += what in {"call", "c_call"}
+
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    sys.setprofile(count)
+    try:
+        account = asked_after(ledger, *events)
+    finally:
+        sys.setprofile(None)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return Cost(calls, peak - before, account)
 
 
 def asked_after(ledger: Ledger, *events: GoodputEvent) -> Account:
@@ -48,61 +58,59 @@ def asked_after(ledger: Ledger, *events: GoodputEvent) -> Account:
     return ledger.account(T0)
 
 
-def test_one_more_step_of_a_long_job(summed: Callable[[], int], monkeypatch: pytest.MonkeyPatch) -> None:
+def ledger_of(steps: int) -> Ledger:
     ledger = Ledger(remembered=None)
-    ledger.extend(StepStarted(step=number, time_s=T0 + number) for number in range(100_000))
+    ledger.extend(StepStarted(step=number, time_s=T0 + number) for number in range(steps))
     ledger.account(T0)
-    assert summed() >= 100_000
-    monkeypatch.setattr(Reckoning, "_work_out", fail)
-    for number in range(100_000, 100_010):
-        asked_after(ledger, StepStarted(step=number, time_s=T0 + number))
-        assert summed() <= 4 * timeline.BLOCK
+    return ledger
 
 
-def test_a_restart_that_is_told_late_costs_what_it_changes(
-    summed: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_more_step_of_a_long_job_costs_as_much_as_of_a_short_one() -> None:
+    costs = []
+    for steps in (5_000, 100_000):
+        ledger = ledger_of(steps)
+        costs.append(
+            [
+                cost(ledger, StepStarted(step=number, time_s=T0 + number))
+                for number in range(steps, steps + 10)
+            ]
+        )
+    assert all(of_long.is_about(of_short) for of_short, of_long in zip(*costs, strict=True))
+
+
+def test_a_restart_that_is_told_late_costs_what_it_changes() -> None:
     """A slow rank reports 2 s after the others went on from 500 steps before."""
-    ledger = Ledger(remembered=None)
-    ledger.extend(StepStarted(step=number, time_s=T0 + number) for number in range(100_000))
-    asked_after(
-        ledger, *(StepStarted(step=99_500 + more, time_s=T0 + 100_010 + 0.1 * more) for more in range(20))
-    )
-    late = RestartCompleted(dataset=1, name="d", start_s=T0 + 100_003, end_s=T0 + 100_008)
-    summed()
-    monkeypatch.setattr(Reckoning, "_work_out", fail)
-    made = asked_after(ledger, late)
-    assert summed() <= 4 * timeline.BLOCK
-    assert made.buckets["wasted_progress"] == pytest.approx(500, abs=4)
+    costs = []
+    for steps in (5_000, 100_000):
+        ledger, end_s = ledger_of(steps), T0 + steps
+        asked_after(
+            ledger,
+            *(StepStarted(step=steps - 500 + more, time_s=end_s + 10 + 0.1 * more) for more in range(20)),
+        )
+        late = RestartCompleted(dataset=1, name="d", start_s=end_s + 3, end_s=end_s + 8)
+        costs.append(cost(ledger, late))
+    of_short, of_long = costs
+    assert of_long.is_about(of_short)
+    assert of_long.account.buckets["wasted_progress"] == pytest.approx(500, abs=4)
 
 
-def test_one_more_step_of_one_of_many_writers(
-    summed: Callable[[], int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    writers = [f"rank {number}" for number in range(1000)]
-    ledger = Ledger(remembered=None)
-    for step in range(20):
-        ledger.extend(StepStarted(step=step, time_s=T0 + step, writer=writer) for writer in writers)
-    ledger.account(T0)
-    summed()
-    monkeypatch.setattr(Reckoning, "_work_out", fail)
-    read = count()
-    real = timeline.Timeline.exchange
-
-    def counting(self: timeline.Timeline, *derived: timeline.Derived) -> None:
-        next(read)
-        real(self, *derived)
-
-    monkeypatch.setattr(timeline.Timeline, "exchange", counting)
-    for number, writer in enumerate(writers[:10]):
-        asked_after(ledger, StepStarted(step=20, time_s=T0 + 20, writer=writer))
-        assert next(read) == 2 * number + 1  # what one writer's tokens stand for, and no other's
-        assert summed() <= 12 * timeline.BLOCK
+def test_one_more_step_of_one_of_many_writers_costs_as_much_as_of_a_few() -> None:
+    costs = []
+    for count in (100, 1000):
+        writers = [f"rank {number}" for number in range(count)]
+        ledger = Ledger(remembered=None)
+        for step in range(20):
+            ledger.extend(StepStarted(step=step, time_s=T0 + step, writer=writer) for writer in writers)
+        ledger.account(T0)
+        costs.append(
+            [cost(ledger, StepStarted(step=20, time_s=T0 + 20, writer=writer)) for writer in writers[:10]]
+        )
+    assert all(of_many.is_about(of_few) for of_few, of_many in zip(*costs, strict=True))
 
 
 @pytest.mark.parametrize("first", [0, 5, 300])
 def test_restarts_told_late_in_any_order_give_the_account_of_the_same_told_in_time(first: int) -> None:
-    """Also back to the first step of a life, and to one before it."""
+    """Also back to the first step of an attempt, and to one before it."""
     events: list[GoodputEvent] = [JobStarted(time_s=T0)]
     restarts: list[GoodputEvent] = []
     at, step = 1.0, 0

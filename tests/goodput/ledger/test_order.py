@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
@@ -30,10 +30,8 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger import reckoning, timeline
+from scrtune.goodput.ledger.columns import Limits
 from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
-from scrtune.goodput.runs import pairing as brackets
-from scrtune.goodput.runs import streams
 
 T0 = 1_700_000_000.0
 NS = 1_000_000_000
@@ -105,21 +103,12 @@ logs = st.one_of(st.lists(events, max_size=40), st.lists(few_kinds, min_size=10,
 nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def tiny_blocks() -> Iterator[None]:
-    """Blocks of a few claims: so that a short log has many of them, splits them, joins them, and settles."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(timeline, "BLOCK", 2)
-        patch.setattr(streams, "_UNSETTLED", 5)
-        patch.setattr(streams, "_UNSETTLED_OF_MANY", 5)
-        patch.setattr(streams, "_UNSETTLED_WHOLE", 34)
-        patch.setattr(brackets, "REACH", 3)
-        patch.setattr(reckoning, "_LARGE", 3)
-        yield
+TINY = Limits(block=2, unsettled=5, unsettled_of_many=5, unsettled_whole=34, reach=3, anew=3)
+"""A short log has many blocks, splits them, joins them, and settles."""
 
 
 def told(log: list[GoodputEvent]) -> Ledger:
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
     return ledger
@@ -130,7 +119,6 @@ def spent_ns(account: Account) -> dict[str, int]:
     return {name: round(value * NS) for name, value in account.buckets.items() if value}
 
 
-@settings(max_examples=300)
 @given(logs, nows)
 def test_the_buckets_sum_to_the_wall_time_to_the_nanosecond(log: list[GoodputEvent], now: float) -> None:
     account = told(log).account(now)
@@ -139,7 +127,6 @@ def test_the_buckets_sum_to_the_wall_time_to_the_nanosecond(log: list[GoodputEve
     assert 0 <= account.goodput <= 1
 
 
-@settings(max_examples=300)
 @given(logs, nows, st.randoms(use_true_random=False))
 def test_any_order_gives_the_same_account(
     log: list[GoodputEvent], now: float, shuffler: random.Random
@@ -149,7 +136,6 @@ def test_any_order_gives_the_same_account(
     assert told(shuffled).account(now) == told(log).account(now)
 
 
-@settings(max_examples=300)
 @given(logs, nows, times, times, st.randoms(use_true_random=False))
 def test_any_order_with_looks_in_between_gives_the_same_window(
     log: list[GoodputEvent], now: float, one: float, other: float, chance: random.Random
@@ -158,56 +144,51 @@ def test_any_order_with_looks_in_between_gives_the_same_window(
     bounds = min(one, other), max(one, other), now
     shuffled = list(log)
     chance.shuffle(shuffled)
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in shuffled:
         ledger.handle(event)
-        if chance.random() < 0.7:
+        if chance.random() < 0.4:
             ledger.window(*bounds)
     assert ledger.window(*bounds) == told(log).window(*bounds)
     window = ledger.window(*bounds, reference_step_s=0.5)
     assert window.buckets == pytest.approx(told(log).window(*bounds, reference_step_s=0.5).buckets, abs=1e-3)
 
 
-@settings(max_examples=300)
 @given(logs, nows, st.randoms(use_true_random=False))
 def test_looking_after_every_event_gives_the_same_account_as_looking_once(
     log: list[GoodputEvent], now: float, chance: random.Random
 ) -> None:
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
-        if chance.random() < 0.7:
+        if chance.random() < 0.4:
             ledger.account(now)
     assert ledger.account(now) == told(log).account(now)
 
 
-@settings(max_examples=150)
 @given(logs, nows)
 def test_looking_after_every_event_of_a_log_in_order(log: list[GoodputEvent], now: float) -> None:
     log = sorted(log, key=lambda event: getattr(event, "end_s", 0.0) or event.time_s)
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     for event in log:
         ledger.handle(event)
         ledger.account(now)
     assert ledger.account(now) == told(log).account(now)
 
 
-@settings(max_examples=150)
 @given(logs, nows, st.data())
 def test_what_is_told_again_changes_nothing(log: list[GoodputEvent], now: float, data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(log), max_size=20)) if log else []
     assert told([*log, *again]).account(now) == told(log).account(now)
 
 
-@settings(max_examples=150)
 @given(logs, nows)
 def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: float) -> None:
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     ledger.extend(log)
     assert ledger.account(now) == told(log).account(now)
 
 
-@settings(max_examples=200)
 @given(
     logs,
     nows,
@@ -244,7 +225,6 @@ def test_windows_that_follow_each_other_add_up_to_the_account(
     assert {name: value for name, value in added.items() if value} == of_all
 
 
-@settings(max_examples=200)
 @given(st.lists(stretches(Interval, kind=kinds, name=names), min_size=1, max_size=25), nows)
 def test_the_strongest_claim_has_each_moment(log: list[Interval], now: float) -> None:
     """An oracle: half a second by half a second, by the order of precedence as it is written."""
@@ -284,7 +264,6 @@ plain_logs = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(plain_logs)
 @example([StepCompleted(step=step, start_s=T0 + at, end_s=T0 + 1) for at, step in enumerate([2, 0, 1, 2])])
 def test_steps_waste_and_background_are_as_defined(log: list[GoodputEvent]) -> None:
@@ -297,16 +276,16 @@ started_at_0 = JobStarted(time_s=T0 - 1)
 
 def going_back(told: list[tuple[float, int]]) -> Iterator[float]:
     """When the steps of one run, of writers without a name, went back and counted on."""
-    life = 0
+    attempt = 0
     for at in range(1, len(told)):
-        numbers = [number for _, number in told[life:at]]
+        numbers = [number for _, number in told[attempt:at]]
         gap = min(max(numbers) - told[at][1], 4)
         if gap < 2 or numbers[-1] != max(numbers) or at + gap >= len(told):
             continue
         on = [number for _, number in told[at : at + gap + 1]]
         if counts_on(on) and counts_on(numbers[-gap - 1 :]):
             yield told[at][0]
-            life = at
+            attempt = at
 
 
 def counts_on(numbers: list[int]) -> bool:
@@ -324,12 +303,12 @@ def defined(log: list[GoodputEvent]) -> dict[str, int]:
         for begin, behind in pairwise([*runs, float("inf")])
         for begun in going_back(sorted({(start, step) for start, _, step in made if begin <= start < behind}))
     ]
-    lives = sorted({*runs, *(start for start, _ in loads), *backs})
+    attempts = sorted({*runs, *(start for start, _ in loads), *backs})
     words = [*runs, *(at for at, _ in ends)]
     words += [at for start, end, *_ in [*made, *loads] for at in (start, end)]
 
     def is_wasted(start: float, step: int) -> bool:
-        later = [life for life in lives if life > start]
+        later = [attempt for attempt in attempts if attempt > start]
         return bool(later) and any(begun >= later[0] and number <= step for begun, _, number in made)
 
     def background(at: float) -> str:
@@ -357,10 +336,9 @@ def defined(log: list[GoodputEvent]) -> dict[str, int]:
     return spent
 
 
-@settings(max_examples=100)
 @given(logs, nows)
 def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float) -> None:
-    ledger = Ledger(remembered=4)
+    ledger = Ledger(remembered=4, limits=TINY)
     for event in log:
         ledger.handle(event)
         account = ledger.account(now)
@@ -368,7 +346,6 @@ def test_a_ledger_that_forgets_still_adds_up(log: list[GoodputEvent], now: float
         assert min(account.buckets.values()) >= 0
 
 
-@settings(max_examples=100)
 @given(
     st.integers(0, 50),
     st.lists(st.integers(0, 99), unique=True, max_size=12),
@@ -389,7 +366,7 @@ def test_steps_that_come_long_after_those_behind_them(
             told_then.append(
                 Interval(kind="custom", start_s=T0 + at + 0.8, end_s=T0 + at + 0.9, writer=writer)
             )
-    ledger = Ledger(remembered=None)
+    ledger = Ledger(remembered=None, limits=TINY)
     ledger.handle(JobStarted(time_s=T0))
     ledger.extend(event for at, told_then in enumerate(log) if at not in late for event in told_then)
     ledger.account(T0)

@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import (
@@ -132,7 +132,6 @@ gaps = st.sampled_from([0.0, 0.0, 0.0, 0.5, 2.0])
 borders = st.lists(st.integers(0, 80).map(lambda quarter: quarter / 4), min_size=2, max_size=6, unique=True)
 
 
-@settings(max_examples=200)
 @given(
     st.lists(st.tuples(lengths, gaps), min_size=1, max_size=25),
     borders,

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.account import Account
@@ -34,7 +34,7 @@ from scrtune.goodput.readers.formats import (
     MAX_PROBLEMS,
     JobLog,
     Log,
-    Problem,
+    LogProblem,
     detect,
 )
 from scrtune.goodput.readers.launcher_log import as_goodput_events
@@ -468,7 +468,7 @@ def test_what_is_wrong_is_told_with_its_line_and_costs_no_other(line: Any, what:
 def test_much_garbage_is_counted_and_a_part_of_it_kept() -> None:
     log = read(*(b"garbage" for _ in range(500)))
     assert (log.garbage, len(log.problems)) == (500, MAX_PROBLEMS)
-    assert log.problems[-1] == Problem(line=MAX_PROBLEMS, what="no JSON object")
+    assert log.problems[-1] == LogProblem(line=MAX_PROBLEMS, what="no JSON object")
 
 
 def test_jobs_are_bounded() -> None:
@@ -508,7 +508,6 @@ def torn(draw: st.DrawFn) -> bytes:
     return line[:at] + draw(st.binary(max_size=5)) + line[at + length :]
 
 
-@settings(max_examples=300)
 @given(
     st.lists(
         st.one_of(st.binary(max_size=80), torn(), st.sampled_from(VALID), entries.map(json.dumps)),

@@ -3,13 +3,11 @@
 from itertools import pairwise
 
 import numpy as np
-import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.ledger.columns import Stream
-from scrtune.goodput.runs import streams
-from scrtune.goodput.runs.rollback import GoingBack
+from scrtune.goodput.ledger.columns import Limits, Stream
+from scrtune.goodput.runs.rollback import StepRollback
 from scrtune.goodput.runs.streams import settle, tokens_of
 
 RUN_BEGINS = 20
@@ -21,48 +19,45 @@ numbers = st.lists(counting, max_size=8).map(
 )
 
 
-def lives(steps: list[int], portions: list[int], *, named: bool) -> set[int]:
+def attempts(steps: list[int], portions: list[int], *, named: bool) -> set[int]:
     """A step a second, from 0 on; a run begins at 20. They come in `portions`."""
-    stream, found = Stream("rank0" if named else "", 1), GoingBack()
+    stream, found = Stream("rank0" if named else "", 1), StepRollback()
     starts = np.array([RUN_BEGINS * NS], np.int64)
     for portion in [*portions, len(steps)]:
         told = len(stream.times)
         stream.times.extend(float(at) for at in range(told, min(told + portion, len(steps))))
         stream.values.extend(steps[told : told + portion])
         begin = stream.settled
-        settle(stream, 1, nests=False)
+        settle(stream, 1, Limits(unsettled=5), nests=False)
         found.read(stream, begin, tokens_of(stream, begin), starts)
-    return {time // NS for time in found.lives}
+    return {time // NS for time in found.attempts}
 
 
-@settings(max_examples=500)
 @given(numbers, st.lists(st.integers(0, 9), max_size=10), st.booleans())
 def test_steps_go_back_where_the_rule_says(steps: list[int], portions: list[int], named: bool) -> None:
     first, second = steps[:RUN_BEGINS], steps[RUN_BEGINS:]
     expected = {*backs(first, named=named), *(RUN_BEGINS + at for at in backs(second, named=named))}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "_UNSETTLED", 5)
-        assert lives(steps, portions, named=named) == expected
+    assert attempts(steps, portions, named=named) == expected
 
 
 def backs(run: list[int], *, named: bool) -> list[int]:
-    found, life = [], 0
+    found, attempt = [], 0
     for at in range(1, len(run)):
         if named:
             goes_back = run[at] <= run[at - 1]
         else:
-            count = min(max(run[life:at]) - run[at], 4)
-            before, behind = run[max(life, at - 1 - count) : at], run[at : at + count + 1]
+            count = min(max(run[attempt:at]) - run[at], 4)
+            before, behind = run[max(attempt, at - 1 - count) : at], run[at : at + count + 1]
             goes_back = (
                 count >= 2
-                and run[at - 1] == max(run[life:at])
+                and run[at - 1] == max(run[attempt:at])
                 and len(behind) == count + 1
                 and counts_on(before)
                 and counts_on(behind)
             )
         if goes_back:
             found.append(at)
-            life = at
+            attempt = at
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Tier, TraceDigest
@@ -164,7 +164,6 @@ def test_too_much_that_waits_for_an_explanation_is_given_up_at_once(monkeypatch:
     assert (taken.unresolved, taken.accesses[0].tier, taken.accesses[0].count) == (3000, Tier.OTHER, 3000)
 
 
-@settings(max_examples=150)
 @given(data=st.binary(max_size=400))
 @example(data=b"\n")
 @example(data=b"\xef\xbb\xbf{}")
@@ -174,7 +173,6 @@ def test_any_bytes(data: bytes) -> None:
     assert taken.events >= 1
 
 
-@settings(max_examples=150)
 @given(
     line=st.sampled_from(REAL),
     edits=st.lists(st.tuples(st.integers(0, 2000), st.binary(max_size=3)), min_size=1, max_size=4),
@@ -213,7 +211,6 @@ ARGUMENTS = (
 PHASES = st.sampled_from(["X", "M", "C", 1, 2, 3, 4])
 
 
-@settings(max_examples=150)
 @given(
     fields=st.dictionaries(st.sampled_from(FIELDS), JSON),
     args=st.dictionaries(st.sampled_from(ARGUMENTS), JSON),
