@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..client.paths import JobPaths
-from ..daemon.apply_event import replayed
+from ..daemon.journal import replayed
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent

@@ -26,7 +26,7 @@ from ..daemon.launch.preload import Preload, export_text
 from ..daemon.launch.slurm import serve_node
 from ..daemon.loop import Daemon
 from ..daemon.options import DaemonOptions, Monitoring
-from ..daemon.process import AlreadyRunningError, Signals, end_at_eof
+from ..daemon.lock import AlreadyRunningError, Signals, end_at_eof
 from ..goodput.interval.model import IntervalError
 from ..intents.observe.redundancy import FLOORS
 from ..replay.run import JobShape

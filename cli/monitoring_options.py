@@ -8,8 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ..daemon.monitor.address import address_of
-from ..daemon.options import OFF, Monitoring
+from ..daemon.options import OFF, Monitoring, address_of
 from ..units import parse_duration_s
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -35,7 +34,7 @@ def monitoring_options(command: _F) -> _F:
 def missing(monitoring: Monitoring) -> Iterator[str]:
     """What was asked for and cannot be had, and what to do: the job runs all the same."""
     needed = {
-        "--metrics": (monitoring.metrics not in {"", OFF}, "prometheus_client"),
+        "--metrics": (monitoring.metrics != OFF, "prometheus_client"),
         "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
     }
     for option, (is_asked_for, library) in needed.items():
@@ -45,12 +44,12 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
 
 def _address(_context: click.Context, _option: click.Parameter, text: str) -> str:
     """As the daemon will take it, wherever that is started."""
-    if text in {"", "unix", OFF}:
-        return text
     try:
-        return str(address_of(text, Path()))
+        if text != OFF:
+            address_of(text)
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
+    return text
 
 
 def _absolute(_context: click.Context, _option: click.Parameter, path: Path | None) -> Path | None:
@@ -71,11 +70,11 @@ def _duration_s(text: str) -> int:
 _OPTIONS = (
     click.option(
         "--metrics",
-        default="",
+        default=_DEFAULT.metrics,
+        show_default=True,
         callback=_address,
         metavar="ADDRESS",
-        help="Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, unix (a socket in the run"
-        " directory) or off.  [default: unix, if prometheus_client is installed]",
+        help="Serve OpenMetrics at PORT (of this node alone) or HOST:PORT, or not at all: off.",
     ),
     click.option(
         "--tensorboard",

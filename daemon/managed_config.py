@@ -85,7 +85,7 @@ class ManagedConfig:
         elif signature(there):
             self._remember(signature(there), self.body(advice), advice)
 
-    def told_apart(self, job: SettingsObserved) -> SettingsObserved:
+    def without_earlier_advice(self, job: SettingsObserved) -> SettingsObserved:
         """`job`, the first of a journal: what an earlier job was tuned to is not the user's word.
 
         The file's header says what that was, as long as the file still says it too.

@@ -20,8 +20,7 @@ import msgspec
 from ...client.paths import JobPaths
 from ...client.transport.advice import DaemonUnavailable
 from ...daemon import views
-from ...daemon.apply_event import apply_event
-from ...daemon.journal import JournalReader
+from ...daemon.journal import JournalReader, apply_event
 from ...daemon.launch.run import job_paths
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.ledger.ledger import PRODUCTIVE, Account

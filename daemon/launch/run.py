@@ -14,7 +14,7 @@ from typing_extensions import Self
 
 from ...client.paths import JobPaths, default_base, temporary_base
 from ...scr_config.resolution import expand
-from ..process import AlreadyRunningError
+from ..lock import AlreadyRunningError
 from .environment import JobOptions, prepare
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation

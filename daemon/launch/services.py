@@ -14,7 +14,7 @@ from ...client.paths import JobPaths
 from ...client.transport.advice import DaemonUnavailable, ask_daemon
 from ...client.transport.sender import Emitter
 from ...goodput.events import JobEnded
-from ..process import Lock
+from ..lock import Lock
 from .environment import Job, trace_variables
 from .preload import EVENTS_FILE, library_variables
 

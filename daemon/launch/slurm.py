@@ -22,7 +22,7 @@ from typing import IO, cast
 
 from ...client.paths import JobPaths, private_directory
 from ...scr_config.render import RenderError, prolog_lines
-from ..process import Signals
+from ..lock import Signals
 from .environment import Job
 from .services import NodeServices, check_alone, end
 

@@ -12,7 +12,6 @@ from scrtune.client.paths import JobPaths
 from scrtune.client.transport.wire import Answer
 from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
 from scrtune.daemon.executor import Executor
-from scrtune.daemon.ingest import Ingest
 from scrtune.daemon.options import DaemonOptions
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView, SwitchView
 from scrtune.intents.effects import Advice
@@ -36,10 +35,10 @@ def control(tmp_path_factory: pytest.TempPathFactory) -> Control:
     pipeline = Pipeline()
     return Control(
         pipeline,
-        Ingest(),
         Executor(options),
         options,
         switch=lambda on: [*pipeline.handle(TuningSwitched(on=on), 1.0)] and None,
+        complete=lambda view: view,
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.ranks import Ranks
+from scrtune.daemon.node import Ranks
 from scrtune.intents.events import SettingsObserved
 
 WaitUntil = Callable[[Callable[[], object]], None]
