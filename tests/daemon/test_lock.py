@@ -11,9 +11,7 @@ import pytest
 
 from scrtune.daemon.lock import AlreadyRunningError, Lock, Signals
 
-HOLDER = (
-    "import sys, pathlib; from scrtune.daemon.lock import Lock; lock = Lock(pathlib.Path(sys.argv[1]));"
-)
+HOLDER = "import sys, pathlib; from scrtune.daemon.lock import Lock; lock = Lock(pathlib.Path(sys.argv[1]));"
 HOLDER += "print('held', flush=True); sys.stdin.read()"
 
 
