@@ -15,7 +15,7 @@ _ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\[\]:\s]+):)?(\d{1,5})
 
 
 class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`); by default nobody."""
+    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`); by default neither."""
 
     metrics: str = OFF
     """Where OpenMetrics are served (:func:`address_of`), or :data:`OFF`."""

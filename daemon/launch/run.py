@@ -28,7 +28,7 @@ _CHECK_S = 0.2
 
 
 def job_paths(job_id: str | None) -> JobPaths:
-    """The run directory of a new job.
+    """Return the run directory of a new job.
 
     Its id is the one given, $SLURM_JOB_ID within an allocation, or the time and our pid. Within an
     allocation the base is in the temporary directory unless $SCRTUNE_RUN_DIR says otherwise: a login
@@ -44,8 +44,8 @@ def job_paths(job_id: str | None) -> JobPaths:
 def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
-    Whatever keeps those from starting is told, and the application runs without. `at_end` is called when the
-    application has ended, while the daemon still answers, unless it runs without.
+    Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
+    the application has ended, while the daemon still answers, unless it runs without.
     """
     services = _services(paths)
     added: dict[str, str] = {}
@@ -61,7 +61,7 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
             code = foreground.run(command, {**os.environ, **added}, services.check)
             services.application_ended(code)
             if is_tuned:  # else the daemon that answers may be another run's
-                with contextlib.suppress(OSError, ValueError):  # nobody reads what we print (any more)
+                with contextlib.suppress(OSError, ValueError):  # standard error is closed
                     at_end()
         finally:
             services.stop()
@@ -91,7 +91,7 @@ class _Foreground:
         self._before: Mapping[int, object] = {}
 
     def ending(self) -> bool:
-        """Whether a signal came before the application was started: then it never is."""
+        """Return whether a signal came before the application was started: then it never is."""
         return self._signal != 0
 
     def run(self, command: Sequence[str], environment: dict[str, str], check: Callable[[], None]) -> int:

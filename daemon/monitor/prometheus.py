@@ -64,7 +64,7 @@ def _of_daemon(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counters("messages_rejected", "Messages that could not be used", "reason", snapshot.rejected)
     yield _counter("journal_records_lost", "Records that the disk refused", snapshot.journal_lost)
     yield _gauge("tuning_enabled", "1 while settings are tried", snapshot.tuning)
-    yield _gauge("settings_generation", "Number of the settings in force", snapshot.generation)
+    yield _gauge("settings_generation", "Number of the active settings", snapshot.generation)
     yield _gauges("decisions", "The last 1,000 decisions of the tuner", "verdict", snapshot.decisions)
 
 
