@@ -84,7 +84,7 @@ class Control:
             case Command.RECOMMENDATION:
                 return self._executor.advice  # as published, so that file and answer never differ
             case Command.STATUS:
-                return self._status(now)
+                return self.status(now)
             case Command.EXPLAIN:
                 view = views.explain(self._pipeline)
                 return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
@@ -106,7 +106,8 @@ class Control:
             failure=self._executor.last_failure,
         )
 
-    def _status(self, now: float) -> views.StatusView:
+    def status(self, now: float) -> views.StatusView:
+        """Return the state of the job and of its daemon."""
         paths = self._options.paths
         view = self._complete(views.status(self._pipeline, now, job_id=paths.job_id, host=paths.host))
         return msgspec.structs.replace(

@@ -51,8 +51,6 @@ class Daemon:
         self._node = NodeObserver(options.paths.host)
         self._ranks = Ranks(options.paths)
         self._flush_threads = FlushThreads()
-        self._monitor = Monitor(options.monitoring, options.paths, self._pipeline)
-        self._monitor.rejected = self._ingest.rejected
         self._control = Control(
             self._pipeline,
             self._executor,
@@ -60,6 +58,7 @@ class Daemon:
             switch=lambda on: self._handle(TuningSwitched(on=on)),
             complete=self._complete,
         )
+        self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
         self._active_generation = -1  # of the last output
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
@@ -207,7 +206,6 @@ class Daemon:
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock())
-        self._monitor.journal_lost = self._journal.lost
         if self._journal.error and had_room:
             log.error(
                 "the journal cannot be written (%s); records are lost until it can", self._journal.error

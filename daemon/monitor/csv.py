@@ -54,7 +54,7 @@ def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") 
     custom_s = sum(spent_s for name, spent_s in spent.buckets.items() if name.startswith(CUSTOM))
     return {
         _TIME: round(snapshot.time_s, 3),
-        "job_id": snapshot.job_id,
+        "job_id": snapshot.status.job_id,
         "window_s": window_s,
         "wall_s": round(spent.wall_s, 6),
         "goodput": round(spent.goodput, 6),
@@ -64,8 +64,8 @@ def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") 
         "last_step": snapshot.last_step,
         "ideal_step_s": "" if snapshot.ideal_step_s is None else round(snapshot.ideal_step_s, 6),
         "step_deviation_s": round(snapshot.step_deviation_s, 6),
-        "checkpoint_cost_s": round(snapshot.checkpoint_cost_s, 6),
-        "generation": snapshot.generation,
+        "checkpoint_cost_s": round(snapshot.status.checkpoint_cost_s, 6),
+        "generation": snapshot.status.generation,
         **{f"{name}_s": round(spent_s, 6) for name, spent_s in named.items()},
         "custom_s": round(custom_s, 6),
     }

@@ -8,11 +8,10 @@ a missing library delays neither the loop nor another sink.
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ...client.paths import JobPaths
 from ...goodput.events import JobStarted, StepCompleted, StepStarted
 from ...goodput.ledger.ledger import Window
 from ...goodput.steps.recent import RecentSteps
@@ -21,9 +20,9 @@ from ...intents.events import Event
 from ...intents.pipeline import Pipeline
 from ...intents.tune.decisions import Verdict
 from ..options import OFF, Monitoring, address_of
-from ..views import MonitorView
+from ..views import MonitorView, StatusView
 from .csv import CsvRows
-from .snapshot import Deviations, Sink, Snapshot, bounded
+from .snapshot import Deviations, Sink, Snapshot, immutable
 from .tensorboard import TensorBoardScalars
 
 log = logging.getLogger("scrtune.daemon")
@@ -117,17 +116,17 @@ class SinkThread:
 class Monitor:
     """Takes snapshots and gives them to the sinks that were asked for; belongs to the loop's thread."""
 
-    def __init__(self, options: Monitoring, paths: JobPaths, pipeline: Pipeline) -> None:
+    def __init__(
+        self, options: Monitoring, pipeline: Pipeline, status: Callable[[float], StatusView]
+    ) -> None:
         self._options = options
-        self._paths = paths
         self._pipeline = pipeline
+        self._status = status
         self._steps = RecentSteps()
         self._shown: list[SinkThread] = []
         self._written: list[SinkThread] = []
         self._failures: list[MonitorView] = []
         self._next_show_s = self._next_write_s = 0.0
-        self.rejected: Mapping[str, int] = {}
-        self.journal_lost = 0
 
     def start(self) -> None:
         """Start the threads."""
@@ -203,27 +202,15 @@ class Monitor:
         return {window_s: window for window_s, window in windows.items() if window.wall_s > 0}
 
     def _snapshot(self, now: float, deviations: Deviations) -> Snapshot:
-        pipeline = self._pipeline
-        job, tuner, counters = pipeline.job, pipeline.tuner, pipeline.counters
+        pipeline, status = self._pipeline, self._status(now)
         verdicts = [decision.verdict for decision in pipeline.decisions]
         return Snapshot(
             time_s=now,
-            job_id=self._paths.job_id,
-            host=self._paths.host,
+            status=immutable(status),
             account=pipeline.account(now),
             windows=self._windows(now),
-            engine=job.engine if job else "",
-            generation=pipeline.advice.generation,
-            tuning=pipeline.on,
             decisions={verdict.name.lower(): verdicts.count(verdict) for verdict in Verdict},
-            checkpoint_cost_s=tuner.current_s if tuner else 0.0,
-            baseline_cost_s=tuner.baseline_s if tuner else 0.0,
             last_checkpoint=pipeline.costs[-1] if pipeline.costs else None,
-            events=counters.events,
-            dropped=bounded(counters.dropped),
-            lost=bounded(counters.lost),
-            rejected=bounded(self.rejected),
-            journal_lost=self.journal_lost,
             last_step=self._steps.last,
             ideal_step_s=self._steps.ideal_s,
             step_deviation_s=self._steps.deviation_s,

@@ -45,7 +45,8 @@ class OpenMetrics(Collector):
         snapshot = self._latest
         if snapshot is None:
             return
-        names = {"job_id": snapshot.job_id, "host": snapshot.host, "engine": snapshot.engine}
+        status = snapshot.status
+        names = {"job_id": status.job_id, "host": status.host, "engine": status.engine}
         yield InfoMetricFamily("scrtune_job", "The job of this daemon", value=names)
         yield from _of_daemon(snapshot)
         if snapshot.is_begun:
@@ -55,16 +56,17 @@ class OpenMetrics(Collector):
 
 
 def _of_daemon(snapshot: Snapshot) -> Iterator[Metric]:
+    status, counters = snapshot.status, snapshot.status.counters
     yield _gauge(
         "snapshot_timestamp_seconds", "When these numbers were taken, since the epoch", snapshot.time_s
     )
-    yield _counter("events", "Events that arrived", snapshot.events)
-    yield _counters("events_dropped", "Events and trace lines not counted", "reason", snapshot.dropped)
-    yield _counters("events_lost", "Events that never arrived", "source", snapshot.lost)
-    yield _counters("messages_rejected", "Messages that could not be used", "reason", snapshot.rejected)
-    yield _counter("journal_records_lost", "Records that the disk refused", snapshot.journal_lost)
-    yield _gauge("tuning_enabled", "1 while settings are tried", snapshot.tuning)
-    yield _gauge("settings_generation", "Number of the active settings", snapshot.generation)
+    yield _counter("events", "Events that arrived", counters.events)
+    yield _counters("events_dropped", "Events and trace lines not counted", "reason", counters.dropped)
+    yield _counters("events_lost", "Events that never arrived", "source", counters.lost)
+    yield _counters("messages_rejected", "Messages that could not be used", "reason", status.rejected)
+    yield _counter("journal_records_lost", "Records that the disk refused", status.journal_lost)
+    yield _gauge("tuning_enabled", "1 while settings are tried", status.tuning)
+    yield _gauge("settings_generation", "Number of the active settings", status.generation)
     yield _gauges("decisions", "The last 1,000 decisions of the tuner", "verdict", snapshot.decisions)
 
 
@@ -102,7 +104,8 @@ def _of_checkpoints(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("checkpoints", "Valid checkpoints", account.checkpoints)
     yield _counter("recoveries", "Datasets that SCR brought back", account.recoveries)
     yield _counter("node_failures", "Nodes that SCR's scripts found dead", account.node_failures)
-    cost = {"now": snapshot.checkpoint_cost_s, "own settings": snapshot.baseline_cost_s}
+    status = snapshot.status
+    cost = {"now": status.checkpoint_cost_s, "own settings": status.baseline_cost_s}
     yield _gauges("checkpoint_cost_seconds", "Mean cost of a checkpoint", "settings", cost)
     if last is None:
         return

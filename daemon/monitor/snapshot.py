@@ -7,6 +7,7 @@ import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.ledger.ledger import Account, Window
+from ..views import StatusView
 
 _NAMED = 100
 OTHERS = "others"
@@ -19,23 +20,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a job at one moment; nothing in it changes any more."""
 
     time_s: float
-    job_id: str
-    host: str
+    status: StatusView
+    """What `scrtune status` shows at this moment."""
     account: Account
     windows: dict[int, Window] = {}
     """The last so many seconds, as far as the job lay in them."""
-    engine: str = ""
-    generation: int = 0
-    tuning: bool = True
     decisions: dict[str, int] = {}
-    checkpoint_cost_s: float = 0.0
-    baseline_cost_s: float = 0.0
+    """How many there are of each verdict."""
     last_checkpoint: CheckpointCost | None = None
-    events: int = 0
-    dropped: dict[str, int] = {}
-    lost: dict[str, int] = {}
-    rejected: dict[str, int] = {}
-    journal_lost: int = 0
     last_step: int = 0
     ideal_step_s: float | None = None
     step_deviation_s: float = 0.0
@@ -62,6 +54,14 @@ class Sink(Protocol):
 
     def write(self, snapshot: Snapshot) -> None:
         """Show or record `snapshot`. Raises whatever prevents it; the next snapshot is tried all the same."""
+
+
+def immutable(status: StatusView) -> StatusView:
+    """Return `status` with counts that change no more, and not too many names."""
+    counters = msgspec.structs.replace(
+        status.counters, dropped=bounded(status.counters.dropped), lost=bounded(status.counters.lost)
+    )
+    return msgspec.structs.replace(status, counters=counters, rejected=bounded(status.rejected))
 
 
 def bounded(counts: Mapping[str, int]) -> dict[str, int]:

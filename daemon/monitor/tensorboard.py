@@ -45,9 +45,9 @@ def _scalars(snapshot: Snapshot) -> Iterator[tuple[str, float]]:
     if snapshot.ideal_step_s is not None:
         yield "goodput/max_productive_step", snapshot.last_step
         yield "goodput/ideal_step_time", snapshot.ideal_step_s
-    if snapshot.checkpoint_cost_s:
-        yield "checkpoint/cost_seconds", snapshot.checkpoint_cost_s
-    yield "scrtune/settings_generation", snapshot.generation
+    if snapshot.status.checkpoint_cost_s:
+        yield "checkpoint/cost_seconds", snapshot.status.checkpoint_cost_s
+    yield "scrtune/settings_generation", snapshot.status.generation
     yield from _badput("badput", account)
     for window_s, window in snapshot.windows.items():
         yield f"rolling_goodput/{window_s}s", _PERCENT * window.goodput

@@ -11,10 +11,12 @@ from typing import Any
 from tensorboardX.proto.event_pb2 import Event as TensorBoardEvent
 from tensorboardX.record_writer import masked_crc32c
 
+from scrtune.daemon import views
 from scrtune.daemon.monitor.snapshot import Snapshot
 from scrtune.goodput.events import Interval, JobEnded, JobStarted, OutputCompleted, StepCompleted
 from scrtune.goodput.ledger.ledger import Account
 from scrtune.intents.events import Event
+from scrtune.intents.pipeline import Pipeline
 
 BEGUN_S = float(int(time.time()) - 100)  # a daemon does not believe in events of another age
 SPENT = Account(wall_s=2.0, buckets={"productive": 1.0, "other": 1.0}, steps=1)
@@ -43,7 +45,8 @@ def feed(daemon: Any) -> None:
 def snapshot(*steps: int) -> Snapshot:
     """A snapshot that has something to write, and the deviations of these steps."""
     deviations = tuple((step, 0.5) for step in steps)
-    return Snapshot(time_s=1.0, job_id="j", host="n", account=SPENT, deviations=deviations)
+    status = views.status(Pipeline(), 1.0, job_id="j", host="n")
+    return Snapshot(time_s=1.0, status=status, account=SPENT, deviations=deviations)
 
 
 def events_in(directory: Path) -> Iterator[TensorBoardEvent]:
