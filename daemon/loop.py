@@ -4,6 +4,7 @@ import gc
 import logging
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import islice
 
 import msgspec
@@ -76,7 +77,7 @@ class Daemon:
             lock = Lock(paths.lock)
             try:
                 if self._recover():
-                    with Sockets(paths, signals.fd) as sockets:
+                    with closing(Sockets(paths, signals.fd)) as sockets:
                         self._serve(sockets)
             finally:
                 lock.release()

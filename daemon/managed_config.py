@@ -52,7 +52,7 @@ class ManagedConfig:
         self._user_conf = None if is_theirs else user_conf  # they named their own file as the one to keep
         self._above = self._text = ""
         self._user_values: dict[str, str | None] = {}  # where `_text` has what advice gave
-        self._begin_with(_read(path) if user_conf is None else _read_or_log(user_conf))
+        self._begin_with(_read(user_conf or path, is_expected=user_conf is not None))
         self._left = tuned(_read(path)) or tuned(self._users_own())
         self._versions: dict[str, _Version] = {}
         self._last: _Version | None = None
@@ -133,8 +133,8 @@ class ManagedConfig:
         A value that a file cannot carry came from the environment, where it stays.
         """
         advised, wanted = _advised(advice), _for_launch(advice)
-        said = _values(parse(self._text, os.environ))
-        alike = {name for name in advised if _means(name, said.get(name), wanted[name])}
+        own = _values(parse(self._text, os.environ))
+        alike = {name for name in advised if _means(name, own.get(name), wanted[name])}
         changes = {**self._user_values, **advised}
         text = rewrite(self._text, {name: changes[name] for name in changes if name not in alike})
         if wanted.get("SCR_COPY_TYPE") == "FILE" and not _has_checkpoint_lines(text):
@@ -144,10 +144,8 @@ class ManagedConfig:
     def _begin_with(self, text: str) -> None:
         """Go on with `text`, in which what an earlier job was tuned to is not the user's."""
         self._above, self._text = taken_apart(text)
-        said = raw_values(self._text)
-        self._user_values = {
-            name: each.own for name, each in tuned(text).items() if said.get(name) == each.text
-        }
+        values = raw_values(self._text)
+        self._user_values = {n: each.own for n, each in tuned(text).items() if values.get(n) == each.text}
 
     def _tuned(self, advice: Advice) -> dict[str, Tuned]:
         """Return the parameters that :meth:`body` gives another value than the user."""
@@ -167,10 +165,10 @@ class ManagedConfig:
 
     def _take_in(self, there: str, edit: UserEdited, advised: Iterable[str]) -> None:
         """Go on with the text `there`, in which advice gave `advised` and the user made `edit`."""
-        said = {**raw_values(self._text), **self._user_values}
+        own = {**raw_values(self._text), **self._user_values}
         refused = CATALOGUE.keys() & {why.partition(":")[0] for why in edit.refused}
         others = {*advised, *refused} - edit.changes.keys() - set(edit.removed)
-        self._user_values = {name: said.get(name) for name in others}
+        self._user_values = {name: own.get(name) for name in others}
         self._text = taken_apart(there)[1]
 
 
@@ -242,17 +240,11 @@ def _has_checkpoint_lines(text: str) -> bool:
     return any(entry.parent.key == "CKPT" for entry in parse(text, assumed(text, {})).entries)
 
 
-def _read(path: Path) -> str:
+def _read(path: Path, *, is_expected: bool = False) -> str:
     """Return the text at `path`, empty if it cannot be read. Carriage returns stay."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
-        return ""
-
-
-def _read_or_log(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
-        log.error("%s: cannot be read (%s); its values are not carried over", path, error.strerror)
+        if is_expected:
+            log.error("%s: cannot be read (%s); its values are not carried over", path, error.strerror)
         return ""

@@ -3,10 +3,8 @@
 import os
 from collections.abc import Iterator
 from math import ceil
-from types import TracebackType
 
 import zmq
-from typing_extensions import Self
 
 from ..client.paths import JobPaths, RunDirectoryError
 
@@ -72,12 +70,8 @@ class Sockets:
         """Answer a question. ZeroMQ drops the answer to a client that has gone, or that does not read."""
         self._questions.send_multipart([*envelope, payload], zmq.NOBLOCK)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close both, and remove their files."""
         self._context.destroy(linger=0)
         for path in (self._paths.events_socket, self._paths.control_socket):
             path.unlink(missing_ok=True)

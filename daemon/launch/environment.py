@@ -188,19 +188,17 @@ def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
 def _system_conf(inherited: Mapping[str, str]) -> str | None:
     """Return the text of SCR's system config file here; warn if it cannot be read."""
     path = system_conf_path(inherited.get("PATH", ""))
-    why: str | None = "it is no regular file"
     try:
         if path.is_file():
             return _text(path)
-        if not path.exists():
-            return None
+        why = "it is no regular file" if path.exists() else None
     except OSError as error:
         why = error.strerror
-    log.warning(
-        "%s: SCR's system config file cannot be read (%s); directories that it alone names are not traced.",
-        path,
-        why,
-    )
+    if why:
+        text = (
+            "%s: SCR's system config file cannot be read (%s); directories named there alone are not traced."
+        )
+        log.warning(text, path, why)
     return None
 
 

@@ -6,13 +6,12 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
-
-from typing_extensions import Self
+from types import FrameType
 
 from ...client.paths import JobPaths, default_base, temporary_base
+from ...scr_config.render import RenderError
 from ...scr_config.resolution import expand
 from ..lock import AlreadyRunningError
 from .environment import JobOptions, prepare
@@ -50,13 +49,14 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
     services = _services(paths)
     added: dict[str, str] = {}
     is_tuned = False
-    with _Foreground() as foreground:
+    foreground = _Foreground()
+    with foreground.watching():
         try:
             try:
                 job = prepare(paths, services.create(), options, os.environ)
                 added = {**job.variables, **services.start(job, foreground.ending)}
                 is_tuned = True
-            except (OSError, AlreadyRunningError) as error:
+            except (OSError, AlreadyRunningError, RenderError) as error:
                 log.warning("%s. The application runs without scrtune.", error)
             code = foreground.run(command, {**os.environ, **added}, services.check)
             services.application_ended(code)
@@ -88,7 +88,6 @@ class _Foreground:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._signal = 0
-        self._before: Mapping[int, object] = {}
 
     def ending(self) -> bool:
         """Return whether a signal came before the application was started: then it never is."""
@@ -117,14 +116,14 @@ class _Foreground:
         elif number in self._PASSED_ON:
             self._process.send_signal(number)
 
-    def __enter__(self) -> Self:
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Receive the signals while the block runs, and restore the handlers afterwards."""
         watched = (*self._PASSED_ON, *self._FROM_THE_TERMINAL)
         ours = [number for number in watched if signal.getsignal(number) != signal.SIG_IGN]
-        self._before = {number: signal.signal(number, self._arrived) for number in ours}
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        before = {number: signal.signal(number, self._arrived) for number in ours}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

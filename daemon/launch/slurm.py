@@ -22,7 +22,7 @@ from typing import IO, cast
 
 from ...client.paths import JobPaths, private_directory
 from ...scr_config.files import write_atomic
-from ...scr_config.render import RenderError, prolog_lines
+from ...scr_config.render import prolog_lines
 from ..lock import Signals
 from .environment import Job
 from .services import NodeServices, check_alone, end
@@ -157,26 +157,18 @@ class SlurmServices:
 def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
     """Return the task prolog of a job: a script that prints its variables and those of the task's node.
 
-    Raises OSError for a value that no prolog can carry.
+    Raises RenderError for a value that no prolog can carry.
     """
     own = inherited.get("SLURM_TASK_PROLOG", "")
     paths = JobPaths.of("any")
     names = {"decision": paths.decision.name, "events": paths.library_events.name}
     return _PROLOG.format(
-        variables=_lines(job.variables),
+        variables=prolog_lines(job.variables),
         base=shlex.quote(job.variables["SCRTUNE_RUN_DIR"]),
         job_id=shlex.quote(job.variables["SCRTUNE_JOB_ID"]),
         library=_PROLOG_LIBRARY.format(library=shlex.quote(str(job.library)), **names) if job.library else "",
         last=f"exec {shlex.quote(str(Path(own).absolute()))}" if own else "exit 0",
     )
-
-
-def _lines(variables: Mapping[str, str]) -> str:
-    """Return `prolog_lines`. Raises OSError, for which the application runs without scrtune."""
-    try:
-        return prolog_lines(variables)
-    except RenderError as error:
-        raise OSError(str(error)) from error
 
 
 # Variables of the environment that are for the application's step, and not for that of the daemons.
@@ -234,7 +226,7 @@ def _start(
     state = NO_DAEMON
     try:
         services.create()
-        _write_script(environment, _lines(services.start_beside(job, give_up)))
+        _write_script(environment, prolog_lines(services.start_beside(job, give_up)))
         if services.ready():
             state = READY
     finally:
