@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from ..client.paths import JobPaths
-from ..daemon.apply_event import replayed
+from ..daemon.journal import replayed
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent

@@ -6,7 +6,7 @@ import msgspec
 
 from ..client.paths import JobPaths
 from ..client.transport.advice import DaemonUnavailable, ask_daemon
-from ..daemon import apply_event, views
+from ..daemon import journal, views
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from ..intents.tune.gains import gains
@@ -43,7 +43,7 @@ def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
     Raises UnknownJobError when there is no journal.
     """
     try:
-        return apply_event.replayed(paths.journal)
+        return journal.replayed(paths.journal)
     except FileNotFoundError as error:
         raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
 

@@ -14,8 +14,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_t
 
 import click
 
-from ..daemon.monitor.address import address_of
-from ..daemon.options import OFF, Monitoring
+from ..daemon.options import OFF, Monitoring, address_of
 from ..units import parse_duration_s
 
 Form = Literal["table", "json"]
@@ -134,18 +133,20 @@ class UntilEof:
 
 
 def _address(text: str) -> str:
-    """Return the address as the daemon will take it, wherever that is started. Raises ValueError."""
-    return text if text in {"", "unix", OFF} else str(address_of(text, Path()))
+    """Return an address that the daemon will take, or OFF. Raises ValueError."""
+    if text != OFF:
+        address_of(text)
+    return text
 
 
 @dataclass(frozen=True)
 class MonitoringOptions:
     """The options by which a job's goodput is watched: those of all commands that start daemons."""
 
-    metrics: str | None = option(
+    metrics: str = option(
         "--metrics ADDRESS",
-        "Serve OpenMetrics: PORT (of this node alone), HOST:PORT, unix:PATH, unix (a socket in the run"
-        " directory) or off.  [default: unix, if prometheus_client is installed]",
+        "Serve OpenMetrics at PORT (of this node alone) or HOST:PORT, or not at all: off.",
+        default=_DEFAULT.metrics,
         parse=_address,
     )
     tensorboard: Path | None = option(
@@ -171,7 +172,7 @@ class MonitoringOptions:
     def monitoring(self) -> Monitoring:
         """The same, as a daemon takes it."""
         return Monitoring(
-            metrics=self.metrics or "",
+            metrics=self.metrics,
             tensorboard=self.tensorboard,
             csv=self.csv,
             every_s=self.monitor_every_s,

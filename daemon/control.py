@@ -1,11 +1,13 @@
 """Answers questions: JSON in, JSON out (`docs/wire.md`). A question changes nothing and breaks nothing.
 
-Two are orders: ``off`` and ``on``. Given twice they are the same as given once.
+Two commands are orders: ``off`` and ``on``. Given twice they are the same as given once.
 """
 
 import logging
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum
+from typing import TypeAlias
 
 import msgspec
 
@@ -14,7 +16,6 @@ from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from . import views
 from .executor import Executor
-from .ingest import Ingest
 from .options import DaemonOptions
 
 log = logging.getLogger("scrtune.daemon")
@@ -26,67 +27,71 @@ _encoder = msgspec.json.Encoder()
 _question_decoder = msgspec.json.Decoder(Question)
 
 
+class Command(Enum):
+    """What a client can ask for, as the wire names it."""
+
+    EXPLAIN = "explain"
+    GOODPUT = "goodput"
+    OFF = "off"
+    ON = "on"
+    RECOMMENDATION = "recommendation"
+    STATUS = "status"
+
+
+Result: TypeAlias = Advice | views.StatusView | views.ExplainView | views.GoodputView | views.SwitchView
+
+
 class Control:
-    """Knows the commands and nothing of sockets. `switch` turns tuning on or off."""
+    """Knows the commands and nothing of sockets.
+
+    `switch` turns tuning on or off. `complete` adds to a status what only the loop knows.
+    """
 
     def __init__(
         self,
         pipeline: Pipeline,
-        ingest: Ingest,
         executor: Executor,
         options: DaemonOptions,
         switch: Callable[[bool], None],
+        complete: Callable[[views.StatusView], views.StatusView],
     ) -> None:
         self._pipeline = pipeline
-        self._ingest = ingest
         self._executor = executor
         self._options = options
         self._switch = switch
+        self._complete = complete
         self._refused = 0
-        self.journal_lost = 0
-        self.flush_threads: dict[str, int] = {}
-        self.monitors: Callable[[], tuple[views.MonitorView, ...]] = tuple
-        self._commands: dict[str, Callable[[float], object]] = {
-            "recommendation": self._recommendation,
-            "status": self._status,
-            "explain": self._explain,
-            "goodput": lambda now: views.goodput(pipeline, now),
-            "off": lambda _now: self._switched(on=False),
-            "on": lambda _now: self._switched(on=True),
-        }
 
     def answer(self, payload: bytes, now: float) -> bytes:
-        """The answer to one question, whatever its bytes are."""
+        """Return the answer to one question, whatever its bytes are."""
         try:
-            return _encoder.encode(Answer(result=msgspec.Raw(self._result(payload, now))))
+            return _encoder.encode(Answer(result=msgspec.Raw(self._encoded(_command(payload), now))))
         except _RefusedError as refused:
             self._refused += 1
             return _encoder.encode(Answer(error=str(refused)))
 
-    def _result(self, payload: bytes, now: float) -> bytes:
-        if len(payload) > MAX_QUESTION_BYTES:
-            raise _RefusedError(f"a question has {MAX_QUESTION_BYTES} bytes at most, this has {len(payload)}")
+    def _encoded(self, command: Command, now: float) -> bytes:
         try:
-            question = _question_decoder.decode(payload)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise _RefusedError(f'not a question ({error}); ask {{"command": "status"}}') from error
-        if question.version != PROTOCOL_VERSION:
-            raise _RefusedError(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
-        command = self._commands.get(question.command)
-        if command is None:
-            asked, known = question.command[:_MAX_ECHO], ", ".join(sorted(self._commands))
-            raise _RefusedError(f"no command {asked!r}; there are {known}")
-        try:
-            return _encoder.encode(command(now))
+            return _encoder.encode(self._result(command, now))
         except Exception as error:  # a question must not end the daemon, whatever state it asks about
-            log.exception("%s could not be answered", question.command)
+            log.exception("%s could not be answered", command.value)
             raise _RefusedError(
-                f"{question.command} could not be answered ({error}): a bug, see daemon.log"
+                f"{command.value} could not be answered ({error}): a bug, see daemon.log"
             ) from error
 
-    def _recommendation(self, _now: float) -> Advice:
-        """What was published, not what is about to be: file and answer never differ."""
-        return self._executor.advice
+    def _result(self, command: Command, now: float) -> Result:
+        match command:
+            case Command.RECOMMENDATION:
+                return self._executor.advice  # as published, so that file and answer never differ
+            case Command.STATUS:
+                return self.status(now)
+            case Command.EXPLAIN:
+                view = views.explain(self._pipeline)
+                return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
+            case Command.GOODPUT:
+                return views.goodput(self._pipeline, now)
+            case Command.OFF | Command.ON:
+                return self._switched(on=command is Command.ON)
 
     def _switched(self, *, on: bool) -> views.SwitchView:
         """Turn tuning on or off; what follows is published by the time of the answer, unless it says not."""
@@ -101,24 +106,34 @@ class Control:
             failure=self._executor.last_failure,
         )
 
-    def _explain(self, _now: float) -> views.ExplainView:
-        view = views.explain(self._pipeline)
-        return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
-
-    def _status(self, now: float) -> views.StatusView:
+    def status(self, now: float) -> views.StatusView:
+        """Return the state of the job and of its daemon."""
         paths = self._options.paths
-        view = views.status(self._pipeline, now, job_id=paths.job_id, host=paths.host)
+        view = self._complete(views.status(self._pipeline, now, job_id=paths.job_id, host=paths.host))
         return msgspec.structs.replace(
             view,
-            rejected=dict(Counter(self._ingest.rejected) + Counter({"questions": self._refused})),
+            rejected=dict(Counter(view.rejected) + Counter({"questions": self._refused})),
             rewrites=self._executor.rewrites,
             config=str(self._options.scr_conf),
             config_failure=self._executor.last_failure,
-            journal_lost=self.journal_lost,
-            monitors=self.monitors(),
-            flush_threads={what: count for what, count in self.flush_threads.items() if count},
         )
 
 
 class _RefusedError(ValueError):
     """A question that gets an error for an answer."""
+
+
+def _command(payload: bytes) -> Command:
+    if len(payload) > MAX_QUESTION_BYTES:
+        raise _RefusedError(f"a question has {MAX_QUESTION_BYTES} bytes at most, this has {len(payload)}")
+    try:
+        question = _question_decoder.decode(payload)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _RefusedError(f'not a question ({error}); ask {{"command": "status"}}') from error
+    if question.version != PROTOCOL_VERSION:
+        raise _RefusedError(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
+    try:
+        return Command(question.command)
+    except ValueError:
+        known = ", ".join(command.value for command in Command)
+        raise _RefusedError(f"no command {question.command[:_MAX_ECHO]!r}; there are {known}") from None

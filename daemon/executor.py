@@ -51,9 +51,9 @@ class Executor:
             self.advice = msgspec.json.decode(self._options.paths.advice.read_bytes(), type=Advice)
             self._file.recall(self.advice)
 
-    def told_apart(self, job: SettingsObserved) -> SettingsObserved:
+    def without_earlier_advice(self, job: SettingsObserved) -> SettingsObserved:
         """The job's first settings, without what scrtune itself had left in the config file."""
-        return self._file.told_apart(job)
+        return self._file.without_earlier_advice(job)
 
     def edited(self) -> UserEdited | None:
         """What the user has written into the config file since the last rewrite, once."""

@@ -1,9 +1,9 @@
 """The CPUs of flush threads that run already, set from outside.
 
-Threads inherit the mask of the thread that starts them, so the preloaded library needs no help with those
-to come. Left are threads that were started before ``SCRTUNE_FLUSH_CPUS`` came into force, or without it.
+Threads inherit the mask of the thread that starts them, so the preloaded library takes care of those to
+come. Left are threads that were started before ``SCRTUNE_FLUSH_CPUS`` was active, or without it.
 
-Nothing says of a thread that it flushes, so only one that can be nothing else is touched (all must hold):
+Nothing marks a thread as one that flushes, so only one that can be nothing else is touched (all must hold):
 
 - its process is a rank of this job, of this user, and has at this moment a file below the cache open for
   reading and one below the prefix directory open for writing;
@@ -12,8 +12,8 @@ Nothing says of a thread that it flushes, so only one that can be nothing else i
 - it copies: it wrote what it read, but for one buffer (`/proc/PID/task/TID/io`). OpenMP's threads do no I/O,
   an application's own writers read little, its readers write little.
 
-What such a thread copied cannot be seen: one of the application's own that copies while a flush is under way
-looks the same, and is then bound as a flush is.
+What such a thread copied cannot be seen: one of the application's own that copies during a flush looks the
+same, and is bound as a flush thread is.
 """
 
 import os
@@ -26,7 +26,7 @@ from ..intents.rules.situation import number
 from ..scr_config.catalogue import cpus_of
 
 _LEAST_BYTES = 64 * 1024
-_CHATTER_BYTES = 4096  # a line or two that it wrote beside, to standard error
+_MESSAGE_BYTES = 4096  # a line or two that it wrote to standard error
 _START_TIME = 22 - 3  # field 22 of proc(5)'s stat; the third is the first behind the name
 _PROC = Path("/proc")
 
@@ -43,19 +43,19 @@ class _Thread(NamedTuple):
 
 
 class FlushThreads:
-    """Binds the flush threads of a job's processes on this node, and gives them back."""
+    """Binds the flush threads of a job's processes on this node, and restores their masks."""
 
     def __init__(self) -> None:
         self.counts = {"bound": 0, "given back": 0, "not bound: the system refused": 0}
-        """Threads so far: bound; with their own mask again while they ran; and those we were not let bind."""
+        """Threads so far: bound; given their own mask back while they ran; and refused by the system."""
         self._first: dict[tuple[int, str], frozenset[int]] = {}
         self._held: dict[_Thread, tuple[frozenset[int], frozenset[int]]] = {}
 
     def look(self, pids: Iterable[int], settings: Values, *, cache: str, prefix: str) -> None:
-        """Bind what flushes among the threads of `pids` as the `settings` in force say.
+        """Bind the flush threads among those of `pids` to the CPUs that the active `settings` name.
 
-        Where they name no CPUs, what was bound is given back. `cache` and `prefix` are where a flush copies
-        from and to. A process or thread that ends meanwhile, or is not ours to look at, is passed over.
+        If they name none, what was bound is given back. `cache` and `prefix` are where a flush copies from
+        and to. A process or thread that ends meanwhile, or is not ours to look at, is passed over.
         """
         ranks = [rank for pid in pids if (rank := _rank(pid)) is not None]
         for rank in ranks:
@@ -103,7 +103,7 @@ class FlushThreads:
 
 
 def _cpus(settings: Values) -> frozenset[int]:
-    """The CPUs that flush threads are to run on; none where nothing, or nothing usable, is said."""
+    """Return the CPUs that flush threads are to run on; none if none, or none that exist, are named."""
     try:
         return cpus_of(str(settings.get("SCRTUNE_FLUSH_CPUS", "")))
     except ValueError:
@@ -111,7 +111,7 @@ def _cpus(settings: Values) -> frozenset[int]:
 
 
 def _rank(pid: int) -> tuple[int, str] | None:
-    """A process of this user's, by its number and its start; None for any other."""
+    """Return a process of this user's, by its number and its start; None for any other."""
     try:
         is_ours = pid > 0 and (_PROC / str(pid)).stat().st_uid == os.getuid()
     except OSError:
@@ -121,7 +121,7 @@ def _rank(pid: int) -> tuple[int, str] | None:
 
 
 def _threads(pid: int, passed_over: Collection[int]) -> Iterator[_Thread]:
-    """The threads that came later than `passed_over`, but for the main one, with their process's name."""
+    """Return the threads later than `passed_over`, but for the main one, that have their process's name."""
     name = _text(_PROC / str(pid) / "comm")
     for tid in _numbers(_PROC / str(pid) / "task"):
         thread = _Thread(pid, tid, _start_of(_PROC / str(pid) / "task" / str(tid)))
@@ -131,15 +131,15 @@ def _threads(pid: int, passed_over: Collection[int]) -> Iterator[_Thread]:
 
 
 def _is_copier(thread: _Thread, buffer_bytes: int) -> bool:
-    """Whether it wrote what it read, but for one buffer that is under way."""
+    """Return whether it wrote what it read, except for one buffer that is under way."""
     counts = dict(line.split(": ") for line in _text(thread.directory / "io").splitlines())
     read, written = int(counts.get("rchar", 0)), int(counts.get("wchar", 0))
     lags = read - written
-    return written >= _LEAST_BYTES and -_CHATTER_BYTES <= lags <= min(buffer_bytes, written)
+    return written >= _LEAST_BYTES and -_MESSAGE_BYTES <= lags <= min(buffer_bytes, written)
 
 
 def _copies_between(pid: int, cache: str, prefix: str) -> bool:
-    """Whether the process has a file below `cache` open to read, and one below `prefix` to write."""
+    """Return whether the process has a file below `cache` open to read, and one below `prefix` to write."""
     source, target = (os.path.realpath(directory) + os.sep for directory in (cache, prefix))
     reads = writes = False
     for fd in _numbers(_PROC / str(pid) / "fd"):
@@ -161,7 +161,7 @@ def _access_mode(pid: int, fd: int) -> int | None:
 
 
 def _start_of(directory: Path) -> str:
-    """When the process or thread of this directory of /proc was started; empty when it has gone."""
+    """Return when the process or thread of this directory of /proc was started; empty when it has ended."""
     _, _, fields = _text(directory / "stat").rpartition(")")  # a name may have anything in it
     return fields.split()[_START_TIME] if fields else ""
 
@@ -174,7 +174,7 @@ def _numbers(directory: Path) -> list[int]:
 
 
 def _text(path: Path) -> str:
-    """What a file of /proc says; empty when it has gone, or is not ours to read."""
+    """Return the text of a file of /proc; empty when it has gone, or is not ours to read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -30,7 +30,7 @@ class _Sender(msgspec.Struct):
 
 
 class Ingest:
-    """Takes messages apart. Events come out at once; trace lines wait for :meth:`sum_up`."""
+    """Decodes messages. Events come out at once; trace lines wait for :meth:`sum_up`."""
 
     def __init__(self) -> None:
         self._decoder = TraceDecoder()
@@ -42,7 +42,7 @@ class Ingest:
         self.rejected: dict[str, int] = {}
 
     def message(self, message: bytes) -> Iterator[Event]:
-        """The events in one message, in order; nothing is raised, whatever the bytes are."""
+        """Return the events in one message, in order; nothing is raised, whatever the bytes are."""
         self.messages += 1
         if len(message) > MAX_MESSAGE_BYTES:
             self._reject(f"messages larger than {MAX_MESSAGE_BYTES >> 20} MiB")
@@ -71,7 +71,7 @@ class Ingest:
             yield known
 
     def sum_up(self) -> bool:
-        """Sum up a piece of the trace lines that wait; whether there was any."""
+        """Digest a piece of the trace lines that wait; returns whether there was any."""
         if not self._lines:
             return False
         lines, source = self._lines[0]
@@ -93,17 +93,17 @@ class Ingest:
         return count
 
     def digest(self, *, final: bool = False) -> TraceDigest | None:
-        """All that was summed up since the last digest, or None."""
+        """Return the digest of what :meth:`sum_up` has seen since the last one, or None."""
         return self._decoder.take(final=final)
 
     def learn(self, event: Event) -> None:
-        """What an event says about the trace: where the cache and the prefix directory are."""
+        """Take from an event where the cache and the prefix directory of the trace are."""
         if isinstance(event, SettingsObserved):
             tiers = {event.cache: "cache", event.prefix: "prefix"}
             self._decoder.set_tiers({directory: tier for directory, tier in tiers.items() if directory})
 
     def recall(self, event: Event) -> None:
-        """An event of the journal: beside what it says about the trace, drops that were counted already."""
+        """Take in an event of the journal: as :meth:`learn`, and drops that were counted already."""
         self.learn(event)
         if isinstance(event, EventsLost) and event.source.endswith(_DROPPED):
             name = event.source.removesuffix(_DROPPED)
@@ -126,7 +126,7 @@ class Ingest:
                 yield EventsLost(source=self._loser(name) + what, count=min(count, _MAX_COUNT))
 
     def _sender(self, name: str) -> _Sender:
-        """What is known of a sender; beyond 10,000 the one that was silent longest is forgotten."""
+        """Return what is known of a sender; beyond 10,000 the one that was silent longest is forgotten."""
         sender = self._senders.pop(name, None) or _Sender()
         self._senders[name] = sender
         if len(self._senders) > _MAX_SENDERS:
@@ -134,7 +134,7 @@ class Ingest:
         return sender
 
     def _loser(self, name: str) -> str:
-        """The name that losses of a sender are counted under."""
+        """Return the name that losses of a sender are counted under."""
         if len(self._losers) < _MAX_NAMED:
             self._losers.add(name)
         return name if name in self._losers else _OTHERS

@@ -1,11 +1,12 @@
-"""What happened, in order, on disk: a restarted daemon replays it and is where the old one was.
+"""The events in order, on disk: a restarted daemon replays them and is where the old one was.
 
 A record is its length and CRC-32 (both little-endian 32 bit), then MessagePack of [now, event], compressed
-with zlib when that is shorter (the first byte tells). A torn tail, which SIGKILL or a full disk leaves
-behind, is cut and told.
+with zlib when that is shorter (the first byte shows which). A torn tail, which SIGKILL or a full disk leaves
+behind, is cut and reported.
 """
 
 import contextlib
+import logging
 import os
 import struct
 import zlib
@@ -14,8 +15,15 @@ from pathlib import Path
 
 import msgspec
 
+from ..intents.effects import Effect
 from ..intents.events import Event, EventsLost
+from ..intents.pipeline import Pipeline
 
+log = logging.getLogger("scrtune.daemon")
+
+FAILED_ON = "events that scrtune failed on: a bug, see daemon.log"
+
+_LOGGED_FAILURES = 10
 _MAGIC = b"scrtune journal 1\n"
 _HEADER = struct.Struct("<II")
 _MAX_RECORD_BYTES = 64 * 1024 * 1024
@@ -27,30 +35,30 @@ class JournalError(OSError):
     """The journal cannot be opened or is not one; the text says what to do."""
 
 
-class Recovered(msgspec.Struct, frozen=True, kw_only=True):
-    """What a journal held: `end` is the length of its good part, `torn` why it ends there, if not cleanly.
-
-    `unknown` counts whole records of an event that this version does not know.
-    """
+class RecoveredJournal(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a journal could be read."""
 
     records: int = 0
     unknown: int = 0
+    """Whole records of an event that this version does not know."""
     end: int = 0
+    """Length of the part that is whole, in bytes."""
     torn: str = ""
+    """Why that part ends there, empty if the file ends there too."""
 
 
 _record_decoder: msgspec.msgpack.Decoder[tuple[float, Event]] = msgspec.msgpack.Decoder(tuple[float, Event])
 
 
 class JournalReader:
-    """Iterates over (now, event); `recovered` says how it went once the iteration has ended.
+    """Iterates over (now, event); `recovered` says how much was read once the iteration has ended.
 
     Raises :class:`JournalError` when the file does not begin as a journal does.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.recovered = Recovered()
+        self.recovered = RecoveredJournal()
 
     def __iter__(self) -> Iterator[tuple[float, Event]]:
         records = unknown = 0
@@ -73,11 +81,11 @@ class JournalReader:
                     continue
                 records += 1
                 yield record
-        self.recovered = Recovered(records=records, unknown=unknown, end=end, torn=torn)
+        self.recovered = RecoveredJournal(records=records, unknown=unknown, end=end, torn=torn)
 
 
 def _payload(read: Callable[[int], bytes], header: bytes) -> tuple[bytes, str]:
-    """The record behind `header`, or why there is none."""
+    """Return the record behind `header`, or why there is none."""
     if len(header) < _HEADER.size:
         return b"", "half a header"
     length, crc = _HEADER.unpack(header)
@@ -92,7 +100,7 @@ def _payload(read: Callable[[int], bytes], header: bytes) -> tuple[bytes, str]:
 
 
 def _packed(payload: bytes) -> bytes:
-    """`payload`, compressed if that is worth it: masks of many processes repeat themselves."""
+    """Return `payload`, compressed if that is shorter: masks of many processes repeat themselves."""
     if len(payload) < _COMPRESSED_FROM_BYTES:
         return payload
     return min(payload, zlib.compress(payload, 1), key=len)
@@ -104,29 +112,51 @@ def _unpacked(payload: bytes) -> bytes:
     return zlib.decompressobj().decompress(payload, _MAX_RECORD_BYTES)
 
 
+def replayed(journal: Path) -> tuple[Pipeline, float]:
+    """Return the pipeline as a journal left it, and the time of its last record. Raises as reading does."""
+    pipeline, last_s = Pipeline(), 0.0
+    for now, event in JournalReader(journal):
+        apply_event(pipeline, event, now)
+        last_s = now
+    return pipeline, last_s
+
+
+def apply_event(pipeline: Pipeline, event: Event, now: float) -> list[Effect]:
+    """Return the effects of an event, live or replayed: what fails now fails again when it is recovered.
+
+    An event that the pipeline fails on costs only itself; it is logged and counted as lost.
+    """
+    try:
+        return pipeline.handle(event, now)
+    except Exception:
+        lost = pipeline.counters.lost
+        lost[FAILED_ON] = lost.get(FAILED_ON, 0) + 1
+        if lost[FAILED_ON] <= _LOGGED_FAILURES:
+            log.exception("%s: it is left out, everything else goes on", type(event).__name__)
+        return []
+
+
 class Journal:
-    """Appends records. A full disk costs records, never the daemon: they are counted and told later."""
+    """Appends records. A full disk costs records, never the daemon: they are counted, and recorded later."""
 
     def __init__(self, path: Path, *, keep: int | None = None) -> None:
         """Open `path` for appending behind its first `keep` bytes (default: all)."""
         self._pending: list[bytes] = []
-        self._pending_records = 0
         self.lost = 0
-        self._untold = 0
+        """Records that the disk refused."""
+        self._unrecorded = 0  # of those, what no record says yet
         self.error = ""
         """Why the last write failed, or empty."""
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             size = os.fstat(self._fd).st_size
-            self._end = size if keep is None else min(keep, size)
+            end = size if keep is None else min(keep, size)
+            self._end = end if end >= len(_MAGIC) else 0
             os.ftruncate(self._fd, self._end)
         except OSError as error:
             raise JournalError(
                 f"{path}: cannot be opened ({error.strerror}); check the run directory"
             ) from error
-        if self._end < len(_MAGIC):
-            self._end = 0
-            self._pending.append(_MAGIC)
 
     def append(self, now: float, event: Event) -> None:
         """Queue a record; :meth:`flush` writes it. One that no reader would take is counted as lost."""
@@ -136,20 +166,16 @@ class Journal:
             return
         packed = _packed(payload)
         self._pending.append(_HEADER.pack(len(packed), zlib.crc32(packed)) + packed)
-        self._pending_records += 1
 
     def flush(self, now: float) -> None:
-        """Write what is queued, in one piece; what the disk refuses is counted as lost."""
-        if not self._pending:
+        """Write what is queued, in one piece; count what the disk refuses as lost."""
+        if not self._pending and self._end:
             return
-        records, self._pending_records = self._pending_records, 0
-        untold = self._untold
-        if untold:
-            self.append(now, EventsLost(source="journal", count=untold))
-        data = b"".join(self._pending)
-        has_title = self._pending[0] == _MAGIC
+        records, unrecorded = len(self._pending), self._unrecorded
+        if unrecorded:
+            self.append(now, EventsLost(source="journal", count=unrecorded))
+        data = b"".join([b"" if self._end else _MAGIC, *self._pending])
         self._pending.clear()
-        self._pending_records = 0
         try:
             _write_all(self._fd, data, self._end)
         except OSError as error:
@@ -157,12 +183,10 @@ class Journal:
             self._lose(records)
             with contextlib.suppress(OSError):  # the next write begins at the same place in any case
                 os.ftruncate(self._fd, self._end)
-            if has_title:
-                self._pending.append(_MAGIC)
-        else:
-            self._end += len(data)
-            self._untold -= untold
-            self.error = ""
+            return
+        self._end += len(data)
+        self._unrecorded -= unrecorded
+        self.error = ""
 
     def close(self) -> None:
         """Close the file; call :meth:`flush` first."""
@@ -170,7 +194,7 @@ class Journal:
 
     def _lose(self, records: int) -> None:
         self.lost += records
-        self._untold += records
+        self._unrecorded += records
 
 
 def _write_all(fd: int, data: bytes, offset: int) -> None:

@@ -4,23 +4,25 @@ import gc
 import logging
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import islice
+
+import msgspec
 
 from ..goodput.events import OutputCompleted, OutputStarted
 from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
-from .apply_event import apply_event
 from .control import Control
 from .executor import Executor
 from .flush_threads import FlushThreads
 from .ingest import Ingest
-from .journal import Journal, JournalError, JournalReader
-from .monitor.monitoring import Monitor
-from .node import NodeObserver
+from .journal import Journal, JournalError, JournalReader, apply_event
+from .lock import Lock, Signals
+from .monitor.monitor import Monitor
+from .node import NodeObserver, Ranks
 from .options import DaemonOptions
-from .process import Lock, Signals
-from .ranks import Ranks
 from .sockets import Sockets
+from .views import StatusView
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -35,7 +37,7 @@ _SLOWEST_LOOK_S = 10.0
 class Daemon:
     """One daemon of one job on one node.
 
-    `clock` gives the seconds since the epoch that events are stamped with. It may jump: what has to happen
+    `clock` returns the seconds since the epoch that events are stamped with. It may jump: what has to happen
     in time goes by the monotonic clock.
     """
 
@@ -43,25 +45,22 @@ class Daemon:
         self._options = options
         self._clock = clock
         self._signals: Signals
+        self._journal: Journal
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._node = NodeObserver(options.paths.host)
         self._ranks = Ranks(options.paths)
         self._flush_threads = FlushThreads()
-        self._in_force = -1  # the generation of the last output
-        self._journal: Journal
         self._control = Control(
             self._pipeline,
-            self._ingest,
             self._executor,
             options,
             switch=lambda on: self._handle(TuningSwitched(on=on)),
+            complete=self._complete,
         )
-        self._control.flush_threads = self._flush_threads.counts
-        self._monitor = Monitor(options.monitoring, options.paths, self._pipeline)
-        self._control.monitors = self._monitor.views
-        self._monitor.rejected = self._ingest.rejected
+        self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
+        self._active_generation = -1  # of the last output
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
         self._leave_s = float("inf")
@@ -69,7 +68,7 @@ class Daemon:
     def run(self) -> None:
         """Run until a signal ends it.
 
-        Raises :class:`scrtune.daemon.process.AlreadyRunningError`, :class:`JournalError` and
+        Raises :class:`scrtune.daemon.lock.AlreadyRunningError`, :class:`JournalError` and
         :class:`scrtune.client.paths.RunDirectoryError`; nothing that arrives later ends it.
         """
         self._signals = Signals()
@@ -78,7 +77,7 @@ class Daemon:
             lock = Lock(paths.lock)
             try:
                 if self._recover():
-                    with Sockets(paths, signals.fd) as sockets:
+                    with closing(Sockets(paths, signals.fd)) as sockets:
                         self._serve(sockets)
             finally:
                 lock.release()
@@ -143,8 +142,17 @@ class Daemon:
         for envelope, payload in islice(sockets.questions(), _QUESTIONS_AT_ONCE):
             sockets.answer(envelope, self._control.answer(payload, self._clock()))
 
+    def _complete(self, view: StatusView) -> StatusView:
+        return msgspec.structs.replace(
+            view,
+            rejected=self._ingest.rejected,
+            journal_lost=self._journal.lost,
+            monitors=self._monitor.views(),
+            flush_threads={what: count for what, count in self._flush_threads.counts.items() if count},
+        )
+
     def _late(self) -> bool:
-        """Whether a signal came so long ago that what still waits must be left."""
+        """Return whether a signal came so long ago that what still waits must be left."""
         if not self._signals.ending:
             return False
         self._leave_s = min(self._leave_s, time.monotonic() + _LAST_DRAIN_S)
@@ -180,15 +188,15 @@ class Daemon:
     def _bind_flush_threads(self, job: SettingsObserved, pids: list[int]) -> None:
         """Bind those that run, once the application is under the settings that say where to."""
         advice = self._executor.advice
-        settings = advice.settings if advice.generation == self._in_force else {}
+        settings = advice.settings if advice.generation == self._active_generation else {}
         self._flush_threads.look(pids, settings, cache=job.cache, prefix=job.prefix)
 
     def _handle(self, event: Event) -> None:
         now = self._clock()
         if isinstance(event, OutputStarted | OutputCompleted):
-            self._in_force = event.generation
+            self._active_generation = event.generation
         elif isinstance(event, SettingsObserved) and self._pipeline.job is None:
-            event = self._executor.told_apart(event)
+            event = self._executor.without_earlier_advice(event)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
@@ -199,7 +207,6 @@ class Daemon:
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock())
-        self._control.journal_lost = self._monitor.journal_lost = self._journal.lost
         if self._journal.error and had_room:
             log.error(
                 "the journal cannot be written (%s); records are lost until it can", self._journal.error

@@ -1,8 +1,8 @@
-"""The SCR config file that scrtune keeps: what it says of its own accord, and what its user says meanwhile.
+"""The SCR config file that scrtune manages: the user's own config, advice, and the user's edits meanwhile.
 
-Three hands meet in it: the user's own config, which it begins with; advice, which is written into it; and
-edits that the user makes between two rewrites. An edit is never overwritten before it was taken in. It stays
-the user's text: their comments, their blank lines and their order.
+It begins with the user's own config; advice is written into it; the user may edit it between two rewrites. An
+edit is never overwritten before it was taken in. The file stays the user's text: their comments, their blank
+lines and their order.
 """
 
 import logging
@@ -37,22 +37,22 @@ _REMEMBERED_VERSIONS = 64
 
 
 class _Version(msgspec.Struct, frozen=True):
-    """What the file said at one time, and which parameters of it were given by advice."""
+    """The values in the file at one time, and which of them advice gave."""
 
     values: dict[str, str]
     advised: frozenset[str]
 
 
 class ManagedConfig:
-    """Writes advice into the file, and tells what the user wrote there."""
+    """Writes advice into the file, and finds what the user wrote there."""
 
     def __init__(self, path: Path, user_conf: Path | None) -> None:
         self.path = path
         is_theirs = user_conf is not None and os.path.realpath(user_conf) == os.path.realpath(path)
         self._user_conf = None if is_theirs else user_conf  # they named their own file as the one to keep
         self._above = self._text = ""
-        self._user_says: dict[str, str | None] = {}  # where `_text` has what advice said
-        self._begin_with(_read(path) if user_conf is None else _read_or_tell(user_conf))
+        self._user_values: dict[str, str | None] = {}  # where `_text` has what advice gave
+        self._begin_with(_read(user_conf or path, is_expected=user_conf is not None))
         self._left = tuned(_read(path)) or tuned(self._users_own())
         self._versions: dict[str, _Version] = {}
         self._last: _Version | None = None
@@ -77,7 +77,7 @@ class ManagedConfig:
         return True
 
     def recall(self, advice: Advice) -> None:
-        """Go on where a daemon before us ended, having written `advice`: what else is there is the user's."""
+        """Go on where an earlier daemon ended, having written `advice`: what else is there is the user's."""
         there = _read(self.path)
         if is_as_written(there):
             self._remember(signature(there), there, advice)
@@ -85,10 +85,10 @@ class ManagedConfig:
         elif signature(there):
             self._remember(signature(there), self.body(advice), advice)
 
-    def told_apart(self, job: SettingsObserved) -> SettingsObserved:
-        """`job`, the first of a journal: what an earlier job was tuned to is not the user's word.
+    def without_earlier_advice(self, job: SettingsObserved) -> SettingsObserved:
+        """Return `job`, the first of a journal, without what an earlier job was tuned to.
 
-        The file's header says what that was, as long as the file still says it too.
+        That is not the user's word. The file's header names it; it counts as long as the file's text agrees.
         """
         settings, sources, advised = dict(job.settings), dict(job.sources), dict[str, Value]()
         for name, left in self._left.items():
@@ -103,9 +103,9 @@ class ManagedConfig:
         return msgspec.structs.replace(job, settings=settings, sources=sources, advised=advised)
 
     def edited(self) -> UserEdited | None:
-        """What the user has changed since the last rewrite, once.
+        """Return what the user has changed since the last rewrite, once.
 
-        It may be half written when we look at it: what two looks find alike counts.
+        The file may be half written at this moment: what two calls in a row find counts.
         """
         there = _read(self.path)
         if self._last is None or not self._is_edited(there):
@@ -128,14 +128,14 @@ class ManagedConfig:
         return _read(self._user_conf) if self._user_conf is not None else ""
 
     def body(self, advice: Advice) -> str:
-        """The user's text with `advice` in it, without the header. Raises ValueError.
+        """Return the user's text with `advice` in it, without the header. Raises ValueError.
 
-        A value that a file cannot carry came from the environment, where it stays in force.
+        A value that a file cannot carry came from the environment, where it stays.
         """
         advised, wanted = _advised(advice), _for_launch(advice)
-        said = _values(parse(self._text, os.environ))
-        alike = {name for name in advised if _means(name, said.get(name), wanted[name])}
-        changes = {**self._user_says, **advised}
+        own = _values(parse(self._text, os.environ))
+        alike = {name for name in advised if _means(name, own.get(name), wanted[name])}
+        changes = {**self._user_values, **advised}
         text = rewrite(self._text, {name: changes[name] for name in changes if name not in alike})
         if wanted.get("SCR_COPY_TYPE") == "FILE" and not _has_checkpoint_lines(text):
             raise ValueError("SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; add them to the file")
@@ -144,14 +144,12 @@ class ManagedConfig:
     def _begin_with(self, text: str) -> None:
         """Go on with `text`, in which what an earlier job was tuned to is not the user's."""
         self._above, self._text = taken_apart(text)
-        said = raw_values(self._text)
-        self._user_says = {
-            name: each.own for name, each in tuned(text).items() if said.get(name) == each.text
-        }
+        values = raw_values(self._text)
+        self._user_values = {n: each.own for n, each in tuned(text).items() if values.get(n) == each.text}
 
     def _tuned(self, advice: Advice) -> dict[str, Tuned]:
-        """What :meth:`body` says otherwise than the user."""
-        own = {**raw_values(self._text), **self._user_says}
+        """Return the parameters that :meth:`body` gives another value than the user."""
+        own = {**raw_values(self._text), **self._user_values}
         wanted = _for_launch(advice)
         return {
             name: Tuned(text, own.get(name))
@@ -166,21 +164,21 @@ class ManagedConfig:
             del self._versions[next(iter(self._versions))]
 
     def _take_in(self, there: str, edit: UserEdited, advised: Iterable[str]) -> None:
-        """Go on with the text `there`, in which advice gave `advised`, and the user made `edit`."""
-        said = {**raw_values(self._text), **self._user_says}
+        """Go on with the text `there`, in which advice gave `advised` and the user made `edit`."""
+        own = {**raw_values(self._text), **self._user_values}
         refused = CATALOGUE.keys() & {why.partition(":")[0] for why in edit.refused}
         others = {*advised, *refused} - edit.changes.keys() - set(edit.removed)
-        self._user_says = {name: said.get(name) for name in others}
+        self._user_values = {name: own.get(name) for name in others}
         self._text = taken_apart(there)[1]
 
 
 def _for_launch(advice: Advice) -> Values:
-    """The settings that the next launch shall find."""
+    """Return the settings that the next launch is to find."""
     return {**advice.settings, **advice.at_launch, **(advice.kept or {})}
 
 
 def _advised(advice: Advice) -> dict[str, str]:
-    """What the file says of `advice`: what is kept, and nothing that the user gave elsewhere.
+    """Return what the file holds of `advice`: what is kept, and nothing that the user gave elsewhere.
 
     Raises RenderError for settings that SCR fails on, those that are only tried among them.
     """
@@ -191,7 +189,7 @@ def _advised(advice: Advice) -> dict[str, str]:
 
 
 def _difference(before: dict[str, str], after: dict[str, str], text: str) -> UserEdited:
-    """What makes `after` of `before`, as far as it concerns parameters that SCR looks for in a file."""
+    """Return what turns `before` into `after`, of the parameters that SCR looks for in a file."""
     changes: Values = {}
     refused: list[str] = []
     names = [name for name in _shared_names() if before.get(name) != after.get(name)]
@@ -205,20 +203,20 @@ def _difference(before: dict[str, str], after: dict[str, str], text: str) -> Use
     missing = [name for name in names if name not in after]
     refused += [f"{name}: {broken[name].what}; the value before stands" for name in missing if name in broken]
     removed = tuple(name for name in missing if name not in broken)
-    refused += _unreadable(text, told=missing)
+    refused += _unreadable(text, known=missing)
     return UserEdited(changes=changes, removed=removed, refused=tuple(refused))
 
 
-def _unreadable(text: str, told: Iterable[str]) -> Iterator[str]:
-    """The lines on which SCR fails, but for those of `told`; what they say may be a password."""
+def _unreadable(text: str, known: Iterable[str]) -> Iterator[str]:
+    """Return the lines on which SCR fails, without their text (it may be a password) and those of `known`."""
     for problem in parse(text, assumed(text, os.environ)).problems:
         hangs_or_misread = problem.code in ("duplicate", "carriage-return")
-        if problem.severity == "error" and not hangs_or_misread and problem.parameter not in told:
+        if problem.severity == "error" and not hangs_or_misread and problem.parameter not in known:
             yield f"line {problem.line}: SCR cannot read it ({problem.code}); it becomes a comment"
 
 
 def _shared_names() -> list[str]:
-    """The parameters that SCR looks for in a file, and whose values are anybody's business."""
+    """Return the parameters that SCR looks for in a file, and that are no secret."""
     return [name for name, each in CATALOGUE.items() if "user config" in each.layers and name not in SECRETS]
 
 
@@ -227,7 +225,7 @@ def _values(file: ConfigFile) -> dict[str, str]:
 
 
 def _means(name: str, text: str | None, value: Value) -> bool:
-    """Whether `text` (4MB, $DIR/cache) says `value` already; it stays as the user wrote it then."""
+    """Return whether `text` (4MB, $DIR/cache) means `value`; it stays as the user wrote it then."""
     return text is not None and _value(name, text) == value
 
 
@@ -242,17 +240,11 @@ def _has_checkpoint_lines(text: str) -> bool:
     return any(entry.parent.key == "CKPT" for entry in parse(text, assumed(text, {})).entries)
 
 
-def _read(path: Path) -> str:
-    """The text at `path`, empty when there is none that can be read. Carriage returns stay."""
-    try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
-    except OSError:
-        return ""
-
-
-def _read_or_tell(path: Path) -> str:
+def _read(path: Path, *, is_expected: bool = False) -> str:
+    """Return the text at `path`, empty if it cannot be read. Carriage returns stay."""
     try:
         return path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
-        log.error("%s: cannot be read (%s); its values are not carried over", path, error.strerror)
+        if is_expected:
+            log.error("%s: cannot be read (%s); its values are not carried over", path, error.strerror)
         return ""

@@ -1,17 +1,20 @@
-"""The node as psutil sees it: cores, the application's masks and use, memory, room in the cache."""
+"""The node as psutil sees it: the job's ranks, their masks and CPU use, memory, room in the cache."""
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
 
-from ..intents.events import NodeObserved, ProcessUse
+from ..client.paths import JobPaths
+from ..intents.events import NodeObserved, ProcessUse, SettingsObserved
 
 _MAX_PROCESSES = 1024  # of one job on one node: each costs a few system calls
+_LIBSCR = re.compile(r"/libscr(?!tune)[^/\n]*\.so")
 
 
 class NodeObserver:
-    """Looks at the node now and then; use is measured from one look to the next."""
+    """Observes the node now and then; CPU use is measured from one observation to the next."""
 
     def __init__(self, host: str) -> None:
         self._host = host
@@ -19,26 +22,24 @@ class NodeObserver:
         psutil.cpu_percent(None)  # the first call only sets psutil's own mark
 
     def look(self, pids: Iterable[int], cache: str = "") -> NodeObserved:
-        """One look. `pids` are the application's processes, `cache` the directory that datasets go to.
+        """Return one observation of the processes `pids`, with the free bytes where `cache` is.
 
-        A process is in it from its second look on, until it has gone.
+        A process is in it from its second observation on, until it has ended.
         """
         wanted = sorted(set(pids))[:_MAX_PROCESSES]
         for gone in self._processes.keys() - set(wanted):
             del self._processes[gone]
         uses = tuple(use for pid in wanted if (use := self._use(pid)) is not None)
+        # the CPUs the job may use: ours (an allocation's cpuset binds us too) and those of its processes
+        cpus = {*psutil.Process().cpu_affinity(), *(cpu for use in uses for cpu in use.cpus)}
         return NodeObserved(
             host=self._host,
-            cpus=self._allowed(uses),
+            cpus=tuple(sorted(cpus)),
             processes=uses,
             cores_busy=psutil.cpu_percent(None) / 100 * (psutil.cpu_count() or 1),
             memory_available_bytes=int(psutil.virtual_memory().available),
             cache_free_bytes=_free_bytes(cache),
         )
-
-    def _allowed(self, uses: Iterable[ProcessUse]) -> tuple[int, ...]:
-        """The CPUs the job may use: ours (an allocation's cpuset binds us too) and those of its processes."""
-        return tuple(sorted({*psutil.Process().cpu_affinity(), *(cpu for use in uses for cpu in use.cpus)}))
 
     def _use(self, pid: int) -> ProcessUse | None:
         try:
@@ -54,11 +55,41 @@ class NodeObserver:
         return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used) if known else None
 
 
+class Ranks:
+    """The job's ranks on this node: as the application names them, else as the system shows them."""
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._paths = paths
+        self._job: SettingsObserved | None = None
+        self._found: list[int] = []
+
+    def pids(self, job: SettingsObserved) -> list[int]:
+        """Return the process ids that `job` names on this node; if it names none, the processes with libscr.
+
+        These are searched for until some are found, once for each run: SCR_Init has returned on all by then.
+        """
+        if job.processes:
+            return [pid for host, pid in job.processes if host == self._paths.host]
+        if job is not self._job or not self._found:
+            self._job = job
+            self._found = sorted(each.pid for each in psutil.process_iter() if self._is_rank(each))
+        return self._found
+
+    def _is_rank(self, process: psutil.Process) -> bool:
+        """Return whether it was started with this job's variables and has mapped libscr."""
+        own = {"SCRTUNE_JOB_ID": self._paths.job_id, "SCRTUNE_EVENTS_FILE": str(self._paths.library_events)}
+        try:
+            if not own.items() <= process.environ().items():
+                return False
+            maps = Path(f"/proc/{process.pid}/maps").read_text(encoding="utf-8", errors="replace")
+        except (psutil.Error, OSError):  # it has ended, or is somebody else's
+            return False
+        return _LIBSCR.search(maps) is not None
+
+
 def _free_bytes(directory: str) -> int:
-    """What is free where `directory` is, or will be; 0 when that is not known."""
-    if not directory:
-        return 0
-    for place in (Path(directory), *Path(directory).parents):
+    """Return the free bytes where `directory` is, or will be; 0 when that is not known."""
+    for place in (Path(directory), *Path(directory).parents) if directory else ():
         try:
             return int(psutil.disk_usage(str(place)).free)
         except FileNotFoundError:

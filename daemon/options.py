@@ -1,5 +1,6 @@
-"""What a daemon can be told."""
+"""Options of a daemon."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -8,19 +9,16 @@ import msgspec
 from ..client.paths import JobPaths
 
 OFF = "off"
+_LOOPBACK = "127.0.0.1"
+_LAST_PORT = 65_535
+_ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\[\]:\s]+):)?(\d{1,5})", re.ASCII)
 
 
 class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
-    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`).
+    """Who may watch a job's goodput, and where it is written (`docs/monitoring.md`); by default neither."""
 
-    By default its user alone, at a socket in the run directory, and nothing is written.
-    """
-
-    metrics: str = ""
-    """Where the OpenMetrics endpoint listens (:mod:`scrtune.daemon.monitor.address`), or :data:`OFF`.
-
-    Empty: in the run directory, if it can, with nothing loaded before the first scrape.
-    """
+    metrics: str = OFF
+    """Where OpenMetrics are served (:func:`address_of`), or :data:`OFF`."""
 
     tensorboard: Path | None = None
     """The directory for TensorBoard's scalars."""
@@ -36,17 +34,31 @@ class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody is known to watch."""
-        return self.metrics not in {"", OFF} or self.tensorboard is not None or self.csv is not None
+        """Return whether anything is to be shown or written."""
+        return self.metrics != OFF or self.tensorboard is not None or self.csv is not None
 
     def options(self) -> list[str]:
-        """The same, as `scrtune run`, `scrtune daemon` and `scrtune node` take it."""
+        """Return the same as `scrtune run`, `scrtune daemon` and `scrtune node` take it."""
         if not self.is_wanted:
-            return ["--metrics", OFF] if self.metrics else []
+            return []
         given = {"--metrics": self.metrics, "--tensorboard": self.tensorboard, "--csv": self.csv}
         places = [part for name, value in given.items() if value for part in (name, str(value))]
         windows = [part for window in self.windows_s for part in ("--monitor-window", str(window))]
         return [*places, "--monitor-every", str(self.every_s), *windows]
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Return the host and port of ``PORT`` (of loopback) or ``HOST:PORT``. Port 0 is any that is free.
+
+    Raises ValueError, with what to write instead.
+    """
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match[2]) > _LAST_PORT:
+        raise ValueError(
+            f"{text!r} is no address; write PORT or {_LOOPBACK}:PORT for this node alone, 0.0.0.0:PORT for"
+            f" every interface, or {OFF}"
+        )
+    return (match[1] or _LOOPBACK).strip("[]"), int(match[2])
 
 
 @dataclass(frozen=True)
@@ -69,7 +81,7 @@ class DaemonOptions:
     """Seconds between two digests of the trace, in the first seconds; they become rarer."""
 
     look_s: float = 1.0
-    """Seconds between two looks at the node, likewise."""
+    """Seconds between two observations of the node, likewise."""
 
     drain_limit: int = 64
-    """Messages taken in before questions are looked at and the tick may run."""
+    """Messages taken in before questions are answered and the tick may run."""

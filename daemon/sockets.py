@@ -3,19 +3,13 @@
 import os
 from collections.abc import Iterator
 from math import ceil
-from types import TracebackType
 
 import zmq
-from typing_extensions import Self
 
 from ..client.paths import JobPaths, RunDirectoryError
 
-_EVENTS_QUEUE = (
-    256  # of each sender: what waits here dies with us, what waits in a file or with a sender does not
-)
-_LARGEST_MESSAGE_BYTES = (
-    256 * 1024 * 1024
-)  # beyond it ZeroMQ cuts the sender off; ingest refuses far smaller ones
+_EVENTS_QUEUE = 256  # of each sender: what waits here dies with us, what waits at the sender does not
+_LARGEST_MESSAGE_BYTES = 256 * 1024 * 1024  # ZeroMQ disconnects the sender; ingest refuses far smaller ones
 
 
 class Sockets:
@@ -52,11 +46,11 @@ class Sockets:
         os.chmod(endpoint.removeprefix("ipc://"), 0o600)  # noqa: PTH101
 
     def wait(self, seconds: float) -> None:
-        """Wait for anything, `seconds` at most."""
+        """Wait for any of them, `seconds` at most."""
         self._poller.poll(max(0, ceil(seconds * 1000)))
 
     def events(self) -> Iterator[bytes]:
-        """The messages that are there now."""
+        """Return the messages that are there now."""
         while True:
             try:
                 yield self._events.recv(zmq.NOBLOCK)
@@ -64,7 +58,7 @@ class Sockets:
                 return
 
     def questions(self) -> Iterator[tuple[list[bytes], bytes]]:
-        """The questions that are there now: (envelope to answer with, payload)."""
+        """Return the questions that are there now: (envelope to answer with, payload)."""
         while True:
             try:
                 *envelope, payload = self._questions.recv_multipart(zmq.NOBLOCK)
@@ -73,15 +67,11 @@ class Sockets:
             yield envelope, payload
 
     def answer(self, envelope: list[bytes], payload: bytes) -> None:
-        """Answer a question. ZeroMQ drops the answer to an asker that has gone, or that does not listen."""
+        """Answer a question. ZeroMQ drops the answer to a client that has gone, or that does not read."""
         self._questions.send_multipart([*envelope, payload], zmq.NOBLOCK)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
+        """Close both, and remove their files."""
         self._context.destroy(linger=0)
         for path in (self._paths.events_socket, self._paths.control_socket):
             path.unlink(missing_ok=True)

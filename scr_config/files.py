@@ -1,21 +1,22 @@
-"""Write a file so that whoever reads it, SCR at any time, sees the old one or the new one, whole."""
+"""Write files so that a reader sees the old one or the new one, whole, also after a crash."""
 
 import contextlib
 import errno
 import os
+import secrets
 import stat
-import tempfile
 from pathlib import Path
 
 BACKUP_SUFFIX = ".scrtune-backup"
-_DEFAULT_MODE = 0o600
+_CONFIG_MODE = 0o600
+_FILE_MODE = 0o666  # less the umask
 
 
 class ConfigWriteError(OSError):
     """A file could not be written; the old one, if any, is untouched. The text says what to do."""
 
     def __str__(self) -> str:
-        """The text alone, without the number that OSError puts before it."""
+        """Return the text alone, without the number that OSError puts before it."""
         return str(self.strerror)
 
 
@@ -24,7 +25,7 @@ def write_config(path: Path, text: str) -> None:
 
     Raises :class:`ConfigWriteError`. Characters that stand for undecodable bytes become those bytes again.
     """
-    _write(path, text.encode("utf-8", "surrogateescape"))
+    _write_config(path, text.encode("utf-8", "surrogateescape"))
 
 
 def back_up(path: Path) -> Path:
@@ -35,13 +36,61 @@ def back_up(path: Path) -> Path:
     original = Path(os.path.realpath(path))
     backup = original.with_name(original.name + BACKUP_SUFFIX)
     if not backup.exists():
-        _write(backup, original.read_bytes())
+        _write_config(backup, original.read_bytes())
     return backup
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_atomic(path: Path, content: bytes, *, durable: bool = True, mode: int | None = None) -> None:
+    """Replace the file at `path` by `content`. Raises OSError and leaves the old file.
+
+    `durable` also waits until it would survive a loss of power; what lies in a cache need not. The new file
+    has `mode`, by default what the umask leaves.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, _FILE_MODE if mode is None else mode)
     try:
-        _replace(Path(os.path.realpath(path)), data)
+        with os.fdopen(descriptor, "wb") as file:
+            if mode is not None:
+                os.fchmod(descriptor, mode)
+            file.write(content)
+            if durable:
+                file.flush()
+                os.fsync(descriptor)
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+    if durable:
+        sync_directory(path.parent)
+
+
+def make_directory(path: Path) -> None:
+    """Make `path` and what is missing above it, and make the new names durable."""
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    path.mkdir(exist_ok=True)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in directory `path` durable, where its file system can. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno != errno.EINVAL:  # fsync(2): it does not support synchronization
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _write_config(path: Path, content: bytes) -> None:
+    try:
+        target = Path(os.path.realpath(path))
+        write_atomic(target, content, mode=_mode_of(target))
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigWriteError(
@@ -51,36 +100,8 @@ def _write(path: Path, data: bytes) -> None:
         ) from error
 
 
-def _replace(path: Path, data: bytes) -> None:
-    mode = _mode_of(path)
-    descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(descriptor, mode)
-            file.write(data)
-            file.flush()
-            os.fsync(descriptor)
-        temporary.replace(path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
-    _sync_directory(path.parent)
-
-
 def _mode_of(path: Path) -> int:
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except FileNotFoundError:
-        return _DEFAULT_MODE
-
-
-def _sync_directory(directory: Path) -> None:
-    """Make the new name survive a power failure, where the file system can: the file is in place already."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        return _CONFIG_MODE

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...client.paths import JobPaths
+from ...daemon.lock import end_at_eof
 from ...daemon.loop import Daemon
 from ...daemon.options import DaemonOptions
-from ...daemon.process import end_at_eof
 from ..options import MonitoringOptions, UntilEof, command, option
 
 

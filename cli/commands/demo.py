@@ -18,8 +18,7 @@ import click
 
 from ...client.paths import JobPaths
 from ...client.transport.advice import DaemonUnavailable
-from ...daemon.apply_event import apply_event
-from ...daemon.journal import JournalReader
+from ...daemon.journal import JournalReader, apply_event
 from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView
 from ...goodput.account import Account

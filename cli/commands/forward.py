@@ -9,7 +9,7 @@ import click
 
 from ...client.capture.forward import forward as forward_traces
 from ...client.paths import JobPaths
-from ...daemon.process import Signals, end_at_eof
+from ...daemon.lock import Signals, end_at_eof
 from ..options import UntilEof, command, option
 
 

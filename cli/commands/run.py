@@ -92,7 +92,7 @@ def run(options: RunOptions) -> None:
 def missing(monitoring: Monitoring) -> Iterator[str]:
     """Yield what was asked for and cannot be had, and what to do: the job runs all the same."""
     needed = {
-        "--metrics": (monitoring.metrics not in {"", OFF}, "prometheus_client"),
+        "--metrics": (monitoring.metrics != OFF, "prometheus_client"),
         "--tensorboard": (monitoring.tensorboard, "tensorboardX"),
     }
     for flag, (is_asked_for, library) in needed.items():

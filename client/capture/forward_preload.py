@@ -12,7 +12,7 @@ from pathlib import Path
 import zmq
 
 from ...intents.events import Event
-from ...scr_config.durable import write_atomic
+from ...scr_config.files import write_atomic
 from ..scr_log.preload_events import LibraryEvents
 from ..transport import wire
 from ..transport.own_socket import OwnSocket

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...scr_config.durable import write_atomic
+from ...scr_config.files import write_atomic
 
 _DATASET = re.compile(r"scr\.dataset\.(\d+)")
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 
-from ...scr_config.durable import make_directory, sync_directory
+from ...scr_config.files import make_directory, sync_directory
 
 MOST_THREADS = 16  # AXL's MAX_THREADS (axl_pthread.c:26)
 TEMPORARY_SUFFIX = "._AXL"

@@ -16,7 +16,7 @@ from mpi4py import MPI
 from ...goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from ...intents.effects import Advice
 from ...intents.events import SettingsObserved
-from ...scr_config.durable import make_directory
+from ...scr_config.files import make_directory
 from ...scr_config.settings import Settings
 from ..engine import EngineError, OutputFlags
 from .cache import CachedFile, FileMap, NodeCache

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from ...scr_config.durable import make_directory, write_atomic
+from ...scr_config.files import make_directory, write_atomic
 
 _DATASET = re.compile(r"scr\.dataset\.(\d+)")
 _READ_BYTES = 1 << 20

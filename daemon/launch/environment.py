@@ -1,4 +1,4 @@
-"""What an application gets to see: where its daemon is, which SCR config file to read, how to be traced."""
+"""The application's environment: where its daemon is, which SCR config file to read, how it is traced."""
 
 import logging
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _PLACES = {
     "SCR_PREFIX",
     "SCR_USER_NAME",
 }
-"""What tells one job from another. scrtune tunes none of it, so that it is where it was set."""
+"""What distinguishes one job from another. scrtune tunes none of it: it stays where it was set."""
 
 Trace = Literal["preload", "function", "off"]
 
@@ -52,7 +52,7 @@ class ConfigFiles(msgspec.Struct, frozen=True, kw_only=True):
     user_conf: Path | None = None
 
     def options(self) -> list[str]:
-        """The two, as `scrtune daemon` and `scrtune node` take them."""
+        """Return the two as `scrtune daemon` and `scrtune node` take them."""
         user_conf = [] if self.user_conf is None else ["--user-conf", str(self.user_conf)]
         return ["--scr-conf", str(self.scr_conf), *user_conf]
 
@@ -68,7 +68,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     monitoring: Monitoring = Monitoring()
 
     def options(self) -> list[str]:
-        """What `scrtune daemon` and `scrtune node` are told of it."""
+        """Return its options of `scrtune daemon` and `scrtune node`."""
         return [*self.files.options(), *self.monitoring.options()]
 
 
@@ -107,7 +107,7 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
 
 
 def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> dict[str, str]:
-    """The variables that are equal on all ranks of a job, wherever they run."""
+    """Return the variables that are equal on all ranks of a job, wherever they run."""
     variables = {
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
@@ -123,16 +123,16 @@ def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> d
 
 
 def to_follow(settings: Values) -> Values:
-    """`settings` for another job's environment: how it runs, but not where its files are and who it is."""
+    """Return `settings` for another job's environment: how it runs, without its name and its directories."""
     return {name: value for name, value in settings.items() if name not in _PLACES}
 
 
 def variables_by_hand(
     paths: JobPaths, settings: Values, preload: Preload, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables beside `settings` that an application needs which is started by hand, beside its daemon.
+    """Return the variables that an application needs beside `settings` when it is started by hand.
 
-    LD_PRELOAD is the library alone: what else is preloaded is for the shell to keep. Raises OSError.
+    LD_PRELOAD is the library alone: the shell keeps what else is preloaded. Raises OSError.
     """
     own = user_conf_path(inherited, Path.cwd())
     logs = log_variables(own if own.is_file() else None, inherited)
@@ -145,9 +145,9 @@ def variables_by_hand(
 
 
 def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[str, str]:
-    """The variables by which SCR logs what it does within its calls: to its own file, and nowhere else.
+    """Return the variables by which SCR logs what it does within its calls: to its own file alone.
 
-    None when the user has said anything about it, in whichever layer SCR looks through.
+    None if the user has set anything about it, in any layer that SCR reads.
     """
     resolved = _resolved(user_conf, inherited)
     if resolved.sources["SCR_LOG_ENABLE"] != DEFAULT or not resolved.settings["SCR_LOG_TXT_ENABLE"]:
@@ -161,10 +161,10 @@ def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[
 def trace_variables(
     paths: JobPaths, user_conf: Path | None, trace: Trace, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables by which DFTracer writes to where the forwarder of this node looks; they are this node's.
+    """Return the variables by which DFTracer writes to where the forwarder of this node looks.
 
     None when `trace` is ``off``, and none, with a warning, when there is no usable DFTracer: the job is tuned
-    all the same, from what the application says itself.
+    all the same, from the application's own events.
     """
     if trace == "off":
         return {}
@@ -178,7 +178,7 @@ def trace_variables(
 
 
 def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
-    """What SCR would find here. What the application gives to SCR_Config is known of its last run."""
+    """Return what SCR would find here, with what the application gave to SCR_Config in its last run."""
     user, system = _text(user_conf), _system_conf(inherited)
     prefix = str(resolve(inherited, user, None, system).settings.get("SCR_PREFIX", ""))
     program = Path(prefix, ".scr", "app.conf").absolute()
@@ -186,24 +186,22 @@ def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:
 
 
 def _system_conf(inherited: Mapping[str, str]) -> str | None:
-    """SCR's system config file here. One that cannot be read is told, and the job does without."""
+    """Return the text of SCR's system config file here; warn if it cannot be read."""
     path = system_conf_path(inherited.get("PATH", ""))
-    why: str | None = "it is no regular file"
     try:
         if path.is_file():
             return _text(path)
-        if not path.exists():
-            return None
+        why = "it is no regular file" if path.exists() else None
     except OSError as error:
         why = error.strerror
-    log.warning(
-        "%s: SCR's system config file cannot be read (%s); directories that it alone names are not traced.",
-        path,
-        why,
-    )
+    if why:
+        text = (
+            "%s: SCR's system config file cannot be read (%s); directories named there alone are not traced."
+        )
+        log.warning(text, path, why)
     return None
 
 
 def _text(path: Path | None) -> str | None:
-    """The file as it is: bytes that are no UTF-8 survive being written again."""
+    """Return the file's text; bytes that are no UTF-8 survive being written again."""
     return None if path is None else path.read_text(encoding="utf-8", errors="surrogateescape")

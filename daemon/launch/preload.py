@@ -6,14 +6,14 @@ nothing, so it may be in the environment of launchers and shells too.
 
 import logging
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 from ...client.libscr.native import WHY_NOT, libscrtune_path
 from ...client.paths import JobPaths
 from ...intents.events import Values
-from ...scr_config.render import Form, csh_quote, environment_text, fish_quote
+from ...scr_config.render import Form, environment_text
 
 log = logging.getLogger("scrtune.run")
 
@@ -62,46 +62,24 @@ def _others(path: Path, preloaded: str) -> list[str]:
 
 
 def export_text(settings: Values, variables: Mapping[str, str], form: Form, inherited: str) -> str:
-    """`settings` and `variables` in the `form` asked for, for an application that is started by hand.
+    """Return `settings` and `variables` in the `form` asked for, for an application that is started by hand.
 
-    In a shell its own LD_PRELOAD stays behind ours, once, wherever the text is evaluated; the forms that are
-    no program of a shell have the value of `inherited`, this environment's own.
+    The text for sh puts the library before that shell's own LD_PRELOAD, once, wherever it is evaluated. Every
+    other form has the whole value, with the libraries of `inherited`, this environment's LD_PRELOAD.
     """
     others = {name: text for name, text in variables.items() if name != "LD_PRELOAD"}
     path = variables.get("LD_PRELOAD", "")
     if not path:
         return environment_text(settings, form, others)
-    if form not in _PREPENDED:
-        merged = ":".join([path, *_others(Path(path), inherited)])
-        return environment_text(settings, form, {**others, "LD_PRELOAD": merged})
-    quote, text = _PREPENDED[form]
-    return environment_text(settings, form, others) + text.format(path=quote(path))
+    if form == "sh":
+        return environment_text(settings, form, others) + _PREPENDED.format(path=shlex.quote(path))
+    merged = ":".join([path, *_others(Path(path), inherited)])
+    return environment_text(settings, form, {**others, "LD_PRELOAD": merged})
 
 
-_SH = """\
+_PREPENDED = """\
 case ":${{LD_PRELOAD-}}:" in
 *:{path}:*) ;;
 *) export LD_PRELOAD={path}"${{LD_PRELOAD:+:$LD_PRELOAD}}" ;;
 esac
 """
-# csh expands the variables of a line before it looks whether the line is to be run
-_CSH = """\
-if ( ! $?LD_PRELOAD ) setenv LD_PRELOAD ''
-if ( "$LD_PRELOAD" == '' ) then
-    setenv LD_PRELOAD {path}
-else if ( ":${{LD_PRELOAD}}:" !~ *:{path}:* ) then
-    setenv LD_PRELOAD {path}:"$LD_PRELOAD"
-endif
-"""
-_FISH = """\
-if not set -q LD_PRELOAD; or test -z "$LD_PRELOAD"
-    set -gx LD_PRELOAD {path}
-else if not contains -- {path} (string split : -- $LD_PRELOAD)
-    set -gx LD_PRELOAD {path}:"$LD_PRELOAD"
-end
-"""
-_PREPENDED: dict[str, tuple[Callable[[str], str], str]] = {
-    "sh": (shlex.quote, _SH),
-    "csh": (csh_quote, _CSH),
-    "fish": (fish_quote, _FISH),
-}

@@ -6,15 +6,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import FrameType, TracebackType
-
-from typing_extensions import Self
+from types import FrameType
 
 from ...client.paths import JobPaths, default_base, temporary_base
+from ...scr_config.render import RenderError
 from ...scr_config.resolution import expand
-from ..process import AlreadyRunningError
+from ..lock import AlreadyRunningError
 from .environment import JobOptions, prepare
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation
@@ -28,7 +27,7 @@ _CHECK_S = 0.2
 
 
 def job_paths(job_id: str | None) -> JobPaths:
-    """The run directory of a new job.
+    """Return the run directory of a new job.
 
     Its id is the one given, $SLURM_JOB_ID within an allocation, or the time and our pid. Within an
     allocation the base is in the temporary directory unless $SCRTUNE_RUN_DIR says otherwise: a login
@@ -44,24 +43,25 @@ def job_paths(job_id: str | None) -> JobPaths:
 def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
-    Whatever keeps those from starting is told, and the application runs without. `at_end` is called when the
-    application has ended, while the daemon still answers, unless it runs without.
+    Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
+    the application has ended, while the daemon still answers, unless it runs without.
     """
     services = _services(paths)
     added: dict[str, str] = {}
     is_tuned = False
-    with _Foreground() as foreground:
+    foreground = _Foreground()
+    with foreground.watching():
         try:
             try:
                 job = prepare(paths, services.create(), options, os.environ)
                 added = {**job.variables, **services.start(job, foreground.ending)}
                 is_tuned = True
-            except (OSError, AlreadyRunningError) as error:
+            except (OSError, AlreadyRunningError, RenderError) as error:
                 log.warning("%s. The application runs without scrtune.", error)
             code = foreground.run(command, {**os.environ, **added}, services.check)
             services.application_ended(code)
             if is_tuned:  # else the daemon that answers may be another run's
-                with contextlib.suppress(OSError, ValueError):  # nobody reads what we print (any more)
+                with contextlib.suppress(OSError, ValueError):  # standard error is closed
                     at_end()
         finally:
             services.stop()
@@ -88,10 +88,9 @@ class _Foreground:
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._signal = 0
-        self._before: Mapping[int, object] = {}
 
     def ending(self) -> bool:
-        """Whether a signal came before the application was started: then it never is."""
+        """Return whether a signal came before the application was started: then it never is."""
         return self._signal != 0
 
     def run(self, command: Sequence[str], environment: dict[str, str], check: Callable[[], None]) -> int:
@@ -117,14 +116,14 @@ class _Foreground:
         elif number in self._PASSED_ON:
             self._process.send_signal(number)
 
-    def __enter__(self) -> Self:
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        """Receive the signals while the block runs, and restore the handlers afterwards."""
         watched = (*self._PASSED_ON, *self._FROM_THE_TERMINAL)
         ours = [number for number in watched if signal.getsignal(number) != signal.SIG_IGN]
-        self._before = {number: signal.signal(number, self._arrived) for number in ours}
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # type: ignore[arg-type]
+        before = {number: signal.signal(number, self._arrived) for number in ours}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -14,7 +14,7 @@ from ...client.paths import JobPaths
 from ...client.transport.advice import DaemonUnavailable, ask_daemon
 from ...client.transport.sender import Emitter
 from ...goodput.events import JobEnded
-from ..process import Lock
+from ..lock import Lock
 from .environment import Job, trace_variables
 from .preload import EVENTS_FILE, library_variables
 
@@ -97,7 +97,7 @@ class NodeServices:
                 path.unlink(missing_ok=True)
 
     def ready(self) -> bool:
-        """Whether the daemon answers."""
+        """Return whether the daemon answers."""
         try:
             ask_daemon(self._paths.control_endpoint, "status", limit_s=_ASK_LIMIT_S)
         except DaemonUnavailable:
@@ -107,7 +107,7 @@ class NodeServices:
     def check(self) -> None:
         """Restart what has died, ever more slowly if it keeps dying; a daemon goes on from its journal.
 
-        What ended with 0 was told to.
+        What ended with exit code 0 was asked to.
         """
         now_s = time.monotonic()
         for name, process in list(self._running.items()):
@@ -122,7 +122,7 @@ class NodeServices:
                 log.warning("the %s cannot be started: %s", name, error)
 
     def application_ended(self, exit_code: int) -> None:
-        """Tell the daemon, and end the forwarder: then the daemon has been sent all there is."""
+        """Send the exit code to the daemon, and end the forwarder: it has then sent all there is."""
         if DAEMON in self._running:
             emitter = Emitter(self._paths.events_endpoint)
             emitter.emit(JobEnded(time_s=time.time(), exit_code=exit_code))

@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import IO, cast
 
 from ...client.paths import JobPaths, private_directory
-from ...scr_config.render import RenderError, prolog_lines
-from ..process import Signals
+from ...scr_config.files import write_atomic
+from ...scr_config.render import prolog_lines
+from ..lock import Signals
 from .environment import Job
 from .services import NodeServices, check_alone, end
 
@@ -34,7 +35,7 @@ _CHECK_S = 0.2
 _NO_STEP = {"", "4294967291", "4294967290"}  # none, SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP
 
 READY, NO_DAEMON, NO_PROLOG = b"ready", b"no daemon", b"no prolog"
-"""What a node says of itself, on a line of its own."""
+"""The state of a node, which it prints on a line of its own."""
 
 # Nothing here waits or fails: a prolog that fails kills its task.
 # The task's own LD_PRELOAD stays, and the user's own prolog has the last word.
@@ -67,7 +68,7 @@ printf 'export SCRTUNE_EVENTS_FILE=%s\\n' "$directory/{events}"
 
 
 def in_allocation(environment: Mapping[str, str]) -> bool:
-    """Whether we are in a Slurm allocation but in no step of it: a batch script, or a shell of salloc."""
+    """Return whether this is a Slurm allocation but no step of it: a batch script, or a shell of salloc."""
     return "SLURM_JOB_ID" in environment and environment.get("SLURM_STEP_ID", "") in _NO_STEP
 
 
@@ -97,7 +98,7 @@ class SlurmServices:
         there is a node that does not see it: its tasks would be killed. Raises OSError when srun cannot be
         started or the shared directory cannot be written.
         """
-        prolog = _write_whole(self._shared / "task_prolog.sh", prolog_text(job, os.environ))
+        prolog = _write_script(self._shared / "task_prolog.sh", prolog_text(job, os.environ))
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
         self._step = self._srun(job, nodes, prolog)
         said = _answers(self._step, nodes, give_up)
@@ -115,7 +116,7 @@ class SlurmServices:
         """Nothing to do: `scrtune node` looks after the daemon of its node."""
 
     def application_ended(self, exit_code: int) -> None:
-        """Tell every node."""
+        """Send the exit code to every node."""
         if self._step is not None:
             with contextlib.suppress(OSError):  # the step has ended already
                 os.write(cast("IO[bytes]", self._step.stdin).fileno(), b"%d\n" % exit_code)
@@ -154,15 +155,15 @@ class SlurmServices:
 
 
 def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
-    """The task prolog of a job: a script that prints its variables and those of the task's node.
+    """Return the task prolog of a job: a script that prints its variables and those of the task's node.
 
-    Raises OSError for a value that no prolog can carry.
+    Raises RenderError for a value that no prolog can carry.
     """
     own = inherited.get("SLURM_TASK_PROLOG", "")
     paths = JobPaths.of("any")
     names = {"decision": paths.decision.name, "events": paths.library_events.name}
     return _PROLOG.format(
-        variables=_lines(job.variables),
+        variables=prolog_lines(job.variables),
         base=shlex.quote(job.variables["SCRTUNE_RUN_DIR"]),
         job_id=shlex.quote(job.variables["SCRTUNE_JOB_ID"]),
         library=_PROLOG_LIBRARY.format(library=shlex.quote(str(job.library)), **names) if job.library else "",
@@ -170,15 +171,7 @@ def prolog_text(job: Job, inherited: Mapping[str, str]) -> str:
     )
 
 
-def _lines(variables: Mapping[str, str]) -> str:
-    """`prolog_lines`, with the error that all have here: the application runs without scrtune then."""
-    try:
-        return prolog_lines(variables)
-    except RenderError as error:
-        raise OSError(str(error)) from error
-
-
-# What the environment means for the application's step, and not for that of the daemons.
+# Variables of the environment that are for the application's step, and not for that of the daemons.
 _OF_THE_USERS_STEPS = {
     "LD_PRELOAD",
     "SLURM_CPUS_PER_TASK",
@@ -199,7 +192,7 @@ _OF_THE_USERS_STEPS = {
 
 
 def _answers(step: "subprocess.Popen[bytes]", nodes: int, give_up: Callable[[], bool]) -> list[bytes]:
-    """What the nodes said of themselves until all have, the step has ended, or the time is over."""
+    """Return the states of the nodes until all have printed theirs, the step has ended, or time is over."""
     output = cast("IO[bytes]", step.stdout).fileno()
     deadline_s = time.monotonic() + _READY_LIMIT_S
     text = b""
@@ -233,35 +226,32 @@ def _start(
     state = NO_DAEMON
     try:
         services.create()
-        _write_whole(environment, _lines(services.start_beside(job, give_up)))
+        _write_script(environment, prolog_lines(services.start_beside(job, give_up)))
         if services.ready():
             state = READY
     finally:
         if not os.access(prolog, os.R_OK | os.X_OK):
             state = NO_PROLOG
-        with contextlib.suppress(OSError):  # nobody listens any more: then standard input ends too
+        with contextlib.suppress(OSError):  # srun has ended: then standard input ends too
             os.write(sys.stdout.fileno(), state + b"\n")
 
 
 def _wait(services: NodeServices, signals: Signals) -> None:
     """Look after the services until the end. A line of standard input is the application's exit code."""
     stdin = sys.stdin.fileno()
-    told = b""
+    text = b""
     while not signals.ending:
         services.check()
         if stdin in select.select([stdin, signals.fd], [], [], _CHECK_S)[0]:
             part = os.read(stdin, 64)
             if not part:
                 break
-            told += part
-            if told.endswith(b"\n") and told.strip().isdigit():
-                services.application_ended(int(told))
-                told = b""
+            text += part
+            if text.endswith(b"\n") and text.strip().isdigit():
+                services.application_ended(int(text))
+                text = b""
 
 
-def _write_whole(script: Path, text: str) -> Path:
-    """Write a script that somebody may read at this moment."""
-    new = script.with_suffix(".new")
-    new.write_text(text, encoding="utf-8", errors="surrogateescape")
-    new.chmod(0o700)
-    return new.replace(script)
+def _write_script(script: Path, text: str) -> Path:
+    write_atomic(script, text.encode("utf-8", "surrogateescape"), durable=False, mode=0o700)
+    return script

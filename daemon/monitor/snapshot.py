@@ -7,6 +7,7 @@ import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.ledger.ledger import Account, Window
+from ..views import StatusView
 
 _NAMED = 100
 OTHERS = "others"
@@ -16,68 +17,55 @@ Deviations: TypeAlias = tuple[tuple[int, float], ...]
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """What is told of a job at one moment; nothing in it changes any more.
-
-    `windows` are the last so many seconds, as far as the job lay in them. `deviations` are the steps since
-    the last snapshot that was to be written down, by `ideal_step_s`.
-    """
+    """The state of a job at one moment; nothing in it changes any more."""
 
     time_s: float
-    job_id: str
-    host: str
+    status: StatusView
+    """What `scrtune status` shows at this moment."""
     account: Account
     windows: dict[int, Window] = {}
-    engine: str = ""
-    generation: int = 0
-    tuning: bool = True
+    """The last so many seconds, as far as the job lay in them."""
     decisions: dict[str, int] = {}
-    checkpoint_cost_s: float = 0.0
-    baseline_cost_s: float = 0.0
+    """How many there are of each verdict."""
     last_checkpoint: CheckpointCost | None = None
-    events: int = 0
-    dropped: dict[str, int] = {}
-    lost: dict[str, int] = {}
-    rejected: dict[str, int] = {}
-    journal_lost: int = 0
     last_step: int = 0
     ideal_step_s: float | None = None
     step_deviation_s: float = 0.0
     deviations: Deviations = ()
+    """The steps since the last snapshot that was to be written down, measured against `ideal_step_s`."""
 
     @property
     def is_begun(self) -> bool:
-        """Whether the job has told this daemon anything of its time: on other nodes it never does."""
+        """Return whether this daemon knows anything of the job's time: on other nodes it never does."""
         account = self.account
         return account.wall_s > 0 and bool(account.runs or account.steps or account.checkpoints)
 
     @property
     def progress(self) -> int:
-        """TensorBoard's step: the job's own last one, or its checkpoints when it tells of no steps."""
+        """Return TensorBoard's step: the job's last one, or its checkpoints if it reports no steps."""
         return self.last_step if self.account.steps else self.account.checkpoints
 
 
 class Sink(Protocol):
-    """Who gets snapshots. Nothing here raises, and nothing takes time but `join`, which has a limit."""
+    """Somewhere that snapshots are shown or recorded; only its own thread calls it."""
 
     name: str
-    """What it is and where, as `scrtune status` says it."""
+    """What it is and where, as `scrtune status` shows it."""
 
-    @property
-    def failure(self) -> str:
-        """Why nobody sees anything there now; empty when all is well."""
+    def write(self, snapshot: Snapshot) -> None:
+        """Show or record `snapshot`. Raises whatever prevents it; the next snapshot is tried all the same."""
 
-    def give(self, snapshot: Snapshot) -> None:
-        """Have this one shown, or written down."""
 
-    def finish(self) -> None:
-        """Be told that the last snapshot has been given."""
-
-    def join(self, timeout_s: float) -> bool:
-        """Whether everything is done within `timeout_s`."""
+def immutable(status: StatusView) -> StatusView:
+    """Return `status` with counts that change no more, and not too many names."""
+    counters = msgspec.structs.replace(
+        status.counters, dropped=bounded(status.counters.dropped), lost=bounded(status.counters.lost)
+    )
+    return msgspec.structs.replace(status, counters=counters, rejected=bounded(status.rejected))
 
 
 def bounded(counts: Mapping[str, int]) -> dict[str, int]:
-    """A copy, in which what comes behind the first hundred names is counted together."""
+    """Return a copy in which everything after the first hundred names is counted together."""
     if len(counts) <= _NAMED:
         return dict(counts)
     items = list(counts.items())

@@ -12,7 +12,6 @@ from scrtune.client.paths import JobPaths
 from scrtune.client.transport.wire import Answer
 from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
 from scrtune.daemon.executor import Executor
-from scrtune.daemon.ingest import Ingest
 from scrtune.daemon.options import DaemonOptions
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView, SwitchView
 from scrtune.intents.effects import Advice
@@ -30,16 +29,20 @@ KINDS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Control:
+def pipeline() -> Pipeline:
+    return Pipeline()
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory, pipeline: Pipeline) -> Control:
     base: Path = tmp_path_factory.mktemp("control")
     options = DaemonOptions(paths=JobPaths.of("j", host="n", base=base), scr_conf=base / "scr.conf")
-    pipeline = Pipeline()
     return Control(
         pipeline,
-        Ingest(),
         Executor(options),
         options,
         switch=lambda on: [*pipeline.handle(TuningSwitched(on=on), 1.0)] and None,
+        complete=lambda view: view,
     )
 
 
@@ -96,10 +99,12 @@ def test_refused_questions_are_counted(control: Control) -> None:
     assert refused() == before + 1
 
 
-def test_a_state_that_cannot_be_shown_is_an_error_and_not_the_end(control: Control) -> None:
-    control._pipeline.counters.lost["x"] = object()  # type: ignore[assignment]
+def test_a_state_that_cannot_be_shown_is_an_error_and_not_the_end(
+    control: Control, pipeline: Pipeline
+) -> None:
+    pipeline.counters.lost["x"] = object()  # type: ignore[assignment]
     try:
         assert "could not be answered" in ask(control, b'{"command":"status"}').error
         assert ask(control, b'{"command":"recommendation"}').error == ""
     finally:
-        control._pipeline.counters.lost.clear()
+        pipeline.counters.lost.clear()

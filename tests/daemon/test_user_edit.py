@@ -572,7 +572,7 @@ def test_the_next_job_takes_what_was_tuned_for_advice_and_what_the_user_wrote_si
     conf = tmp_path / "scr.conf"
     conf.write_text(conf.read_text().replace("SCR_FETCH=0", "SCR_FETCH=1") + "SCR_DEBUG=1\n")
     later = ManagedConfig(conf, conf)
-    told = later.told_apart(observed(SCR_FLUSH=2, SCR_FLUSH_ASYNC=1, SCR_FETCH=1, SCR_SET_SIZE=4))
+    told = later.without_earlier_advice(observed(SCR_FLUSH=2, SCR_FLUSH_ASYNC=1, SCR_FETCH=1, SCR_SET_SIZE=4))
     assert told.advised == WON
     assert told.settings == {"SCR_FLUSH": 10, "SCR_FLUSH_ASYNC": 0, "SCR_FETCH": 1, "SCR_SET_SIZE": 4}
     assert {name: told.sources[name] for name in WON} == {
@@ -590,8 +590,8 @@ def test_what_is_not_read_from_the_file_is_not_what_was_tuned(tmp_path: Path) ->
         settings={"SCR_FLUSH": 2, "SCR_FLUSH_ASYNC": 1},
         sources={"SCR_FLUSH": "environment", "SCR_FLUSH_ASYNC": "SCR_Config"},
     )
-    assert later.told_apart(job) == job
-    assert later.told_apart(observed(SCR_FLUSH=3, SCR_SET_SIZE=4)).advised == {}
+    assert later.without_earlier_advice(job) == job
+    assert later.without_earlier_advice(observed(SCR_FLUSH=3, SCR_SET_SIZE=4)).advised == {}
 
 
 def test_without_the_header_all_of_it_is_the_users(tmp_path: Path) -> None:
@@ -599,17 +599,17 @@ def test_without_the_header_all_of_it_is_the_users(tmp_path: Path) -> None:
     conf = tmp_path / "scr.conf"
     conf.write_text(conf.read_text().partition("sha256: ")[2].partition("\n")[2])
     later = ManagedConfig(conf, conf)
-    assert later.told_apart(observed(SCR_FLUSH=2)).advised == {}
+    assert later.without_earlier_advice(observed(SCR_FLUSH=2)).advised == {}
     assert later.write(Advice(generation=1, kept={}), NOW)
     assert "SCR_FLUSH = 2" in below(later)
 
 
-def test_a_private_copy_of_a_file_that_was_kept_once_is_told_apart_alike(tmp_path: Path) -> None:
+def test_a_private_copy_of_a_file_that_was_kept_once_is_without_earlier_advice_alike(tmp_path: Path) -> None:
     assert theirs(tmp_path).write(Advice(generation=1, settings=WON, kept=WON), NOW)
     copy = tmp_path / "job.conf"
     copy.write_text((tmp_path / "scr.conf").read_text())
     later = ManagedConfig(copy, tmp_path / "scr.conf")
-    assert later.told_apart(observed(SCR_FLUSH=2)).settings == {"SCR_FLUSH": 10}
+    assert later.without_earlier_advice(observed(SCR_FLUSH=2)).settings == {"SCR_FLUSH": 10}
     assert later.write(Advice(generation=1, kept={}), NOW)
     assert below(later) == THEIRS
 

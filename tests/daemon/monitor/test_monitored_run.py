@@ -17,14 +17,14 @@ from scrtune.daemon.launch.environment import ConfigFiles, Job
 from scrtune.daemon.options import Monitoring
 
 APPLICATION = """
-import socket, sys, time
+import re, sys, time, urllib.request
 from scrtune.client.recorder import Recorder
 
-def asked(path):
-    with socket.socket(socket.AF_UNIX) as asker:
-        asker.connect(path)
-        asker.sendall(b"GET /metrics HTTP/1.0\\r\\n\\r\\n")
-        return b"".join(iter(lambda: asker.recv(65536), b"")).decode()
+def scraped(log):
+    with open(log) as file:
+        (url,) = re.findall(r"metrics at (http://\\S+)", file.read())
+    with urllib.request.urlopen(url) as answer:
+        return answer.read().decode()
 
 def steps():
     for step in range(20):
@@ -37,7 +37,7 @@ with recorder.job():
         time.sleep(0.1)
     steps()
     if len(sys.argv) > 1:
-        while "scrtune_goodput_ratio" not in (answer := asked(sys.argv[1])):
+        while "scrtune_goodput_ratio" not in (answer := scraped(sys.argv[1])):
             time.sleep(0.1)
         print(answer)
 sys.exit(3)
@@ -67,9 +67,9 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_job_is_scraped_while_it_runs_and_written_down_when_it_ends(watched: Any, tmp_path: Path) -> None:
-    socket_path = JobPaths.of("w", base=tmp_path / "r").root / "metrics.sock"
-    options = ("--metrics", "unix", "--csv", "g.csv", "--tensorboard", "tb")
-    ran = watched(*options, arguments=(str(socket_path),))
+    log = JobPaths.of("w", base=tmp_path / "r").log
+    options = ("--metrics", "0", "--csv", "g.csv", "--tensorboard", "tb")
+    ran = watched(*options, arguments=(str(log),))
     assert ran.returncode == 3, ran.stderr
     assert re.search(r'^scrtune_time_seconds\{bucket="custom:warm up"\} 0\.\d', ran.stdout, re.MULTILINE)
     with (tmp_path / "g.csv").open(newline="") as file:
@@ -82,10 +82,10 @@ def test_a_job_is_scraped_while_it_runs_and_written_down_when_it_ends(watched: A
 
 def test_a_job_ends_although_nothing_can_be_written(watched: Any, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    ran = watched("--csv", "pipe", "--tensorboard", "app.py/tb", "--metrics", "unix:app.py")
+    ran = watched("--csv", "pipe", "--tensorboard", "app.py/tb", "--metrics", "192.0.2.1:0")
     assert ran.returncode == 3, ran.stderr
     log = (JobPaths.of("w", base=tmp_path / "r").log).read_text()
-    assert "no metrics at unix:" in log
+    assert "metrics at 192.0.2.1:0: " in log
     assert "the last update is not done in time and is given up" in log
     assert "Traceback" not in log
     assert (tmp_path / "app.py").read_text() == APPLICATION
@@ -97,7 +97,7 @@ def test_what_fails_is_told_at_the_end_also_of_a_job_without_a_checkpoint(
     ran = watched("--csv", "app.py")
     assert ran.returncode == 3, ran.stderr
     assert "no checkpoint was seen" in ran.stderr
-    failure = "nothing is written: its first line names no column time_s"
+    failure = "its first line names no column time_s"
     assert f"scrtune: rows in {tmp_path}/app.py: {failure}" in ran.stderr
     assert (tmp_path / "app.py").read_text() == APPLICATION
 
@@ -105,7 +105,7 @@ def test_what_fails_is_told_at_the_end_also_of_a_job_without_a_checkpoint(
 def test_the_daemon_of_every_node_of_an_allocation_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monitoring = Monitoring(metrics="unix", tensorboard=Path("/d/tb"), every_s=5.0, windows_s=(60,))
+    monitoring = Monitoring(metrics="9464", tensorboard=Path("/d/tb"), every_s=5.0, windows_s=(60,))
     job = Job(files=ConfigFiles(scr_conf=tmp_path / "scr.conf"), trace="off", monitoring=monitoring)
     served: list[Job] = []
     monkeypatch.setattr(

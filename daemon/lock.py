@@ -1,4 +1,4 @@
-"""One daemon a node: the lock; and signals that wake the poller instead of interrupting it."""
+"""One daemon per job and node: its lock, and signals that wake the poller instead of interrupting it."""
 
 import contextlib
 import fcntl
@@ -19,7 +19,7 @@ class AlreadyRunningError(RuntimeError):
 
 
 class Lock:
-    """An advisory lock that the kernel gives back when its holder dies, however it dies."""
+    """An advisory lock that the kernel releases when its holder dies, however it dies."""
 
     def __init__(self, path: Path) -> None:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -39,24 +39,8 @@ class Lock:
             os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._fd)
-
-
-def end_at_eof(fd: int) -> None:
-    """From now on the end of the file `fd` ends this process as SIGTERM does.
-
-    With a pipe that somebody else holds it does not outlive them, however they die. A thread waits, so that
-    those who watch for signals need not know.
-    """
-
-    def wait() -> None:
-        with contextlib.suppress(OSError):
-            while os.read(fd, 64):
-                pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 class Signals:
@@ -70,17 +54,17 @@ class Signals:
 
     @property
     def fd(self) -> int:
-        """Readable as soon as a signal has arrived."""
+        """Return a descriptor that is readable as soon as a signal has arrived."""
         return self._reader.fileno()
 
     @contextmanager
     def watched(self) -> Iterator["Signals"]:
-        """Watch the signals while the block runs; afterwards everything is as it was.
+        """Watch the signals while the block runs, and restore the handlers afterwards.
 
-        One that we were told to ignore (nohup) stays ignored.
+        A signal that this process was started to ignore (nohup) stays ignored.
         """
-        heard = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, self._handle) for number in heard}
+        handled = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+        before = {number: signal.signal(number, self._handle) for number in handled}
         wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         try:
             yield self
@@ -93,3 +77,19 @@ class Signals:
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.ending = True
+
+
+def end_at_eof(fd: int) -> None:
+    """From now on the end of the file `fd` ends this process as SIGTERM does.
+
+    On a pipe that another process holds, this process does not outlive that one, however it dies. A thread
+    waits, so that signals stay the only way to be ended.
+    """
+
+    def wait() -> None:
+        with contextlib.suppress(OSError):
+            while os.read(fd, 64):
+                pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.daemon.process import AlreadyRunningError, Lock, Signals
+from scrtune.daemon.lock import AlreadyRunningError, Lock, Signals
 
-HOLDER = (
-    "import sys, pathlib; from scrtune.daemon.process import Lock; lock = Lock(pathlib.Path(sys.argv[1]));"
-)
+HOLDER = "import sys, pathlib; from scrtune.daemon.lock import Lock; lock = Lock(pathlib.Path(sys.argv[1]));"
 HOLDER += "print('held', flush=True); sys.stdin.read()"
 
 
@@ -74,7 +72,7 @@ def test_what_nohup_ignores_stays_ignored() -> None:
 
 WAITING = """
 import select
-from scrtune.daemon.process import Signals, end_at_eof
+from scrtune.daemon.lock import Signals, end_at_eof
 
 with Signals().watched() as signals:
     end_at_eof(0)
