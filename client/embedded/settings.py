@@ -1,14 +1,11 @@
-"""What of SCR's settings the embedded engine obeys, and what advice may change while the job runs."""
+"""The settings that the embedded engine obeys, and those that advice may change while the job runs."""
 
 from dataclasses import dataclass
 
 from ...intents.events import Values
 from ...scr_config.settings import Settings
 from ...scr_config.validate import FILE_GRAMMAR, validate
-from .copy import Means
-
-SCHEMES = ("SINGLE", "PARTNER", "XOR")
-FLUSH_TYPES = ("SYNC", "PTHREAD", "DEFAULT", "NATIVE")
+from .copy import CopyOptions
 
 LIVE = frozenset(
     {
@@ -33,9 +30,22 @@ LIVE = frozenset(
 )
 """Parameters that take effect at the next output; all others are read once, when the engine is made."""
 
+_SUPPORTED = {
+    "SCR_COPY_TYPE": ("SINGLE", "PARTNER", "XOR"),
+    "SCR_FLUSH_TYPE": ("SYNC", "PTHREAD", "DEFAULT", "NATIVE"),
+}
+_UNSUPPORTED = {"SCR_COPY_TYPE": ("RS", "FILE"), "SCR_FLUSH_TYPE": ("BBAPI", "DATAWARP")}
+
 
 class UnsupportedSettingError(ValueError):
-    """A value that SCR has and this engine has not; the text says what to choose."""
+    """A value that SCR supports and this engine does not; the text says what to choose."""
+
+    def __init__(self, parameter: str, value: str) -> None:
+        supported = ", ".join(_SUPPORTED[parameter])
+        super().__init__(
+            f"{parameter}={value} is not in scrtune's embedded engine; choose one of {supported}"
+        )
+        self.parameter = parameter
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,7 @@ class Levers:
     mpi_buffer_bytes: int
     flush: int
     flush_async: bool
-    flush_means: Means
+    copy_options: CopyOptions
     poll_s: float
     prefix_size: int
     fetch: bool
@@ -59,17 +69,14 @@ class Levers:
 
     @classmethod
     def of(cls, settings: Values) -> "Levers":
-        """The levers of `settings`; what is absent has SCR's default.
+        """Return the levers of `settings`; absent ones have SCR's defaults.
 
-        Raises UnsupportedSettingError, and ParameterError for a value that is none.
+        Raises UnsupportedSettingError, and ParameterError for a value that no SCR takes.
         """
         given = Settings(settings)
-        for name, possible in _POSSIBLE.items():
-            if given.text(name) not in possible:
-                raise UnsupportedSettingError(
-                    f"{name}={given.text(name)} is not in scrtune's embedded engine; choose one of"
-                    f" {', '.join(possible)}"
-                )
+        for name, supported in _SUPPORTED.items():
+            if given.text(name) not in supported:
+                raise UnsupportedSettingError(name, given.text(name))
         is_sync = given.text("SCR_FLUSH_TYPE") == "SYNC"
         return cls(
             scheme=given.text("SCR_COPY_TYPE"),
@@ -79,7 +86,7 @@ class Levers:
             mpi_buffer_bytes=given.integer("SCR_MPI_BUF_SIZE"),
             flush=given.integer("SCR_FLUSH"),
             flush_async=given.flag("SCR_FLUSH_ASYNC") and not is_sync,
-            flush_means=Means(
+            copy_options=CopyOptions(
                 threads=1 if is_sync else int(given.get("SCRTUNE_FLUSH_THREADS", 0)) or None,
                 buffer_bytes=given.integer("SCR_FILE_BUF_SIZE"),
                 cpus=tuple(sorted(given.cpus("SCRTUNE_FLUSH_CPUS"))),
@@ -93,18 +100,15 @@ class Levers:
         )
 
 
-_POSSIBLE = {"SCR_COPY_TYPE": SCHEMES, "SCR_FLUSH_TYPE": FLUSH_TYPES}
-
-
 def overlay(own: Values, current: Values, advised: Values) -> Values:
-    """The settings after advice: the user's `own`, and over them what of `advised` can be changed.
+    """Return the settings under advice: the user's `own`, and over them what of `advised` can be changed.
 
-    What this engine has not (SCR_COPY_TYPE=RS) stays as it is in `current`, and so does everything when any
-    advised value is not valid, by itself or together with the others.
+    A value that this engine does not support (SCR_COPY_TYPE=RS) stays as it is in `current`. Everything does
+    when an advised value is not valid, by itself or together with the others.
     """
     wanted = {name: value for name, value in advised.items() if name in LIVE}
-    for name, possible in _POSSIBLE.items():
-        if name in wanted and wanted[name] not in possible and wanted[name] in _SCRS_OWN[name]:
+    for name, unsupported in _UNSUPPORTED.items():
+        if wanted.get(name) in unsupported:
             wanted[name] = current[name]
     new = {**own, **wanted}
     problems = validate({name: value for name, value in new.items() if name in LIVE})
@@ -113,4 +117,40 @@ def overlay(own: Values, current: Values, advised: Values) -> Values:
     return new
 
 
-_SCRS_OWN = {"SCR_COPY_TYPE": ("RS", "FILE"), "SCR_FLUSH_TYPE": ("BBAPI", "DATAWARP")}
+@dataclass
+class CheckpointClock:
+    """Decides when a checkpoint is due, as ``SCR_Need_checkpoint`` does (scr.c:3059-3140).
+
+    `ended_s` is the end of the last checkpoint's encoding, or the start of the run.
+    """
+
+    ended_s: float
+    calls: int = 0
+    checkpoints: int = 0
+    cost_s: float = 0.0
+
+    def note(self, start_s: float, end_s: float) -> None:
+        """Add a checkpoint, from its start to the end of its encoding; as in SCR without its flush."""
+        self.checkpoints += 1
+        self.cost_s += max(0.0, end_s - start_s)
+        self.ended_s = end_s
+
+    def is_due(self, levers: Levers, now_s: float) -> bool:
+        """Return whether to checkpoint now: always, when none of the three parameters is set."""
+        self.calls += 1
+        if levers.interval <= 0 and levers.seconds <= 0 and levers.overhead_percent <= 0:
+            return True
+        if levers.interval > 0 and self.calls % levers.interval == 0:
+            return True
+        since_s = max(0.0, now_s - self.ended_s)
+        if levers.seconds > 0 and since_s >= levers.seconds:
+            return True
+        return levers.overhead_percent > 0 and self._overhead_percent(since_s) < levers.overhead_percent
+
+    def _overhead_percent(self, since_s: float) -> float:
+        """Return the share of time a checkpoint would take now, by the mean cost; 0 while none is known."""
+        if not self.checkpoints:
+            return 0.0
+        mean_s = self.cost_s / self.checkpoints
+        total_s = since_s + mean_s
+        return 100.0 * mean_s / total_s if total_s > 0 else 0.0

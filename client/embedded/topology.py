@@ -1,8 +1,12 @@
-"""Which rank is on which node, and which ranks protect each other. Pure."""
+"""The ranks of a job: the node each is on, the sets that protect each other, and what they do together."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
+
+from mpi4py import MPI
 
 
 @dataclass(frozen=True)
@@ -14,12 +18,12 @@ class Topology:
 
     @property
     def ranks(self) -> int:
-        """How many ranks."""
+        """The number of ranks."""
         return len(self.node_of)
 
     @property
     def nodes(self) -> int:
-        """How many nodes."""
+        """The number of nodes."""
         return len(set(self.node_of))
 
     @property
@@ -29,18 +33,18 @@ class Topology:
 
     @property
     def is_leader(self) -> bool:
-        """Whether this is the first rank of its node."""
+        """Return whether this is the first rank of its node."""
         return self.node_of.index(self.node) == self.rank
 
 
 def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
-    """Node of each rank, from the host name of each rank; as SCR tells nodes apart."""
+    """Return the node of each rank, given the host name of each rank: SCR tells nodes apart by these."""
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
     return tuple(numbers[host] for host in hosts)
 
 
 def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
-    """Node of each rank, when `ranks` are split into `nodes` contiguous blocks.
+    """Return the node of each rank when `ranks` are split into `nodes` contiguous blocks.
 
     Raises ValueError unless 1 <= nodes <= ranks.
     """
@@ -50,10 +54,10 @@ def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
 
 
 def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[int, ...]]:
-    """Sets of ranks that protect each other: one rank per node, those with the same number on their node.
+    """Return the sets of ranks that protect each other: the ranks with equal numbers on their nodes.
 
-    `set_size` is the least number of members of a set, as SCR_SET_SIZE; None puts all nodes in one.
-    A set may come out smaller when there are fewer nodes, or nodes with fewer ranks.
+    `set_size` is the least number of members of a set (SCR_SET_SIZE); None puts all nodes in one.
+    A set is smaller when there are fewer nodes, or nodes with fewer ranks.
     """
     columns: dict[int, list[int]] = {}
     seen: dict[int, int] = {}
@@ -68,3 +72,32 @@ def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[
         bounds = [number * len(column) // count for number in range(count + 1)]
         sets += [tuple(column[low:high]) for low, high in pairwise(bounds)]
     return sets
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """I/O by all ranks of `comm` that may fail on some of them, and the one voice they have."""
+
+    comm: MPI.Intracomm
+
+    def attempt(self, action: Callable[[], object]) -> str:
+        """Run `action` on every rank; return the text of any rank's OSError, or an empty text. Collective."""
+        return next(filter(None, self.comm.allgather(_error_of(action))), "")
+
+    def attempt_on_rank0(self, action: Callable[[], object]) -> str:
+        """Run `action` on rank 0 alone; return as :meth:`attempt`. Collective."""
+        return str(self.comm.bcast(_error_of(action) if self.comm.rank == 0 else ""))
+
+    def warn(self, text: str) -> None:
+        """Write `text` to standard error if this is rank 0. Not collective."""
+        if self.comm.rank == 0:
+            with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
+                sys.stderr.write(f"scrtune: {text}\n")
+
+
+def _error_of(action: Callable[[], object]) -> str:
+    try:
+        action()
+    except OSError as error:
+        return str(error) or type(error).__name__
+    return ""
