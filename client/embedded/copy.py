@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...scr_config.durable import make_directory, sync_directory
+from .prefix_index import PrefixFile
 
 MOST_THREADS = 16  # AXL's MAX_THREADS (axl_pthread.c:26)
 TEMPORARY_SUFFIX = "._AXL"
@@ -22,21 +23,22 @@ THREAD_NAME = "scrtune-flush"
 
 @dataclass(frozen=True)
 class Copy:
-    """One file to copy: `size` is the number of bytes that it must have."""
+    """One file to copy to `name` below `root`: `size` is the number of bytes that it must have."""
 
     source: Path
-    destination: Path
+    root: Path
+    name: str
     size: int
 
+    @property
+    def destination(self) -> Path:
+        """The path that the file has when all are copied."""
+        return self.root / self.name
 
-@dataclass(frozen=True)
-class Copied:
-    """One file that was copied; `crc32` is that of the bytes which were written."""
-
-    destination: Path
-    size: int
-    crc32: int
-    mtime_ns: int
+    @property
+    def temporary(self) -> Path:
+        """The path that the file has until then."""
+        return self.destination.with_name(self.destination.name + TEMPORARY_SUFFIX)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,7 @@ class CopyThreads:
         self,
         copies: Sequence[Copy],
         options: CopyOptions,
-        publish: Callable[[Sequence[Copied]], None],
+        publish: Callable[[Sequence[PrefixFile]], None],
         clock: Callable[[], float],
     ) -> None:
         self.start_s = self.end_s = clock()
@@ -73,8 +75,9 @@ class CopyThreads:
         self.error: Exception | None = None
         self._cpus = options.cpus
         self._buffer_bytes = max(1, min(options.buffer_bytes, max((copy.size for copy in copies), default=1)))
-        self._copies = iter(copies)
-        self._copied: list[Copied] = []
+        self._copies = copies
+        self._queue = iter(copies)
+        self._copied: list[PrefixFile] = []
         self._publish = publish
         self._clock = clock
         self._running = self.count
@@ -100,7 +103,7 @@ class CopyThreads:
         try:
             self._set_mask()
             buffer = bytearray(self._buffer_bytes)
-            while self.error is None and (copy := next(self._copies, None)) is not None:
+            while self.error is None and (copy := next(self._queue, None)) is not None:
                 self._copied.append(copy_file(copy, buffer))
         except Exception as error:  # noqa: BLE001 - a full disk, a directory gone, no memory: all are reported
             failure = error
@@ -122,50 +125,47 @@ class CopyThreads:
                 return
         try:
             if self.error is None:
-                rename_all(self._copied)
+                self._rename()
                 self._publish(self._copied)
         except Exception as error:  # noqa: BLE001 - as in _work
             self.error = error
         self.end_s = self._clock()
         self._ended.set()
 
+    def _rename(self) -> None:
+        """Give every file its own name, durably."""
+        for copy in self._copies:
+            copy.temporary.replace(copy.destination)
+        for directory in {copy.destination.parent for copy in self._copies}:
+            sync_directory(directory)
 
-def temporary_of(destination: Path) -> Path:
-    """Return the name that a file has in the prefix directory until it is whole."""
-    return destination.with_name(destination.name + TEMPORARY_SUFFIX)
 
-
-def copy_file(copy: Copy, buffer: bytearray) -> Copied:
-    """Copy one file to the temporary name of its destination, in pieces as large as `buffer`, and fsync it.
+def copy_file(copy: Copy, buffer: bytearray) -> PrefixFile:
+    """Copy one file to its temporary name, in pieces as large as `buffer`, and fsync it.
 
     Raises OSError, also when the source has not the size it must have. A failed copy leaves nothing behind.
     """
     make_directory(copy.destination.parent)
-    temporary = temporary_of(copy.destination)
-    view = memoryview(buffer)
-    crc32 = size = 0
     try:
-        with copy.source.open("rb", buffering=0) as source, temporary.open("wb", buffering=0) as target:
-            while count := source.readinto(buffer):
-                crc32 = zlib.crc32(view[:count], crc32)
-                size += count
-                piece = view[:count]
-                while piece:
-                    piece = piece[target.write(piece) :]
-            shutil.copystat(copy.source, temporary)  # SCR_COPY_METADATA
-            os.fsync(target.fileno())
-            mtime_ns = os.fstat(target.fileno()).st_mtime_ns
-        if size != copy.size:
-            raise OSError(f"{copy.source}: {size} bytes, not {copy.size} as when the output was completed")
+        copied = _copy_bytes(copy, buffer)
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        copy.temporary.unlink(missing_ok=True)
         raise
-    return Copied(copy.destination, size, crc32, mtime_ns)
+    return copied
 
 
-def rename_all(copied: Sequence[Copied]) -> None:
-    """Give every copied file its own name, durably."""
-    for file in copied:
-        temporary_of(file.destination).replace(file.destination)
-    for directory in {file.destination.parent for file in copied}:
-        sync_directory(directory)
+def _copy_bytes(copy: Copy, buffer: bytearray) -> PrefixFile:
+    crc32 = size = 0
+    with copy.source.open("rb", buffering=0) as source, copy.temporary.open("wb", buffering=0) as target:
+        while count := source.readinto(buffer):
+            piece = memoryview(buffer)[:count]
+            crc32 = zlib.crc32(piece, crc32)
+            size += count
+            while piece:
+                piece = piece[target.write(piece) :]
+        shutil.copystat(copy.source, copy.temporary)  # SCR_COPY_METADATA
+        os.fsync(target.fileno())
+        mtime_ns = os.fstat(target.fileno()).st_mtime_ns
+    if size != copy.size:
+        raise OSError(f"{copy.source}: {size} bytes, not {copy.size} as when the output was completed")
+    return PrefixFile(name=copy.name, size=size, mtime_ns=mtime_ns, crc32=crc32)

@@ -19,13 +19,13 @@ from ...scr_config.settings import Settings
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache
 from .flush import Flusher
-from .launch import launch, topology
+from .launch import launch
 from .output import OpenOutput
 from .prefix_index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
 from .settings import CheckpointClock, Levers, overlay
-from .topology import Ranks
+from .topology import Ranks, Topology
 
 
 class EmbeddedEngine:
@@ -54,7 +54,7 @@ class EmbeddedEngine:
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
         self._generation = 0
-        self._topology = topology(self._comm, found.nodes)
+        self._topology = Topology(self._comm.rank, found.node_of)
         self._cache_root = Path(found.cache)
         self._cache = NodeCache(self._cache_root / f"node{self._topology.node}")
         self._prefix = Prefix(Path(found.prefix))

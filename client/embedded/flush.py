@@ -9,7 +9,7 @@ from mpi4py import MPI
 from ...goodput.events import FlushCompleted
 from ..engine import OutputFlags
 from .cache import FileMap, NodeCache
-from .copy import Copied, Copy, CopyThreads
+from .copy import Copy, CopyThreads
 from .prefix_index import IndexEntry, Prefix, PrefixFile, RankSummary
 from .settings import Levers
 from .topology import Ranks
@@ -46,16 +46,13 @@ class Flusher:
     def start(self, filemap: FileMap, cache: NodeCache, levers: Levers, *, asynchronous: bool) -> float:
         """Start to flush a cached dataset; return the seconds waited for an earlier flush."""
         waited_s = self.wait()
-        root = self._prefix.root
         copies = [
-            Copy(path, root / file.name, file.size)
-            for (path, _), file in zip(cache.sized_files(filemap), filemap.own_files, strict=True)
+            Copy(cache.file(filemap.dataset, file.name), self._prefix.root, file.name, file.size)
+            for file in filemap.own_files
         ]
 
-        def publish(copied: Sequence[Copied]) -> None:
-            by_path = {file.destination: file for file in copied}
-            files = [_prefix_file(file.name, by_path[root / file.name]) for file in filemap.own_files]
-            self._prefix.write_summary(RankSummary.of(filemap, files))
+        def publish(copied: Sequence[PrefixFile]) -> None:
+            self._prefix.write_summary(RankSummary.of(filemap, copied))
 
         threads = CopyThreads(copies, levers.copy_options, publish, self._clock)
         self._under_way = _UnderWay(threads, filemap, levers, asynchronous)
@@ -120,7 +117,3 @@ class Flusher:
         if problem:
             self._ranks.warn(f"{filemap} is not in the prefix directory: {problem}")
         return not problem
-
-
-def _prefix_file(name: str, copied: Copied) -> PrefixFile:
-    return PrefixFile(name=name, size=copied.size, mtime_ns=copied.mtime_ns, crc32=copied.crc32)

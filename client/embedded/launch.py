@@ -7,7 +7,7 @@ import getpass
 import os
 import socket
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,7 +20,7 @@ from ...scr_config.system_conf import system_conf_path
 from ..engine import EngineError
 from ..paths import JOB_ID_VARIABLES
 from .settings import Levers, UnsupportedSettingError
-from .topology import Topology, nodes_by_count, nodes_by_host
+from .topology import nodes_by_count, nodes_by_host
 
 NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
 
@@ -62,21 +62,21 @@ class ConfigCalls:
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """The settings and places of a job. `nodes` is None when nodes are told apart by host name."""
+    """The settings and places of a job, and the node of each rank."""
 
     resolved: Resolved
     prefix: str
     cache: str
-    nodes: int | None
+    node_of: tuple[int, ...]
 
 
 def launch(comm: MPI.Intracomm, environment: Mapping[str, str], config: str) -> Launch:
     """Return what :func:`read_launch` finds on rank 0. Collective. Raises EngineError on all ranks."""
     found: Launch | str = ""
+    hosts = comm.allgather(socket.gethostname())
     if comm.rank == 0:
         try:
-            found = read_launch(environment, config)
-            Levers.of(found.resolved.settings)
+            found = read_launch(environment, hosts, config)
         except (ValueError, OSError) as error:
             found = str(error)
     found = comm.bcast(found)
@@ -85,33 +85,31 @@ def launch(comm: MPI.Intracomm, environment: Mapping[str, str], config: str) -> 
     return found
 
 
-def topology(comm: MPI.Intracomm, nodes: int | None) -> Topology:
-    """Return the ranks on their nodes, or on `nodes` simulated ones; collective. Raises EngineError."""
-    if nodes is None:
-        return Topology(comm.rank, nodes_by_host(comm.allgather(socket.gethostname())))
-    try:
-        return Topology(comm.rank, nodes_by_count(comm.size, nodes))
-    except ValueError as error:
-        raise EngineError(f"{NODES_VARIABLE}: {error}") from error
-
-
-def read_launch(environment: Mapping[str, str], config: str = "") -> Launch:
+def read_launch(environment: Mapping[str, str], hosts: Sequence[str], config: str = "") -> Launch:
     """Read `environment`, SCR's config files and `config` (given to SCR_Config, a line each).
 
-    Raises ValueError for a setting that cannot be, OSError for a user's config file that cannot be read.
+    `hosts` are the ranks' host names: they tell nodes apart, unless nodes are simulated. Raises ValueError
+    for a setting that cannot be, OSError for a user's config file that cannot be read.
     """
     resolved = _over_system_conf(environment, user_conf_text(environment, config), config)
     settings = resolved.settings
+    Levers.of(settings)
     if not settings["SCR_ENABLE"]:
         raise ValueError("SCR_ENABLE=0: SCR is switched off, and so is this engine; set it to 1")
     prefix = os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd()))  # noqa: PTH100 - keeps links
     job = settings.get("SCR_JOB_ID") or _job_id(environment, prefix)
     user = settings.get("SCR_USER_NAME") or environment.get("USER") or _user()
-    nodes = environment.get(NODES_VARIABLE, "")
-    if nodes and not nodes.isdecimal():
-        raise ValueError(f"{NODES_VARIABLE}={nodes}: must be a whole number of nodes")
     cache = Path.cwd() / str(settings["SCR_CACHE_BASE"]) / str(user) / f"scr.{job}"
-    return Launch(resolved, prefix, str(cache), int(nodes) if nodes else None)
+    return Launch(resolved, prefix, str(cache), _node_of(environment.get(NODES_VARIABLE, ""), hosts))
+
+
+def _node_of(simulated: str, hosts: Sequence[str]) -> tuple[int, ...]:
+    if not simulated:
+        return nodes_by_host(hosts)
+    try:
+        return nodes_by_count(len(hosts), int(simulated))
+    except ValueError as error:
+        raise ValueError(f"{NODES_VARIABLE}={simulated}: {error}") from error
 
 
 def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:

@@ -148,16 +148,12 @@ def encode(scheme: str, member: Member) -> None:
 
     Raises this rank's first OSError when all messages were exchanged.
     """
-    _run(scheme, member, frozenset())
+    rebuild(scheme, member, frozenset())
 
 
 def rebuild(scheme: str, member: Member, lost: frozenset[int]) -> None:
     """Restore files and redundancy data of the members `lost`; as :func:`encode`."""
-    _run(scheme, member, lost)
-
-
-def _run(scheme: str, member: Member, lost: frozenset[int]) -> None:
-    me = member.comm.rank
+    me, members = member.comm.rank, member.comm.size
     own = redundancy_bytes(scheme, me, member.sizes)
     with (
         closing(LogicalFile(member.files)) as files,
@@ -169,10 +165,9 @@ def _run(scheme: str, member: Member, lost: frozenset[int]) -> None:
             redundancy.create()
         if scheme == "XOR":
             _xor(member, files, redundancy, next(iter(lost), None))
-        elif lost:
-            _partner_rebuild(member, files, redundancy, lost)
         else:
-            _partner_encode(member, files, redundancy)
+            _shift(member, -1, redundancy, files, receivers=lost)
+            _shift(member, 1, files, redundancy, receivers=lost or range(members))
     if error := files.error or redundancy.error:
         raise error
 
@@ -202,43 +197,24 @@ def _xor(member: Member, files: LogicalFile, parity: LogicalFile, lost: int | No
                 file.write(base + start, total[:count])
 
 
-def _partner_encode(member: Member, files: LogicalFile, copy: LogicalFile) -> None:
-    """Send to the right and keep what comes from the left, all members at the same time."""
-    comm, chunk = member.comm, member.chunk_bytes
-    left, right = (comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size
-    outgoing, incoming = np.zeros(chunk, np.uint8), np.zeros(chunk, np.uint8)
-    for start in range(0, max(member.sizes), chunk):
-        out = outgoing[: max(0, min(chunk, files.size - start))]
-        into = incoming[: max(0, min(chunk, copy.size - start))]
-        files.read(start, out)
-        comm.Sendrecv(out, right, recvbuf=into, source=left)
-        copy.write(start, into)
-
-
-def _partner_rebuild(member: Member, files: LogicalFile, copy: LogicalFile, lost: frozenset[int]) -> None:
-    """Bring every lost member its files back from the right, then its copy again from the left."""
-    members = member.comm.size
-    for target in sorted(lost):
-        _move(member, target, ((target + 1) % members, copy), (target, files))
-    for target in sorted(lost):
-        left = (target - 1) % members
-        _move(member, left, (left, files), (target, copy))
-
-
-def _move(
-    member: Member, whose: int, sender: tuple[int, LogicalFile], receiver: tuple[int, LogicalFile]
+def _shift(
+    member: Member, step: int, source: LogicalFile, target: LogicalFile, receivers: Collection[int]
 ) -> None:
-    """Bring the logical file of member `whose` from one member to another."""
-    me, chunk = member.comm.rank, member.chunk_bytes
-    buffer = np.zeros(chunk, np.uint8)
-    for start in range(0, member.sizes[whose], chunk):
-        piece = buffer[: min(chunk, member.sizes[whose] - start)]
-        if me == sender[0]:
-            sender[1].read(start, piece)
-            member.comm.Send(piece, receiver[0])
-        elif me == receiver[0]:
-            member.comm.Recv(piece, sender[0])
-            receiver[1].write(start, piece)
+    """Copy the `source` of each member to the `target` of the one `step` places on, if it is a receiver.
+
+    All members send and receive at the same time.
+    """
+    comm, chunk = member.comm, member.chunk_bytes
+    to, origin = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
+    out_bytes = source.size if to in receivers else 0
+    in_bytes = target.size if comm.rank in receivers else 0
+    outgoing, incoming = np.zeros(chunk, np.uint8), np.zeros(chunk, np.uint8)
+    for start in range(0, max(member.sizes) if receivers else 0, chunk):
+        out = outgoing[: max(0, min(chunk, out_bytes - start))]
+        into = incoming[: max(0, min(chunk, in_bytes - start))]
+        source.read(start, out)
+        comm.Sendrecv(out, to, recvbuf=into, source=origin)
+        target.write(start, into)
 
 
 @dataclass(frozen=True)

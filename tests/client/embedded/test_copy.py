@@ -10,12 +10,11 @@ import pytest
 
 from scrtune.client.embedded.copy import (
     THREAD_NAME,
-    Copied,
     Copy,
     CopyOptions,
     CopyThreads,
-    temporary_of,
 )
+from scrtune.client.embedded.prefix_index import PrefixFile
 
 GIVE_UP_S = 20.0
 
@@ -26,12 +25,12 @@ def sources(tmp_path: Path) -> list[Copy]:
     for number in range(3):
         source = tmp_path / f"source{number}"
         source.write_bytes(bytes([number]) * (10_000 + number))
-        copies.append(Copy(source, tmp_path / "to" / str(number) / "file", 10_000 + number))
+        copies.append(Copy(source, tmp_path / "to", f"{number}/file", 10_000 + number))
     return copies
 
 
-def start(copies: Sequence[Copy], options: CopyOptions) -> tuple[CopyThreads, list[Copied]]:
-    published: list[Copied] = []
+def start(copies: Sequence[Copy], options: CopyOptions) -> tuple[CopyThreads, list[PrefixFile]]:
+    published: list[PrefixFile] = []
     return CopyThreads(copies, options, published.extend, time.time), published
 
 
@@ -39,9 +38,9 @@ def test_a_transfer_publishes_when_every_file_is_in_place(sources: list[Copy]) -
     transfer, published = start(sources, CopyOptions(threads=2, buffer_bytes=999))
     transfer.wait()
     assert (transfer.done, transfer.error, transfer.count, transfer.bytes) == (True, None, 2, 30_003)
-    assert {copied.destination for copied in published} == {copy.destination for copy in sources}
+    assert {copied.name for copied in published} == {copy.name for copy in sources}
     assert all(copy.destination.read_bytes() == copy.source.read_bytes() for copy in sources)
-    assert all(copied.mtime_ns == copied.destination.stat().st_mtime_ns for copied in published)
+    assert all(copied.mtime_ns == (sources[0].root / copied.name).stat().st_mtime_ns for copied in published)
 
 
 def test_a_rank_without_files_publishes_too() -> None:
@@ -80,7 +79,7 @@ def held(tmp_path: Path) -> Iterator[list[Copy]]:
     copies = []
     for number in range(4):
         os.mkfifo(tmp_path / f"pipe{number}")
-        copies.append(Copy(tmp_path / f"pipe{number}", tmp_path / f"copy{number}", 3))
+        copies.append(Copy(tmp_path / f"pipe{number}", tmp_path, f"copy{number}", 3))
     yield copies
     for copy in copies:
         copy.source.write_bytes(b"abc")
@@ -129,14 +128,15 @@ def test_a_file_that_changed_its_size_fails_the_transfer_and_leaves_the_destinat
     assert "5 bytes, not 10001" in str(transfer.error)
     assert published == []
     assert sources[1].destination.read_bytes() == b"the older one"
-    assert not temporary_of(sources[1].destination).exists()
+    assert not sources[1].temporary.exists()
     assert not sources[0].destination.exists()
 
 
 def test_a_full_disk_fails_the_transfer_only(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"abc")
-    temporary_of(tmp_path / "to").symlink_to("/dev/full")
-    transfer, published = start([Copy(tmp_path / "source", tmp_path / "to", 3)], CopyOptions(1, 100))
+    copy = Copy(tmp_path / "source", tmp_path, "to", 3)
+    copy.temporary.symlink_to("/dev/full")
+    transfer, published = start([copy], CopyOptions(1, 100))
     transfer.wait()
     assert "No space left" in str(transfer.error)
     assert published == []

@@ -16,7 +16,7 @@ from scrtune.scr_config.resolution import Resolved
 
 def test_a_restart_finds_its_cache_whatever_scrtune_run_calls_the_run(tmp_path: Path) -> None:
     def cache(prefix: str, **variables: str) -> str:
-        return read_launch({"SCR_PREFIX": str(tmp_path / prefix), **variables}).cache
+        return read_launch({"SCR_PREFIX": str(tmp_path / prefix), **variables}, ["host"]).cache
 
     first = cache("a", SCRTUNE_JOB_ID="20261121-100000-1")
     assert cache("a", SCRTUNE_JOB_ID="20261121-110000-2") == first == cache("a")
@@ -37,7 +37,9 @@ def system_conf(tmp_path: Path) -> Path:
 
 
 def launched(tmp_path: Path, **variables: str) -> Resolved:
-    return read_launch({"PATH": str(tmp_path / "bin"), "SCR_PREFIX": str(tmp_path), **variables}).resolved
+    return read_launch(
+        {"PATH": str(tmp_path / "bin"), "SCR_PREFIX": str(tmp_path), **variables}, ["host"]
+    ).resolved
 
 
 def test_the_systems_file_gives_what_nobody_above_it_gives(tmp_path: Path, system_conf: Path) -> None:
@@ -53,7 +55,7 @@ def test_the_systems_file_gives_what_nobody_above_it_gives(tmp_path: Path, syste
 
 def test_a_cache_that_the_systems_file_names_is_used(tmp_path: Path, system_conf: Path) -> None:
     system_conf.write_text("SCR_CACHE_BASE=/ssd\nSCR_USER_NAME=u\nSCR_JOB_ID=7\n")
-    assert read_launch({"PATH": str(tmp_path / "bin")}).cache == "/ssd/u/scr.7"
+    assert read_launch({"PATH": str(tmp_path / "bin")}, ["host"]).cache == "/ssd/u/scr.7"
 
 
 def test_a_systems_file_that_cannot_be_read_is_told_and_fails_nothing(
@@ -102,3 +104,12 @@ def test_what_the_systems_file_wants_and_the_engine_has_not_is_passed_over(
     (tmp_path / ".scrconf").write_text("SCR_COPY_TYPE=PARTNER\nSCR_FLUSH_TYPE=SYNC\n")
     overruled = launched(tmp_path)
     assert not [problem for problem in overruled.problems if problem.code == "system-config"]
+
+
+@pytest.mark.parametrize("nodes", ["0", "3", "-1", "two"])
+def test_a_number_of_nodes_that_cannot_be_is_refused_by_its_name(tmp_path: Path, nodes: str) -> None:
+    environment = {"SCR_PREFIX": str(tmp_path), "SCRTUNE_EMBEDDED_NODES": nodes}
+    with pytest.raises(ValueError, match=f"SCRTUNE_EMBEDDED_NODES={nodes}: "):
+        read_launch(environment, ["a", "a"])
+    assert read_launch({**environment, "SCRTUNE_EMBEDDED_NODES": "2"}, ["a", "a"]).node_of == (0, 1)
+    assert read_launch({**environment, "SCRTUNE_EMBEDDED_NODES": ""}, ["a", "b"]).node_of == (0, 1)
