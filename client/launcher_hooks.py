@@ -7,8 +7,8 @@
     goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, step=step)
 
 Each event is one JSON line, as in the "Goodput Measurement" guide of that library: ``timestamp`` (UTC),
-``job_name``, ``event_type`` and the fields. Events are rare, and a launcher may be killed right after one: the
-line is in the file when the call returns, unless the file system is slow. They go to the log only: a
+``job_name``, ``event_type`` and the fields. Events are rare, and a launcher may be killed right after one:
+the line is in the file when the call returns, unless the file system is slow. They go to the log only: a
 :class:`.Session` or :class:`.Recorder` reports the job to the daemon, which would count a launcher's start
 beside that of its workers as a second run.
 """
