@@ -92,10 +92,6 @@ class NodeCache:
         """Return the path of the redundancy data that the map's rank keeps."""
         return self.directory(filemap.dataset) / ".scr" / f"redundancy.{filemap.rank}"
 
-    def datasets(self) -> set[int]:
-        """Return the numbers of all datasets of which there is anything."""
-        return datasets_in(self.root)
-
     def create(self, dataset: int) -> None:
         """Make the directories of a new dataset, for this user only. Raises OSError."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ renamed, so that a dataset which is being replaced stays whole as long as possib
 import os
 import shutil
 import threading
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -67,9 +68,8 @@ class CopyThreads:
         copies: Sequence[Copy],
         options: CopyOptions,
         publish: Callable[[Sequence[PrefixFile]], None],
-        clock: Callable[[], float],
     ) -> None:
-        self.start_s = self.end_s = clock()
+        self.start_s = self.end_s = time.time()
         self.bytes = sum(copy.size for copy in copies)
         self.count = options.threads_for(len(copies))
         self.error: Exception | None = None
@@ -79,7 +79,6 @@ class CopyThreads:
         self._queue = iter(copies)
         self._copied: list[PrefixFile] = []
         self._publish = publish
-        self._clock = clock
         self._running = self.count
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -129,7 +128,7 @@ class CopyThreads:
                 self._publish(self._copied)
         except Exception as error:  # noqa: BLE001 - as in _work
             self.error = error
-        self.end_s = self._clock()
+        self.end_s = time.time()
         self._ended.set()
 
     def _rename(self) -> None:

@@ -6,7 +6,7 @@ nodes with real rebuild, flushes by threads, restart. It is not libscr, and says
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mpi4py import MPI
@@ -17,7 +17,7 @@ from ...intents.events import SettingsObserved
 from ...scr_config.durable import make_directory
 from ...scr_config.settings import Settings
 from ..engine import EngineError, OutputFlags
-from .cache import Dataset, FileMap, NodeCache
+from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .flush import Flusher
 from .launch import launch
 from .output import OpenOutput
@@ -31,25 +31,16 @@ from .topology import Ranks, Topology
 class EmbeddedEngine:
     """Implements :class:`scrtune.client.engine.Engine`; every method but `route_file` is collective.
 
-    `environment` (default: the process's, of rank 0 alone) and SCR's user config file give the settings;
-    ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated nodes, each with a cache of its own.
-    `config` is what the application gives to SCR_Config, a line each (rank 0's counts).
-    Raises :class:`EngineError` on all ranks for settings that this engine does not support. Failed I/O costs
-    at most the dataset in hand; rank 0 reports it on standard error.
+    Rank 0's environment and SCR's config files give the settings, and `config`, the application's calls of
+    SCR_Config, a line each (rank 0's count). ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated
+    nodes, each with a cache of its own. Raises :class:`EngineError` on all ranks for settings that this
+    engine does not support. Failed I/O costs at most one dataset; rank 0 reports it on standard error.
     """
 
-    def __init__(
-        self,
-        comm: MPI.Intracomm,
-        environment: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.time,
-        config: str = "",
-    ) -> None:
+    def __init__(self, comm: MPI.Intracomm, config: str = "") -> None:
         self._comm = comm.Dup()
         self._ranks = Ranks(self._comm)
-        self._clock = clock
-        self._environment = os.environ if environment is None else environment
-        found = launch(self._comm, self._environment, config)
+        found = launch(self._comm, config)
         self._resolved = found.resolved
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
@@ -58,7 +49,7 @@ class EmbeddedEngine:
         self._cache_root = Path(found.cache)
         self._cache = NodeCache(self._cache_root / f"node{self._topology.node}")
         self._prefix = Prefix(Path(found.prefix))
-        self._flusher = Flusher(self._ranks, self._prefix, clock)
+        self._flusher = Flusher(self._ranks, self._cache, self._prefix)
         self._finder = Finder(self._ranks, self._cache, self._prefix)
         self._encoder = Encoder(self._ranks, self._topology, self._cache)
         self._output: OpenOutput | None = None
@@ -69,7 +60,7 @@ class EmbeddedEngine:
         self._cached: set[int] = set()
         self._last_dataset = self._last_checkpoint = 0
         self._continue_earlier_runs()
-        self._checkpoint_clock = CheckpointClock(ended_s=clock())
+        self._checkpoint_clock = CheckpointClock(ended_s=time.time())
         self._ranks.warn(
             "this is scrtune's embedded engine (SCR's semantics on one machine, not libscr):"
             f" {self._topology.ranks} ranks on {self._topology.nodes} nodes, cache {self._cache_root}"
@@ -105,7 +96,7 @@ class EmbeddedEngine:
 
     def need_checkpoint(self) -> bool:
         """As SCR_Need_checkpoint: rank 0 decides."""
-        due = self._comm.rank == 0 and self._checkpoint_clock.is_due(self._levers, self._clock())
+        due = self._comm.rank == 0 and self._checkpoint_clock.is_due(self._levers, time.time())
         return bool(self._comm.bcast(due))
 
     def start_output(self, name: str, flags: OutputFlags) -> int:
@@ -116,7 +107,7 @@ class EmbeddedEngine:
         self._must_be_between_outputs("start_output")
         if self._reading is not None:
             raise EngineError("start_output within a restart; call complete_restart first")
-        entered_s = self._clock()
+        entered_s = time.time()
         self._found = None
         self._last_dataset += 1
         is_checkpoint = OutputFlags.CHECKPOINT in flags
@@ -142,7 +133,7 @@ class EmbeddedEngine:
             bypass=bypass,
             levers=self._levers,
             entered_s=entered_s,
-            opened_s=self._clock(),
+            opened_s=time.time(),
             wait_s=wait_s,
         )
         return self._last_dataset
@@ -174,25 +165,26 @@ class EmbeddedEngine:
         output, self._output = self._output, None
         if output is None:
             raise EngineError("complete_output without start_output; call start_output first")
-        output.completed_s = self._clock()
+        output.completed_s = time.time()
         written = filemap = output.written()
         if not self._comm.allreduce(valid and written is not None, op=MPI.LAND):
             filemap = None
-        output.agreed_s = self._clock()
+        output.agreed_s = time.time()
         if filemap and not output.bypass:
             filemap = self._encoder.complete(filemap, output.levers)
-        output.encoded_s = self._clock()
+        output.encoded_s = time.time()
         if filemap and filemap.checkpoint:
             self._checkpoint_clock.note(output.entered_s, output.encoded_s)
         flush_due = filemap is not None and output.is_flush_due
         if filemap and flush_due:
-            output.flush_wait_s = self._flush(filemap, output.levers)
+            asynchronous = output.levers.flush_async
+            output.flush_wait_s = self._flusher.flush(filemap, output.levers, asynchronous=asynchronous)
         if filemap and output.bypass and not self._flusher.publish_in_place(filemap, output.levers):
             filemap = None
         if filemap is None:
             self._evict(output.draft.dataset)
         is_kept = filemap is not None
-        return output.completed(self._comm, written, self._clock(), valid=is_kept, flush_due=flush_due)
+        return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
 
     def happened(self) -> Sequence[FlushCompleted]:
         """Return the flushes that ended on all ranks since the last call; a failed one has valid=False."""
@@ -204,7 +196,7 @@ class EmbeddedEngine:
         """Return the name of the newest checkpoint to restart from: verified and, if need be, rebuilt."""
         self._must_be_between_outputs("have_restart")
         if self._found is None:
-            self._search_s = self._clock()
+            self._search_s = time.time()
             levers = self._levers
             self._found = self._finder.newest(
                 self._cached, self._refused, levers.mpi_buffer_bytes, fetch=levers.fetch
@@ -230,7 +222,7 @@ class EmbeddedEngine:
             dataset=restart.dataset,
             name=restart.name,
             start_s=self._comm.allreduce(self._search_s, op=MPI.MIN),
-            end_s=self._comm.allreduce(self._clock(), op=MPI.MAX),
+            end_s=self._comm.allreduce(time.time(), op=MPI.MAX),
             source=restart.source,
             valid=all_valid,
         )
@@ -241,9 +233,9 @@ class EmbeddedEngine:
         As SCR's halt check (scr.c, scr_env.c:80) does, it reads the environment each time.
         """
         halt_s = Settings(self._resolved.settings).integer("SCR_HALT_SECONDS")
-        end_s = self._environment.get("SCR_END_TIME", "")
+        end_s = os.environ.get("SCR_END_TIME", "")
         is_set = halt_s > 0 and end_s.isdecimal() and int(end_s) > 0
-        return bool(self._comm.bcast(is_set and int(end_s) - self._clock() <= halt_s))
+        return bool(self._comm.bcast(is_set and int(end_s) - time.time() <= halt_s))
 
     def current(self, name: str) -> int:
         """Go on from checkpoint `name` of the prefix directory. No number is used again, unlike in SCR."""
@@ -273,20 +265,19 @@ class EmbeddedEngine:
         """Wait for the flush under way, and flush the latest checkpoint if SCR_FLUSH > 0. The last call."""
         self._flusher.wait()
         if self._levers.flush > 0 and (latest := self._latest_unflushed()) is not None:
-            self._flusher.start(latest, self._cache, self._levers, asynchronous=False)
-            self._flusher.wait()
+            self._flusher.flush(latest, self._levers, asynchronous=False)
         self._encoder.free()
         self._comm.Free()
         return self._flusher.take()
 
     def _continue_earlier_runs(self) -> None:
         """Find what earlier runs left in cache and prefix directory: numbers go on from there."""
-        here = self._cache.datasets()
+        here = datasets_in(self._cache.root)
         numbers = {0, *here}
         known: list[Dataset | None] = [self._cache.read(dataset, self._comm.rank) for dataset in here]
         if self._comm.rank == 0:
             self._prefix.load()
-            numbers |= {*self._prefix.datasets(), *self._prefix.entries}
+            numbers |= {*datasets_in(self._prefix.scr_directory), *self._prefix.entries}
             known += self._prefix.entries.values()
         checkpoint = max((dataset.checkpoint for dataset in known if dataset), default=0)
         self._cached = set().union(*self._comm.allgather(here))
@@ -320,13 +311,6 @@ class EmbeddedEngine:
             )
             self._evict(dataset)
         return not problem
-
-    def _flush(self, filemap: FileMap, levers: Levers) -> float:
-        """Flush a dataset, or start to; return the seconds waited for an earlier flush: one at a time."""
-        waited_s = self._flusher.start(filemap, self._cache, levers, asynchronous=levers.flush_async)
-        if not levers.flush_async:
-            self._flusher.wait()
-        return waited_s
 
     def _latest_unflushed(self) -> FileMap | None:
         """Return the newest checkpoint that all ranks have in the cache, None if it is flushed already."""

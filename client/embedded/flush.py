@@ -1,7 +1,7 @@
 """Brings datasets from the cache to the prefix directory, one at a time, and notes them in its index."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpi4py import MPI
@@ -26,10 +26,10 @@ class _UnderWay:
 class Flusher:
     """Every method but :attr:`dataset` and :meth:`take` is collective; none raises OSError."""
 
-    def __init__(self, ranks: Ranks, prefix: Prefix, clock: Callable[[], float]) -> None:
+    def __init__(self, ranks: Ranks, cache: NodeCache, prefix: Prefix) -> None:
         self._ranks = ranks
+        self._cache = cache
         self._prefix = prefix
-        self._clock = clock
         self._under_way: _UnderWay | None = None
         self._finished: list[FlushCompleted] = []
 
@@ -43,31 +43,33 @@ class Flusher:
         finished, self._finished = self._finished, []
         return finished
 
-    def start(self, filemap: FileMap, cache: NodeCache, levers: Levers, *, asynchronous: bool) -> float:
-        """Start to flush a cached dataset; return the seconds waited for an earlier flush."""
+    def flush(self, filemap: FileMap, levers: Levers, *, asynchronous: bool) -> float:
+        """Flush a cached dataset, or start to; return the seconds waited for an earlier flush."""
         waited_s = self.wait()
         copies = [
-            Copy(cache.file(filemap.dataset, file.name), self._prefix.root, file.name, file.size)
+            Copy(self._cache.file(filemap.dataset, file.name), self._prefix.root, file.name, file.size)
             for file in filemap.own_files
         ]
 
         def publish(copied: Sequence[PrefixFile]) -> None:
             self._prefix.write_summary(RankSummary.of(filemap, copied))
 
-        threads = CopyThreads(copies, levers.copy_options, publish, self._clock)
+        threads = CopyThreads(copies, levers.copy_options, publish)
         self._under_way = _UnderWay(threads, filemap, levers, asynchronous)
+        if not asynchronous:
+            self.wait()
         return waited_s
 
     def wait(self) -> float:
         """Wait for the end of the flush that is under way; return the seconds."""
-        before_s = self._clock()
+        before_s = time.time()
         if self._under_way is not None:
             self._under_way.threads.wait()
             met = self._ranks.comm.Ibarrier()
             while not met.Test():  # an MPI_Barrier would spin, on the cores that the others' threads need
-                time.sleep(self._under_way.levers.poll_s)
+                time.sleep(self._under_way.levers.poll_us / 1e6)
             self._settle(self._under_way)
-        return self._clock() - before_s
+        return time.time() - before_s
 
     def poll(self) -> None:
         """Note the end of the flush that is under way, if it ended on all ranks."""

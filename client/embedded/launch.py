@@ -70,13 +70,13 @@ class Launch(msgspec.Struct, frozen=True):
     node_of: tuple[int, ...]
 
 
-def launch(comm: MPI.Intracomm, environment: Mapping[str, str], config: str) -> Launch:
+def launch(comm: MPI.Intracomm, config: str) -> Launch:
     """Return what :func:`read_launch` finds on rank 0. Collective. Raises EngineError on all ranks."""
     found: Launch | str = ""
     hosts = comm.allgather(socket.gethostname())
     if comm.rank == 0:
         try:
-            found = read_launch(environment, hosts, config)
+            found = read_launch(os.environ, hosts, config)
         except (ValueError, OSError) as error:
             found = str(error)
     found = comm.bcast(found)

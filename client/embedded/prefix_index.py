@@ -85,10 +85,6 @@ class Prefix:
         """Return the path of a rank's summary."""
         return self.scr_directory / f"scr.dataset.{dataset}" / f"summary.{rank}.json"
 
-    def datasets(self) -> set[int]:
-        """Return the numbers of all datasets of which there is anything, whole or not."""
-        return datasets_in(self.scr_directory)
-
     def load(self) -> None:
         """Read the index, and add what is whole but was not noted. An index that is broken is made anew."""
         try:
@@ -97,7 +93,7 @@ class Prefix:
             index = Index()
         self.entries = {entry.dataset: entry for entry in index.datasets}
         self.current = index.current
-        for dataset in sorted(self.datasets() - self.entries.keys()):
+        for dataset in sorted(datasets_in(self.scr_directory) - self.entries.keys()):
             first = self.summary(dataset, 0)
             if first and all(self.summary(dataset, rank) for rank in range(first.ranks)):
                 self.entries[dataset] = IndexEntry.of(first)

@@ -2,33 +2,14 @@
 
 from dataclasses import dataclass
 
+import msgspec
+from msgspec import field
+
 from ...intents.events import Values
+from ...scr_config.catalogue import cpus_of, defaults
 from ...scr_config.settings import Settings
 from ...scr_config.validate import FILE_GRAMMAR, validate
 from .copy import CopyOptions
-
-LIVE = frozenset(
-    {
-        "SCR_CACHE_BYPASS",
-        "SCR_CACHE_SIZE",
-        "SCR_CHECKPOINT_INTERVAL",
-        "SCR_CHECKPOINT_OVERHEAD",
-        "SCR_CHECKPOINT_SECONDS",
-        "SCR_COPY_TYPE",
-        "SCR_FETCH",
-        "SCR_FILE_BUF_SIZE",
-        "SCR_FLUSH",
-        "SCR_FLUSH_ASYNC",
-        "SCR_FLUSH_ASYNC_USLEEP",
-        "SCR_FLUSH_TYPE",
-        "SCR_MPI_BUF_SIZE",
-        "SCR_PREFIX_SIZE",
-        "SCR_SET_SIZE",
-        "SCRTUNE_FLUSH_CPUS",
-        "SCRTUNE_FLUSH_THREADS",
-    }
-)
-"""Parameters that take effect at the next output; all others are read once, when the engine is made."""
 
 _SUPPORTED = {
     "SCR_COPY_TYPE": ("SINGLE", "PARTNER", "XOR"),
@@ -48,24 +29,29 @@ class UnsupportedSettingError(ValueError):
         self.parameter = parameter
 
 
-@dataclass(frozen=True)
-class Levers:
-    """The settings as the engine uses them."""
+class Levers(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters that take effect at the next output, by their names in SCR.
 
-    scheme: str
-    set_size: int
-    bypass: bool
-    cache_size: int
-    mpi_buffer_bytes: int
-    flush: int
-    flush_async: bool
-    copy_options: CopyOptions
-    poll_s: float
-    prefix_size: int
-    fetch: bool
-    interval: int
-    seconds: int
-    overhead_percent: float
+    All others are read once, when the engine is made.
+    """
+
+    scheme: str = field(name="SCR_COPY_TYPE")
+    set_size: int = field(name="SCR_SET_SIZE")
+    bypass: bool = field(name="SCR_CACHE_BYPASS")
+    cache_size: int = field(name="SCR_CACHE_SIZE")
+    mpi_buffer_bytes: int = field(name="SCR_MPI_BUF_SIZE")
+    flush: int = field(name="SCR_FLUSH")
+    flush_type: str = field(name="SCR_FLUSH_TYPE")
+    asynchronous: bool = field(name="SCR_FLUSH_ASYNC")
+    poll_us: int = field(name="SCR_FLUSH_ASYNC_USLEEP")
+    file_buffer_bytes: int = field(name="SCR_FILE_BUF_SIZE")
+    flush_threads: int = field(name="SCRTUNE_FLUSH_THREADS", default=0)
+    flush_cpus: str = field(name="SCRTUNE_FLUSH_CPUS")
+    prefix_size: int = field(name="SCR_PREFIX_SIZE")
+    fetch: bool = field(name="SCR_FETCH")
+    interval: int = field(name="SCR_CHECKPOINT_INTERVAL")
+    seconds: int = field(name="SCR_CHECKPOINT_SECONDS")
+    overhead_percent: float = field(name="SCR_CHECKPOINT_OVERHEAD")
 
     @classmethod
     def of(cls, settings: Values) -> "Levers":
@@ -77,27 +63,24 @@ class Levers:
         for name, supported in _SUPPORTED.items():
             if given.text(name) not in supported:
                 raise UnsupportedSettingError(name, given.text(name))
-        is_sync = given.text("SCR_FLUSH_TYPE") == "SYNC"
-        return cls(
-            scheme=given.text("SCR_COPY_TYPE"),
-            set_size=given.integer("SCR_SET_SIZE"),
-            bypass=given.flag("SCR_CACHE_BYPASS"),
-            cache_size=max(1, given.integer("SCR_CACHE_SIZE")),
-            mpi_buffer_bytes=given.integer("SCR_MPI_BUF_SIZE"),
-            flush=given.integer("SCR_FLUSH"),
-            flush_async=given.flag("SCR_FLUSH_ASYNC") and not is_sync,
-            copy_options=CopyOptions(
-                threads=1 if is_sync else int(given.get("SCRTUNE_FLUSH_THREADS", 0)) or None,
-                buffer_bytes=given.integer("SCR_FILE_BUF_SIZE"),
-                cpus=tuple(sorted(given.cpus("SCRTUNE_FLUSH_CPUS"))),
-            ),
-            poll_s=max(0, given.integer("SCR_FLUSH_ASYNC_USLEEP")) / 1e6,
-            prefix_size=given.integer("SCR_PREFIX_SIZE"),
-            fetch=given.flag("SCR_FETCH"),
-            interval=given.integer("SCR_CHECKPOINT_INTERVAL"),
-            seconds=given.integer("SCR_CHECKPOINT_SECONDS"),
-            overhead_percent=given.number("SCR_CHECKPOINT_OVERHEAD"),
+        return msgspec.convert({**defaults(), **given}, cls, strict=False)  # not strict: flags are 0 or 1
+
+    @property
+    def flush_async(self) -> bool:
+        """Return whether flushes run in the background: as in SCR not with SCR_FLUSH_TYPE=SYNC."""
+        return self.asynchronous and self.flush_type != "SYNC"
+
+    @property
+    def copy_options(self) -> CopyOptions:
+        """The threads of a flush: one with SCR_FLUSH_TYPE=SYNC."""
+        return CopyOptions(
+            threads=1 if self.flush_type == "SYNC" else self.flush_threads or None,
+            buffer_bytes=self.file_buffer_bytes,
+            cpus=tuple(sorted(cpus_of(self.flush_cpus))),
         )
+
+
+LIVE = frozenset(Levers.__struct_encode_fields__)
 
 
 def overlay(own: Values, current: Values, advised: Values) -> Values:

@@ -31,7 +31,7 @@ def sources(tmp_path: Path) -> list[Copy]:
 
 def start(copies: Sequence[Copy], options: CopyOptions) -> tuple[CopyThreads, list[PrefixFile]]:
     published: list[PrefixFile] = []
-    return CopyThreads(copies, options, published.extend, time.time), published
+    return CopyThreads(copies, options, published.extend), published
 
 
 def test_a_transfer_publishes_when_every_file_is_in_place(sources: list[Copy]) -> None:
