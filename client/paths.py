@@ -36,7 +36,7 @@ class JobPaths:
 
     @classmethod
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
-        """Return the paths of `job_id` (default: this job, by its environment) on `host` (default: this one)."""
+        """Return the paths of `job_id` (default: this environment's job) on `host` (default: this one)."""
         return cls(
             job_id=_file_name(job_id or job_id_from_environment()),
             host=_file_name(host or socket.gethostname().split(".")[0]),
@@ -156,7 +156,7 @@ class JobPaths:
 
 
 def default_base() -> Path:
-    """Return the parent of run directories: $SCRTUNE_RUN_DIR, else in $XDG_RUNTIME_DIR or the temporary one."""
+    """Return the parent of run directories: $SCRTUNE_RUN_DIR, else in $XDG_RUNTIME_DIR, else in $TMPDIR."""
     if own := os.environ.get("SCRTUNE_RUN_DIR"):
         return Path(own).absolute()
     if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and Path(runtime).is_dir():

@@ -72,7 +72,7 @@ class FollowedFile:
         return os.open(self.path, os.O_RDONLY)
 
     def look(self) -> Look:
-        """Return the file's size now, and whether its name is gone. A file that became shorter starts over."""
+        """Return the size, and whether the name is gone. A file that became shorter is read from its start."""
         status = os.fstat(self._fd)
         if status.st_size < self.offset:
             self._counts.truncated += 1
