@@ -48,8 +48,8 @@ class FollowedFile:
     """Reads `path` from its start as it grows, in whole lines.
 
     The offset is the only state: a line that is not whole yet, or could not be sent, is read again. With
-    `reclaim` the part that was read is punched out of the file, whose size stays. Raises :class:`OSError` when
-    it cannot be opened.
+    `reclaim` the part that was read is punched out of the file, whose size stays. Raises :class:`OSError`
+    when it cannot be opened.
     """
 
     def __init__(self, path: Path, counts: ForwardCounts, *, reclaim: bool = False) -> None:
@@ -72,7 +72,7 @@ class FollowedFile:
         return os.open(self.path, os.O_RDONLY)
 
     def look(self) -> Look:
-        """Return the size, and whether the name is gone. A file that became shorter is read from its start."""
+        """Return the size, and whether the name is gone. A file that became shorter starts over."""
         status = os.fstat(self._fd)
         if status.st_size < self.offset:
             self._counts.truncated += 1

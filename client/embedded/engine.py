@@ -25,7 +25,7 @@ from .prefix_index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
 from .settings import CheckpointClock, Levers, overlay
-from .topology import Ranks, Topology
+from .topology import Ranks
 
 
 class EmbeddedEngine:
@@ -39,19 +39,18 @@ class EmbeddedEngine:
 
     def __init__(self, comm: MPI.Intracomm, config: str = "") -> None:
         self._comm = comm.Dup()
-        self._ranks = Ranks(self._comm)
         found = launch(self._comm, config)
+        self._ranks = Ranks(self._comm, found.node_of)
         self._resolved = found.resolved
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
         self._generation = 0
-        self._topology = Topology(self._comm.rank, found.node_of)
         self._cache_root = Path(found.cache)
-        self._cache = NodeCache(self._cache_root / f"node{self._topology.node}")
+        self._cache = NodeCache(self._cache_root / f"node{self._ranks.node}")
         self._prefix = Prefix(Path(found.prefix))
         self._flusher = Flusher(self._ranks, self._cache, self._prefix)
         self._finder = Finder(self._ranks, self._cache, self._prefix)
-        self._encoder = Encoder(self._ranks, self._topology, self._cache)
+        self._encoder = Encoder(self._ranks, self._cache)
         self._output: OpenOutput | None = None
         self._found: RestartPoint | None = None
         self._reading: RestartPoint | None = None
@@ -63,7 +62,7 @@ class EmbeddedEngine:
         self._checkpoint_clock = CheckpointClock(ended_s=time.time())
         self._ranks.warn(
             "this is scrtune's embedded engine (SCR's semantics on one machine, not libscr):"
-            f" {self._topology.ranks} ranks on {self._topology.nodes} nodes, cache {self._cache_root}"
+            f" {self._comm.size} ranks on {self._ranks.nodes} nodes, cache {self._cache_root}"
         )
         for problem in found.resolved.problems:
             self._ranks.warn(str(problem))
@@ -74,8 +73,8 @@ class EmbeddedEngine:
             settings=dict(self._resolved.settings),
             sources=dict(self._resolved.sources),
             engine="embedded",
-            ranks=self._topology.ranks,
-            nodes=self._topology.nodes,
+            ranks=self._comm.size,
+            nodes=self._ranks.nodes,
             prefix=str(self._prefix.root),
             cache=str(self._cache_root),
         )
@@ -297,7 +296,7 @@ class EmbeddedEngine:
     def _evict(self, dataset: int) -> None:
         """Delete a dataset from the cache, if it is there."""
         if dataset in self._cached:
-            if self._topology.is_leader:
+            if self._ranks.is_leader:
                 self._cache.remove(dataset)
             self._comm.Barrier()
             self._cached.discard(dataset)

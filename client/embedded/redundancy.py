@@ -10,10 +10,10 @@ in the parity of another one, so any one member can be lost. Storage: n / (n - 1
 are survived.
 """
 
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from io import FileIO
 from pathlib import Path
 from typing import cast
 
@@ -24,7 +24,7 @@ from mpi4py import MPI
 
 from .cache import FileMap, NodeCache
 from .settings import Levers
-from .topology import Ranks, Topology, redundancy_sets
+from .topology import Ranks, redundancy_sets
 
 Bytes = npt.NDArray[np.uint8]
 _WORD_BYTES = 8
@@ -72,7 +72,6 @@ class LogicalFile:
         self._files = files
         self.size = sum(size for _, size in files)
         self.error: OSError | None = None
-        self._open: tuple[Path, int, int] | None = None
 
     def create(self) -> None:
         """Make all files, with their sizes and the directories above them."""
@@ -85,25 +84,27 @@ class LogicalFile:
     def read(self, offset: int, target: Bytes) -> None:
         """Fill `target` from `offset` on."""
         target[:] = 0
-        self._transfer(os.O_RDONLY, os.preadv, offset, target)
+        self._transfer("rb", FileIO.readinto, offset, target)
 
     def write(self, offset: int, source: Bytes) -> None:
         """Write `source` from `offset` on."""
-        self._transfer(os.O_WRONLY, os.pwritev, offset, source)
+        self._transfer("r+b", FileIO.write, offset, source)
 
     def _transfer(
-        self, access: int, call: Callable[[int, list[memoryview], int], int], offset: int, buffer: Bytes
+        self, mode: str, call: Callable[[FileIO, memoryview], int | None], offset: int, buffer: Bytes
     ) -> None:
         begin = 0
         with self._keeping_error():
             for path, size in self._files:
                 low, high = max(offset, begin), min(offset + len(buffer), begin + size)
-                while low < high and self.error is None:
-                    piece = buffer[low - offset : high - offset].data
-                    count = call(self._descriptor(path, access), [piece], low - begin)
-                    if not count:
-                        raise OSError(f"{path}: shorter than when the output was completed")
-                    low += count
+                if low < high and self.error is None:
+                    with FileIO(path, mode) as file:
+                        file.seek(low - begin)
+                        while low < high:
+                            count = call(file, buffer[low - offset : high - offset].data)
+                            if not count:
+                                raise OSError(f"{path}: shorter than when the output was completed")
+                            low += count
                 begin += size
 
     @contextmanager
@@ -112,19 +113,6 @@ class LogicalFile:
             yield
         except OSError as error:
             self.error = self.error or error
-
-    def _descriptor(self, path: Path, access: int) -> int:
-        """Open one file at a time: accesses go in order, and ranks may have very many files."""
-        if self._open is None or self._open[:2] != (path, access):
-            self.close()
-            self._open = (path, access, os.open(path, access))
-        return self._open[2]
-
-    def close(self) -> None:
-        """Close the open file; the next access opens it again."""
-        if self._open is not None:
-            os.close(self._open[2])
-            self._open = None
 
 
 @dataclass(frozen=True)
@@ -155,19 +143,16 @@ def rebuild(scheme: str, member: Member, lost: frozenset[int]) -> None:
     """Restore files and redundancy data of the members `lost`; as :func:`encode`."""
     me, members = member.comm.rank, member.comm.size
     own = redundancy_bytes(scheme, me, member.sizes)
-    with (
-        closing(LogicalFile(member.files)) as files,
-        closing(LogicalFile([(member.redundancy, own)])) as redundancy,
-    ):
-        if me in lost:
-            files.create()
-        if me in lost or not lost:
-            redundancy.create()
-        if scheme == "XOR":
-            _xor(member, files, redundancy, next(iter(lost), None))
-        else:
-            _shift(member, -1, redundancy, files, receivers=lost)
-            _shift(member, 1, files, redundancy, receivers=lost or range(members))
+    files, redundancy = LogicalFile(member.files), LogicalFile([(member.redundancy, own)])
+    if me in lost:
+        files.create()
+    if me in lost or not lost:
+        redundancy.create()
+    if scheme == "XOR":
+        _xor(member, files, redundancy, next(iter(lost), None))
+    else:
+        _shift(member, -1, redundancy, files, receivers=lost)
+        _shift(member, 1, files, redundancy, receivers=lost or range(members))
     if error := files.error or redundancy.error:
         raise error
 
@@ -225,7 +210,6 @@ class Encoder:
     """
 
     ranks: Ranks
-    topology: Topology
     cache: NodeCache
     _sets: dict[tuple[str, int], MPI.Intracomm | None] = field(default_factory=dict)
 
@@ -261,7 +245,7 @@ class Encoder:
 
     def _set_of(self, levers: Levers) -> MPI.Intracomm | None:
         """Return this rank's set; None for SINGLE, and where SCR, too, falls back to it: on a single node."""
-        if levers.scheme == "SINGLE" or self.topology.nodes == 1:
+        if levers.scheme == "SINGLE" or self.ranks.nodes == 1:
             return None
         size = max(_LEAST_MEMBERS, levers.set_size) if levers.scheme == "XOR" else None
         key = (levers.scheme, size or 0)
@@ -270,10 +254,10 @@ class Encoder:
         return self._sets[key]
 
     def _new_set(self, scheme: str, size: int | None) -> MPI.Intracomm | None:
-        sets = redundancy_sets(self.topology.node_of, size)
+        sets = redundancy_sets(self.ranks.node_of, size)
         if min(map(len, sets)) < _LEAST_MEMBERS:
             self.ranks.warn(f"{scheme} needs equally many ranks on at least two nodes: SINGLE instead")
             return None
-        rank = self.topology.rank
+        rank = self.ranks.comm.rank
         members = next(members for members in sets if rank in members)
         return cast("MPI.Intracomm", self.ranks.comm.Split(members[0], members.index(rank)))

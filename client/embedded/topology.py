@@ -9,34 +9,6 @@ from itertools import pairwise
 from mpi4py import MPI
 
 
-@dataclass(frozen=True)
-class Topology:
-    """`node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank."""
-
-    rank: int
-    node_of: tuple[int, ...]
-
-    @property
-    def ranks(self) -> int:
-        """The number of ranks."""
-        return len(self.node_of)
-
-    @property
-    def nodes(self) -> int:
-        """The number of nodes."""
-        return len(set(self.node_of))
-
-    @property
-    def node(self) -> int:
-        """The node of this rank."""
-        return self.node_of[self.rank]
-
-    @property
-    def is_leader(self) -> bool:
-        """Return whether this is the first rank of its node."""
-        return self.node_of.index(self.node) == self.rank
-
-
 def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
     """Return the node of each rank, given the host name of each rank: SCR tells nodes apart by these."""
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
@@ -76,9 +48,28 @@ def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[
 
 @dataclass(frozen=True)
 class Ranks:
-    """I/O by all ranks of `comm` that may fail on some of them, and the one voice they have."""
+    """The ranks of `comm`, the node of each, and I/O by all of them that may fail on some.
+
+    `node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank.
+    """
 
     comm: MPI.Intracomm
+    node_of: tuple[int, ...]
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return len(set(self.node_of))
+
+    @property
+    def node(self) -> int:
+        """The node of this rank."""
+        return self.node_of[self.comm.rank]
+
+    @property
+    def is_leader(self) -> bool:
+        """Return whether this is the first rank of its node."""
+        return self.node_of.index(self.node) == self.comm.rank
 
     def attempt(self, action: Callable[[], object]) -> str:
         """Run `action` on every rank; return the text of any rank's OSError, or an empty text. Collective."""

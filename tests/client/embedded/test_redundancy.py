@@ -216,7 +216,6 @@ def test_a_logical_file_is_its_files_in_a_row(
     whole[offset : offset + len(patch)] = patch[: max(0, len(whole) - offset)]
     read = np.full(count, 0xFF, np.uint8)
     logical.read(offset, read)
-    logical.close()
     assert logical.error is None
     assert read.tobytes() == bytes(whole[offset : offset + count]).ljust(count, b"\0")
     assert b"".join(path.read_bytes() for path, _ in paths) == bytes(whole)

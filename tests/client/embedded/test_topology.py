@@ -1,16 +1,29 @@
 """Ranks on nodes, and the sets that protect each other."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpi4py import MPI
 
-from scrtune.client.embedded.topology import Topology, nodes_by_count, nodes_by_host, redundancy_sets
+from scrtune.client.embedded.topology import Ranks, nodes_by_count, nodes_by_host, redundancy_sets
 
 
 def test_nodes_are_told_apart_by_host_name() -> None:
-    topology = Topology(rank=2, node_of=nodes_by_host(["b", "a", "b", "a"]))
-    assert topology.node_of == (0, 1, 0, 1)
-    assert (topology.ranks, topology.nodes, topology.node, topology.is_leader) == (4, 2, 0, False)
+    node_of = nodes_by_host(["b", "a", "b", "a"])
+    assert node_of == (0, 1, 0, 1)
+    ranks = Ranks(MPI.COMM_SELF, node_of)
+    assert (ranks.nodes, ranks.node, ranks.is_leader) == (2, 0, True)
+
+
+def test_a_problem_of_any_rank_is_told_to_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    ranks = Ranks(MPI.COMM_SELF, (0,))
+    assert ranks.attempt((tmp_path / "a").touch) == ""
+    assert "No such file" in ranks.attempt((tmp_path / "none" / "a").touch)
+    assert "No such file" in ranks.attempt_on_rank0((tmp_path / "none" / "a").touch)
+    ranks.warn("the text")
+    assert capsys.readouterr().err == "scrtune: the text\n"
 
 
 def test_simulated_nodes_are_contiguous_blocks() -> None:
