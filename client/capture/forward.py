@@ -20,7 +20,7 @@ from ...intents.events import Event
 from ...scr_config.durable import write_atomic
 from ..scr_log.preload_events import LibraryEvents
 from ..transport.sender import EnvelopeSocket, host_name
-from .follow import CHUNK_BYTES, FollowedFile, ForwardCounts
+from .follow import CHUNK_BYTES, FollowedFile, ForwardCounts, Look
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
 DRAIN_LIMIT_S = 2.0
@@ -62,18 +62,23 @@ class _Batch:
         return self.lines >= _LINES_AN_ENVELOPE or self.size_bytes >= CHUNK_BYTES
 
 
-@dataclass(eq=False)
-class _Followed:
+class _TraceFile(FollowedFile):
     """A file, and its state at the last scan (times of :func:`time.monotonic`)."""
 
-    file: FollowedFile
-    grew_s: float
-    size_bytes: int = 0
-    is_deleted: bool = False
+    def __init__(self, path: Path, counts: ForwardCounts, now_s: float, *, reclaim: bool) -> None:
+        super().__init__(path, counts, reclaim=reclaim)
+        self.seen = Look(0, deleted=False)
+        self.changed_s = now_s
+
+    def scan(self, now_s: float) -> None:
+        """Look at the file, and note whether it changed."""
+        before, self.seen = self.seen, self.look()
+        if self.seen != before:
+            self.changed_s = now_s
 
     def is_hot(self, now_s: float) -> bool:
         """Return whether to read it between scans too."""
-        return now_s - self.grew_s <= _HOT_S or self.size_bytes > self.file.offset
+        return now_s - self.changed_s <= _HOT_S or self.seen.size_bytes > self.offset
 
 
 class Forwarder:
@@ -104,15 +109,15 @@ class Forwarder:
         self.counts = ForwardCounts()
         self._socket = _socket(endpoint, f"forward:{host_name()}")
         self._is_blocked = False
-        self._followed: dict[tuple[int, int], _Followed] = {}
-        self._hot: deque[_Followed] = deque()
+        self._followed: dict[tuple[int, int], _TraceFile] = {}
+        self._hot: deque[_TraceFile] = deque()
         self._compressed: set[str] = set()
         self._next_scan_s = 0.0
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that are followed, by the names that they had when they were found."""
-        return tuple(each.file.path for each in self._followed.values())
+        return tuple(file.path for file in self._followed.values())
 
     def run(self, stop: Callable[[], bool], beside: Callable[[], object] = lambda: None) -> None:
         """Forward until `stop()` is true (asked every 40 ms or sooner), then drain; call `beside` each round.
@@ -152,19 +157,18 @@ class Forwarder:
                 return
             if self._is_blocked:
                 time.sleep(_SHORTEST_SLEEP_S)
-        for followed in self._followed.values():
-            self._send_rest(followed.file)
+        for file in self._followed.values():
+            self._send_rest(file)
 
     def close(self, linger_s: float = LINGER_S) -> None:
         """Close files and socket, waiting `linger_s` at most for envelopes under way."""
-        for followed in list(self._followed.values()):
-            self._let_go(followed)
+        for file in list(self._followed.values()):
+            self._let_go(file)
         self._socket.close(linger_s)
 
     def lag_bytes(self) -> int:
         """Return the bytes that are in the files and not sent."""
-        files = [each.file for each in self._followed.values()]
-        return sum(file.look().size_bytes - file.offset for file in files)
+        return sum(file.look().size_bytes - file.offset for file in self._followed.values())
 
     def scan(self) -> None:
         """Look for files that are new, deleted, truncated, grown or too far behind."""
@@ -172,12 +176,12 @@ class Forwarder:
         for path, key in self._listed():
             if key not in self._followed:
                 self._follow(path, started_s)
-        for followed in list(self._followed.values()):
+        for file in list(self._followed.values()):
             try:
-                self._look_at(followed, started_s)
+                self._look_at(file, started_s)
             except OSError:
-                self._give_up(followed)
-        self._hot = deque(each for each in self._followed.values() if each.is_hot(started_s))
+                self._give_up(file)
+        self._hot = deque(file for file in self._followed.values() if file.is_hot(started_s))
         took_s = time.monotonic() - started_s
         self._next_scan_s = started_s + max(_SCAN_INTERVAL_S, took_s / _SCAN_SHARE)
 
@@ -198,7 +202,7 @@ class Forwarder:
 
     def _follow(self, path: Path, now_s: float) -> None:
         try:
-            file = FollowedFile(path, self.counts, reclaim=self._reclaim)
+            file = _TraceFile(path, self.counts, now_s, reclaim=self._reclaim)
         except FileNotFoundError:
             return
         except OSError:
@@ -207,44 +211,41 @@ class Forwarder:
         if file.key in self._followed:  # renamed between the two calls
             file.close()
         else:
-            self._followed[file.key] = _Followed(file, grew_s=now_s)
+            self._followed[file.key] = file
 
-    def _look_at(self, followed: _Followed, now_s: float) -> None:
-        file = followed.file
-        size, is_deleted = file.look()
-        if size != followed.size_bytes or (is_deleted and not followed.is_deleted):
-            followed.grew_s = now_s
-        followed.size_bytes, followed.is_deleted = size, is_deleted
-        if size - file.offset > self._lag_limit_bytes:
-            file.skip_to(size - self._lag_limit_bytes // 2)
-        is_quiet = now_s - followed.grew_s > self._deleted_quiet_s
+    def _look_at(self, file: _TraceFile, now_s: float) -> None:
+        file.scan(now_s)
+        size_bytes, is_deleted = file.seen
+        if size_bytes - file.offset > self._lag_limit_bytes:
+            file.skip_to(size_bytes - self._lag_limit_bytes // 2)
+        is_quiet = now_s - file.changed_s > self._deleted_quiet_s
         if is_deleted and is_quiet and not file.lines(1) and self._send_rest(file):
-            self._let_go(followed)
+            self._let_go(file)
 
-    def _let_go(self, followed: _Followed) -> None:
-        del self._followed[followed.file.key]
+    def _let_go(self, file: _TraceFile) -> None:
+        del self._followed[file.key]
         with suppress(ValueError):
-            self._hot.remove(followed)
-        followed.file.close()
+            self._hot.remove(file)
+        file.close()
 
-    def _give_up(self, followed: _Followed) -> None:
+    def _give_up(self, file: _TraceFile) -> None:
         """Close a file that fails (a stale NFS handle, a bad disk): scans try again, the others go on."""
         self.counts.unreadable += 1
-        self._let_go(followed)
+        self._let_go(file)
 
     def _gather(self) -> _Batch:
         """Read what fits one envelope. The file that fills it is the last to be asked next time."""
         batch = _Batch()
         asked = 0
-        for followed in tuple(self._hot):
+        for file in tuple(self._hot):
             asked += 1
             try:
-                part = followed.file.lines(_LINES_AN_ENVELOPE - batch.lines)
+                part = file.lines(_LINES_AN_ENVELOPE - batch.lines)
             except OSError:
-                self._give_up(followed)
+                self._give_up(file)
                 continue
             if part:
-                batch.add(followed.file, part)
+                batch.add(file, part)
             if batch.is_full:
                 break
         self._hot.rotate(-asked)

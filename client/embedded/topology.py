@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from mpi4py import MPI
 
@@ -31,15 +31,12 @@ def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[
     `set_size` is the least number of members of a set (SCR_SET_SIZE); None puts all nodes in one.
     A set is smaller when there are fewer nodes, or nodes with fewer ranks.
     """
-    columns: dict[int, list[int]] = {}
-    seen: dict[int, int] = {}
+    by_node: dict[int, list[int]] = {}
     for rank, node in enumerate(node_of):
-        local = seen.get(node, 0)
-        seen[node] = local + 1
-        columns.setdefault(local, []).append(rank)
+        by_node.setdefault(node, []).append(rank)
     sets: list[tuple[int, ...]] = []
-    for column in columns.values():
-        column.sort(key=lambda rank: node_of[rank])
+    for ranks in zip_longest(*(by_node[node] for node in sorted(by_node))):
+        column = [rank for rank in ranks if rank is not None]
         count = 1 if set_size is None else max(1, len(column) // set_size)
         bounds = [number * len(column) // count for number in range(count + 1)]
         sets += [tuple(column[low:high]) for low, high in pairwise(bounds)]
