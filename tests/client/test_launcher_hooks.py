@@ -1,4 +1,4 @@
-"""What launchers and training loops log by the hooks of the resiliency library's guide."""
+"""The log lines of launchers and training loops, by the hooks of the resiliency library's guide."""
 
 import contextlib
 import os
@@ -140,7 +140,7 @@ launcher_hooks.log_event(launcher_hooks.JOB_STARTED, node_rank=0)
     assert [event.kind for event in read(path).jobs[JOB].launcher] == ["job_started"] * 5
 
 
-def test_what_a_launcher_says_as_it_ends_is_there(path: Path) -> None:
+def test_events_of_exit_handlers_are_logged(path: Path) -> None:
     code = """
 import atexit
 from scrtune.client import launcher_hooks
@@ -183,7 +183,7 @@ for step in range({lines}):
 @pytest.mark.parametrize(
     "fields", [{"step": "a"}, {"step": 2**80}, {"step": True}, {"node_rank": 1.5}, {"timestamp": "noon"}]
 )
-def test_what_makes_no_line_that_can_be_read_is_counted_and_told(
+def test_bad_fields_are_counted_and_reported(
     path: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, object]
 ) -> None:
     goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=0)

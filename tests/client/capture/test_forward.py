@@ -362,7 +362,7 @@ def test_too_long_a_lag_is_cut_at_a_line_and_counted(
     assert len(set(ids)) == len(ids)
 
 
-def test_a_file_that_fails_costs_only_itself(
+def test_a_file_that_fails_does_not_affect_the_others(
     traces: Path, forwarder: Forwarder, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(traces / "app-1.pfw", b"one\n")
@@ -508,7 +508,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.002)
 
 
-def test_a_listener_that_is_killed_and_reborn_misses_only_what_was_under_way(
+def test_a_daemon_that_is_killed_and_restarted_misses_only_what_was_under_way(
     traces: Path, endpoint: str, tmp_path: Path
 ) -> None:
     file = traces / "app-1.pfw"

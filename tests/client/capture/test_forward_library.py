@@ -180,7 +180,7 @@ def test_while_nobody_listens_the_events_wait_and_none_comes_twice(
 
 
 @pytest.mark.parametrize("mark", ["", "nan", "inf", "1e300", "x", "\xe4", str(time.time() + 1e6)])
-def test_a_mark_that_makes_no_sense_costs_no_event(file: Path, ear: Ear, forwarder: Make, mark: str) -> None:
+def test_a_bad_mark_loses_no_event(file: Path, ear: Ear, forwarder: Make, mark: str) -> None:
     file.with_name("library.events.sent").write_text(mark)
     ear.listen()
     append(file, started(BEGUN_S, file.parent), output(1))
@@ -188,7 +188,7 @@ def test_a_mark_that_makes_no_sense_costs_no_event(file: Path, ear: Ear, forward
     assert len(ear.hear(4)) == 4
 
 
-def test_a_mark_that_cannot_be_written_costs_no_event(file: Path, ear: Ear, forwarder: Make) -> None:
+def test_a_mark_that_cannot_be_written_loses_no_event(file: Path, ear: Ear, forwarder: Make) -> None:
     file.with_name("library.events.sent").mkdir()
     ear.listen()
     append(file, started(BEGUN_S, file.parent), output(1))
@@ -196,7 +196,7 @@ def test_a_mark_that_cannot_be_written_costs_no_event(file: Path, ear: Ear, forw
     assert len(ear.hear(4)) == 4
 
 
-def test_garbage_is_counted_and_costs_only_itself(file: Path, ear: Ear, forwarder: Make) -> None:
+def test_garbage_is_counted_and_skipped(file: Path, ear: Ear, forwarder: Make) -> None:
     ear.listen()
     append(file, started(BEGUN_S, file.parent), "nonsense\n", '{"type":"dance"}\n', output(1))
     first = forwarder()
@@ -205,7 +205,7 @@ def test_garbage_is_counted_and_costs_only_itself(file: Path, ear: Ear, forwarde
     assert first.counts.events_garbage == 2
 
 
-def test_the_command_follows_what_its_environment_names_and_the_daemon_hears_it_once(
+def test_the_command_follows_the_file_of_its_environment_and_the_daemon_gets_each_event_once(
     file: Path, real_daemon: Any, wait_until: WaitUntil
 ) -> None:
     daemon = real_daemon.start()

@@ -49,7 +49,7 @@ def test_a_rank_without_files_publishes_too() -> None:
     assert transfer.error is None
 
 
-def test_threads_are_as_many_as_axl_takes_unless_told() -> None:
+def test_threads_are_as_many_as_axl_takes_unless_set() -> None:
     cores = os.cpu_count() or 1
     assert [CopyOptions(None, 1).threads_for(files) for files in (0, 1, 100)] == [1, 1, min(cores, 16)]
     assert CopyOptions(7, 1).threads_for(100) == 7

@@ -58,7 +58,7 @@ def test_a_cache_that_the_systems_file_names_is_used(tmp_path: Path, system_conf
     assert read_launch({"PATH": str(tmp_path / "bin")}, ["host"]).cache == "/ssd/u/scr.7"
 
 
-def test_a_systems_file_that_cannot_be_read_is_told_and_fails_nothing(
+def test_a_systems_file_that_cannot_be_read_is_reported_and_fails_nothing(
     tmp_path: Path, system_conf: Path
 ) -> None:
     os.mkfifo(system_conf)  # whoever reads it waits for a writer
@@ -72,7 +72,7 @@ def test_a_systems_file_that_cannot_be_read_is_told_and_fails_nothing(
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_systems_file_without_permission_is_told(tmp_path: Path, system_conf: Path) -> None:
+def test_a_systems_file_without_permission_is_reported(tmp_path: Path, system_conf: Path) -> None:
     system_conf.write_text("SCR_FLUSH=5\n")
     system_conf.chmod(0)
     (problem,) = launched(tmp_path).problems
@@ -91,9 +91,7 @@ def test_any_bytes_in_the_systems_file_start_the_engine(data: bytes) -> None:
         Levers.of(launched(base).settings)
 
 
-def test_what_the_systems_file_wants_and_the_engine_has_not_is_passed_over(
-    tmp_path: Path, system_conf: Path
-) -> None:
+def test_unsupported_values_of_the_systems_file_are_ignored(tmp_path: Path, system_conf: Path) -> None:
     system_conf.write_text("SCR_COPY_TYPE=FILE\nSCR_FLUSH_TYPE=BBAPI\nSCR_COPY_TYPE=RS\nSCR_FLUSH=5\n")
     resolved = launched(tmp_path)
     assert resolved.settings["SCR_COPY_TYPE"] == defaults()["SCR_COPY_TYPE"]

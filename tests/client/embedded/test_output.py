@@ -1,4 +1,4 @@
-"""What an output cost."""
+"""The costs of an output."""
 
 import pytest
 from mpi4py import MPI

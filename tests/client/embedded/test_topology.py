@@ -17,7 +17,7 @@ def test_nodes_are_told_apart_by_host_name() -> None:
     assert (ranks.nodes, ranks.node, ranks.is_leader) == (2, 0, True)
 
 
-def test_a_problem_of_any_rank_is_told_to_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_an_error_of_any_rank_is_known_to_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     ranks = Ranks(MPI.COMM_SELF, (0,))
     assert ranks.attempt((tmp_path / "a").touch) == ""
     assert "No such file" in ranks.attempt((tmp_path / "none" / "a").touch)

@@ -84,7 +84,7 @@ def test_an_event_may_grow_fields() -> None:
         pytest.param(b"\xc0", id="nil"),
     ],
 )
-def test_an_event_that_is_not_understood_costs_only_itself(bad: bytes) -> None:
+def test_an_unknown_event_does_not_affect_the_others(bad: bytes) -> None:
     decoded = wire.decode(envelope(STEP_BYTES, bad, STEP_BYTES))
     assert decoded.events == (STEP, STEP)
     assert decoded.unknown == 1
