@@ -25,7 +25,7 @@ from .prefix_index import Prefix
 from .redundancy import Encoder
 from .restart import Finder, RestartPoint
 from .settings import CheckpointClock, Levers, overlay
-from .topology import Ranks
+from .topology import RankGroup
 
 
 class EmbeddedEngine:
@@ -40,7 +40,7 @@ class EmbeddedEngine:
     def __init__(self, comm: MPI.Intracomm, config: str = "") -> None:
         self._comm = comm.Dup()
         found = launch(self._comm, config)
-        self._ranks = Ranks(self._comm, found.node_of)
+        self._ranks = RankGroup(self._comm, found.node_of)
         self._resolved = found.resolved
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)

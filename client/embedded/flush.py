@@ -12,7 +12,7 @@ from .cache import FileMap, NodeCache
 from .copy import Copy, CopyThreads
 from .prefix_index import IndexEntry, Prefix, PrefixFile, RankSummary
 from .settings import Levers
-from .topology import Ranks
+from .topology import RankGroup
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class _UnderWay:
 class Flusher:
     """Every method but :attr:`dataset` and :meth:`take` is collective; none raises OSError."""
 
-    def __init__(self, ranks: Ranks, cache: NodeCache, prefix: Prefix) -> None:
+    def __init__(self, ranks: RankGroup, cache: NodeCache, prefix: Prefix) -> None:
         self._ranks = ranks
         self._cache = cache
         self._prefix = prefix

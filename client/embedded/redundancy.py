@@ -24,7 +24,7 @@ from mpi4py import MPI
 
 from .cache import FileMap, NodeCache
 from .settings import Levers
-from .topology import Ranks, redundancy_sets
+from .topology import RankGroup, redundancy_sets
 
 Bytes = npt.NDArray[np.uint8]
 _WORD_BYTES = 8
@@ -209,7 +209,7 @@ class Encoder:
     Every method is collective over all ranks; none raises OSError.
     """
 
-    ranks: Ranks
+    ranks: RankGroup
     cache: NodeCache
     _sets: dict[tuple[str, int], MPI.Intracomm | None] = field(default_factory=dict)
 

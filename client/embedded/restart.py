@@ -15,7 +15,7 @@ from mpi4py import MPI
 from .cache import FileMap, NodeCache, has_size
 from .prefix_index import IndexEntry, Prefix
 from .redundancy import Member, can_rebuild, rebuild, redundancy_bytes
-from .topology import Ranks
+from .topology import RankGroup
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class RestartPoint:
 class Finder:
     """Every method is collective. Checkpoints that are broken are passed over, without an exception."""
 
-    ranks: Ranks
+    ranks: RankGroup
     cache: NodeCache
     prefix: Prefix
 

@@ -44,7 +44,7 @@ def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankGroup:
     """The ranks of `comm`, the node of each, and I/O by all of them that may fail on some.
 
     `node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank.

@@ -1,4 +1,4 @@
-"""Ranks on nodes, and the sets that protect each other."""
+"""RankGroup on nodes, and the sets that protect each other."""
 
 from pathlib import Path
 
@@ -7,18 +7,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpi4py import MPI
 
-from scrtune.client.embedded.topology import Ranks, nodes_by_count, nodes_by_host, redundancy_sets
+from scrtune.client.embedded.topology import RankGroup, nodes_by_count, nodes_by_host, redundancy_sets
 
 
 def test_nodes_are_told_apart_by_host_name() -> None:
     node_of = nodes_by_host(["b", "a", "b", "a"])
     assert node_of == (0, 1, 0, 1)
-    ranks = Ranks(MPI.COMM_SELF, node_of)
+    ranks = RankGroup(MPI.COMM_SELF, node_of)
     assert (ranks.nodes, ranks.node, ranks.is_leader) == (2, 0, True)
 
 
 def test_an_error_of_any_rank_is_known_to_all(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    ranks = Ranks(MPI.COMM_SELF, (0,))
+    ranks = RankGroup(MPI.COMM_SELF, (0,))
     assert ranks.attempt((tmp_path / "a").touch) == ""
     assert "No such file" in ranks.attempt((tmp_path / "none" / "a").touch)
     assert "No such file" in ranks.attempt_on_rank0((tmp_path / "none" / "a").touch)
