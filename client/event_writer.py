@@ -1,7 +1,7 @@
-"""Events on their way to a local log and to the daemon, by a thread: who records one waits for nothing."""
+"""Writes events to a local log and pushes them to the daemon, by a thread: recording never waits."""
 
-import contextlib
 import sys
+from contextlib import suppress
 
 from ..goodput.events import GoodputEvent
 from ..goodput.log.line_log import LineLog
@@ -15,7 +15,7 @@ _EMITTER_LINGER_S = 0.5
 class EventWriter(LineWriter):
     """Appends events, or lines of bytes, to `log`; events also go to `emitter`. Nothing blocks or raises.
 
-    `suffix` is more JSON for each event's object (``,"job_name":"x"``). What is lost is told in the log, as
+    `suffix` is more JSON for each event's object (``,"job_name":"x"``). Losses are recorded in the log, as
     lost by `source`, once that takes lines again.
     """
 
@@ -38,20 +38,20 @@ class EventWriter(LineWriter):
 
     def _begin(self) -> None:
         super()._begin()
-        self._error_told = False
+        self._is_error_reported = False
         self._lost_in_log = 0
 
     def close(self, timeout_s: float = CLOSE_LIMIT_S) -> str:
-        """As :meth:`.LineWriter.close`, and say it on standard error."""
+        """As :meth:`.LineWriter.close`, and write the losses to standard error."""
         if lost := super().close(timeout_s):
-            _say(lost)
+            _warn(lost)
         return lost
 
     def _take(self, item: bytes | GoodputEvent) -> bool:
-        made = super()._take(item)
-        if made and self._emitter is not None and not isinstance(item, bytes):
+        is_line = super()._take(item)
+        if is_line and self._emitter is not None and not isinstance(item, bytes):
             self._emitter.emit(item)
-        return made
+        return is_line
 
     def _line(self, event: GoodputEvent | EventsLost) -> bytes:
         return self._encode(event)[:-1] + self._tail
@@ -59,12 +59,13 @@ class EventWriter(LineWriter):
     def _wrote(self) -> None:
         if not self._log.waiting:
             self._log_losses()
-        if self._log.error and not self._error_told:
-            self._error_told = True
-            _say(f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait")
+        if self._log.error and not self._is_error_reported:
+            self._is_error_reported = True
+            _warn(
+                f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait"
+            )
 
     def _log_losses(self) -> None:
-        """Say in the log what it lacks."""
         self._notes = 0
         if fresh := self._gone - self._lost_in_log:
             self._lost_in_log += fresh
@@ -76,9 +77,9 @@ class EventWriter(LineWriter):
         if self._emitter is not None:
             self._emitter.close(_EMITTER_LINGER_S)
             if self._emitter.dropped:
-                _say(f"{self._emitter.dropped} events did not reach the daemon")
+                _warn(f"{self._emitter.dropped} events did not reach the daemon")
 
 
-def _say(text: str) -> None:
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # nobody has to listen
+def _warn(text: str) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
         sys.stderr.write(f"scrtune: {text}\n")

@@ -6,11 +6,11 @@
     goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=int(os.environ["NODE_RANK"]))
     goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, step=step)
 
-One JSON line each, as in the "Goodput Measurement" guide of that library: ``timestamp`` (UTC), ``job_name``,
-``event_type`` and the fields. A launcher says little, and may be killed right behind: a line is in the file
-when the call returns, unless the file system is slow to take it. Lines go to the log only: a daemon is told
-of its job by a :class:`.Session` or a :class:`.Recorder`, and a launcher's start with that of its workers
-would be two runs.
+Each event is one JSON line, as in the "Goodput Measurement" guide of that library: ``timestamp`` (UTC),
+``job_name``, ``event_type`` and the fields. Events are rare, and a launcher may be killed right after one:
+the line is in the file when the call returns, unless the file system is slow. They go to the log only: a
+:class:`.Session` or :class:`.Recorder` reports the job to the daemon, which would count a launcher's start
+beside that of its workers as a second run.
 """
 
 import atexit
@@ -49,7 +49,7 @@ __all__ = [
 ]
 
 WRITTEN_WITHIN_S = 0.5
-"""For so long a call waits for its line to be in the file; it is there within a millisecond or two."""
+"""Seconds that a call waits for its line to be in the file; it is there within a millisecond or two."""
 _JOB_VARIABLE = "JOB_IDENTIFIER"
 
 _writers: dict[Path, EventWriter] = {}
@@ -58,11 +58,11 @@ _writers: dict[Path, EventWriter] = {}
 def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
     """Append an event to :func:`launcher_log`. Never raises.
 
-    Returns when the file has it, or says why not, or hangs for :data:`WRITTEN_WITHIN_S`: then a thread goes
-    on, and later calls do not wait until it has come through.
+    Returns when the file has it or cannot take it, at the latest after :data:`WRITTEN_WITHIN_S`. While a file
+    system hangs, a thread goes on with the line, and later calls do not wait.
     """
     job_name = str(job_name or launcher_job())
-    writer = _writer(launcher_log(job_name))
+    writer = writer_of(launcher_log(job_name))
     try:
         line = event_line(event_type, job_name, **fields)
     except Exception:  # noqa: BLE001  whatever was given: the launcher goes on
@@ -74,9 +74,9 @@ def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
 
 
 def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
-    """One event, now, as a line. Fields that are None are left out; JSON knows no other than plain values.
+    """Return one event, now, as a line, without the fields that are None.
 
-    Raises ValueError or TypeError for what is no text, or that readers of the log would turn away.
+    Raises ValueError or TypeError for values that are no text, or that readers of the log would refuse.
     """
     entry = {
         "timestamp": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds"),
@@ -91,16 +91,17 @@ def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
 
 
 def launcher_job() -> str:
-    """$JOB_IDENTIFIER, as the guide has it, else the job's id."""
+    """Return $JOB_IDENTIFIER, as in the guide, else the job's id."""
     return os.environ.get(_JOB_VARIABLE) or job_id_from_environment()
 
 
 def launcher_log(job_name: str) -> Path:
-    """``<job name>-goodput.log``, as the guide has it, where a recorder's log would be."""
+    """Return the path of ``<job name>-goodput.log``, as in the guide, beside a recorder's log."""
     return log_path(job_name, ".log")
 
 
-def _writer(path: Path) -> EventWriter:
+def writer_of(path: Path) -> EventWriter:
+    """Return this process's one writer of the log at `path`."""
     if path not in _writers:
         _writers.setdefault(path, EventWriter(LineLog(path), gather_s=0.0))
     return _writers[path]
@@ -108,11 +109,11 @@ def _writer(path: Path) -> EventWriter:
 
 @atexit.register
 def _close() -> None:
-    """Registered before the launcher's own hooks, so that it runs behind them: they may say something."""
+    """Registered at the import, before the launcher's own exit handlers: these run first and may log."""
     for writer in _writers.values():
         writer.close()
 
 
 def _plain(value: object) -> object:
-    """A number of some array library as the number it is."""
+    """Return a number of an array library as Python's own, and anything else as text."""
     return value.item() if hasattr(value, "item") else str(value)

@@ -1,4 +1,4 @@
-"""Every path of a job's run directory, and nobody else's business."""
+"""Every path of a job's run directory, which belongs to its user alone."""
 
 import contextlib
 import os
@@ -27,7 +27,7 @@ class RunDirectoryError(OSError):
 
 @dataclass(frozen=True)
 class JobPaths:
-    """Where the daemon of one job on one node keeps its things.
+    """The files of the daemon of one job on one node.
 
     ``<base>/<job id>/<host>/``: the host is there because a file system may be shared between nodes.
     """
@@ -38,7 +38,7 @@ class JobPaths:
 
     @classmethod
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
-        """Paths of `job_id` (default: this job, by its environment) on `host` (default: this one)."""
+        """Return the paths of `job_id` (default: this environment's job) on `host` (default: this one)."""
         return cls(
             job_id=_file_name(job_id or job_id_from_environment()),
             host=_file_name(host or socket.gethostname().split(".")[0]),
@@ -52,7 +52,7 @@ class JobPaths:
 
     @property
     def events_socket(self) -> Path:
-        """ZeroMQ PULL: everything that happens."""
+        """ZeroMQ PULL: lines and events."""
         return self.root / "events.sock"
 
     @property
@@ -77,7 +77,7 @@ class JobPaths:
 
     @property
     def journal(self) -> Path:
-        """What happened, in order; a restarted daemon recovers from it."""
+        """The events, in order; a restarted daemon recovers from it."""
         return self.root / "journal"
 
     @property
@@ -92,12 +92,12 @@ class JobPaths:
 
     @property
     def environment(self) -> Path:
-        """What the application's environment gets on this node, as ``export`` lines for a task prolog."""
+        """The additions to the application's environment, as ``export`` lines for a task prolog."""
         return self.root / "environment.sh"
 
     @property
     def trace_directory(self) -> Path:
-        """Where DFTracer writes: on tmpfs where there is one, since every event is a small write.
+        """The directory of DFTracer's files: on tmpfs where there is one, since every event is a small write.
 
         The base has its part in the name: jobs of one id below different bases are different jobs.
         """
@@ -108,7 +108,7 @@ class JobPaths:
 
     @property
     def trace_prefix(self) -> Path:
-        """What DFTracer's file names start with."""
+        """The start of the names of DFTracer's files."""
         return self.trace_directory / "trace"
 
     @property
@@ -123,7 +123,7 @@ class JobPaths:
 
     @property
     def library_events(self) -> Path:
-        """What the preloaded library of such an application says, for the forwarder."""
+        """The lines of the preloaded library, for the forwarder."""
         return self.root / "library.events"
 
     def create(self) -> "JobPaths":
@@ -146,9 +146,9 @@ class JobPaths:
         return self
 
     def check(self) -> "JobPaths":
-        """Make sure, and change nothing, that what there is of the run directory is ours alone.
+        """Check that all there is of the run directory is ours alone, and change nothing.
 
-        Whoever only asks must not believe what somebody else put there. Raises :class:`RunDirectoryError`.
+        Readers must not trust another user's files. Raises :class:`RunDirectoryError`.
         """
         check_base(self.base)
         for directory in (self.root.parent, self.root):
@@ -158,7 +158,7 @@ class JobPaths:
 
 
 def default_base() -> Path:
-    """Where run directories lie: $SCRTUNE_RUN_DIR, else under $XDG_RUNTIME_DIR, else in the temporary one."""
+    """Return the parent of run directories: $SCRTUNE_RUN_DIR, else in $XDG_RUNTIME_DIR, else in $TMPDIR."""
     if own := os.environ.get("SCRTUNE_RUN_DIR"):
         return Path(own).absolute()
     if (runtime := os.environ.get("XDG_RUNTIME_DIR")) and Path(runtime).is_dir():
@@ -167,19 +167,19 @@ def default_base() -> Path:
 
 
 def bases() -> tuple[Path, ...]:
-    """Where to look for run directories: in an allocation they lie in the temporary directory."""
+    """Return all places of run directories: in an allocation they lie in the temporary directory."""
     if os.environ.get("SCRTUNE_RUN_DIR"):
         return (default_base(),)
     return tuple(dict.fromkeys((default_base(), temporary_base())))
 
 
 def temporary_base() -> Path:
-    """Run directories in the system's temporary directory, apart by user."""
+    """Return the parent of run directories in the system's temporary directory, one for each user."""
     return Path(tempfile.gettempdir()) / f"scrtune-{os.getuid()}"
 
 
 def job_id_from_environment() -> str:
-    """The job's id as scrtune, SCR or the resource manager names it, else :data:`NO_JOB_ID`."""
+    """Return the job's id as scrtune, SCR or the resource manager names it, else :data:`NO_JOB_ID`."""
     return next((value for name in JOB_ID_VARIABLES if (value := os.environ.get(name))), NO_JOB_ID)
 
 
@@ -200,7 +200,7 @@ def writer_from_environment() -> str:
 
 
 def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:
-    """The job of this host whose journal was written last, or None; what others put there is passed over.
+    """Return the job of this host whose journal was written last, or None. Other users' files do not count.
 
     Raises :class:`RunDirectoryError` when `base` itself is not ours.
     """
@@ -216,20 +216,20 @@ def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | 
 
 
 def _file_name(text: str) -> str:
-    """`text` as a name within a directory, and of nothing outside it."""
+    """Return `text` as a name within a directory, and of nothing outside it."""
     return re.sub(r"^\.+$", "_", _UNSAFE.sub("_", text))
 
 
 def check_base(path: Path) -> None:
-    """Raises :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
+    """Raise :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
         _check_ours(path, path.lstat(), may_be_sticky=True)
 
 
 def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
-    """Make `path` (mode 0700), or make sure that it is a directory, ours, and nobody else can put things in.
+    """Make `path` (mode 0700), or check that it is a directory of ours that nobody else can write to.
 
-    The user may have named it, and may keep other things there: its mode is left as it is.
+    The user may have named it, and may keep other files there: its mode is left as it is.
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -257,7 +257,7 @@ def _check_ours(
 
 
 def private_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
-    """Make `path`, or make sure that it holds nothing but ours: its mode is 0700 in any case.
+    """Make `path`, or check that it is ours, with mode 0700 in any case.
 
     Raises :class:`RunDirectoryError`, which names `variable`, when it is a link or belongs to somebody else.
     """

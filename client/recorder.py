@@ -1,4 +1,4 @@
-"""A job says where its time goes: into a local log, and to the daemon where there is one.
+"""Records where the time of a job goes: in a local log, and with the daemon where there is one.
 
     recorder = Recorder(job_name="gpt-7b")
     with recorder.job(ranks=8):
@@ -11,7 +11,7 @@
             train(batch)
 
 Each call makes one event (:mod:`..goodput.events`), a context two, and costs the application a microsecond or
-two: a thread writes it. No call blocks, and none raises for what it was given. Users read `docs/recorder.md`.
+two: a thread writes it. No call blocks, and none raises for bad arguments. Users read `docs/recorder.md`.
 """
 
 import os
@@ -77,12 +77,12 @@ def epoch_seconds(moment: Moment) -> float:
 
 
 class Recorder(PeerNames):
-    """Records what happens in the job `job_name` (default: its id in the environment), as `writer` sees it.
+    """Records the events of the job `job_name` (default: its id in the environment) in the process `writer`.
 
     `writer` tells the processes of a job apart; default: ``rank<n>`` by the launcher's environment, else
     empty. `log` is the file to append to; default: :func:`.log_path`. With `enabled` false every call does
-    nothing. Threads may share a recorder; a forked child gets a queue and a thread of its own. It closes at
-    the process's end by itself, within a second. Steps are numbers, times are :data:`.Moment`.
+    nothing. Threads may share a recorder; a forked child gets a queue and a thread of its own. It is closed
+    at the process's end, within a second. Steps are numbers, times are :data:`.Moment`.
     """
 
     def __init__(
@@ -109,18 +109,15 @@ class Recorder(PeerNames):
 
     @property
     def lost(self) -> int:
-        """Events that were lost so far: no place for them, or arguments that make no event.
-
-        When it is closed, also those that the log has not taken.
-        """
+        """Events lost so far: no room for them, or bad arguments; once closed, also those not in the log."""
         return self._writer.lost
 
     def record(self, event: GoodputEvent) -> None:
-        """Any event of :mod:`..goodput.events`."""
+        """Record any event of :mod:`..goodput.events`."""
         self._make(lambda: _checked(event))
 
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
-        """The job's processes are up: once for each run, by one writer or by each, before its first step."""
+        """Record that the job's processes are up: by one writer or by each, before a run's first step."""
         self._make(
             lambda: JobStarted(
                 time_s=epoch_seconds(at), ranks=_whole(ranks), nodes=_whole(nodes), writer=self.writer
@@ -128,10 +125,7 @@ class Recorder(PeerNames):
         )
 
     def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
-        """The job ended by itself: well, unless `exit_code` is something else than 0.
-
-        Each writer tells that told of the start.
-        """
+        """Record that the job ended by itself; by each writer that recorded its start. 0 and None: well."""
         self._make(
             lambda: JobEnded(
                 time_s=epoch_seconds(at),
@@ -142,7 +136,7 @@ class Recorder(PeerNames):
 
     @contextmanager
     def job(self, ranks: int = 1, nodes: int = 1) -> Iterator[None]:
-        """One run of the job; it ended well when it ends without an exception."""
+        """Record one run of the job; its exit code is 0 when it ends without an exception."""
         self.job_started(ranks, nodes)
         exit_code = 1
         try:
@@ -155,19 +149,19 @@ class Recorder(PeerNames):
             self.job_ended(exit_code)
 
     def job_queued(self, at: Moment = None) -> None:
-        """The job, or its next run, was handed to the resource manager."""
+        """Record that the job, or its next run, was submitted to the resource manager."""
         self._make(lambda: JobQueued(time_s=epoch_seconds(at)))
 
     def allocation_ended(self, at: Moment = None) -> None:
-        """The allocation comes to its end as planned."""
+        """Record that the allocation comes to its end as planned."""
         self._make(lambda: AllocationEnded(time_s=epoch_seconds(at)))
 
     def step_started(self, step: int, at: Moment = None) -> None:
-        """Step `step` begins; it lasts until what this writer tells of next. Steps may be sparse."""
+        """Record the start of a step; it lasts until this writer's next event. Steps may be sparse."""
         self._make(lambda: StepStarted(step=_whole(step), time_s=epoch_seconds(at), writer=self.writer))
 
     def step_completed(self, step: int, start: Moment, end: Moment = None) -> None:
-        """Step `step` lasted from `start` to `end`."""
+        """Record a step from `start` to `end`."""
 
         def made() -> StepCompleted:
             start_s, end_s = _span(start, end)
@@ -177,22 +171,22 @@ class Recorder(PeerNames):
 
     @contextmanager
     def step(self, step: int) -> Iterator[None]:
-        """Time one step of the main loop, without its checkpoint. One that raises was not completed."""
+        """Record one step of the main loop, without its checkpoint. One that raises is not recorded."""
         start_s = time.time()
         yield
         self.step_completed(step, start_s)
 
     def started(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """An interval begins; a `kind` that :data:`INTERVAL_KINDS` does not have is a custom one's name."""
+        """Record the start of an interval; a `kind` not in :data:`INTERVAL_KINDS` is a custom one's name."""
         self._make(lambda: _edge(IntervalStarted, kind, name, at, self.writer))
 
     def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """The latest interval of that kind and name ends."""
+        """Record the end of the latest interval of that kind and name."""
         self._make(lambda: _edge(IntervalEnded, kind, name, at, self.writer))
 
     @contextmanager
     def interval(self, kind: str, name: str = "") -> Iterator[None]:
-        """An interval, from here to the end of the context, whatever ends it."""
+        """Record an interval, up to the end of the context, also by an exception."""
         self.started(kind, name)
         try:
             yield
@@ -200,33 +194,33 @@ class Recorder(PeerNames):
             self.ended(kind, name)
 
     def device_init(self) -> AbstractContextManager[None]:
-        """The accelerators (or the communication between the ranks) are initialized."""
+        """Record the initialization of the accelerators, or of the communication between the ranks."""
         return self.interval("device_init")
 
     def training_prep(self) -> AbstractContextManager[None]:
-        """The main loop is prepared: model, optimizer, data sets."""
+        """Record the preparation of the main loop: model, optimizer, data sets."""
         return self.interval("training_prep")
 
     def startup(self) -> AbstractContextManager[None]:
-        """The program starts up: it is traced and compiled."""
+        """Record the start-up of the program: tracing and compilation."""
         return self.interval("startup")
 
     def data_loading(self, *, asynchronous: bool = False) -> AbstractContextManager[None]:
-        """Data are loaded, and the main loop waits for them, unless `asynchronous`."""
+        """Record loading of data, for which the main loop waits, unless `asynchronous`."""
         return self.interval("data_loading_async" if asynchronous else "data_loading")
 
     def checkpoint_save(self, name: str | int = "") -> AbstractContextManager[None]:
-        """A checkpoint (its name or step) is written without SCR, and holds up the main loop."""
+        """Record the writing of a checkpoint (its name or step) without SCR, in the main loop."""
         return self.interval("checkpoint_save", str(name))
 
     def checkpoint_restore(self, name: str | int = "") -> AbstractContextManager[None]:
-        """A checkpoint is read without SCR."""
+        """Record the reading of a checkpoint without SCR."""
         return self.interval("checkpoint_restore", str(name))
 
     def checkpointed(
         self, kind: str, step: int, start: Moment, end: Moment = None, directory: str = ""
     ) -> None:
-        """A ``checkpoint_save`` or ``checkpoint_restore`` without SCR, from `start` to `end`, is over."""
+        """Record a ``checkpoint_save`` or ``checkpoint_restore`` without SCR that is over."""
 
         def made() -> Interval:
             start_s, end_s = _span(start, end)
@@ -236,19 +230,19 @@ class Recorder(PeerNames):
         self._make(made)
 
     def custom(self, name: str) -> AbstractContextManager[None]:
-        """Something of the application's own holds up the main loop, such as an evaluation."""
+        """Record other work of the application that stops the main loop, such as an evaluation."""
         return self.interval("custom", name)
 
     def elastic_wait(self, event_type: str) -> AbstractContextManager[None]:
-        """The job waits for slices: ``scale_up``, or ``slice_down``."""
+        """Record waiting for slices: ``scale_up``, or ``slice_down``."""
         return self.interval(elastic_wait_kind(event_type), event_type)
 
     def elastic_reinit(self) -> AbstractContextManager[None]:
-        """The job is initialized again, with other slices."""
+        """Record the initialization of the job with other slices."""
         return self.interval("elastic_reinit")
 
     def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
-        """So many slices of an elastic job work, are asked for, and could be had."""
+        """Record how many slices of an elastic job are active, asked for, and available."""
         self._make(
             lambda: SlicesObserved(
                 time_s=epoch_seconds(at),
@@ -259,11 +253,11 @@ class Recorder(PeerNames):
         )
 
     def flush(self, timeout_s: float = CLOSE_LIMIT_S) -> bool:
-        """Wait, `timeout_s` at most, until the log has what was recorded; whether it has."""
+        """Wait up to `timeout_s` until the log has all that was recorded; return whether it has."""
         return self._writer.flush(timeout_s)
 
     def close(self) -> None:
-        """Write what is there, within a second, and say on standard error what was lost. Once."""
+        """Write all that waits, within a second, and report losses on standard error."""
         self._writer.close()
 
     def __enter__(self) -> Self:
@@ -292,7 +286,7 @@ def _edge(
 
 
 def _text(name: str) -> str:
-    """`name` as Unicode: an environment may have any bytes."""
+    """Return `name` as Unicode: an environment may have any bytes."""
     return name.encode("utf-8", "replace").decode()
 
 

@@ -17,8 +17,8 @@ from typing import cast
 
 from mpi4py import MPI
 
-from .embedded.config import Configuration
 from .embedded.engine import EmbeddedEngine
+from .embedded.launch import ConfigCalls
 from .engine import Engine, OutputFlags
 from .libscr.engine import LibscrEngine
 from .libscr.library import Library
@@ -40,7 +40,7 @@ class _State:
     chosen: bool = False
     library: Library | None = None
     recorded: list[str] = field(default_factory=list)
-    configuration: Configuration = field(default_factory=Configuration)
+    configuration: ConfigCalls = field(default_factory=ConfigCalls)
     session: Session | None = None
     phase: str = ""
 
@@ -86,7 +86,7 @@ def finalize() -> None:
         _session().finalize()
     _state.session = None
     _state.recorded.clear()
-    _state.configuration = Configuration()
+    _state.configuration = ConfigCalls()
 
 
 def route_file(fname: str) -> str:

@@ -10,7 +10,7 @@ is worth keeping, but the time is real, the files are real, and so is the checkp
 import argparse
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +21,17 @@ from scrtune.client.session import Session
 
 OPTIMIZER_BYTES = 5_625_371_495
 OPTIMIZER_TENSORS = (0.179, 0.179, 0.154, 0.154, 0.334)
-LAYER_BYTES = 150_323_855
-LAYERS = 44
-MODEL_BYTES = 30_827
+FILES = {
+    "model": (30_827, (1.0,)),
+    **{f"layer-{layer}": (150_323_855, (0.5, 0.5)) for layer in range(44)},
+    "optimizer": (OPTIMIZER_BYTES, OPTIMIZER_TENSORS),
+}
+"""The bytes of each file of a rank, and the shares of its tensors."""
 HEADER = b"\0" * 64
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--steps", type=int, default=60, help="steps to compute")
     parser.add_argument("--every", type=int, default=4, help="steps between checkpoints; 0: ask SCR")
@@ -47,16 +50,10 @@ def compute(cpu_s: float, matrix: np.ndarray) -> None:
         np.dot(matrix, matrix)
 
 
-def tensors(size: int, parts: tuple[float, ...]) -> Iterator[int]:
-    """Sizes of a file's tensors: shares of `size` by `parts`."""
-    for part in parts:
-        yield max(1, int(size * part))
-
-
-def write_file(path: str, sizes: Iterator[int], state: memoryview, sync: bool) -> None:
+def write_file(path: str, tensors: Iterable[int], state: memoryview, sync: bool) -> None:
     """Write tensors as a serialiser does: a small header, then the whole tensor in one call."""
     with Path(path).open("wb", buffering=0) as file:
-        for size in sizes:
+        for size in tensors:
             file.write(HEADER)
             rest = size
             while rest > 0:
@@ -68,21 +65,15 @@ def write_file(path: str, sizes: Iterator[int], state: memoryview, sync: bool) -
 def checkpoint(
     session: Session, step: int, rank: int, options: argparse.Namespace, state: memoryview
 ) -> None:
-    """One checkpoint of this rank: model, layers, optimizer."""
+    """Take one checkpoint of this rank: model, layers, optimizer."""
     session.start_output(f"step.{step}", OutputFlags.CHECKPOINT)
     valid = True
     try:
-        base, scale, sync = f"step.{step}", options.scale, not options.no_fsync
-        write_file(session.route_file(f"{base}/model-{rank}.pt"), tensors(MODEL_BYTES, (1.0,)), state, sync)
-        for layer in range(LAYERS):
-            size = int(LAYER_BYTES * scale)
-            write_file(
-                session.route_file(f"{base}/layer-{layer}-{rank}.pt"), tensors(size, (0.5, 0.5)), state, sync
-            )
-        size = int(OPTIMIZER_BYTES * scale)
-        write_file(
-            session.route_file(f"{base}/optimizer-{rank}.pt"), tensors(size, OPTIMIZER_TENSORS), state, sync
-        )
+        for name, (size, shares) in FILES.items():
+            scaled = size if name == "model" else int(size * options.scale)
+            tensors = [max(1, int(scaled * share)) for share in shares]
+            path = session.route_file(f"step.{step}/{name}-{rank}.pt")
+            write_file(path, tensors, state, not options.no_fsync)
     except OSError as error:
         print(f"rank {rank}: {error}", flush=True)
         valid = False
@@ -90,7 +81,7 @@ def checkpoint(
 
 
 def restart(session: Session, rank: int) -> int:
-    """Read the newest checkpoint back, if there is one; returns the step to begin with."""
+    """Read the newest checkpoint back, if there is one; return the step to begin with."""
     while (name := session.have_restart()) is not None:
         session.start_restart()
         path = Path(session.route_file(f"{name}/optimizer-{rank}.pt"))
@@ -107,7 +98,7 @@ def main() -> None:
         os.sched_setaffinity(0, {int(cpu) for cpu in options.cpus.split(",")})
     matrix = np.random.default_rng(comm.rank).random((384, 384))
     largest = int(OPTIMIZER_BYTES * options.scale * max(OPTIMIZER_TENSORS)) + 1
-    state = memoryview(np.random.default_rng(comm.rank).bytes(max(largest, MODEL_BYTES)))
+    state = memoryview(np.random.default_rng(comm.rank).bytes(max(largest, FILES["model"][0])))
     with Session(comm) as session:
         first = restart(session, comm.rank)
         for step in range(first, options.steps):

@@ -1,15 +1,15 @@
 """MaxText's training loop in small, with its goodput recorded: users of the other library change an import.
 
 A model is trained with numpy on the CPU: device initialisation, preparation with a restore, data loading,
-steps, evaluations as custom badput, checkpoints. On the way the node fails once, or so the loop pretends, and
-its launcher starts it again from its checkpoint. At the end the log is accounted for by both policies: by the
-rules of ml-goodput-measurement, and by ours, whose buckets sum to the wall time.
+steps, evaluations as custom badput, checkpoints. A failure of the node is simulated once, and the loop starts
+again from its checkpoint. At the end two accounts of the log are printed: one by the rules of
+ml-goodput-measurement, and ours, whose buckets sum to the wall time.
 
     python examples/train_loop.py
     scrtune goodput <the log it names> --policy compat
 
-With `--recorder scrtune`, the same loop tells scrtune's own recorder, which also tells the daemon if there is
-one: ``scrtune run -- python examples/train_loop.py --recorder scrtune``.
+With `--recorder scrtune`, the same loop uses scrtune's own recorder, which also reports to a daemon:
+``scrtune run -- python examples/train_loop.py --recorder scrtune``.
 """
 
 import argparse
@@ -36,17 +36,17 @@ LEARNING_RATE = 0.1
 
 
 class NodeFailedError(Exception):
-    """What the example has happen to itself."""
+    """The failure that the example simulates."""
 
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """One file in `directory`, replaced as a whole: there is always one that is good."""
+    """One file in `directory`, replaced atomically: there is always a good one."""
 
     directory: Path
 
     def save(self, step: int, weights: np.ndarray) -> None:
-        """Keep the state behind `step`."""
+        """Write the state after `step`."""
         with (self.directory / "state.tmp").open("wb") as file:
             np.savez(file, step=step, weights=weights)
             file.flush()
@@ -54,7 +54,7 @@ class Checkpoints:
         (self.directory / "state.tmp").replace(self.directory / "state.npz")
 
     def restore(self) -> tuple[int, np.ndarray]:
-        """The step to begin with, and its state; the beginning, if there is no checkpoint."""
+        """Return the step to begin with, and its state: 0 and zeros without a checkpoint."""
         try:
             with np.load(self.directory / "state.npz") as state:
                 return int(state["step"]) + 1, state["weights"]
@@ -63,7 +63,7 @@ class Checkpoints:
 
 
 def batches(first: int, truth: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """What is learned from: the batch of each step, the same after a restart."""
+    """Yield the batch of each step, the same after a restart."""
     step = first
     while True:
         rng = np.random.default_rng(step)
@@ -73,14 +73,14 @@ def batches(first: int, truth: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndar
 
 
 def train_step(weights: np.ndarray, inputs: np.ndarray, targets: np.ndarray, repeats: int) -> np.ndarray:
-    """Gradient descent on one batch."""
+    """Return the weights after gradient descent on one batch."""
     for _ in range(repeats):
         weights -= LEARNING_RATE * (inputs.T @ (inputs @ weights - targets)) / len(inputs)
     return weights
 
 
 def evaluate(weights: np.ndarray, truth: np.ndarray) -> float:
-    """The loss on data that was not learned from."""
+    """Return the loss on data that was not trained on."""
     inputs, targets = next(batches(1_000_000, truth))
     return float(np.mean((inputs @ weights - targets) ** 2))
 
@@ -92,7 +92,7 @@ def train_loop(
     *,
     fail_at: int,
 ) -> None:
-    """One run: from the newest checkpoint to the last step, or to where the node fails."""
+    """Run from the newest checkpoint to the last step, or to the step in which the node fails."""
     recorder.record_tpu_init_start_time()
     np.ones((1024, 1024)) @ np.ones((1024, 1024))  # the first product starts the threads of the BLAS
     recorder.record_tpu_init_end_time()
@@ -128,7 +128,7 @@ def train_loop(
 
 
 def new_recorder(options: argparse.Namespace, logger_name: str) -> goodput.GoodputRecorder | Recorder:
-    """The recorder that is asked for; both write the log `logger_name`."""
+    """Return the recorder that is asked for; both write the log `logger_name`."""
     if options.recorder == "compat":
         return goodput.GoodputRecorder(options.run_name, logger_name, logging_enabled=True)
     log = log_path(logger_name)
@@ -137,7 +137,7 @@ def new_recorder(options: argparse.Namespace, logger_name: str) -> goodput.Goodp
 
 
 def run(options: argparse.Namespace, directory: Path) -> None:
-    """The job: the loop, and what a launcher does when it fails."""
+    """Run the job: the loop, and once more after a failure, as a launcher does."""
     logger_name = f"goodput_{options.run_name}"
     recorder = new_recorder(options, logger_name)
     monitor = monitoring.GoodputMonitor(
@@ -167,7 +167,7 @@ def run(options: argparse.Namespace, directory: Path) -> None:
 
 
 def report(run_name: str) -> None:
-    """Both policies over the log."""
+    """Print the accounts of the log by both policies."""
     logger_name = f"goodput_{run_name}"
     calculator = goodput.GoodputCalculator(run_name, logger_name)
     percent, badput, last_step = calculator.get_job_goodput(include_badput_breakdown=True)
@@ -194,7 +194,7 @@ def report(run_name: str) -> None:
 
 
 def arguments() -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--run-name", default=f"train-loop-{os.getpid()}", help="name of the job")
     parser.add_argument("--recorder", choices=("compat", "scrtune"), default="compat", help="who records")
@@ -209,7 +209,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Train and account for it."""
+    """Train, and print where the time went."""
     options = arguments()
     with tempfile.TemporaryDirectory() as directory:
         run(options, Path(directory))

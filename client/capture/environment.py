@@ -1,4 +1,4 @@
-"""The environment under which DFTracer writes what can be followed live."""
+"""The environment under which DFTracer's files can be followed live."""
 
 import importlib.util
 from collections.abc import Mapping, Sequence
@@ -27,13 +27,13 @@ class CaptureUnavailableError(RuntimeError):
 def capture_environment(
     log_prefix: Path, data_dirs: Sequence[Path], mode: Mode, inherited: Mapping[str, str]
 ) -> dict[str, str]:
-    """The variables to add to `inherited` so that a program is traced live into `<log_prefix>-*.pfw`.
+    """Return the variables to add to `inherited` so that a program is traced live into `<log_prefix>-*.pfw`.
 
-    `data_dirs` are what is traced (nothing else is), beside what the user's own DFTRACER_DATA_DIR names.
-    DFTracer compares them with the paths as the program writes them, so each counts as named and with its
-    links resolved. `mode` is ``preload`` for any program, or ``function`` for one that calls
-    ``dftracer.initialize_log`` itself. Of the user's own DFTRACER_* only those change without which nothing
-    could be followed. Raises :class:`CaptureUnavailableError`.
+    Only files below `data_dirs` and the user's own DFTRACER_DATA_DIR are traced. DFTracer compares these with
+    the paths as the program gives them, so each is named twice: as given, and with its links resolved. `mode`
+    is ``preload`` for any program, or ``function`` for one that calls ``dftracer.initialize_log`` itself. Of
+    the user's own DFTRACER_* only those are replaced that live tracing needs. Raises
+    :class:`CaptureUnavailableError`.
     """
     environment = {
         **_LIVE,
@@ -47,7 +47,7 @@ def capture_environment(
 
 
 def preload_library() -> Path:
-    """DFTracer's preload library, found without importing DFTracer (an import would start it here)."""
+    """Find DFTracer's preload library without importing DFTracer, which would start it in this process."""
     spec = importlib.util.find_spec("dftracer")
     folders = [Path(folder) for folder in (spec and spec.submodule_search_locations) or ()]
     if not folders:

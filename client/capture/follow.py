@@ -1,4 +1,4 @@
-"""One growing file of lines: what is whole is read, what is read may be given back to the file system."""
+"""One growing file of lines: whole lines are read, and the part that was read may be deallocated."""
 
 import ctypes
 import os
@@ -15,30 +15,30 @@ _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02  # fallocate(2)
 
 @dataclass
 class ForwardCounts:
-    """What a forwarder did, over all its files, since it started."""
+    """The work of a forwarder, over all its files, since it started."""
 
     lines: int = 0
     """Lines sent."""
     dropped: int = 0
-    """Lines given up: lag beyond the limit, or longer than `LINE_LIMIT_BYTES`."""
+    """Lines skipped: lag beyond the limit, or longer than `LINE_LIMIT_BYTES`."""
     truncated: int = 0
     """Files that became shorter and were read from their start again."""
     compressed_files: int = 0
-    """Files ``.pfw.gz`` seen and ignored: DFTracer was told to compress."""
+    """Files ``.pfw.gz`` seen and ignored: DFTracer was set to compress."""
     unreadable: int = 0
     """Failed attempts to open a file (each is tried again)."""
     reclaim_error: str = ""
-    """Why consumed parts could not be given back to the file system, or empty."""
+    """Why parts that were read could not be deallocated, or empty."""
     events: int = 0
-    """Events sent that the preloaded library and SCR's log gave rise to."""
+    """Events sent that were made of the preloaded library's lines and SCR's log."""
     events_repeated: int = 0
     """Such events that were not sent, since an earlier forwarder has sent them."""
     events_garbage: int = 0
-    """Lines of the library's file that are none of its."""
+    """Lines of the library's file that it did not write."""
 
 
 class Look(NamedTuple):
-    """What the file system says of a followed file."""
+    """The state of a followed file in the file system."""
 
     size_bytes: int
     deleted: bool
@@ -47,8 +47,8 @@ class Look(NamedTuple):
 class FollowedFile:
     """Reads `path` from its start as it grows, in whole lines.
 
-    The offset is the only state: a line that is not whole yet, or could not be sent, is simply read again.
-    With `reclaim` the consumed part is punched out of the file, whose size stays. Raises :class:`OSError`
+    The offset is the only state: a line that is not whole yet, or could not be sent, is read again. With
+    `reclaim` the part that was read is punched out of the file, whose size stays. Raises :class:`OSError`
     when it cannot be opened.
     """
 
@@ -72,7 +72,7 @@ class FollowedFile:
         return os.open(self.path, os.O_RDONLY)
 
     def look(self) -> Look:
-        """The file's size now, and whether its name is gone. A file that became shorter starts over."""
+        """Return the size, and whether the name is gone. A file that became shorter starts over."""
         status = os.fstat(self._fd)
         if status.st_size < self.offset:
             self._counts.truncated += 1
@@ -81,7 +81,7 @@ class FollowedFile:
         return Look(status.st_size, deleted=status.st_nlink == 0)
 
     def lines(self, most_lines: int) -> bytes:
-        """The next whole lines, `most_lines` at most; empty when there is none. Does not advance."""
+        """Return the next whole lines, `most_lines` at most, or nothing. Does not advance."""
         chunk = self._read(CHUNK_BYTES)
         while self._in_skipped_line and chunk:
             end = chunk.find(b"\n") + 1
@@ -101,17 +101,17 @@ class FollowedFile:
         return chunk[:end]
 
     def rest(self) -> bytes:
-        """The last line, which has no newline (yet). Does not advance."""
+        """Return the last line, which has no newline (yet). Does not advance."""
         return b"" if self._in_skipped_line else self._read(LINE_LIMIT_BYTES)
 
     def advance(self, consumed_bytes: int) -> None:
-        """`consumed_bytes` more are done with."""
+        """Move on by `consumed_bytes`."""
         self.offset += consumed_bytes
         if self._reclaim and self.offset - self._punched >= RECLAIM_STEP_BYTES:
             self._punch(self.offset // _PAGE_BYTES * _PAGE_BYTES)
 
     def skip_to(self, target: int) -> None:
-        """Give up what lies before `target`, and the line it cuts. Every line given up is counted."""
+        """Skip the lines before `target`, and the one it cuts. Every line skipped is counted."""
         while self.offset < target:
             part = self._read(min(LINE_LIMIT_BYTES, target - self.offset))
             if not part:
@@ -123,7 +123,7 @@ class FollowedFile:
             self.advance(len(part))
 
     def close(self) -> None:
-        """Stop following."""
+        """Close the file."""
         os.close(self._fd)
 
     def _read(self, most_bytes: int) -> bytes:
@@ -142,13 +142,13 @@ class FollowedFile:
 
 
 def first_lines(chunk: bytes, most: int) -> bytes:
-    """The first `most` lines of `chunk`, which consists of whole lines."""
+    """Return the first `most` lines of `chunk`, which consists of whole lines."""
     parts = chunk.split(b"\n", most)
     return chunk[: len(chunk) - len(parts[-1])] if len(parts) > most else chunk
 
 
 def _punch_hole(fd: int, offset: int, length: int) -> None:
-    """Give `length` bytes back to the file system; the file keeps its size and reads zeros there."""
+    """Deallocate `length` bytes; the file keeps its size and reads zeros there."""
     libc = ctypes.CDLL(None, use_errno=True)
     arguments = (ctypes.c_int(fd), ctypes.c_int(_KEEP_SIZE_AND_PUNCH_HOLE))
     if libc.fallocate(*arguments, ctypes.c_int64(offset), ctypes.c_int64(length)) != 0:

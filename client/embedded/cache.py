@@ -1,13 +1,13 @@
-"""Datasets in the cache of one node: where their files are, and what is said about them.
+"""Datasets in the cache of one node: their files, and the file maps that say which of them are complete.
 
 ``<SCR_CACHE_BASE>/<user>/scr.<job>/node<k>/scr.dataset.<n>/`` holds the files of the node's ranks, under
 their names relative to the prefix directory; ``.scr/`` in it the redundancy data and one file map per rank.
-A file map is written last: without it a rank has nothing there.
+A file map is written last: a rank without one has nothing there.
 """
 
-import contextlib
 import re
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,27 +25,44 @@ class CachedFile(msgspec.Struct, frozen=True):
     size: int
 
 
-class FileMap(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rank knows of a dataset in its cache: also the files of all `members` of its set, in order.
+class Dataset(msgspec.Struct, frozen=True, kw_only=True):
+    """One output: its number, the application's name for it, SCR's flags, and the ranks that wrote it.
 
-    `scheme` is what the dataset was encoded with: later settings do not change how it is rebuilt.
-    `checkpoint` counts checkpoints (SCR's checkpoint id), 0 for pure output.
+    `checkpoint` counts checkpoints (SCR's checkpoint id) and is 0 for pure output.
     """
 
     dataset: int
     name: str
     flags: int
     checkpoint: int
-    generation: int
     ranks: int
+
+    def __str__(self) -> str:
+        """``dataset 3 (step.30)``."""
+        return f"dataset {self.dataset} ({self.name})"
+
+
+class FileMap(Dataset, frozen=True, kw_only=True):
+    """One rank's knowledge of a dataset in its cache: the files of all `members` of its set, in order.
+
+    `scheme` is the one the dataset was encoded with: later settings do not change how it is rebuilt.
+    """
+
+    generation: int
     rank: int
     scheme: str
     members: tuple[int, ...]
     files: tuple[tuple[CachedFile, ...], ...]
 
-    def files_of(self, rank: int) -> tuple[CachedFile, ...]:
-        """The files of world rank `rank`, a member of this set."""
-        return self.files[self.members.index(rank)]
+    @property
+    def own_files(self) -> tuple[CachedFile, ...]:
+        """The files of this rank."""
+        return self.files[self.place]
+
+    @property
+    def place(self) -> int:
+        """The place of this rank in its set."""
+        return self.members.index(self.rank)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -60,60 +77,59 @@ class NodeCache:
     root: Path
 
     def directory(self, dataset: int) -> Path:
-        """Where dataset number `dataset` is."""
+        """Return the directory of dataset number `dataset`."""
         return self.root / f"scr.dataset.{dataset}"
 
     def file(self, dataset: int, name: str) -> Path:
-        """Where its file `name` (relative to the prefix directory) is."""
+        """Return the path of the file `name` (relative to the prefix directory) of a dataset."""
         return self.directory(dataset) / name
 
     def filemap(self, dataset: int, rank: int) -> Path:
-        """Where the file map of a rank is."""
+        """Return the path of a rank's file map."""
         return self.directory(dataset) / ".scr" / f"filemap.{rank}.json"
 
-    def redundancy(self, dataset: int, rank: int) -> Path:
-        """Where the redundancy data is that `rank` keeps."""
-        return self.directory(dataset) / ".scr" / f"redundancy.{rank}"
-
-    def datasets(self) -> set[int]:
-        """Numbers of all datasets of which there is anything."""
-        with contextlib.suppress(OSError):
-            return {int(m[1]) for path in self.root.iterdir() if (m := _DATASET.fullmatch(path.name))}
-        return set()
+    def redundancy(self, filemap: FileMap) -> Path:
+        """Return the path of the redundancy data that the map's rank keeps."""
+        return self.directory(filemap.dataset) / ".scr" / f"redundancy.{filemap.rank}"
 
     def create(self, dataset: int) -> None:
-        """Make room for a new dataset: its directories, for this user only. Raises OSError."""
+        """Make the directories of a new dataset, for this user only. Raises OSError."""
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.filemap(dataset, 0).parent.mkdir(parents=True, exist_ok=True)
 
     def remove(self, dataset: int) -> None:
-        """Delete a dataset: first what says that it is there."""
+        """Delete a dataset, its file maps first."""
         shutil.rmtree(self.filemap(dataset, 0).parent, ignore_errors=True)
         shutil.rmtree(self.directory(dataset), ignore_errors=True)
 
     def write(self, filemap: FileMap) -> None:
-        """Say that the files of a rank are complete. Raises OSError."""
+        """Record that the files of a rank are complete. Raises OSError."""
         path = self.filemap(filemap.dataset, filemap.rank)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(path, msgspec.json.encode(filemap), durable=False)
 
     def read(self, dataset: int, rank: int) -> FileMap | None:
-        """The file map of a rank, or None when there is none that can be read."""
+        """Return the file map of a rank, or None when there is none that can be read."""
         try:
             filemap = msgspec.json.decode(self.filemap(dataset, rank).read_bytes(), type=FileMap)
         except (OSError, msgspec.MsgspecError):
             return None
         return filemap if (filemap.dataset, filemap.rank) == (dataset, rank) else None
 
-    def has_files(self, filemap: FileMap) -> bool:
-        """Whether all files of the map's rank are there, with their sizes."""
-        own = filemap.files_of(filemap.rank)
-        return all(has_size(self.file(filemap.dataset, file.name), file.size) for file in own)
+    def sized_files(self, filemap: FileMap) -> list[tuple[Path, int]]:
+        """Return the path and the bytes of each file of the map's rank."""
+        return [(self.file(filemap.dataset, file.name), file.size) for file in filemap.own_files]
+
+
+def datasets_in(directory: Path) -> set[int]:
+    """Return the numbers of the directories ``scr.dataset.<n>`` in `directory`, which need not exist."""
+    with suppress(OSError):
+        return {int(m[1]) for path in directory.iterdir() if (m := _DATASET.fullmatch(path.name))}
+    return set()
 
 
 def has_size(path: Path, size: int) -> bool:
-    """Whether `path` is a file of so many bytes."""
-    try:
+    """Return whether `path` is a file of `size` bytes."""
+    with suppress(OSError):
         return path.is_file() and path.stat().st_size == size
-    except OSError:
-        return False
+    return False

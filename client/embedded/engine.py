@@ -5,10 +5,8 @@ nodes with real rebuild, flushes by threads, restart. It is not libscr, and says
 """
 
 import os
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mpi4py import MPI
@@ -19,73 +17,64 @@ from ...intents.events import SettingsObserved
 from ...scr_config.files import make_directory
 from ...scr_config.settings import Settings
 from ..engine import EngineError, OutputFlags
-from .cache import CachedFile, FileMap, NodeCache
-from .checkpoint_clock import CheckpointClock
-from .encode import Encoder
+from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .flush import Flusher
-from .launch import launch, topology
-from .output import Output, Times
+from .launch import launch
+from .output import OpenOutput
 from .prefix_index import Prefix
-from .restart import Finder, Restart
-from .settings import Levers, overlay
+from .redundancy import Encoder
+from .restart import Finder, RestartPoint
+from .settings import CheckpointClock, Levers, overlay
+from .topology import RankGroup
 
 
 class EmbeddedEngine:
     """Implements :class:`scrtune.client.engine.Engine`; every method but `route_file` is collective.
 
-    `environment` (default: the process's, of rank 0 alone) and SCR's user config file give the settings;
-    ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated nodes, each with a cache of its own.
-    `config` is what the application gives to SCR_Config, a line each (rank 0's counts).
-    Raises :class:`EngineError` on all ranks for settings this engine has not. I/O that fails costs at most
-    the dataset in hand, and is told on stderr by rank 0.
+    Rank 0's environment and SCR's config files give the settings, and `config`, the application's calls of
+    SCR_Config, a line each (rank 0's count). ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated
+    nodes, each with a cache of its own. Raises :class:`EngineError` on all ranks for settings that this
+    engine does not support. Failed I/O costs at most one dataset; rank 0 reports it on standard error.
     """
 
-    def __init__(
-        self,
-        comm: MPI.Intracomm,
-        environment: Mapping[str, str] | None = None,
-        clock: Callable[[], float] = time.time,
-        config: str = "",
-    ) -> None:
+    def __init__(self, comm: MPI.Intracomm, config: str = "") -> None:
         self._comm = comm.Dup()
-        self._clock = clock
-        self._environment = os.environ if environment is None else environment
-        found = launch(self._comm, self._environment, config)
+        found = launch(self._comm, config)
+        self._ranks = RankGroup(self._comm, found.node_of)
         self._resolved = found.resolved
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
         self._generation = 0
-        self._topology = topology(self._comm, found.nodes)
         self._cache_root = Path(found.cache)
-        self._cache = NodeCache(self._cache_root / f"node{self._topology.node}")
+        self._cache = NodeCache(self._cache_root / f"node{self._ranks.node}")
         self._prefix = Prefix(Path(found.prefix))
-        self._flusher = Flusher(self._comm, self._prefix, clock, self._tell)
-        self._finder = Finder(self._comm, self._cache, self._prefix, self._tell)
-        self._encoder = Encoder(self._comm, self._topology, self._cache, self._tell)
-        self._output: Output | None = None
-        self._found: Restart | None = None
-        self._reading: Restart | None = None
+        self._flusher = Flusher(self._ranks, self._cache, self._prefix)
+        self._finder = Finder(self._ranks, self._cache, self._prefix)
+        self._encoder = Encoder(self._ranks, self._cache)
+        self._output: OpenOutput | None = None
+        self._found: RestartPoint | None = None
+        self._reading: RestartPoint | None = None
         self._search_s = 0.0
         self._refused: set[int] = set()
         self._cached: set[int] = set()
         self._last_dataset = self._last_checkpoint = 0
-        self._look_around()
-        self._checkpoint_clock = CheckpointClock(ended_s=clock())
-        self._tell(
+        self._continue_earlier_runs()
+        self._checkpoint_clock = CheckpointClock(ended_s=time.time())
+        self._ranks.warn(
             "this is scrtune's embedded engine (SCR's semantics on one machine, not libscr):"
-            f" {self._topology.ranks} ranks on {self._topology.nodes} nodes, cache {self._cache_root}"
+            f" {self._comm.size} ranks on {self._ranks.nodes} nodes, cache {self._cache_root}"
         )
         for problem in found.resolved.problems:
-            self._tell(str(problem))
+            self._ranks.warn(str(problem))
 
     def describe(self) -> SettingsObserved:
-        """The user's own settings, where each came from, and the shape of the job."""
+        """Return the user's own settings, the source of each, and the shape of the job."""
         return SettingsObserved(
             settings=dict(self._resolved.settings),
             sources=dict(self._resolved.sources),
             engine="embedded",
-            ranks=self._topology.ranks,
-            nodes=self._topology.nodes,
+            ranks=self._comm.size,
+            nodes=self._ranks.nodes,
             prefix=str(self._prefix.root),
             cache=str(self._cache_root),
         )
@@ -106,7 +95,7 @@ class EmbeddedEngine:
 
     def need_checkpoint(self) -> bool:
         """As SCR_Need_checkpoint: rank 0 decides."""
-        due = self._comm.rank == 0 and self._checkpoint_clock.is_due(self._levers, self._clock())
+        due = self._comm.rank == 0 and self._checkpoint_clock.is_due(self._levers, time.time())
         return bool(self._comm.bcast(due))
 
     def start_output(self, name: str, flags: OutputFlags) -> int:
@@ -117,7 +106,7 @@ class EmbeddedEngine:
         self._must_be_between_outputs("start_output")
         if self._reading is not None:
             raise EngineError("start_output within a restart; call complete_restart first")
-        entered_s = self._clock()
+        entered_s = time.time()
         self._found = None
         self._last_dataset += 1
         is_checkpoint = OutputFlags.CHECKPOINT in flags
@@ -125,23 +114,31 @@ class EmbeddedEngine:
         wait_s = 0.0 if self._levers.bypass else self._make_room()
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
         if bypass:  # the application may write the very files that a flush is about to replace
-            wait_s += self._await_flush()
-        self._output = Output(
+            wait_s += self._flusher.wait()
+        draft = FileMap(
             dataset=self._last_dataset,
             name=name,
-            flags=flags,
+            flags=int(flags),
             checkpoint=self._last_checkpoint if is_checkpoint else 0,
+            ranks=self._comm.size,
+            rank=self._comm.rank,
+            generation=self._generation,
+            scheme="SINGLE",
+            members=(self._comm.rank,),
+            files=((),),
+        )
+        self._output = OpenOutput(
+            draft=draft,
             bypass=bypass,
             levers=self._levers,
-            generation=self._generation,
             entered_s=entered_s,
-            opened_s=self._clock(),
+            opened_s=time.time(),
             wait_s=wait_s,
         )
         return self._last_dataset
 
     def route_file(self, name: str) -> str:
-        """The path of `name`, which lies below the prefix directory (relative names: as seen from there).
+        """Return the path of `name`, which lies below the prefix directory (or is relative to it).
 
         Not collective. Raises :class:`EngineError` outside of outputs and restarts, and for a file elsewhere.
         """
@@ -150,9 +147,12 @@ class EmbeddedEngine:
             return str(self._reading.directory / relative)
         if self._output is None:
             raise EngineError("route_file outside of an output or a restart; call start_output first")
-        root = self._prefix.root if self._output.bypass else self._cache.directory(self._output.dataset)
-        path = root / relative
-        make_directory(path.parent) if self._output.bypass else path.parent.mkdir(parents=True, exist_ok=True)
+        if self._output.bypass:
+            path = self._prefix.root / relative
+            make_directory(path.parent)
+        else:
+            path = self._cache.file(self._output.draft.dataset, relative)
+            path.parent.mkdir(parents=True, exist_ok=True)
         self._output.files[relative] = path
         return str(path)
 
@@ -164,43 +164,38 @@ class EmbeddedEngine:
         output, self._output = self._output, None
         if output is None:
             raise EngineError("complete_output without start_output; call start_output first")
-        completed_s = self._clock()
-        files = output.written()
-        all_valid = self._comm.allreduce(valid and files is not None, op=MPI.LAND)
-        agreed_s = self._clock()
-        filemap = self._complete(output, files or []) if all_valid else None
-        encoded_s = self._clock()
-        if output.checkpoint and filemap:
-            self._checkpoint_clock.note(output.entered_s, encoded_s)
-        due = filemap is not None and not output.bypass and output.is_flush_due
-        flush_wait_s = self._flush(filemap, output.levers) if filemap and due else 0.0
+        output.completed_s = time.time()
+        written = filemap = output.written()
+        if not self._comm.allreduce(valid and written is not None, op=MPI.LAND):
+            filemap = None
+        output.agreed_s = time.time()
+        if filemap and not output.bypass:
+            filemap = self._encoder.complete(filemap, output.levers)
+        output.encoded_s = time.time()
+        if filemap and filemap.checkpoint:
+            self._checkpoint_clock.note(output.entered_s, output.encoded_s)
+        flush_due = filemap is not None and output.is_flush_due
+        if filemap and flush_due:
+            asynchronous = output.levers.flush_async
+            output.flush_wait_s = self._flusher.flush(filemap, output.levers, asynchronous=asynchronous)
         if filemap and output.bypass and not self._flusher.publish_in_place(filemap, output.levers):
             filemap = None
         if filemap is None:
-            self._drop(output.dataset)
-        times = Times(
-            entered_s=output.entered_s,
-            opened_s=output.opened_s,
-            completed_s=completed_s,
-            agreed_s=agreed_s,
-            encoded_s=encoded_s,
-            flushed_s=self._clock(),
-            start_wait_s=output.wait_s,
-            flush_wait_s=flush_wait_s,
-        )
-        return output.completed(self._comm, files or [], times, valid=filemap is not None, flush_due=due)
+            self._evict(output.draft.dataset)
+        is_kept = filemap is not None
+        return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
 
     def happened(self) -> Sequence[FlushCompleted]:
-        """The flushes that ended on all ranks since the last call; a flush that failed has valid=False."""
+        """Return the flushes that ended on all ranks since the last call; a failed one has valid=False."""
         if self._output is None:
             self._flusher.poll()
         return self._flusher.take()
 
     def have_restart(self) -> str | None:
-        """The name of the newest checkpoint to restart from: it is verified and, if need be, rebuilt."""
+        """Return the name of the newest checkpoint to restart from: verified and, if need be, rebuilt."""
         self._must_be_between_outputs("have_restart")
         if self._found is None:
-            self._search_s = self._clock()
+            self._search_s = time.time()
             levers = self._levers
             self._found = self._finder.newest(
                 self._cached, self._refused, levers.mpi_buffer_bytes, fetch=levers.fetch
@@ -226,125 +221,98 @@ class EmbeddedEngine:
             dataset=restart.dataset,
             name=restart.name,
             start_s=self._comm.allreduce(self._search_s, op=MPI.MIN),
-            end_s=self._comm.allreduce(self._clock(), op=MPI.MAX),
+            end_s=self._comm.allreduce(time.time(), op=MPI.MAX),
             source=restart.source,
             valid=all_valid,
         )
 
     def should_exit(self) -> bool:
-        """Whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides."""
-        return bool(self._comm.bcast(self._comm.rank == 0 and self._is_time_up()))
+        """Return whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides.
+
+        As SCR's halt check (scr.c, scr_env.c:80) does, it reads the environment each time.
+        """
+        halt_s = Settings(self._resolved.settings).integer("SCR_HALT_SECONDS")
+        end_s = os.environ.get("SCR_END_TIME", "")
+        is_set = halt_s > 0 and end_s.isdecimal() and int(end_s) > 0
+        return bool(self._comm.bcast(is_set and int(end_s) - time.time() <= halt_s))
 
     def current(self, name: str) -> int:
         """Go on from checkpoint `name` of the prefix directory. No number is used again, unlike in SCR."""
-        self._must_be_between_outputs("current")
-        self._flusher.wait()
-        dataset = self._change_prefix(lambda: self._prefix.go_back_to(name))
-        for later in [cached for cached in self._cached if dataset and cached > dataset]:
-            self._drop(later)
-        self._found = None
+        self._settle("current")
+        dataset = int(self._comm.bcast(self._prefix.checkpoint_named(name)))
+        if dataset:
+            self._change_index(lambda: self._prefix.go_back_to(dataset))
+        for later in sorted(cached for cached in self._cached if 0 < dataset < cached):
+            self._evict(later)
         return dataset
 
     def drop(self, name: str) -> None:
         """Forget `name` in the prefix directory; its files stay."""
-        self._must_be_between_outputs("drop")
-        self._flusher.wait()
-        self._change_prefix(lambda: self._prefix.drop(name))
-        self._found = None
+        self._settle("drop")
+        self._change_index(lambda: self._prefix.drop(name))
 
     def delete(self, name: str) -> None:
         """Delete `name` in the cache and in the prefix directory."""
-        self._must_be_between_outputs("delete")
-        self._flusher.wait()
+        self._settle("delete")
         for dataset in sorted(self._cached):
             filemap = self._cache.read(dataset, self._comm.rank)
             if name in self._comm.allgather(filemap.name if filemap else None):
-                self._drop(dataset)
-        self._change_prefix(lambda: self._prefix.delete(name))
-        self._found = None
+                self._evict(dataset)
+        self._change_index(lambda: self._prefix.delete(name))
 
     def finalize(self) -> Sequence[FlushCompleted]:
         """Wait for the flush under way, and flush the latest checkpoint if SCR_FLUSH > 0. The last call."""
         self._flusher.wait()
         if self._levers.flush > 0 and (latest := self._latest_unflushed()) is not None:
-            self._flusher.start(latest, self._cache, self._levers, asynchronous=False)
-            self._flusher.wait()
+            self._flusher.flush(latest, self._levers, asynchronous=False)
         self._encoder.free()
         self._comm.Free()
         return self._flusher.take()
 
-    # ---- starting ----
-
-    def _look_around(self) -> None:
-        """What earlier runs left in cache and prefix directory: numbers go on from there."""
-        here = self._cache.datasets()
-        maps = [self._cache.read(dataset, self._comm.rank) for dataset in here]
-        checkpoint = max((filemap.checkpoint for filemap in maps if filemap), default=0)
-        highest = max(here, default=0)
+    def _continue_earlier_runs(self) -> None:
+        """Find what earlier runs left in cache and prefix directory: numbers go on from there."""
+        here = datasets_in(self._cache.root)
+        numbers = {0, *here}
+        known: list[Dataset | None] = [self._cache.read(dataset, self._comm.rank) for dataset in here]
         if self._comm.rank == 0:
             self._prefix.load()
-            highest = max(highest, *self._prefix.datasets(), *self._prefix.entries, 0)
-            checkpoint = max(checkpoint, *(e.checkpoint for e in self._prefix.entries.values()), 0)
+            numbers |= {*datasets_in(self._prefix.scr_directory), *self._prefix.entries}
+            known += self._prefix.entries.values()
+        checkpoint = max((dataset.checkpoint for dataset in known if dataset), default=0)
         self._cached = set().union(*self._comm.allgather(here))
-        self._last_dataset = self._comm.allreduce(highest, op=MPI.MAX)
+        self._last_dataset = self._comm.allreduce(max(numbers), op=MPI.MAX)
         self._last_checkpoint = self._comm.allreduce(checkpoint, op=MPI.MAX)
 
-    # ---- outputs ----
-
     def _make_room(self) -> float:
-        """Evict the oldest (scr.c:1499), one that is flushed last, after that; seconds waited for a flush."""
+        """Evict the oldest (scr.c:1499), one that is being flushed last; return the seconds waited for it."""
         waited_s = 0.0
         while len(self._cached) >= self._levers.cache_size:
             free = self._cached - {self._flusher.dataset}
             if not free:
-                waited_s += self._await_flush()
-            self._drop(min(free or self._cached))
+                waited_s += self._flusher.wait()
+            self._evict(min(free or self._cached))
         return waited_s
 
-    def _drop(self, dataset: int) -> None:
-        """Delete a dataset from the cache."""
+    def _evict(self, dataset: int) -> None:
+        """Delete a dataset from the cache, if it is there."""
         if dataset in self._cached:
-            if self._topology.is_leader:
+            if self._ranks.is_leader:
                 self._cache.remove(dataset)
             self._comm.Barrier()
             self._cached.discard(dataset)
 
     def _open_in_cache(self, dataset: int) -> bool:
-        problem = ""
-        try:
-            self._cache.create(dataset)
-        except OSError as error:
-            problem = str(error)
+        problem = self._ranks.attempt(lambda: self._cache.create(dataset))
         self._cached.add(dataset)
-        problem = next(filter(None, self._comm.allgather(problem)), "")
         if problem:
-            self._tell(f"the cache cannot be used, this dataset goes to the prefix directory: {problem}")
-            self._drop(dataset)
+            self._ranks.warn(
+                f"the cache cannot be used, this dataset goes to the prefix directory: {problem}"
+            )
+            self._evict(dataset)
         return not problem
 
-    def _await_flush(self) -> float:
-        """Wait for the flush under way, if there is one; seconds."""
-        before_s = self._clock()
-        self._flusher.wait()
-        return self._clock() - before_s
-
-    def _complete(self, output: Output, files: Sequence[CachedFile]) -> FileMap | None:
-        """The dataset's file map, in the cache encoded and noted; None when it is lost."""
-        mine = output.filemap(files, self._topology.rank, self._topology.ranks)
-        return mine if output.bypass else self._encoder.complete(mine, output.levers)
-
-    def _flush(self, filemap: FileMap, levers: Levers) -> float:
-        """Flush a dataset, or start to; seconds waited for an earlier flush, as there is one at a time."""
-        waited_s = self._await_flush()
-        self._flusher.start(filemap, self._cache, levers, asynchronous=levers.flush_async)
-        if not levers.flush_async:
-            self._flusher.wait()
-        return waited_s
-
-    # ---- the rest ----
-
     def _latest_unflushed(self) -> FileMap | None:
-        """The newest checkpoint that all ranks have in the cache, unless it is in the prefix directory."""
+        """Return the newest checkpoint that all ranks have in the cache, None if it is flushed already."""
         for dataset in sorted(self._cached, reverse=True):
             filemap = self._cache.read(dataset, self._comm.rank)
             usable = filemap is not None and filemap.checkpoint > 0 and filemap.ranks == self._comm.size
@@ -353,35 +321,23 @@ class EmbeddedEngine:
                 return None if is_flushed else filemap
         return None
 
-    def _is_time_up(self) -> bool:
-        """As SCR's halt check (scr.c, scr_env.c:80): the environment is read each time."""
-        halt_s = Settings(self._resolved.settings).integer("SCR_HALT_SECONDS")
-        end_s = self._environment.get("SCR_END_TIME", "")
-        return halt_s > 0 and end_s.isdecimal() and int(end_s) > 0 and int(end_s) - self._clock() <= halt_s
-
-    def _change_prefix(self, change: Callable[[], int]) -> int:
-        """Let rank 0 change the index; what that returned. A failure is told, and 0."""
-        changed = 0
-        if self._comm.rank == 0:
-            try:
-                changed = change()
-            except OSError as error:
-                self._tell(f"the index of the prefix directory could not be written: {error}")
-        return int(self._comm.bcast(changed))
-
     def _refuse(self, dataset: int) -> None:
         self._refused.add(dataset)
         if dataset == self._flusher.dataset:
             self._flusher.wait()
-        self._drop(dataset)
-        if self._comm.rank == 0:
-            try:
-                self._prefix.mark_failed(dataset)
-            except OSError as error:
-                self._tell(f"dataset {dataset} could not be marked as failed: {error}")
+        self._evict(dataset)
+        self._change_index(lambda: self._prefix.mark_failed(dataset))
+
+    def _change_index(self, change: Callable[[], None]) -> None:
+        """Let rank 0 change the index of the prefix directory; a failure is reported, and no more."""
+        if problem := self._ranks.attempt_on_rank0(change):
+            self._ranks.warn(f"the index of the prefix directory could not be written: {problem}")
 
     def _relative(self, name: str) -> str:
-        """`name` relative to the prefix directory. Raises EngineError for what is elsewhere, or SCR's own."""
+        """Return `name` relative to the prefix directory.
+
+        Raises EngineError for a file elsewhere, or one of SCR's own.
+        """
         root = self._prefix.root
         relative = os.path.relpath(os.path.normpath(root / name), root)
         first = Path(relative).parts[0] if Path(relative).parts else ""
@@ -389,11 +345,12 @@ class EmbeddedEngine:
             raise EngineError(f"route_file: {name} is not a file below SCR_PREFIX ({root}); name one that is")
         return relative
 
+    def _settle(self, call: str) -> None:
+        """Make sure that nothing is under way before the datasets of earlier outputs change."""
+        self._must_be_between_outputs(call)
+        self._flusher.wait()
+        self._found = None
+
     def _must_be_between_outputs(self, call: str) -> None:
         if self._output is not None:
             raise EngineError(f"{call} within an output; call complete_output first")
-
-    def _tell(self, text: str) -> None:
-        if self._comm.rank == 0:
-            with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
-                sys.stderr.write(f"scrtune: {text}\n")

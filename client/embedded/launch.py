@@ -7,7 +7,7 @@ import getpass
 import os
 import socket
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,35 +15,67 @@ from mpi4py import MPI
 
 from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.problems import Code, ConfigProblem, Severity
-from ...scr_config.resolution import Found, Resolved, resolve
-from ...scr_config.settings import Settings
+from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ..engine import EngineError
 from ..paths import JOB_ID_VARIABLES
 from .settings import Levers, UnsupportedSettingError
-from .topology import Topology, nodes_by_count, nodes_by_host
+from .topology import nodes_by_count, nodes_by_host
 
 NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
 
 
+class ConfigCalls:
+    """The ``SCR_Config`` calls of an application, before SCR_Init.
+
+    `environment` is rank 0's (default: this process's).
+    """
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        self._environment = os.environ if environment is None else environment
+        self._lines: dict[str, str] = {}
+
+    @property
+    def text(self) -> str:
+        """All that is set, a line each, in the grammar of SCR's config file."""
+        return "\n".join(self._lines.values())
+
+    def config(self, text: str) -> str | None:
+        """``NAME`` asks, ``NAME=value`` sets, ``NAME=`` unsets. None for what nobody has set.
+
+        As in SCR the compiled default does not count as set. Lines such as ``CKPT=0 TYPE=XOR`` are kept, and
+        mean nothing to the embedded engine. Raises OSError when the user's config file cannot be read.
+        """
+        name, is_setting, value = (part.strip() for part in text.partition("="))
+        if not is_setting:
+            return self._ask(name)
+        key = f"{name}={value.split()[0]}" if " " in value else name
+        self._lines.pop(key, None)
+        if value:
+            self._lines[key] = f"{name}={value}"
+        return None
+
+    def _ask(self, name: str) -> str | None:
+        found = resolve(self._environment, user_conf_text(self._environment, self.text), self.text).found
+        first = next(iter(found.get(name, ())), None)
+        return None if first is None or first.layer == DEFAULT else first.text
+
+
 class Launch(msgspec.Struct, frozen=True):
-    """What the job runs under. `nodes` is None when nodes are told apart by host name."""
+    """The settings and places of a job, and the node of each rank."""
 
     resolved: Resolved
     prefix: str
     cache: str
-    nodes: int | None
+    node_of: tuple[int, ...]
 
 
-def launch(comm: MPI.Intracomm, environment: Mapping[str, str], config: str) -> Launch:
-    """What rank 0's `environment`, config files and `config` (given to SCR_Config, a line each) say.
-
-    Collective. Raises EngineError on all ranks.
-    """
+def launch(comm: MPI.Intracomm, config: str) -> Launch:
+    """Return what :func:`read_launch` finds on rank 0. Collective. Raises EngineError on all ranks."""
     found: Launch | str = ""
+    hosts = comm.allgather(socket.gethostname())
     if comm.rank == 0:
         try:
-            found = _read(environment, config)
-            Levers.of(found.resolved.settings)
+            found = read_launch(os.environ, hosts, config)
         except (ValueError, OSError) as error:
             found = str(error)
     found = comm.bcast(found)
@@ -52,72 +84,68 @@ def launch(comm: MPI.Intracomm, environment: Mapping[str, str], config: str) -> 
     return found
 
 
-def topology(comm: MPI.Intracomm, nodes: int | None) -> Topology:
-    """The ranks on their nodes, or on so many simulated ones; collective. Raises EngineError."""
-    if nodes is None:
-        return Topology(comm.rank, nodes_by_host(comm.allgather(socket.gethostname())))
-    try:
-        return Topology(comm.rank, nodes_by_count(comm.size, nodes))
-    except ValueError as error:
-        raise EngineError(f"{NODES_VARIABLE}: {error}") from error
+def read_launch(environment: Mapping[str, str], hosts: Sequence[str], config: str = "") -> Launch:
+    """Read `environment`, SCR's config files and `config` (given to SCR_Config, a line each).
 
-
-def _read(environment: Mapping[str, str], config: str = "") -> Launch:
-    """Raises ValueError, OSError."""
+    `hosts` are the ranks' host names: they tell nodes apart, unless nodes are simulated. Raises ValueError
+    for a setting that cannot be, OSError for a user's config file that cannot be read.
+    """
     resolved = _over_system_conf(environment, user_conf_text(environment, config), config)
     settings = resolved.settings
-    if not Settings({"SCR_ENABLE": settings["SCR_ENABLE"]}).flag("SCR_ENABLE"):
+    Levers.of(settings)
+    if not settings["SCR_ENABLE"]:
         raise ValueError("SCR_ENABLE=0: SCR is switched off, and so is this engine; set it to 1")
     prefix = os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd()))  # noqa: PTH100 - keeps links
     job = settings.get("SCR_JOB_ID") or _job_id(environment, prefix)
     user = settings.get("SCR_USER_NAME") or environment.get("USER") or _user()
-    nodes = environment.get(NODES_VARIABLE, "")
-    if nodes and not nodes.isdecimal():
-        raise ValueError(f"{NODES_VARIABLE}={nodes}: must be a whole number of nodes")
     cache = Path.cwd() / str(settings["SCR_CACHE_BASE"]) / str(user) / f"scr.{job}"
-    return Launch(
-        resolved=resolved,
-        prefix=prefix,
-        cache=str(cache),
-        nodes=int(nodes) if nodes else None,
-    )
+    return Launch(resolved, prefix, str(cache), _node_of(environment.get(NODES_VARIABLE, ""), hosts))
+
+
+def _node_of(simulated: str, hosts: Sequence[str]) -> tuple[int, ...]:
+    if not simulated:
+        return nodes_by_host(hosts)
+    try:
+        return nodes_by_count(len(hosts), int(simulated))
+    except ValueError as error:
+        raise ValueError(f"{NODES_VARIABLE}={simulated}: {error}") from error
 
 
 def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:
-    """All layers. What of the system's file cannot be read, or is not for this engine, is left out and told.
+    """Resolve all layers; lines of the system's file that this engine cannot use become warnings.
 
-    It must not fail a job: whoever runs it did not write that file, and mostly cannot change it.
+    That file must not fail a job: the user did not write it, and mostly cannot change it.
     """
     path = system_conf_path(environment.get("PATH", ""))
-    told: list[ConfigProblem] = []
+    ignored: list[ConfigProblem] = []
+    lines: list[str] = []
     try:
-        lines = list(file_lines(path))
+        lines += file_lines(path)
     except OSError as error:
         what = f"SCR's system config file cannot be read ({error.strerror})"
-        told.append(_told(str(path), what, "the job runs without what it says"))
-        lines = []
+        ignored.append(_ignored(str(path), what, "the job runs without what it says"))
     while True:
         resolved = resolve(environment, user_conf, config, "\n".join(lines))
-        lacking = next(_lacking(resolved), None)
-        if lacking is None:
-            break
-        name, place, why = lacking
-        lines[place.line - 1] = ""
-        told.append(_told(name, f"{path}:{place.line}: {why}", "this line is passed over"))
-    return msgspec.structs.replace(resolved, problems=(*resolved.problems, *told))
+        unsupported = next(_unsupported(resolved), None)
+        if unsupported is None:
+            return msgspec.structs.replace(resolved, problems=(*resolved.problems, *ignored))
+        line = resolved.origin(unsupported.parameter).line
+        lines[line - 1] = ""
+        what = f"{path}:{line}: {unsupported}"
+        ignored.append(_ignored(unsupported.parameter, what, "this line is passed over"))
 
 
-def _lacking(resolved: Resolved) -> Iterator[tuple[str, Found, str]]:
-    """Each parameter that the system's file sets to what this engine has not: its name, place, and why."""
+def _unsupported(resolved: Resolved) -> Iterator[UnsupportedSettingError]:
+    """Yield the error of each value in the system's file that this engine does not support."""
     for name, source in resolved.sources.items():
         if source == "system config":
             try:
                 Levers.of({name: resolved.settings[name]})
             except UnsupportedSettingError as error:
-                yield name, resolved.origin(name), str(error)
+                yield error
 
 
-def _told(parameter: str, what: str, remedy: str) -> ConfigProblem:
+def _ignored(parameter: str, what: str, remedy: str) -> ConfigProblem:
     return ConfigProblem(
         severity=Severity.WARNING,
         code=Code.SYSTEM_CONFIG,
@@ -129,7 +157,7 @@ def _told(parameter: str, what: str, remedy: str) -> ConfigProblem:
 
 
 def _job_id(environment: Mapping[str, str], prefix: str) -> str:
-    """The resource manager's id, else one of the prefix directory's own.
+    """Return the resource manager's id, else one of the prefix directory's own.
 
     A restart has to find its cache, so the id that `scrtune run` makes up for each run is no good; and with
     SCR's plain ``defjobid`` two jobs of one user would evict each other's datasets.

@@ -1,10 +1,10 @@
-"""The output that is open, and what it cost when it is closed."""
+"""The output that is open, and its costs when it is closed."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 
+import msgspec
 from mpi4py import MPI
 
 from ...goodput.events import OutputCompleted
@@ -13,101 +13,75 @@ from .cache import CachedFile, FileMap
 from .settings import Levers
 
 
-@dataclass(frozen=True)
-class Times:
-    """When this rank was through with each part of an output; how long it waited for earlier flushes.
+@dataclass(kw_only=True)
+class OpenOutput:
+    """One output, under the settings of its start. `files`: name below the prefix -> where it is written.
 
-    `completed_s` is the call of complete_output, `agreed_s` when the slowest rank had come there, too: what
-    lies between is neither this rank's writing nor anybody's encoding.
+    `draft` is this rank's file map, without files so far. The times are epoch seconds of this rank, each at
+    the end of a part: `completed_s` is the call of complete_output, `agreed_s` when the slowest rank had come
+    there, too (what lies between is neither this rank's writing nor anybody's encoding). `wait_s` is how long
+    it waited for earlier flushes: before `opened_s`, and `flush_wait_s` after `encoded_s`.
     """
 
-    entered_s: float
-    opened_s: float
-    completed_s: float
-    agreed_s: float
-    encoded_s: float
-    flushed_s: float
-    start_wait_s: float
-    flush_wait_s: float
-
-
-@dataclass
-class Output:
-    """One output, under the settings of its start. `files`: name below the prefix -> where it is written."""
-
-    dataset: int
-    name: str
-    flags: OutputFlags
-    checkpoint: int
+    draft: FileMap
     bypass: bool
     levers: Levers
-    generation: int
     entered_s: float
     opened_s: float
-    wait_s: float
+    wait_s: float = 0.0
+    completed_s: float = 0.0
+    agreed_s: float = 0.0
+    encoded_s: float = 0.0
+    flush_wait_s: float = 0.0
     files: dict[str, Path] = field(default_factory=dict)
 
     @property
     def is_flush_due(self) -> bool:
-        """Whether the cached dataset is to be flushed: pure output, or every SCR_FLUSH-th checkpoint."""
-        every = self.levers.flush
-        return OutputFlags.OUTPUT in self.flags or (
-            self.checkpoint > 0 and every > 0 and self.checkpoint % every == 0
-        )
+        """Return whether to flush the cached dataset: pure output, or every SCR_FLUSH-th checkpoint."""
+        checkpoint, every = self.draft.checkpoint, self.levers.flush
+        is_nth = checkpoint > 0 and every > 0 and checkpoint % every == 0
+        return not self.bypass and (is_nth or bool(self.draft.flags & OutputFlags.OUTPUT))
 
-    def written(self) -> list[CachedFile] | None:
-        """The routed files with their sizes; None when one is missing."""
+    def written(self) -> FileMap | None:
+        """Return this rank's file map, not yet encoded; None when a routed file is missing."""
         try:
-            return [CachedFile(name, path.stat().st_size) for name, path in self.files.items()]
+            files = tuple(CachedFile(name, path.stat().st_size) for name, path in self.files.items())
         except OSError:
             return None
-
-    def filemap(self, files: Sequence[CachedFile], rank: int, ranks: int) -> FileMap:
-        """This rank's file map, not yet encoded."""
-        return FileMap(
-            dataset=self.dataset,
-            name=self.name,
-            flags=int(self.flags),
-            checkpoint=self.checkpoint,
-            generation=self.generation,
-            ranks=ranks,
-            rank=rank,
-            scheme="SINGLE",
-            members=(rank,),
-            files=(tuple(files),),
-        )
+        return msgspec.structs.replace(self.draft, files=(files,))
 
     def completed(
         self,
         comm: MPI.Intracomm,
-        files: Sequence[CachedFile],
-        times: Times,
+        written: FileMap | None,
+        flushed_s: float,
         *,
         valid: bool,
         flush_due: bool,
     ) -> OutputCompleted:
-        """The output as its slowest rank felt it; collective over `comm`."""
+        """Return the output as its slowest rank felt it; collective over `comm`."""
+        files = () if written is None else written.own_files
         mine = (
-            times.entered_s,
-            times.flushed_s,
+            self.entered_s,
+            flushed_s,
             sum(file.size for file in files),
             len(files),
-            times.completed_s - times.opened_s,
-            times.encoded_s - times.agreed_s,
-            times.flushed_s - times.encoded_s - times.flush_wait_s,
-            times.start_wait_s + times.flush_wait_s,
+            self.completed_s - self.opened_s,
+            self.encoded_s - self.agreed_s,
+            flushed_s - self.encoded_s - self.flush_wait_s,
+            self.wait_s + self.flush_wait_s,
             tuple(self.files),
         )
         parts = comm.allgather(mine)
         starts, ends, sizes, counts, writes, encodes, flushes, waits, names = zip(*parts, strict=True)
         every = list(chain.from_iterable(names))
         return OutputCompleted(
-            dataset=self.dataset,
-            name=self.name,
+            dataset=self.draft.dataset,
+            name=self.draft.name,
             start_s=min(starts),
             end_s=max(ends),
-            generation=self.generation,
-            checkpoint=self.checkpoint > 0,
+            generation=self.draft.generation,
+            checkpoint=self.draft.checkpoint > 0,
             valid=valid,
             bytes=sum(sizes),
             files=sum(counts),

@@ -1,110 +1,97 @@
-"""What of SCR's settings the embedded engine obeys, and what advice may change while the job runs."""
+"""The settings that the embedded engine obeys, and those that advice may change while the job runs."""
 
 from dataclasses import dataclass
 
+import msgspec
+from msgspec import field
+
 from ...intents.events import Values
+from ...scr_config.catalogue import cpus_of, defaults
 from ...scr_config.constraints import fatal
 from ...scr_config.settings import Settings
-from .copy import Means
+from .copy import CopyOptions
 
-SCHEMES = ("SINGLE", "PARTNER", "XOR")
-FLUSH_TYPES = ("SYNC", "PTHREAD", "DEFAULT", "NATIVE")
-
-LIVE = frozenset(
-    {
-        "SCR_CACHE_BYPASS",
-        "SCR_CACHE_SIZE",
-        "SCR_CHECKPOINT_INTERVAL",
-        "SCR_CHECKPOINT_OVERHEAD",
-        "SCR_CHECKPOINT_SECONDS",
-        "SCR_COPY_TYPE",
-        "SCR_FETCH",
-        "SCR_FILE_BUF_SIZE",
-        "SCR_FLUSH",
-        "SCR_FLUSH_ASYNC",
-        "SCR_FLUSH_ASYNC_USLEEP",
-        "SCR_FLUSH_TYPE",
-        "SCR_MPI_BUF_SIZE",
-        "SCR_PREFIX_SIZE",
-        "SCR_SET_SIZE",
-        "SCRTUNE_FLUSH_CPUS",
-        "SCRTUNE_FLUSH_THREADS",
-    }
-)
-"""Parameters that take effect at the next output; all others are read once, when the engine is made."""
+_SUPPORTED = {
+    "SCR_COPY_TYPE": ("SINGLE", "PARTNER", "XOR"),
+    "SCR_FLUSH_TYPE": ("SYNC", "PTHREAD", "DEFAULT", "NATIVE"),
+}
+_UNSUPPORTED = {"SCR_COPY_TYPE": ("RS", "FILE"), "SCR_FLUSH_TYPE": ("BBAPI", "DATAWARP")}
 
 
 class UnsupportedSettingError(ValueError):
-    """A value that SCR has and this engine has not; the text says what to choose."""
+    """A value that SCR supports and this engine does not; the text says what to choose."""
+
+    def __init__(self, parameter: str, value: str) -> None:
+        supported = ", ".join(_SUPPORTED[parameter])
+        super().__init__(
+            f"{parameter}={value} is not in scrtune's embedded engine; choose one of {supported}"
+        )
+        self.parameter = parameter
 
 
-@dataclass(frozen=True)
-class Levers:
-    """The settings as the engine uses them."""
+class Levers(msgspec.Struct, frozen=True, kw_only=True):
+    """The parameters that take effect at the next output, by their names in SCR.
 
-    scheme: str
-    set_size: int
-    bypass: bool
-    cache_size: int
-    mpi_buffer_bytes: int
-    flush: int
-    flush_async: bool
-    flush_means: Means
-    poll_s: float
-    prefix_size: int
-    fetch: bool
-    interval: int
-    seconds: int
-    overhead_percent: float
+    All others are read once, when the engine is made.
+    """
+
+    scheme: str = field(name="SCR_COPY_TYPE")
+    set_size: int = field(name="SCR_SET_SIZE")
+    bypass: bool = field(name="SCR_CACHE_BYPASS")
+    cache_size: int = field(name="SCR_CACHE_SIZE")
+    mpi_buffer_bytes: int = field(name="SCR_MPI_BUF_SIZE")
+    flush: int = field(name="SCR_FLUSH")
+    flush_type: str = field(name="SCR_FLUSH_TYPE")
+    asynchronous: bool = field(name="SCR_FLUSH_ASYNC")
+    poll_us: int = field(name="SCR_FLUSH_ASYNC_USLEEP")
+    file_buffer_bytes: int = field(name="SCR_FILE_BUF_SIZE")
+    flush_threads: int = field(name="SCRTUNE_FLUSH_THREADS", default=0)
+    flush_cpus: str = field(name="SCRTUNE_FLUSH_CPUS")
+    prefix_size: int = field(name="SCR_PREFIX_SIZE")
+    fetch: bool = field(name="SCR_FETCH")
+    interval: int = field(name="SCR_CHECKPOINT_INTERVAL")
+    seconds: int = field(name="SCR_CHECKPOINT_SECONDS")
+    overhead_percent: float = field(name="SCR_CHECKPOINT_OVERHEAD")
 
     @classmethod
     def of(cls, settings: Values) -> "Levers":
-        """The levers of `settings`; what is absent has SCR's default.
+        """Return the levers of `settings`; absent ones have SCR's defaults.
 
-        Raises UnsupportedSettingError, and ParameterError for a value that is none.
+        Raises UnsupportedSettingError, and ParameterError for a value that no SCR takes.
         """
         given = Settings(settings)
-        for name, possible in _POSSIBLE.items():
-            if given.text(name) not in possible:
-                raise UnsupportedSettingError(
-                    f"{name}={given.text(name)} is not in scrtune's embedded engine; choose one of"
-                    f" {', '.join(possible)}"
-                )
-        is_sync = given.text("SCR_FLUSH_TYPE") == "SYNC"
-        return cls(
-            scheme=given.text("SCR_COPY_TYPE"),
-            set_size=given.integer("SCR_SET_SIZE"),
-            bypass=given.flag("SCR_CACHE_BYPASS"),
-            cache_size=max(1, given.integer("SCR_CACHE_SIZE")),
-            mpi_buffer_bytes=given.integer("SCR_MPI_BUF_SIZE"),
-            flush=given.integer("SCR_FLUSH"),
-            flush_async=given.flag("SCR_FLUSH_ASYNC") and not is_sync,
-            flush_means=Means(
-                threads=1 if is_sync else int(given.get("SCRTUNE_FLUSH_THREADS", 0)) or None,
-                buffer_bytes=given.integer("SCR_FILE_BUF_SIZE"),
-                cpus=tuple(sorted(given.cpus("SCRTUNE_FLUSH_CPUS"))),
-            ),
-            poll_s=max(0, given.integer("SCR_FLUSH_ASYNC_USLEEP")) / 1e6,
-            prefix_size=given.integer("SCR_PREFIX_SIZE"),
-            fetch=given.flag("SCR_FETCH"),
-            interval=given.integer("SCR_CHECKPOINT_INTERVAL"),
-            seconds=given.integer("SCR_CHECKPOINT_SECONDS"),
-            overhead_percent=given.number("SCR_CHECKPOINT_OVERHEAD"),
+        for name, supported in _SUPPORTED.items():
+            if given.text(name) not in supported:
+                raise UnsupportedSettingError(name, given.text(name))
+        return msgspec.convert({**defaults(), **given}, cls, strict=False)  # not strict: flags are 0 or 1
+
+    @property
+    def flush_async(self) -> bool:
+        """Return whether flushes run in the background: as in SCR not with SCR_FLUSH_TYPE=SYNC."""
+        return self.asynchronous and self.flush_type != "SYNC"
+
+    @property
+    def copy_options(self) -> CopyOptions:
+        """The threads of a flush: one with SCR_FLUSH_TYPE=SYNC."""
+        return CopyOptions(
+            threads=1 if self.flush_type == "SYNC" else self.flush_threads or None,
+            buffer_bytes=self.file_buffer_bytes,
+            cpus=tuple(sorted(cpus_of(self.flush_cpus))),
         )
 
 
-_POSSIBLE = {"SCR_COPY_TYPE": SCHEMES, "SCR_FLUSH_TYPE": FLUSH_TYPES}
+LIVE = frozenset(Levers.__struct_encode_fields__)
 
 
 def overlay(own: Values, current: Values, advised: Values) -> Values:
-    """The settings after advice: the user's `own`, and over them what of `advised` can be changed.
+    """Return the settings under advice: the user's `own`, and over them what of `advised` can be changed.
 
-    What this engine has not (SCR_COPY_TYPE=RS) stays as it is in `current`, and so does everything when any
-    advised value is not valid, by itself or together with the others.
+    A value that this engine does not support (SCR_COPY_TYPE=RS) stays as it is in `current`. Everything does
+    when an advised value is not valid, by itself or together with the others.
     """
     wanted = {name: value for name, value in advised.items() if name in LIVE}
-    for name, possible in _POSSIBLE.items():
-        if name in wanted and wanted[name] not in possible and wanted[name] in _SCRS_OWN[name]:
+    for name, unsupported in _UNSUPPORTED.items():
+        if wanted.get(name) in unsupported:
             wanted[name] = current[name]
     new = {**own, **wanted}
     if fatal({name: value for name, value in new.items() if name in LIVE}):
@@ -112,4 +99,40 @@ def overlay(own: Values, current: Values, advised: Values) -> Values:
     return new
 
 
-_SCRS_OWN = {"SCR_COPY_TYPE": ("RS", "FILE"), "SCR_FLUSH_TYPE": ("BBAPI", "DATAWARP")}
+@dataclass
+class CheckpointClock:
+    """Decides when a checkpoint is due, as ``SCR_Need_checkpoint`` does (scr.c:3059-3140).
+
+    `ended_s` is the end of the last checkpoint's encoding, or the start of the run.
+    """
+
+    ended_s: float
+    calls: int = 0
+    checkpoints: int = 0
+    cost_s: float = 0.0
+
+    def note(self, start_s: float, end_s: float) -> None:
+        """Add a checkpoint, from its start to the end of its encoding; as in SCR without its flush."""
+        self.checkpoints += 1
+        self.cost_s += max(0.0, end_s - start_s)
+        self.ended_s = end_s
+
+    def is_due(self, levers: Levers, now_s: float) -> bool:
+        """Return whether to checkpoint now: always, when none of the three parameters is set."""
+        self.calls += 1
+        if levers.interval <= 0 and levers.seconds <= 0 and levers.overhead_percent <= 0:
+            return True
+        if levers.interval > 0 and self.calls % levers.interval == 0:
+            return True
+        since_s = max(0.0, now_s - self.ended_s)
+        if levers.seconds > 0 and since_s >= levers.seconds:
+            return True
+        return levers.overhead_percent > 0 and self._overhead_percent(since_s) < levers.overhead_percent
+
+    def _overhead_percent(self, since_s: float) -> float:
+        """Return the share of time a checkpoint would take now, by the mean cost; 0 while none is known."""
+        if not self.checkpoints:
+            return 0.0
+        mean_s = self.cost_s / self.checkpoints
+        total_s = since_s + mean_s
+        return 100.0 * mean_s / total_s if total_s > 0 else 0.0

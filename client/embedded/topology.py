@@ -1,46 +1,22 @@
-"""Which rank is on which node, and which ranks protect each other. Pure."""
+"""The ranks of a job: the node each is on, the sets that protect each other, and what they do together."""
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
-
-@dataclass(frozen=True)
-class Topology:
-    """`node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank."""
-
-    rank: int
-    node_of: tuple[int, ...]
-
-    @property
-    def ranks(self) -> int:
-        """How many ranks."""
-        return len(self.node_of)
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes."""
-        return len(set(self.node_of))
-
-    @property
-    def node(self) -> int:
-        """The node of this rank."""
-        return self.node_of[self.rank]
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this is the first rank of its node."""
-        return self.node_of.index(self.node) == self.rank
+from mpi4py import MPI
 
 
 def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
-    """Node of each rank, from the host name of each rank; as SCR tells nodes apart."""
+    """Return the node of each rank, given the host name of each rank: SCR tells nodes apart by these."""
     numbers = {host: number for number, host in enumerate(dict.fromkeys(hosts))}
     return tuple(numbers[host] for host in hosts)
 
 
 def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
-    """Node of each rank, when `ranks` are split into `nodes` contiguous blocks.
+    """Return the node of each rank when `ranks` are split into `nodes` contiguous blocks.
 
     Raises ValueError unless 1 <= nodes <= ranks.
     """
@@ -50,21 +26,66 @@ def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
 
 
 def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[int, ...]]:
-    """Sets of ranks that protect each other: one rank per node, those with the same number on their node.
+    """Return the sets of ranks that protect each other: the ranks with equal numbers on their nodes.
 
-    `set_size` is the least number of members of a set, as SCR_SET_SIZE; None puts all nodes in one.
-    A set may come out smaller when there are fewer nodes, or nodes with fewer ranks.
+    `set_size` is the least number of members of a set (SCR_SET_SIZE); None puts all nodes in one.
+    A set is smaller when there are fewer nodes, or nodes with fewer ranks.
     """
-    columns: dict[int, list[int]] = {}
-    seen: dict[int, int] = {}
+    by_node: dict[int, list[int]] = {}
     for rank, node in enumerate(node_of):
-        local = seen.get(node, 0)
-        seen[node] = local + 1
-        columns.setdefault(local, []).append(rank)
+        by_node.setdefault(node, []).append(rank)
     sets: list[tuple[int, ...]] = []
-    for column in columns.values():
-        column.sort(key=lambda rank: node_of[rank])
+    for ranks in zip_longest(*(by_node[node] for node in sorted(by_node))):
+        column = [rank for rank in ranks if rank is not None]
         count = 1 if set_size is None else max(1, len(column) // set_size)
         bounds = [number * len(column) // count for number in range(count + 1)]
         sets += [tuple(column[low:high]) for low, high in pairwise(bounds)]
     return sets
+
+
+@dataclass(frozen=True)
+class RankGroup:
+    """The ranks of `comm`, the node of each, and I/O by all of them that may fail on some.
+
+    `node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank.
+    """
+
+    comm: MPI.Intracomm
+    node_of: tuple[int, ...]
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return len(set(self.node_of))
+
+    @property
+    def node(self) -> int:
+        """The node of this rank."""
+        return self.node_of[self.comm.rank]
+
+    @property
+    def is_leader(self) -> bool:
+        """Return whether this is the first rank of its node."""
+        return self.node_of.index(self.node) == self.comm.rank
+
+    def attempt(self, action: Callable[[], object]) -> str:
+        """Run `action` on every rank; return the text of any rank's OSError, or an empty text. Collective."""
+        return next(filter(None, self.comm.allgather(_error_of(action))), "")
+
+    def attempt_on_rank0(self, action: Callable[[], object]) -> str:
+        """Run `action` on rank 0 alone; return as :meth:`attempt`. Collective."""
+        return str(self.comm.bcast(_error_of(action) if self.comm.rank == 0 else ""))
+
+    def warn(self, text: str) -> None:
+        """Write `text` to standard error if this is rank 0. Not collective."""
+        if self.comm.rank == 0:
+            with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
+                sys.stderr.write(f"scrtune: {text}\n")
+
+
+def _error_of(action: Callable[[], object]) -> str:
+    try:
+        action()
+    except OSError as error:
+        return str(error) or type(error).__name__
+    return ""

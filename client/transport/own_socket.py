@@ -1,4 +1,4 @@
-"""A connected ZeroMQ socket that belongs to one process and never holds up its end."""
+"""A connected ZeroMQ socket that belongs to one process and never delays its end."""
 
 import os
 import weakref
@@ -10,9 +10,9 @@ class OwnSocket:
     """A socket of `kind`, connected to `endpoint`, with a context (and so an I/O thread) of its own.
 
     It is made before its peer exists and outlives the peer's restarts: ZeroMQ reconnects. At most
-    `queue_limit` messages wait in it. It closes at the process's end even when nobody closed it, and then as
-    at any time waits `linger_s` at most for messages under way. A forked child inherits the object but must
-    not touch the socket: it asks :attr:`ours` first. Raises :class:`zmq.ZMQError` for a bad endpoint.
+    `queue_limit` messages wait in it. It is closed at the process's end if nobody closed it before, and waits
+    at most `linger_s` for messages under way. A forked child inherits the object but must not use the socket:
+    it asks :attr:`ours` first. Raises :class:`zmq.ZMQError` for a bad endpoint.
     """
 
     def __init__(self, kind: int, endpoint: str, *, queue_limit: int, linger_s: float = 0.1) -> None:
@@ -30,11 +30,11 @@ class OwnSocket:
 
     @property
     def ours(self) -> bool:
-        """Whether this process made the socket and has not closed it."""
+        """Return whether this process made the socket and has not closed it."""
         return self._finalizer.alive and os.getpid() == self._pid
 
     def close(self, linger_s: float) -> None:
-        """Close, waiting `linger_s` at most for messages under way. In a forked child: nothing."""
+        """Close, waiting `linger_s` at most for messages under way. Does nothing in a forked child."""
         if detached := self._finalizer.detach():
             context, socket, pid, _ = detached[2]
             _close(context, socket, pid, linger_s)

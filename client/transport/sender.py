@@ -1,10 +1,11 @@
-"""The application's own events, pushed to the daemon without ever making the application wait."""
+"""Envelopes pushed to the daemon without ever making the sender wait."""
 
 import itertools
 import os
-import socket as host_socket
 import threading
 import warnings
+from collections.abc import Iterable
+from socket import gethostname
 
 import zmq
 
@@ -17,59 +18,68 @@ LINGER_S = 0.1
 _numbers = itertools.count(1)
 
 
-class Emitter:
-    """Pushes events to `endpoint`, each in an envelope of its own. Never blocks and never raises.
+class EnvelopeSocket(OwnSocket):
+    """A PUSH socket that numbers the envelopes of `sender` from 0. As :class:`.OwnSocket` otherwise."""
 
-    Events wait in a queue of `queue_limit` while the daemon is not there (yet, or any more). What does not
-    fit, or cannot be encoded, is counted in :attr:`dropped`, and the total travels in the next envelope.
-    A forked child that emits gets a socket, a sequence and a sender's name of its own. Threads may share an
-    emitter.
+    def __init__(self, endpoint: str, sender: str, *, queue_limit: int, linger_s: float) -> None:
+        super().__init__(zmq.PUSH, endpoint, queue_limit=queue_limit, linger_s=linger_s)
+        self.sender = sender
+        self._sequence = 0
+
+    def push(self, *, lines: bytes = b"", events: Iterable[Event] = (), dropped: int = 0) -> bool:
+        """Send one envelope; return False when the queue is full."""
+        message = wire.encode(
+            sender=self.sender, sequence=self._sequence, dropped=dropped, lines=lines, events=events
+        )
+        try:
+            self.socket.send(message, zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        self._sequence += 1
+        return True
+
+
+class Emitter:
+    """Pushes an application's events to `endpoint`, each in its own envelope. Never blocks, never raises.
+
+    Events wait in a queue of `queue_limit` while there is no daemon. An event that does not fit or cannot be
+    encoded is counted in :attr:`dropped`, and the total travels in the next envelope. A forked child that
+    emits gets a socket, a sequence and a sender's name of its own. Threads may share an emitter.
     """
 
     def __init__(self, endpoint: str, *, sender: str | None = None, queue_limit: int = QUEUE_LIMIT) -> None:
         self._endpoint = endpoint
         self._queue_limit = queue_limit
-        host = host_socket.gethostname().split(".")[0]
-        # each has its own sequence, and so a name of its own
-        self.sender = sender or f"emit:{host}:{os.getpid()}:{next(_numbers)}"
+        # each emitter has its own sequence, and so a name of its own
+        self.sender = sender or f"emit:{host_name()}:{os.getpid()}:{next(_numbers)}"
         self._open()
 
     def _open(self) -> None:
         # Reentrant: a signal handler may emit while the thread it interrupts does.
         self._lock = threading.RLock()
         self._pid = os.getpid()
-        self._sequence = 0
         self.dropped = 0
         self.error = ""
         """Why there is no socket, or empty."""
-        self._own: OwnSocket | None = None
+        self._own: EnvelopeSocket | None = None
         try:
-            self._own = OwnSocket(zmq.PUSH, self._endpoint, queue_limit=self._queue_limit, linger_s=LINGER_S)
+            self._own = EnvelopeSocket(
+                self._endpoint, self.sender, queue_limit=self._queue_limit, linger_s=LINGER_S
+            )
         except zmq.ZMQError as error:
             self.error = f"{self._endpoint}: {error}; every event is dropped. Name the daemon's endpoint."
 
     def emit(self, event: Event) -> bool:
-        """Send `event`; whether it found a place in the queue."""
+        """Send `event`; return whether there was room for it in the queue."""
         if os.getpid() != self._pid:
             self._start_anew_in_child()
         with self._lock:
-            if self._send(event):
-                self._sequence += 1
-                return True
-            self.dropped += 1
-            return False
-
-    def _send(self, event: Event) -> bool:
-        if self._own is None:
-            return False
-        try:
-            message = wire.encode(
-                sender=self.sender, sequence=self._sequence, dropped=self.dropped, events=(event,)
-            )
-            self._own.socket.send(message, zmq.NOBLOCK)
-        except Exception:  # noqa: BLE001  whatever is wrong with an event or the socket: the application goes on
-            return False
-        return True
+            try:
+                is_sent = self._own is not None and self._own.push(events=(event,), dropped=self.dropped)
+            except Exception:  # noqa: BLE001  whatever is wrong with an event or the socket: the application goes on
+                is_sent = False
+            self.dropped += not is_sent
+            return is_sent
 
     def _start_anew_in_child(self) -> None:
         with warnings.catch_warnings():
@@ -89,3 +99,8 @@ class Emitter:
             own, self._own = self._own, None
             if own is not None:
                 own.close(linger_s)
+
+
+def host_name() -> str:
+    """Return this node's name without its domain, as DFTracer and Slurm use it."""
+    return gethostname().split(".")[0]

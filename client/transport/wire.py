@@ -2,7 +2,7 @@
 
 - **DFTracer JSON lines**, raw: any message whose first byte is below 0x80. Any process may push them.
 - **An envelope**: MessagePack, an array (so its first byte is 0x80 or more). It says who sent it, how many
-  messages came before and how many were dropped, so that nothing is lost unseen.
+  messages came before and how many were dropped, so that every loss is seen.
 
 The protocol has a version of its own, apart from the package's. `docs/wire.md` describes both forms.
 """
@@ -21,7 +21,7 @@ _NOT_UNDERSTOOD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 class WireError(ValueError):
-    """A message that is neither form, or of a protocol version that we do not speak."""
+    """A message of neither form, or of another protocol version."""
 
 
 class Envelope(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
@@ -40,7 +40,7 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     events: tuple[msgspec.Raw, ...] = ()
 
 
-class Decoded(msgspec.Struct, frozen=True, kw_only=True):
+class Message(msgspec.Struct, frozen=True, kw_only=True):
     """One message, decoded: `unknown` counts events of a type or shape that this version does not know."""
 
     envelope: Envelope | None = None
@@ -57,7 +57,7 @@ _event_decoder: msgspec.msgpack.Decoder[Event] = msgspec.msgpack.Decoder(Event)
 def encode(
     *, sender: str, sequence: int, dropped: int = 0, lines: bytes = b"", events: Iterable[Event] = ()
 ) -> bytes:
-    """One message from `sender`, its `sequence`-th."""
+    """Return the message number `sequence` of `sender`."""
     return _encoder.encode(
         Envelope(
             version=PROTOCOL_VERSION,
@@ -70,12 +70,12 @@ def encode(
     )
 
 
-def decode(message: bytes) -> Decoded:
-    """Take a message apart. Raises :class:`WireError`; an event that is not understood is only counted."""
+def decode(message: bytes) -> Message:
+    """Decode a message. Raises :class:`WireError`; an event that is not understood is only counted."""
     if not message:
         raise WireError("empty message")
     if message[0] < _ENVELOPE_FIRST_BYTE:
-        return Decoded(lines=message)
+        return Message(lines=message)
     try:
         envelope = _envelope_decoder.decode(message)
     except _NOT_UNDERSTOOD as error:
@@ -88,7 +88,7 @@ def decode(message: bytes) -> Decoded:
             events.append(_event_decoder.decode(raw))
         except _NOT_UNDERSTOOD:
             continue
-    return Decoded(
+    return Message(
         envelope=envelope,
         lines=envelope.lines,
         events=tuple(events),
@@ -97,14 +97,14 @@ def decode(message: bytes) -> Decoded:
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What a client asks the daemon, as JSON: ``{"command": "recommendation"}``."""
+    """A client's question to the daemon, as JSON: ``{"command": "recommendation"}``."""
 
     command: str
     version: int = PROTOCOL_VERSION
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the daemon says: `error` is empty when `result` answers the question."""
+    """The daemon's answer: `error` is empty when `result` answers the question."""
 
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: str = ""

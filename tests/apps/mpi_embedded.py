@@ -1,4 +1,4 @@
-"""An application under the embedded engine, for test_embedded.py: obeys a script, prints JSON.
+"""An application under the embedded engine, for test_engine.py: obeys a script, prints JSON.
 
 Started as ``mpiexec -n N python mpi_embedded.py COMMAND...``; each command is an argument and gives a result.
 """

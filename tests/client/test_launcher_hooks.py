@@ -1,4 +1,4 @@
-"""What launchers and training loops log by the hooks of the resiliency library's guide."""
+"""The log lines of launchers and training loops, by the hooks of the resiliency library's guide."""
 
 import contextlib
 import os
@@ -30,9 +30,7 @@ def _job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     monkeypatch.setenv("JOB_IDENTIFIER", JOB)
     monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
     yield
-    for writer in goodput_logging._writers.values():
-        writer.close()
-    goodput_logging._writers.clear()
+    goodput_logging.writer_of(goodput_logging.launcher_log(JOB)).close()
 
 
 @pytest.fixture
@@ -48,7 +46,7 @@ def read(path: Path) -> Log:
 
 
 def written(path: Path) -> Log:
-    assert goodput_logging._writers[path].flush(PATIENCE_S)
+    assert goodput_logging.writer_of(path).flush(PATIENCE_S)
     return read(path)
 
 
@@ -89,12 +87,12 @@ def test_the_library_s_metrics_come_out_of_a_log_with_a_restart(path: Path) -> N
 
 def test_a_field_that_no_line_can_hold_stops_no_launcher(path: Path) -> None:
     goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=None)
-    before = goodput_logging._writers[path].lost
+    before = goodput_logging.writer_of(path).lost
     goodput_logging.log_event("\ud800")
     goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, step=3, where=Path("/scratch"))
     events = written(path).jobs[JOB].launcher
     assert [(event.kind, event.step) for event in events] == [("job_started", 0), ("checkpoint_saved", 3)]
-    assert goodput_logging._writers[path].lost == before + 1
+    assert goodput_logging.writer_of(path).lost == before + 1
 
 
 def test_a_launcher_that_ends_or_forks_leaves_its_events(path: Path) -> None:
@@ -142,7 +140,7 @@ launcher_hooks.log_event(launcher_hooks.JOB_STARTED, node_rank=0)
     assert [event.kind for event in read(path).jobs[JOB].launcher] == ["job_started"] * 5
 
 
-def test_what_a_launcher_says_as_it_ends_is_there(path: Path) -> None:
+def test_events_of_exit_handlers_are_logged(path: Path) -> None:
     code = """
 import atexit
 from scrtune.client import launcher_hooks
@@ -185,14 +183,14 @@ for step in range({lines}):
 @pytest.mark.parametrize(
     "fields", [{"step": "a"}, {"step": 2**80}, {"step": True}, {"node_rank": 1.5}, {"timestamp": "noon"}]
 )
-def test_what_makes_no_line_that_can_be_read_is_counted_and_told(
+def test_bad_fields_are_counted_and_reported(
     path: Path, capsys: pytest.CaptureFixture[str], fields: dict[str, object]
 ) -> None:
     goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=0)
     goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, **fields)  # type: ignore[arg-type]
     assert [event.kind for event in written(path).jobs[JOB].launcher] == ["job_started"]
-    assert goodput_logging._writers[path].lost == 1
-    goodput_logging._writers[path].close()
+    assert goodput_logging.writer_of(path).lost == 1
+    goodput_logging.writer_of(path).close()
     assert capsys.readouterr().err.startswith(f"scrtune: 1 events are not in {path}: ")
 
 

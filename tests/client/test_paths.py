@@ -1,4 +1,4 @@
-"""Where a job's things lie, and who may not have touched that place."""
+"""The paths of a job's run directory, and which directories are not trusted."""
 
 import os
 import stat
@@ -44,7 +44,7 @@ def test_the_base_is_named_or_the_sessions_or_temporary(
     assert default_base() == tmp_path / "own"
 
 
-def test_a_relative_run_directory_is_the_same_for_whoever_changes_directory_later(
+def test_a_relative_run_directory_stays_the_same_when_the_working_directory_changes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)

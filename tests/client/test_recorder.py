@@ -1,4 +1,4 @@
-"""What an application says of its time, call by call, and where it arrives."""
+"""The events of each of a recorder's calls, in the log and at the daemon."""
 
 import contextlib
 import inspect
@@ -266,7 +266,9 @@ def test_a_step_that_raises_was_not_completed(recorder: Recorder) -> None:
 @pytest.mark.parametrize(
     ("error", "exit_code"), [(None, 0), (RuntimeError(), 1), (SystemExit(), 0), (SystemExit(2), 1)]
 )
-def test_a_job_tells_how_it_ended(recorder: Recorder, error: BaseException | None, exit_code: int) -> None:
+def test_the_end_of_a_job_has_its_exit_code(
+    recorder: Recorder, error: BaseException | None, exit_code: int
+) -> None:
     with contextlib.suppress(RuntimeError, SystemExit), recorder.job(ranks=8, nodes=2):
         if error is not None:
             raise error
@@ -325,7 +327,7 @@ class Hostile:
         lambda r: r.record_elastic_wait_start_time(Hostile()),
     ],
 )
-def test_what_makes_no_event_is_counted_told_and_costs_nothing_else(
+def test_bad_arguments_are_counted_and_reported_and_affect_no_other_event(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], call: Callable[[Recorder], None]
 ) -> None:
     with Recorder("j", log=tmp_path / "log") as recorder:
@@ -349,7 +351,7 @@ def test_a_recorder_that_is_not_enabled_does_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_recorded_behind_the_end_is_counted_and_told(
+def test_events_after_the_end_are_counted_and_reported(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recorder = Recorder("j", log=tmp_path / "log")
@@ -464,7 +466,7 @@ def test_the_daemon_gets_the_same_events_as_the_log(
     assert len(read(tmp_path / "log").jobs["j"].events) == 7
 
 
-def test_without_its_daemon_the_log_has_it_all_and_the_loss_is_told(
+def test_without_its_daemon_the_log_is_complete_and_the_loss_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("SCRTUNE_JOB_ID", "gone")

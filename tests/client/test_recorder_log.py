@@ -212,7 +212,7 @@ print(step, count, recorder.lost - step)
 # --- when nothing can be written
 
 
-def test_a_full_disk_costs_events_beyond_a_bound_and_nothing_else(tmp_path: Path) -> None:
+def test_with_a_full_disk_only_events_beyond_a_limit_are_lost(tmp_path: Path) -> None:
     code = """
 recorder = Recorder("j", log=log, queue_limit=100)
 for step in range(1000):
@@ -310,7 +310,7 @@ os.open = lambda path, flags, mode=0o777: opened(path, flags & ~os.O_RDWR | os.O
     assert errors == f"scrtune: 30000 events are not in {log}: it does not take them\n"
 
 
-def test_what_was_lost_is_told_in_the_log_when_it_takes_lines_again(tmp_path: Path) -> None:
+def test_losses_are_recorded_in_the_log_when_it_takes_lines_again(tmp_path: Path) -> None:
     with Recorder("j", writer="rank0", log=tmp_path / "later" / "log", queue_limit=3) as recorder:
         for step in range(8):
             recorder.step_started(step)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from scrtune.client.embedded.config import Configuration
+from scrtune.client.embedded.launch import ConfigCalls
 from scrtune.client.implicit_steps import ImplicitSteps
 from scrtune.goodput.events import JobStarted, OutputCompleted, StepCompleted
 from scrtune.goodput.ledger.ledger import PRODUCTIVE, WASTED_PROGRESS, Ledger
@@ -213,7 +213,7 @@ def test_a_part_of_the_ranks_gets_the_embedded_engine(libscr: RealScr, tmp_path:
 def test_configuration_is_asked_through_the_layers(tmp_path: Path) -> None:
     conf = tmp_path / "user.conf"
     conf.write_text("SCR_FLUSH=4\nSCR_COPY_TYPE=XOR\n")
-    configuration = Configuration({"SCR_COPY_TYPE": "SINGLE"})
+    configuration = ConfigCalls({"SCR_COPY_TYPE": "SINGLE"})
     assert configuration.config("SCR_FLUSH") is None
     configuration.config(f"SCR_CONF_FILE={conf}")
     configuration.config("SCR_CACHE_SIZE=3")

@@ -91,7 +91,7 @@ def dftracer_at(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return package
 
 
-def test_a_library_that_is_missing_is_told_by_its_path(tmp_path: Path, dftracer_at: Path) -> None:
+def test_a_missing_library_is_reported_by_its_path(tmp_path: Path, dftracer_at: Path) -> None:
     with pytest.raises(CaptureUnavailableError, match=r"libdftracer_preload.so: missing"):
         capture_environment(tmp_path / "app", [], "preload", {})
 

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import os
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -19,8 +20,6 @@ import zmq
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.client.capture import follow
-from scrtune.client.capture import forward as forward_module
 from scrtune.client.capture.environment import Mode, capture_environment
 from scrtune.client.capture.follow import FollowedFile, ForwardCounts, first_lines
 from scrtune.client.capture.forward import Forwarder, forward
@@ -89,7 +88,7 @@ def traces(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def forwarder(traces: Path, endpoint: str) -> Iterator[Forwarder]:
-    forwarder = Forwarder(traces / "app", endpoint, sender="forward:here")
+    forwarder = Forwarder(traces / "app", endpoint)
     yield forwarder
     forwarder.close(0.0)
 
@@ -122,10 +121,11 @@ def test_lines_arrive_once_and_in_order_as_the_file_grows(
         assert work(forwarder) == 10
         assert sink.take(len(numbered(start, start + 10))) == numbered(start, start + 10)
     assert work(forwarder) == 0
+    sender = f"forward:{socket.gethostname().split('.')[0]}"
     assert [(e.sender, e.sequence, e.dropped) for e in sink.envelopes] == [
-        ("forward:here", 0, 0),
-        ("forward:here", 1, 0),
-        ("forward:here", 2, 0),
+        (sender, 0, 0),
+        (sender, 1, 0),
+        (sender, 2, 0),
     ]
 
 
@@ -191,9 +191,10 @@ def test_at_the_end_a_line_without_newline_is_sent_as_it_is(
     assert forwarder.lag_bytes() == 0
 
 
-def test_a_deleted_file_is_read_to_its_end_and_let_go(
-    traces: Path, forwarder: Forwarder, sink: Sink, monkeypatch: pytest.MonkeyPatch
+def test_a_deleted_file_is_followed_while_it_may_be_written_to(
+    traces: Path, endpoint: str, sink: Sink
 ) -> None:
+    forwarder = Forwarder(traces / "app", endpoint, deleted_quiet_s=PATIENCE_S)
     file = traces / "app-1.pfw"
     with file.open("ab", buffering=0) as writer:
         writer.write(b"one\n")
@@ -203,13 +204,22 @@ def test_a_deleted_file_is_read_to_its_end_and_let_go(
         assert work(forwarder) == 2
         writer.write(b"three\nre")
         assert work(forwarder) == 1
-        writer.write(b"st")
-        work(forwarder)
-    assert len(forwarder._followed) == 1  # it may still be written to
-    monkeypatch.setattr(forward_module, "_DELETED_QUIET_S", -1.0)
+    assert forwarder.files == (file,)
+    assert sink.take(len(b"one\ntwo\nthree\n")) == b"one\ntwo\nthree\n"
+    forwarder.close(0.0)
+
+
+def test_a_deleted_file_that_is_quiet_is_read_to_its_end_and_closed(
+    traces: Path, endpoint: str, sink: Sink
+) -> None:
+    forwarder = Forwarder(traces / "app", endpoint, deleted_quiet_s=-1.0)
+    append(traces / "app-1.pfw", b"one\ntwo\nrest")
     forwarder.scan()
-    assert sink.take(len(b"one\ntwo\nthree\nrest")) == b"one\ntwo\nthree\nrest"
-    assert not forwarder._followed
+    (traces / "app-1.pfw").unlink()
+    work(forwarder)
+    assert sink.take(len(b"one\ntwo\nrest")) == b"one\ntwo\nrest"
+    assert forwarder.files == ()
+    forwarder.close(0.0)
 
 
 def test_a_file_that_is_renamed_is_followed_on_and_its_successor_too(
@@ -352,7 +362,7 @@ def test_too_long_a_lag_is_cut_at_a_line_and_counted(
     assert len(set(ids)) == len(ids)
 
 
-def test_a_file_that_fails_costs_only_itself(
+def test_a_file_that_fails_does_not_affect_the_others(
     traces: Path, forwarder: Forwarder, sink: Sink, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(traces / "app-1.pfw", b"one\n")
@@ -406,24 +416,14 @@ def test_what_was_sent_is_given_back_to_the_file_system(roomy: Path, endpoint: s
     forwarder.close(0.0)
 
 
-def test_a_file_system_that_cannot_punch_holes_is_remembered_and_harmless(
-    traces: Path, endpoint: str, sink: Sink, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tries = []
-
-    def refuse(*arguments: int) -> None:
-        tries.append(arguments)
-        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
-
-    monkeypatch.setattr(follow, "_punch_hole", refuse)
-    append(traces / "app-1.pfw", (b"x" * 1023 + b"\n") * 4096)
-    with contextlib.closing(
-        FollowedFile(traces / "app-1.pfw", counts := ForwardCounts(), reclaim=True)
-    ) as file:
-        for _ in range(3):
-            file.advance(MIB)
-    assert "Operation not supported" in counts.reclaim_error
-    assert len(tries) == 1
+def test_a_file_that_takes_no_holes_is_remembered_and_harmless(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with contextlib.closing(FollowedFile(tmp_path / "pipe", counts := ForwardCounts(), reclaim=True)) as file:
+        file.advance(MIB)
+        assert counts.reclaim_error == f"{tmp_path / 'pipe'}: {os.strerror(errno.ESPIPE)}"
+        counts.reclaim_error = ""
+        file.advance(MIB)
+    assert counts.reclaim_error == "", "it is not tried again"
 
 
 @given(chunks=st.lists(st.binary(max_size=40).map(lambda chunk: chunk.replace(b"a", b"\n")), max_size=30))
@@ -508,7 +508,7 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.002)
 
 
-def test_a_listener_that_is_killed_and_reborn_misses_only_what_was_under_way(
+def test_a_daemon_that_is_killed_and_restarted_misses_only_what_was_under_way(
     traces: Path, endpoint: str, tmp_path: Path
 ) -> None:
     file = traces / "app-1.pfw"

@@ -1,4 +1,4 @@
-"""The embedded engine under a real MPI application (mpi_embedded.py): what SCR promises, it keeps."""
+"""The embedded engine under a real MPI application (mpi_embedded.py): it has SCR's guarantees."""
 
 import json
 import os
@@ -186,7 +186,7 @@ def test_bypass_writes_straight_to_the_prefix_directory(job: Job) -> None:
     assert (restarted["source"], restarted["intact"]) == ("prefix", True)
 
 
-def test_files_that_several_ranks_write_are_told(job: Job) -> None:
+def test_files_that_several_ranks_write_are_reported(job: Job) -> None:
     shared, own = job("share a", "save b", SCR_CACHE_BYPASS=1)
     assert (shared["shared_files"], own["shared_files"]) == (True, False)
 
@@ -349,7 +349,7 @@ def test_advice_turns_flush_and_window_and_cache_size(job: Job) -> None:
     assert job.index() == ["e"]
 
 
-def test_a_flush_that_fails_is_told_and_the_checkpoint_stays_in_the_cache(job: Job) -> None:
+def test_a_flush_that_fails_is_reported_and_the_checkpoint_stays_in_the_cache(job: Job) -> None:
     job.prefix.mkdir()
     (job.prefix / "a").write_text("a file where a directory must be")
     saved, flushes, restarted = job(
@@ -364,7 +364,7 @@ def test_a_flush_that_fails_is_told_and_the_checkpoint_stays_in_the_cache(job: J
     assert [(flush["dataset"], flush["valid"]) for flush in later] == [(1, True)]
 
 
-def test_a_cache_that_cannot_be_used_costs_only_the_cache(job: Job) -> None:
+def test_without_a_usable_cache_outputs_go_to_the_prefix_directory(job: Job) -> None:
     (job.root / "cache").write_text("not a directory")
     saved, restarted = job("save a", "restart")
     assert saved["valid"]
@@ -429,7 +429,7 @@ def test_describe_gives_the_users_own_settings_and_where_they_come_from(job: Job
     assert job.errors.count("\n") == 1
 
 
-def test_the_systems_file_counts_below_the_users_and_its_troubles_are_told_once(job: Job) -> None:
+def test_the_systems_file_counts_below_the_users_and_its_problems_are_reported_once(job: Job) -> None:
     job.prefix.mkdir()
     (job.prefix / ".scrconf").write_text("SCR_FLUSH=3\n")
     job.system_conf.parent.mkdir()
@@ -455,7 +455,7 @@ def test_one_host_is_one_node_and_falls_back_to_single(job: Job) -> None:
     ("setting", "value"),
     [("SCR_COPY_TYPE", "RS"), ("SCR_FLUSH_TYPE", "BBAPI"), ("SCRTUNE_EMBEDDED_NODES", "9")],
 )
-def test_what_the_engine_has_not_is_refused_at_the_start(job: Job, setting: str, value: str) -> None:
+def test_unsupported_values_are_refused_at_the_start(job: Job, setting: str, value: str) -> None:
     ran = job.start("describe", **{setting: value})
     assert ran.returncode != 0
     assert f"{setting}" in ran.stderr

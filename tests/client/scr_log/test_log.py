@@ -237,7 +237,7 @@ class TestFollowing:
         path.write_text(line("RUN_END"))
         assert _names(log.take()) == ["RUN_END"]
 
-    def test_garbage_is_counted_and_costs_only_itself(self, path: Path) -> None:
+    def test_garbage_is_counted_and_skipped(self, path: Path) -> None:
         path.write_bytes(
             start().encode() + b"\xff\0junk\n\n" + line("COMPUTE_START").encode() + b"x" * 5000 + b"\n"
         )

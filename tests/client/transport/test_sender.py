@@ -121,7 +121,7 @@ def test_an_event_that_cannot_be_encoded_is_counted(endpoint: str, bad: StepComp
     emitter.close(0.0)
 
 
-def test_a_bad_endpoint_is_told_and_costs_only_the_events() -> None:
+def test_with_a_bad_endpoint_events_are_dropped_and_the_error_says_why() -> None:
     emitter = Emitter("nonsense://nowhere")
     assert "nonsense://nowhere" in emitter.error
     assert not emitter.emit(step(0))

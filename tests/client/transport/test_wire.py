@@ -53,7 +53,7 @@ def test_golden_bytes_of_an_envelope_with_lines() -> None:
 
 @pytest.mark.parametrize("lines", [b'{"id":1}\n{"id":2}\n', b"[", b"  {}\n", b"not json at all"])
 def test_what_begins_below_0x80_is_raw_lines_whatever_it_says(lines: bytes) -> None:
-    assert wire.decode(lines) == wire.Decoded(lines=lines)
+    assert wire.decode(lines) == wire.Message(lines=lines)
 
 
 def test_golden_bytes_of_question_and_answer() -> None:
@@ -84,7 +84,7 @@ def test_an_event_may_grow_fields() -> None:
         pytest.param(b"\xc0", id="nil"),
     ],
 )
-def test_an_event_that_is_not_understood_costs_only_itself(bad: bytes) -> None:
+def test_an_unknown_event_does_not_affect_the_others(bad: bytes) -> None:
     decoded = wire.decode(envelope(STEP_BYTES, bad, STEP_BYTES))
     assert decoded.events == (STEP, STEP)
     assert decoded.unknown == 1

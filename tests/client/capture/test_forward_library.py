@@ -1,4 +1,4 @@
-"""What the preloaded library says on its way to the daemon: each event once, whoever is restarted."""
+"""The preloaded library's events on their way to the daemon: each one once, whatever is restarted."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ import pytest
 import zmq
 
 from scrtune.client.capture.follow import ForwardCounts
-from scrtune.client.capture.forward_preload import LibraryForwarder
+from scrtune.client.capture.forward import LibraryForwarder
 from scrtune.client.transport import wire
 from scrtune.goodput.events import JobEnded, JobStarted, OutputCompleted, OutputStarted
 from scrtune.intents.events import Event, SettingsObserved
@@ -97,8 +97,7 @@ def forwarder(file: Path) -> Iterator[Callable[[], LibraryForwarder]]:
 
     def make() -> LibraryForwarder:
         for each in made:
-            each._library.close()
-            each._own.close(0.0)
+            each.close(linger_s=0.0)
         made.append(LibraryForwarder(file, f"ipc://{file.with_name('events.sock')}", ForwardCounts()))
         return made[-1]
 
@@ -156,7 +155,7 @@ def test_a_forwarder_that_is_started_again_sends_what_is_news(file: Path, ear: E
     begun, settings = ear.hear(2)
     assert begun == JobStarted(time_s=BEGUN_S + 910, ranks=2, nodes=1)
     assert isinstance(settings, SettingsObserved)
-    assert again._counts.events_repeated == 2 + 2 * 400 + 1
+    assert again.counts.events_repeated == 2 + 2 * 400 + 1
     assert ear.hears_nothing()
 
 
@@ -176,14 +175,14 @@ def test_while_nobody_listens_the_events_wait_and_none_comes_twice(
         ear.hear_message()
     assert len(ear.events) == expected
     assert ear.hears_nothing()
-    assert first._counts.events == expected
+    assert first.counts.events == expected
     assert [sequence for _, sequence in ear.messages] == list(range(len(ear.messages)))
 
 
 @pytest.mark.parametrize(
     "mark", ["", "nan", "inf", "1e300", "x", "\xe4", pytest.param(str(time.time() + 1e6), id="ahead")]
 )
-def test_a_mark_that_makes_no_sense_costs_no_event(file: Path, ear: Ear, forwarder: Make, mark: str) -> None:
+def test_a_bad_mark_loses_no_event(file: Path, ear: Ear, forwarder: Make, mark: str) -> None:
     file.with_name("library.events.sent").write_text(mark)
     ear.listen()
     append(file, started(BEGUN_S, file.parent), output(1))
@@ -191,7 +190,7 @@ def test_a_mark_that_makes_no_sense_costs_no_event(file: Path, ear: Ear, forward
     assert len(ear.hear(4)) == 4
 
 
-def test_a_mark_that_cannot_be_written_costs_no_event(file: Path, ear: Ear, forwarder: Make) -> None:
+def test_a_mark_that_cannot_be_written_loses_no_event(file: Path, ear: Ear, forwarder: Make) -> None:
     file.with_name("library.events.sent").mkdir()
     ear.listen()
     append(file, started(BEGUN_S, file.parent), output(1))
@@ -199,16 +198,16 @@ def test_a_mark_that_cannot_be_written_costs_no_event(file: Path, ear: Ear, forw
     assert len(ear.hear(4)) == 4
 
 
-def test_garbage_is_counted_and_costs_only_itself(file: Path, ear: Ear, forwarder: Make) -> None:
+def test_garbage_is_counted_and_skipped(file: Path, ear: Ear, forwarder: Make) -> None:
     ear.listen()
     append(file, started(BEGUN_S, file.parent), "nonsense\n", '{"type":"dance"}\n', output(1))
     first = forwarder()
     work(first)
     assert len(ear.hear(4)) == 4
-    assert first._counts.events_garbage == 2
+    assert first.counts.events_garbage == 2
 
 
-def test_the_command_follows_what_its_environment_names_and_the_daemon_hears_it_once(
+def test_the_command_follows_the_file_of_its_environment_and_the_daemon_gets_each_event_once(
     file: Path, real_daemon: Any, wait_until: WaitUntil
 ) -> None:
     daemon = real_daemon.start()
