@@ -9,7 +9,7 @@ from ..client.paths import NO_JOB_ID, JobPaths, job_id_from_environment
 from ..units import count_text
 from . import job_record as told
 from . import jobs
-from .text.show import printable
+from .format import printable
 
 
 def find(job_id: str | None) -> JobPaths:

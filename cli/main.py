@@ -52,10 +52,10 @@ from .commands import (
 from .commands.demo import DemoError
 from .commands.demo import demo as run_demo
 from .commands.record import record
+from .format import printable
 from .monitoring_options import missing, monitoring_options
-from .text import gains as show_gains
 from .text import logs as show_logs
-from .text import show
+from .text import tables as show
 from .text.demo import report
 from .views.replay import replay as replay_view
 
@@ -341,7 +341,7 @@ def status(job_id: str | None, form: str) -> None:
 @_told
 def explain(job_id: str | None, form: str) -> None:
     """Show why the settings are what they are: intents with evidence, every change with its reason."""
-    _show(jobs.explain(chosen_job.find(job_id)), form, show_gains.explain)
+    _show(jobs.explain(chosen_job.find(job_id)), form, show.explain)
 
 
 @main.command(short_help="Show where a job's time went, from its daemon or from its logs.")
@@ -390,7 +390,11 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: boo
     chosen_job.refuse_misnamed(logs, job_id, wanted["job_name"])
     files = {name: wanted.pop(name) for name in ("html", "png")}
     if any(files.values()):
-        report_command.write(logs, job_id, form, interval=interval, **files, **wanted)
+        job_name, step_s = wanted.pop("job_name"), wanted.pop("reference_step_time_s")
+        if interval or form != "table" or wanted.pop("policy") != "conserving" or any(wanted.values()):
+            allowed = "--job-id, --job-name and --reference-step-time"
+            raise click.UsageError(f"--html and --png go with {allowed} only")
+        report_command.write(logs, job_id, job_name, reference_step_s=step_s, **files)
         return
     if interval or wanted["asked"] is not None:
         _show(interval_command.outlook(logs, job_id, form, **wanted), form, interval_command.table)
@@ -511,7 +515,7 @@ def replay(
     )
     replayed = replay_traces(traces, JobShape(conf=user, system_conf=system, floor=floor or "", **shape))
     for problem in replayed.problems:
-        click.echo(show.printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
+        click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     _show(replay_view(replayed), form, show.replay)
 
 

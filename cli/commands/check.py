@@ -20,7 +20,8 @@ from ...scr_config.check.model import Capacity, Situation
 from ...scr_config.check.sources import Source, environment_source, source_of, variables
 from ...scr_config.resolution import expand, user_conf_path
 from ...scr_config.system_conf import system_conf_path
-from ..text import show
+from ..format import printable
+from ..text import tables as show
 from ..views.config_text import UnreadableError, config_text
 
 EXIT_UNREADABLE = 3
@@ -252,7 +253,7 @@ def _say_what_lies_beneath(sources: list[Source], *, to_stderr: bool) -> None:
     for source in sources:
         if source.kind == "system file":
             click.echo(
-                show.printable(f"scrtune: SCR's system config file counts beneath: {source.file}"),
+                printable(f"scrtune: SCR's system config file counts beneath: {source.file}"),
                 err=to_stderr,
             )
 
@@ -261,9 +262,9 @@ def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
     return [
         msgspec.structs.replace(
             finding,
-            file=show.printable(finding.file),
-            message=show.printable(finding.message),
-            remedy=show.printable(finding.remedy),
+            file=printable(finding.file),
+            message=printable(finding.message),
+            remedy=printable(finding.remedy),
         )
         for finding in findings
     ]

@@ -11,7 +11,7 @@ from ...scr_config.catalogue import CATALOGUE, Parameter
 from ...scr_config.catalogue_page import page
 from ...scr_config.descriptor_lines import DESCRIPTOR_LINES, Descriptor
 from ..text import config as show_config
-from ..text import show
+from ..text import tables as show
 from ..views.config import resolved_view
 
 INTENTS = sorted({intent for entry in CATALOGUE.values() for intent in entry.intents})

@@ -1,6 +1,5 @@
-"""`scrtune goodput --html` and `--png`: their options, and what of the job they show."""
+"""`scrtune goodput --html` and `--png`: a report on one job as a page or a picture."""
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -8,15 +7,15 @@ from typing import Any, TypeVar
 
 import click
 
-from .. import find_job as chosen_job
-from ..html.changes import changes
-from ..text.show import printable
+from .. import find_job
+from ..format import printable
+from ..views.tuner_changes import tuner_changes
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def options(command: _F) -> _F:
-    """``--html`` and ``--png``."""
+    """Add ``--html`` and ``--png`` to a command."""
     for name, what in (
         ("--png", "Draw the figures of that page as a picture instead."),
         ("--html", "Write a page with figures and tables instead; it needs no other file."),
@@ -26,31 +25,39 @@ def options(command: _F) -> _F:
     return command
 
 
-def write(
-    logs: Sequence[Path], job_id: str | None, form: str, *, html: Path | None, png: Path | None, **wanted: Any
+def write(  # noqa: PLR0913 - the options of a command
+    logs: Sequence[Path],
+    job_id: str | None,
+    job_name: str | None,
+    *,
+    reference_step_s: float | None,
+    html: Path | None,
+    png: Path | None,
 ) -> None:
-    """Write what is asked for of the job in `logs`, else of a job of scrtune's; `wanted` are other options.
+    """Write the report on the job in `logs`, or on a job of scrtune if there are none, to `html` and `png`.
 
-    Raises click.UsageError, OSError, and what finding a job or reading logs raises.
+    Raises click.UsageError, OSError, and the errors of finding a job and reading logs.
     """
-    job_name, reference_step_s = wanted.pop("job_name"), wanted.pop("reference_step_time_s")
-    if wanted.pop("policy") != "conserving" or form != "table" or any(wanted.values()):
-        raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
-    if importlib.util.find_spec("matplotlib") is None:
-        raise click.UsageError("--html and --png need matplotlib: pip install 'scrtune[report]'")
-    # matplotlib: who draws nothing shall not pay for it
-    from ...goodput import report as content  # noqa: PLC0415
-    from ..html import page as report_page  # noqa: PLC0415
-    from ..html import svg as report_svg  # noqa: PLC0415
-
-    job = chosen_job.the_one(logs, job_id, job_name)
-    costs, made = job.tuning.costs, changes(job.tuning.decisions, job.gains)
-    shown = content.report(
-        job.name, job.events, job.ledger, job.now, costs, reference_step_s=reference_step_s, read=job.read
+    try:  # here, because drawing takes 0.4 s to load
+        from ...goodput.report import report  # noqa: PLC0415
+        from ..html.page import page, picture  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise click.UsageError(
+            f"--html and --png need {error.name}: pip install 'scrtune[report]'"
+        ) from error
+    job = find_job.the_one(logs, job_id, job_name)
+    changes = tuner_changes(job.tuning.decisions, job.gains)
+    shown = report(
+        job.name,
+        job.events,
+        job.ledger,
+        job.now,
+        job.tuning.costs,
+        reference_step_s=reference_step_s,
+        read=job.read,
     )
     if html is not None:
-        page = report_page.page(shown, made, version=version("scrtune"))
-        html.write_text(page, encoding="utf-8")
+        html.write_text(page(shown, changes, version=version("scrtune")), encoding="utf-8")
     if png is not None:
         title = f"{printable(shown.job_name) or '(no name)'}: goodput {shown.account.goodput:.1%}"
-        png.write_bytes(report_svg.png(shown, made, title))
+        png.write_bytes(picture(shown, changes, title))

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ...units import seconds_text
 from ..commands.demo import Column, DemoView, Spread
-from . import show
+from . import tables as show
 
 
 def report(view: DemoView) -> RenderableType:

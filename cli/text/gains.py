@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ExplainView, GoodputView
+from ...daemon.views import GoodputView
 from ...intents.tune.gains import GainView, together
-from ..html.changes import saved
-from . import show
+from . import tables as show
 
 _MANY = 100.0
 _NOTE = (
@@ -24,11 +23,6 @@ def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
     """`scrtune goodput`: where the time went, and what tuning did to it."""
     spent = show.goodput(view, tells_steps=tells_steps)
     return Group(spent, table(view.gains)) if view.gains else spent
-
-
-def explain(view: ExplainView) -> RenderableType:
-    """`scrtune explain`: why the settings are what they are, with what each change saves."""
-    return show.explain(view, {each.generation: saved(each.gain) for each in view.gains})
 
 
 def table(views: Sequence[GainView]) -> RenderableType:

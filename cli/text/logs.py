@@ -22,10 +22,10 @@ from ...goodput.steps.facts import StepSummary
 from ...units import count_text
 from ..commands.goodput import JobGoodputView, JobView, LogsView, report
 from ..find_job import say_unread
+from ..format import printable
 from . import gains as show_gains
-from . import show
 from . import steps as show_steps
-from .show import printable
+from . import tables as show
 
 _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05

@@ -8,8 +8,8 @@ from rich.text import Text
 from ...goodput.readers.resiliency import moment
 from ...goodput.steps.facts import SlowStep, StepSummary, Straggler
 from ...units import count_text, seconds_text
-from . import show
-from .show import printable
+from ..format import printable
+from . import tables as show
 
 _SHOWN = 3
 
