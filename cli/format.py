@@ -1,16 +1,31 @@
 """Texts that the terminal and the page have in common: names, values of parameters, verdicts."""
 
+from typing import NamedTuple
+
 from ..intents.events import Value, Values
 from ..intents.tune.decisions import Verdict
 
-VERDICT_WORDS = {
-    Verdict.TRIAL: "on trial",
-    Verdict.ACCEPTED: "kept",
-    Verdict.REVERTED: "taken back",
-    Verdict.REQUIRED: "required",
-    Verdict.VETOED: "vetoed",
-    Verdict.BASELINE: "yours again",
-    Verdict.PENDING: "pending",
+
+class VerdictForm(NamedTuple):
+    """How a verdict is shown: in a word, its colour on a terminal, its mark (matplotlib) on the page.
+
+    Marks have no colour, since colours stand for time there; that of an active change `is_filled`.
+    """
+
+    word: str
+    colour: str
+    mark: str
+    is_filled: bool = False
+
+
+VERDICTS = {
+    Verdict.TRIAL: VerdictForm("on trial", "yellow", "o"),
+    Verdict.ACCEPTED: VerdictForm("kept", "green", "^", is_filled=True),
+    Verdict.REVERTED: VerdictForm("taken back", "red", "v"),
+    Verdict.REQUIRED: VerdictForm("required", "cyan", "s", is_filled=True),
+    Verdict.VETOED: VerdictForm("vetoed", "magenta", "x"),
+    Verdict.BASELINE: VerdictForm("yours again", "red", "D", is_filled=True),
+    Verdict.PENDING: VerdictForm("pending", "blue", "P"),
 }
 
 

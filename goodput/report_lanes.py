@@ -159,9 +159,9 @@ def runs_of(events: Iterable[GoodputEvent]) -> list[Run]:
         if ends:
             run.is_over = True
             run.exit_code = event.exit_code if isinstance(event, JobEnded) else run.exit_code
-    for event in events:
-        if isinstance(event, AllocationEnded):  # a run that follows does not mean a failure
-            runs[max(0, bisect_right(starts, event.time_s) - 1)].is_over = True
+    for each in events:
+        if isinstance(each, AllocationEnded):  # a run that follows does not mean a failure
+            runs[max(0, bisect_right(starts, each.time_s) - 1)].is_over = True
     return runs
 
 

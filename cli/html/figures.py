@@ -4,6 +4,7 @@ The tooltip of an artist is noted by its id (:class:`Canvas`); SVG shows it.
 """
 
 from collections.abc import Callable, Sequence
+from html import escape
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -16,9 +17,9 @@ from matplotlib.ticker import MaxNLocator
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
 from ...units import count_text, duration_text, seconds_text
-from ..format import printable
+from ..format import VERDICTS, printable
 from ..views.tuner_changes import TunerChange
-from .theme import GROUP_COLOURS, MARKS, Theme, colour_of
+from .theme import Theme, colour_of
 
 WIDTH = 11.6
 """Of the page, in inches."""
@@ -45,14 +46,15 @@ class Canvas:
         artist.set_gid(name := f"n{len(self.notes)}")
         self.notes[name] = printable(text)
 
+    def tooltip(self, name: str) -> str:
+        """Return the tooltip of the artist with the id `name` as an element of SVG, if it has one."""
+        return f"<title>{escape(self.notes[name], quote=False)}</title>" if name in self.notes else ""
+
     def mark(self, axes: Axes, at: tuple[float, float], change: TunerChange, size: float) -> Artist:
         """Draw the mark of a change's verdict."""
-        shape, is_filled = MARKS[change.verdict]
-        fill = self.theme.ink if is_filled else self.theme.paper
-        (mark,) = axes.plot(
-            *([each] for each in at), shape, mec=self.theme.ink, mfc=fill, markersize=size, clip_on=False
-        )
-        return mark
+        form, ink = VERDICTS[change.verdict], self.theme.ink
+        fill = ink if form.is_filled else self.theme.paper
+        return axes.plot(*at, form.mark, mec=ink, mfc=fill, markersize=size, clip_on=False)[0]
 
 
 class Panel(NamedTuple):
@@ -121,7 +123,7 @@ def distribution(steps: Steps, height: float) -> Panel:
         axes, ink = canvas.figure.add_axes((0.11, 0.12, 0.86, 0.86)), canvas.theme.ink
         for (low, high), count in zip(pairwise(steps.bins), steps.heights, strict=True):
             if count:
-                colour = GROUP_COLOURS["productive"]
+                colour = colour_of(PRODUCTIVE)
                 bar = axes.add_patch(Rectangle((low, 0), high - low, count, color=colour, linewidth=0))
                 canvas.note(
                     bar, f"{count_text(count, 'step')} of {seconds_text(low)} to {seconds_text(high)}"

@@ -2,10 +2,8 @@
 
 import io
 import re
-import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from typing import NamedTuple
 
 import matplotlib as mpl
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -18,7 +16,7 @@ from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
 from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, distribution, gains, gains_shown, waterfall
-from .theme import GROUP_COLOURS, LIGHT, PAGE, VARIABLES, colour_of, group_of
+from .theme import GROUPS, LIGHT, PAGE, VARIABLES, colour_of, group_of
 from .timeline import TimelineFigure
 
 _FEW = 6
@@ -26,22 +24,12 @@ _FEW = 6
 _LEAST_S = 0.0005
 """A shorter time would be shown as 0.000 s."""
 _DOTS_PER_INCH = 150
-_SVG = "http://www.w3.org/2000/svg"
-_XLINK = "http://www.w3.org/1999/xlink"
-_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
-_COORDINATES = {"d", "x", "y", "points", "transform", "width", "height", "viewBox"}
-
-
-class _Card(NamedTuple):
-    name: str
-    value: str
-    more: str
-
-
-class _Section(NamedTuple):
-    panel: Panel
-    svg: str
-    notes: list[str]
+_OF_A_FILE = re.compile(r'<metadata>.*?</metadata>|<style.*?</style>|<g id="[^"]*"/>', re.DOTALL)
+_SIZE = re.compile(r' (?:width|height|version)="[^"]*"')
+_GROUP = re.compile(r'<g id="([^"]*)">')
+"""Nothing refers to the ids of groups; all other ids are hashes with the name of the panel."""
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
+"""Within a tag."""
 
 
 def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str:
@@ -58,7 +46,7 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         shares=_shares(report),
         step_times=list(_step_times(report)),
         rows=[
-            [_Section(panel, _svg(panel), notes.get(panel.name, [])) for panel in row]
+            [(panel, _svg(panel), notes.get(panel.name, [])) for panel in row]
             for row in _panels(report, changes, timeline)
         ],
     )
@@ -114,34 +102,34 @@ def _period(report: Report) -> str:
     return f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[_Card]:
+def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str, str, str]]:
     account, count = report.account, report.checkpoints
-    yield _Card("Goodput", f"{account.goodput:.1%}", "of the wall time was productive")
+    yield ("Goodput", f"{account.goodput:.1%}", "of the wall time was productive")
     productive = f"{duration_text(account.buckets[PRODUCTIVE])} productive"
-    yield _Card("Wall time", duration_text(account.wall_s), productive)
+    yield ("Wall time", duration_text(account.wall_s), productive)
     if report.tells_steps:
         ideal = f"{duration_text(report.steps.ideal_s)} ideally" if report.steps else ""
-        yield _Card("Steps", f"{account.steps:,}", ideal)
+        yield ("Steps", f"{account.steps:,}", ideal)
     else:
-        yield _Card("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
+        yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
     mean = f"{duration_text(sum(report.cost_parts.values()) / count)} each" if count else ""
-    yield _Card("Checkpoints", f"{account.checkpoints:,}", mean)
-    yield _Card("Disruptions", f"{len(report.disruptions):,}", count_text(account.runs, "run"))
+    yield ("Checkpoints", f"{account.checkpoints:,}", mean)
+    yield ("Disruptions", f"{len(report.disruptions):,}", count_text(account.runs, "run"))
     if changes:
         kept = sum(change.word == "kept" for change in changes)
         found, saved = [change.gain for change in changes if change.gain is not None], ""
         if found:
             total_s, low_s, high_s = together(found)
             saved = f"{total_s:,.1f} s saved so far ({low_s:,.1f} to {high_s:,.1f} with 90 %)"
-        yield _Card("Changes kept", f"{kept} of {len(changes)}", saved)
+        yield ("Changes kept", f"{kept} of {len(changes)}", saved)
 
 
 def _shares(report: Report) -> list[tuple[str, str, float]]:
     """Return name, colour and share of each group of buckets that would be visible."""
-    shares = dict.fromkeys(GROUP_COLOURS, 0.0)
+    shares = dict.fromkeys(GROUPS, 0.0)
     for bucket, spent_s in report.account.buckets.items():
         shares[group_of(bucket)] += spent_s / (report.account.wall_s or 1.0)
-    return [(name, GROUP_COLOURS[name], share) for name, share in shares.items() if share >= LEAST_SHARE]
+    return [(name, GROUPS[name].colour, share) for name, share in shares.items() if share >= LEAST_SHARE]
 
 
 def _step_times(report: Report) -> Iterator[tuple[str, float]]:
@@ -202,38 +190,11 @@ def _svg(panel: Panel) -> str:
         canvas = Canvas(figure, PAGE)
         panel.draw(canvas)
         figure.savefig(out, format="svg", metadata={"Date": None})
-    ET.register_namespace("", _SVG)
-    ET.register_namespace("xlink", _XLINK)
-    root = ET.fromstring(out.getvalue())  # noqa: S314 - drawn just now
-    _strip(root, canvas.notes)
-    root.attrib.update({"role": "img", "aria-label": panel.heading})
-    made = ET.tostring(root, encoding="unicode")
+    _, tag, svg = out.getvalue().decode().partition("<svg")
+    svg = f'{tag} role="img" aria-label="{panel.heading}"' + _OF_A_FILE.sub("", svg)
+    svg = _SIZE.sub("", svg, count=3)
+    svg = _GROUP.sub(lambda group: "<g>" + canvas.tooltip(group[1]), svg)
+    svg = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), svg)
     for placeholder, variable in VARIABLES.items():
-        made = made.replace(placeholder, f"var({variable})")
-    return re.sub(r"\s*\n\s*", "\n", made)
-
-
-def _strip(root: "ET.Element[str]", notes: dict[str, str]) -> None:
-    """Remove what only a file of its own needs, shorten numbers, and insert the tooltips of `notes`."""
-    for parent in list(root.iter()):
-        for child in list(parent):
-            if child.tag == f"{{{_SVG}}}metadata" or child.find(f"{{{_SVG}}}style") is not None:
-                parent.remove(child)
-    values = (value for element in root.iter() for value in element.attrib.values())
-    used = {name for value in values for name in re.findall(r"#([\w-]+)", value)}
-    for element in root.iter():
-        name = element.attrib.pop("id", "")
-        if name in used:  # a hash with the name of the panel: unique within the page
-            element.set("id", name)
-        if name in notes:
-            title = ET.Element(f"{{{_SVG}}}title")
-            title.text = notes[name]
-            element.insert(0, title)
-        for key in _COORDINATES & element.attrib.keys():
-            element.set(key, _LONG_NUMBER.sub(_shorter, element.attrib[key]))
-    for attribute in ("width", "height", "version"):
-        root.attrib.pop(attribute, None)
-
-
-def _shorter(match: "re.Match[str]") -> str:
-    return f"{float(match[0]):.2f}".rstrip("0").rstrip(".")
+        svg = svg.replace(placeholder, f"var({variable})")
+    return re.sub(r"\s*\n\s*", "\n", svg)

@@ -1,41 +1,46 @@
-"""Colours and marks of the figures, each with one meaning.
+"""Colours of the figures, each with one meaning.
 
-Most colours are those of Okabe and Ito, which can be told apart with any kind of colour vision. In SVG the
+Most are those of Okabe and Ito, which can be told apart with any kind of colour vision. In SVG the
 colours of ink and paper are placeholders for CSS variables, so that the page follows the reader's choice of
 light or dark; a PNG is light.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ...goodput import buckets as of
 from ...goodput.report_lanes import BACKGROUND_FLUSH, STEPS, WORK
-from ...intents.tune.decisions import Verdict
 
 
-def _starting(prefix: str) -> tuple[str, ...]:
-    return tuple(name for name in of.BUCKETS if name.startswith(prefix))
+class Group(NamedTuple):
+    """Buckets that share a colour."""
+
+    colour: str
+    buckets: tuple[str, ...] = ()
 
 
 GROUPS = {
-    "productive": (of.PRODUCTIVE,),
-    "slowdown": (of.STEP_SLOWDOWN, of.FLUSH_SLOWDOWN),
-    "wasted progress": (of.WASTED_PROGRESS,),
-    "checkpoints": _starting("checkpoint_"),
-    "restore, recovery": (of.RESTORE, of.FETCH, of.REBUILD, of.SCAVENGE, of.RECOVERY),
-    "start-up, queue, scaling": (
-        *(of.STARTUP, of.DEVICE_INIT, of.TRAINING_PREP, of.QUEUE_WAIT, of.ALLOCATION_END),
-        *_starting("elastic_"),
+    "productive": Group("#009e73", (of.PRODUCTIVE,)),
+    "slowdown": Group("#e6c200", (of.STEP_SLOWDOWN, of.FLUSH_SLOWDOWN)),
+    "wasted progress": Group("#d55e00", (of.WASTED_PROGRESS,)),
+    "checkpoints": Group("#0072b2", tuple(name for name in of.BUCKETS if name.startswith("checkpoint_"))),
+    "restore, recovery": Group("#cc79a7", (of.RESTORE, of.FETCH, of.REBUILD, of.SCAVENGE, of.RECOVERY)),
+    "start-up, queue, scaling": Group(
+        "#56627c",
+        (
+            *(of.STARTUP, of.DEVICE_INIT, of.TRAINING_PREP, of.QUEUE_WAIT, of.ALLOCATION_END),
+            *(of.ELASTIC_SCALE_UP, of.ELASTIC_SLICE_DOWN, of.ELASTIC_REINIT),
+        ),
     ),
-    "data loading": (of.DATA_LOADING, of.ASYNC_LOADING),
-    "tuning": (of.TUNING,),
-    "own intervals": (),
-    "other": (),
+    "data loading": Group("#e69f00", (of.DATA_LOADING, of.ASYNC_LOADING)),
+    "tuning": Group("#8c4fb3", (of.TUNING,)),
+    "own intervals": Group("#96613d"),
+    "other": Group("#a8a8a8"),
 }
-"""Buckets that share a colour; `own intervals` are the user's, `other` is whatever is in no group."""
+"""`own intervals` are the user's, `other` is whatever is in no group."""
 
-GROUP_COLOURS = {
+_COLOURS = {
     "productive": "#009e73",
     "slowdown": "#e6c200",
     "wasted progress": "#d55e00",
@@ -54,35 +59,24 @@ _COLOURS = {
     of.CHECKPOINT_FLUSH: "#6cbcea",
     of.CHECKPOINT_WAIT: "#8b9ad4",
     of.CHECKPOINT_OTHER: "#b3cde0",
-    STEPS: GROUP_COLOURS["productive"],
-    WORK: GROUP_COLOURS["productive"],
+    STEPS: GROUPS["productive"].colour,
+    WORK: GROUPS["productive"].colour,
     BACKGROUND_FLUSH: "#a3a86b",
 }
 """The parts of a checkpoint, in shades of their group that are visible on light and dark paper, and the lanes
 that are no buckets."""
 
-MARKS = {
-    Verdict.TRIAL: ("o", False),
-    Verdict.ACCEPTED: ("^", True),
-    Verdict.REVERTED: ("v", False),
-    Verdict.REQUIRED: ("s", True),
-    Verdict.VETOED: ("x", False),
-    Verdict.BASELINE: ("D", True),
-    Verdict.PENDING: ("P", False),
-}
-"""The shape of each verdict, filled if the change stays active. All are in ink: colours stand for time."""
-
 
 def colour_of(name: str) -> str:
     """Return the colour of a bucket or a lane, the same in all figures."""
-    return _COLOURS.get(name) or GROUP_COLOURS[group_of(name)]
+    return _COLOURS.get(name) or GROUPS[group_of(name)].colour
 
 
 def group_of(bucket: str) -> str:
     """Return the group of `bucket`."""
     if bucket.startswith(of.CUSTOM):
         return "own intervals"
-    return next((group for group, members in GROUPS.items() if bucket in members), "other")
+    return next((name for name, group in GROUPS.items() if bucket in group.buckets), "other")
 
 
 class Theme(msgspec.Struct, frozen=True):

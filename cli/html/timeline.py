@@ -8,13 +8,14 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
 from ...goodput.report_lanes import BARS, RUNS, Lane
 from ...units import duration_text, seconds_text
 from ..views.tuner_changes import TunerChange
 from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
 from .labels import SIZE, Span, placed
-from .theme import GROUP_COLOURS, GROUPS, colour_of, group_of
+from .theme import GROUPS, colour_of, group_of
 
 _LANES = 12
 _LANE = _LEVEL = 0.165
@@ -39,10 +40,9 @@ class TimelineFigure:
         )
         self._end = wall_s / self._unit_s
         texts = [(f"{each.short}, {each.word}", each.name, f"{each.number}.") for each in self.changes]
-        spans = [
-            Span(*(_INCHES * at / self._end for at in self._span(each)), text)
-            for each, text in zip(self.changes, texts, strict=True)
-        ]
+        inch = self._end / _INCHES
+        ends = [self._span(change) for change in self.changes]
+        spans = [Span(a / inch, b / inch, text) for (a, b), text in zip(ends, texts, strict=True)]
         self.labels = placed(spans, _INCHES)
         self.is_abridged = [label.text for label in self.labels] != [full for full, *_ in texts]
         self.lanes = self._lanes_shown()
@@ -113,7 +113,7 @@ class TimelineFigure:
         for name, share in shares.items():
             if share.max(initial=0.0) >= _LEAST_PERCENT:
                 label = f"{name} (estimated, spread over the steps)" if name == "slowdown" else name
-                top, colour = floor + share, GROUP_COLOURS[name]
+                top, colour = floor + share, GROUPS[name].colour
                 axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=label, linewidth=0)
                 floor = top
         axes.set_ylim(0, 100)
@@ -187,7 +187,7 @@ class TimelineFigure:
         legend(axes, loc="upper right", ncols=6, handlelength=1.0, columnspacing=1.2)
 
     def _draw_steps(self, canvas: Canvas, axes: Axes) -> None:
-        steps, colour = self.report.steps, GROUP_COLOURS["productive"]
+        steps, colour = self.report.steps, colour_of(PRODUCTIVE)
         if steps is None:
             return
         top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.ideal_s, 1e-9)
@@ -206,7 +206,7 @@ class TimelineFigure:
 
 
 def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
-    colour = GROUP_COLOURS["productive"]
+    colour = colour_of(PRODUCTIVE)
     low, middle, high = np.array([(each.low_s, each.median_s, each.high_s) for each in steps.points]).T
     gap = np.diff(ats, append=ats[-1])
     pause = gap > _PAUSE * float(np.median(gap))  # no line from one run to the next

@@ -17,7 +17,7 @@ from ...intents.rules.situation import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import count_text, seconds_text
-from ..format import VERDICT_WORDS, changes_text, printable, value_text
+from ..format import VERDICTS, changes_text, printable, value_text
 from ..views.replay import ReplayView
 from ..views.tuner_changes import TunerChange, tuner_changes
 
@@ -25,15 +25,6 @@ _WIDTH = 120
 _LEAST_SKEW_S = 0.001
 _LEAST_SHARE = 0.0005
 """A smaller share would be shown as 0.0 %."""
-_STYLES = {
-    Verdict.TRIAL: "yellow",
-    Verdict.ACCEPTED: "green",
-    Verdict.REVERTED: "red",
-    Verdict.REQUIRED: "cyan",
-    Verdict.VETOED: "magenta",
-    Verdict.BASELINE: "red",
-    Verdict.PENDING: "blue",
-}
 
 
 class _Pipe(io.StringIO):
@@ -175,14 +166,15 @@ def _change_text(change: TunerChange) -> Text:
 
 def verdict_text(verdict: Verdict) -> Text:
     """Return the verdict on a change in a word."""
-    return Text(VERDICT_WORDS[verdict], style=_STYLES[verdict])
+    return Text(VERDICTS[verdict].word, style=VERDICTS[verdict].colour)
 
 
 def decision_line(decision: Decision) -> Text:
     """Return one decision as one line of a log."""
+    form = VERDICTS[decision.verdict]
     return Text.assemble(
         f"generation {decision.generation:2} ",
-        (f"{VERDICT_WORDS[decision.verdict]:10}", _STYLES[decision.verdict]),
+        (f"{form.word:10}", form.colour),
         (f" {changes_text(decision.previous, decision.changes)}", "bold"),
         f": {decision.rule}: {decision.because}",
     )

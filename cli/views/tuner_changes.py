@@ -7,7 +7,7 @@ import msgspec
 from ...intents.tune.decisions import NOT_MADE, Decision, Verdict
 from ...intents.tune.gains import Gain, GainView
 from ...units import count_text
-from ..format import VERDICT_WORDS, changes_text
+from ..format import VERDICTS, changes_text
 
 _JUDGED = {Verdict.ACCEPTED, Verdict.REVERTED}
 
@@ -31,7 +31,7 @@ class TunerChange(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def word(self) -> str:
         """The verdict in a word."""
-        return VERDICT_WORDS[self.verdict]
+        return VERDICTS[self.verdict].word
 
     @property
     def is_made(self) -> bool:

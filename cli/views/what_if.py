@@ -29,7 +29,7 @@ from ...goodput.validation import span
 from ...intents.rules.situation import number
 from ...units import count_text, parse_duration_s, seconds_text
 from ..job_record import Told
-from ..text import show
+from ..text import tables as show
 
 _FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
 _DAY_H = 24

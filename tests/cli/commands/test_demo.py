@@ -11,7 +11,7 @@ from rich.console import Console
 
 from scrtune.cli.commands.demo import DemoView
 from scrtune.cli.text.demo import report, verdict
-from scrtune.cli.text.show import picture
+from scrtune.cli.text.tables import picture
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]

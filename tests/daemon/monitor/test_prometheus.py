@@ -22,7 +22,7 @@ from rich.console import Console, RenderableType
 
 from scrtune.cli import main as cli
 from scrtune.cli import monitoring_options
-from scrtune.cli.text import show
+from scrtune.cli.text import tables as show
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.monitor import endpoint, monitoring
 from scrtune.daemon.monitor.address import Address, address_of
