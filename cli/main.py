@@ -46,12 +46,10 @@ from .commands import (
 from .commands import (
     params as config_commands,
 )
-from .commands import (
-    report as report_command,
-)
 from .commands.demo import DemoError
 from .commands.demo import demo as run_demo
 from .commands.record import record
+from .commands.report import write_report
 from .format import printable
 from .monitoring_options import missing, monitoring_options
 from .text import logs as show_logs
@@ -378,7 +376,18 @@ def explain(job_id: str | None, form: str) -> None:
     help="Output form.",
 )
 @interval_command.options
-@report_command.options
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write a page with figures and tables instead; it needs no other file.",
+)
+@click.option(
+    "--png",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Draw the figures of that page as a picture instead.",
+)
 @_told
 def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: bool, **wanted: Any) -> None:
     """Show where the job's time went; the buckets sum to its wall time.
@@ -394,7 +403,7 @@ def goodput(logs: tuple[Path, ...], job_id: str | None, form: str, interval: boo
         if interval or form != "table" or wanted.pop("policy") != "conserving" or any(wanted.values()):
             allowed = "--job-id, --job-name and --reference-step-time"
             raise click.UsageError(f"--html and --png go with {allowed} only")
-        report_command.write(logs, job_id, job_name, reference_step_s=step_s, **files)
+        write_report(chosen_job.the_one(logs, job_id, job_name), step_s, **files)
         return
     if interval or wanted["asked"] is not None:
         _show(interval_command.outlook(logs, job_id, form, **wanted), form, interval_command.table)
