@@ -73,7 +73,7 @@ def test_slices_of_time_add_up_to_the_account(events: list[GoodputEvent]) -> Non
         assert of_slices == pytest.approx(spent_s, abs=1e-6)
 
 
-def test_what_flushes_slow_down_is_in_the_account_and_at_the_checkpoint_that_was_flushed() -> None:
+def test_the_slowdown_by_a_flush_is_in_the_account_and_in_the_cost_of_its_checkpoint() -> None:
     shown = reported(slowed())
     assert shown.account.buckets["flush_slowdown"] == pytest.approx(10, rel=0.01)
     assert shown.costs[0].parts["flush_slowdown"] == pytest.approx(10, rel=0.01)
@@ -139,7 +139,7 @@ def test_thinned_lanes_lose_no_event_and_no_second() -> None:
     assert thinned(bars[:BARS], 10_000) == bars[:BARS]
 
 
-def test_a_disruption_is_told_once() -> None:
+def test_a_disruption_is_counted_once() -> None:
     told = [each.what for each in reported(checkpointed()).disruptions]
     assert told == ["node node7 failed"]
     ended = [JobStarted(time_s=T), JobEnded(time_s=T + 5, exit_code=137), JobStarted(time_s=T + 9)]
@@ -157,7 +157,7 @@ def test_a_run_that_ends_in_the_second_in_which_the_next_one_starts_did_not_brea
     assert reported([*ranks, StepStarted(step=1, time_s=T + 5)]).disruptions == ()
 
 
-def test_an_application_that_tells_of_no_steps_has_work_between_outputs() -> None:
+def test_an_application_without_steps_has_work_between_outputs() -> None:
     told: list[GoodputEvent] = [JobStarted(time_s=T)]
     for n in range(5):
         at_s = T + 10 * n
@@ -174,7 +174,7 @@ def test_an_application_that_tells_of_no_steps_has_work_between_outputs() -> Non
     assert str((1 << 20) + 1) not in text
 
 
-def test_of_several_ranks_the_slowest_makes_the_step() -> None:
+def test_a_step_takes_as_long_as_its_slowest_rank() -> None:
     events: list[GoodputEvent] = [JobStarted(time_s=T)]
     for step in range(4):
         events += [
@@ -193,7 +193,7 @@ def test_sparse_starts_share_the_time_between_them() -> None:
     assert (steps.count, steps.mean_s) == (10, pytest.approx(2.0))
 
 
-def test_stragglers_are_marked_or_it_is_said_why_they_cannot_be_told() -> None:
+def test_stragglers_are_marked_or_the_page_says_why_they_are_unknown() -> None:
     events: list[GoodputEvent] = [JobStarted(time_s=T)]
     for step in range(20):
         events += [
@@ -353,6 +353,6 @@ def test_a_long_job_makes_a_small_page_that_says_what_it_left_out() -> None:
         [FlushCompleted(dataset=1, start_s=T, end_s=T + 2, asynchronous=True)],
     ],
 )
-def test_of_a_job_that_said_little_little_is_shown(events: list[GoodputEvent]) -> None:
+def test_a_job_with_few_events_has_a_page(events: list[GoodputEvent]) -> None:
     shown = reported(events)
     assert "Where the time went" in page(shown, (), version="0")

@@ -4,19 +4,10 @@ import msgspec
 
 from scrtune.cli.views.tuner_changes import TunerChange, tuner_changes
 from scrtune.intents.tune.decisions import Decision, Verdict
-from scrtune.intents.tune.gains import Gain, GainView
+from scrtune.intents.tune.gains import GainView
 
-GAIN = Gain(
-    pairs=2,
-    before_s=1.5,
-    saved_s=0.9,
-    low_s=0.6,
-    high_s=1.3,
-    checkpoints=20,
-    total_s=18.0,
-    total_low_s=12.0,
-    total_high_s=26.0,
-)
+from ...support.report_job import GAIN
+
 TRIAL = Decision(
     generation=1,
     time_s=3.0,
