@@ -58,13 +58,14 @@ class Canvas:
 
 
 class Panel(NamedTuple):
-    """A figure of `width` x `height` inches."""
+    """A figure of `width` x `height` inches; `note` says what is left out."""
 
     name: str
     heading: str
     width: float
     height: float
     draw: Callable[[Canvas], None]
+    note: str = ""
 
     @property
     def is_wide(self) -> bool:
@@ -151,31 +152,33 @@ def distribution(steps: Steps, height: float) -> Panel:
     return Panel("distribution", "How long steps took", HALF, height, draw)
 
 
-def gains_shown(changes: Sequence[TunerChange]) -> list[TunerChange]:
-    """Return the changes for which :func:`gains` has room: those that saved or cost most."""
-    measured = [(abs(change.gain.total_s), change) for change in changes if change.gain is not None]
-    measured.sort(key=lambda each: -each[0])
-    return sorted((change for _, change in measured[:_GAINS]), key=lambda change: change.number)
+def gains(changes: Sequence[TunerChange]) -> Panel | None:
+    """Return the figure of what changes save a checkpoint, with 90 % intervals; None if nothing was measured.
 
-
-def gains(changes: Sequence[TunerChange]) -> Panel:
-    """Return the figure of what each of `changes` saves a checkpoint, with its 90 % interval."""
-    height = 0.65 + 0.22 * len(changes)
+    If there are too many, it shows those that saved or cost most.
+    """
+    measured = [(change, change.gain) for change in changes if change.gain is not None]
+    if not measured:
+        return None
+    most = sorted(measured, key=lambda each: -abs(each[1].total_s))[:_GAINS]
+    shown = sorted(most, key=lambda each: each[0].number)
+    left = len(measured) - len(shown)
+    note = f"Those that saved or cost most; {left} more in the table." if left else ""
+    height = 0.65 + 0.22 * len(shown)
 
     def draw(canvas: Canvas) -> None:
         axes, theme = canvas.figure.add_axes((0.3, 0.45 / height, 0.67, 1 - 0.5 / height)), canvas.theme
-        for row, change in enumerate(changes):
-            if (gain := change.gain) is not None:
-                axes.hlines(row, gain.low_s, gain.high_s, color=theme.muted, linewidth=1.4)
-                mark = canvas.mark(axes, (gain.saved_s, row), change, size=6)
-                canvas.note(mark, f"{change.text}; {change.word}")
+        for row, (change, gain) in enumerate(shown):
+            axes.hlines(row, gain.low_s, gain.high_s, color=theme.muted, linewidth=1.4)
+            mark = canvas.mark(axes, (gain.saved_s, row), change, size=6)
+            canvas.note(mark, f"{change.text}; {change.word}")
         axes.axvline(0, color=theme.muted, linewidth=0.8)
-        name_rows(axes, [f"{change.name}, {change.word}" for change in changes])
+        name_rows(axes, [f"{change.name}, {change.word}" for change, _ in shown])
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
         axes.set_xlabel("saved a checkpoint (left of 0: lost), with the 90 % interval")
         axes.grid(visible=True, axis="x")
 
-    return Panel("gains", "What each change of the tuner gained", WIDTH, height, draw)
+    return Panel("gains", "What each change of the tuner gained", WIDTH, height, draw, note)
 
 
 def edge_name(text: str) -> str:

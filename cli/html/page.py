@@ -15,12 +15,11 @@ from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
-from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, distribution, gains, gains_shown, waterfall
+from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, distribution, gains, waterfall
 from .theme import GROUPS, LIGHT, PAGE, VARIABLES, colour_of, group_of
 from .timeline import TimelineFigure
 
-_FEW = 6
-"""Most changes for which there is room below the first figures on the first sheet of paper."""
+_LOW = 2.0
 _LEAST_S = 0.0005
 """A shorter time would be shown as 0.000 s."""
 _DOTS_PER_INCH = 150
@@ -34,8 +33,6 @@ _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
 
 def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str:
     """Return all of `report` as one HTML document."""
-    timeline = TimelineFigure(report, changes)
-    notes = {"timeline": list(_left_out(report, timeline)), "gains": list(_gains_left_out(changes))}
     return _template().render(
         report=report,
         account=report.account,
@@ -45,16 +42,13 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         cards=list(_cards(report, changes)),
         shares=_shares(report),
         step_times=list(_step_times(report)),
-        rows=[
-            [(panel, _svg(panel), notes.get(panel.name, [])) for panel in row]
-            for row in _panels(report, changes, timeline)
-        ],
+        rows=[[(panel, _svg(panel)) for panel in row] for row in _panels(report, changes)],
     )
 
 
 def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes:
     """Return the figures as one PNG."""
-    rows = _panels(report, changes, TimelineFigure(report, changes))
+    rows = _panels(report, changes)
     heights = [max(panel.height for panel in row) for row in rows]
     out = io.BytesIO()
     with mpl.rc_context(LIGHT.settings()):
@@ -143,42 +137,14 @@ def _step_times(report: Report) -> Iterator[tuple[str, float]]:
         yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
 
 
-def _gains_left_out(changes: Sequence[TunerChange]) -> Iterator[str]:
-    if left := sum(change.gain is not None for change in changes) - len(gains_shown(changes)):
-        yield f"Those that saved or cost most; {left} more in the table."
-
-
-def _left_out(report: Report, timeline: TimelineFigure) -> Iterator[str]:
-    """Yield sentences on what the timeline does not show."""
-    if timeline.is_abridged:
-        yield "Changes have the numbers that they have in the table."
-    thinned = [
-        f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
-        for lane in timeline.lanes
-        if lane.is_thinned
-    ]
-    points = report.steps.points if report.steps is not None else ()
-    if (times := sum(point.count for point in points)) > len(points):
-        thinned.append(f"{times:,} step times as {len(points)} medians")
-    if report.checkpoints > len(report.costs):
-        thinned.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
-    if thinned:
-        yield (
-            f"Thinned out: {'; '.join(thinned)}; what is closer together than"
-            f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
-        )
-    if left := len(report.lanes) - len(timeline.lanes):
-        yield f"The table of events has {count_text(left, 'more kind')}."
-
-
-def _panels(report: Report, changes: Sequence[TunerChange], timeline: TimelineFigure) -> list[list[Panel]]:
+def _panels(report: Report, changes: Sequence[TunerChange]) -> list[list[Panel]]:
     """Return the figures in rows; there is none for data that the report does not have."""
-    first = waterfall(report)
-    rows = [[first], [timeline.panel]]
+    first, gained = waterfall(report), gains(changes)
+    rows = [[first], [TimelineFigure(report, changes).panel]]
     if report.steps is not None:
         rows[0].append(distribution(report.steps, first.height))
-    if shown := gains_shown(changes):
-        rows.insert(1 if len(shown) <= _FEW else 2, [gains(shown)])
+    if gained is not None:  # a low figure fits below the first ones on the first sheet of paper
+        rows.insert(1 if gained.height < _LOW else 2, [gained])
     return rows
 
 

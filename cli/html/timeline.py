@@ -1,6 +1,6 @@
 """The figure of a report that shows everything on one axis of time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
 from ...goodput.report_lanes import BARS, RUNS, Lane
-from ...units import duration_text, seconds_text
+from ...units import count_text, duration_text, seconds_text
 from ..views.tuner_changes import TunerChange
 from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
 from .labels import SIZE, Span, placed
@@ -53,7 +53,30 @@ class TimelineFigure:
     @property
     def panel(self) -> Panel:
         """The figure as a part of the page."""
-        return Panel("timeline", "Over time", WIDTH, self.height, self.draw)
+        return Panel("timeline", "Over time", WIDTH, self.height, self.draw, " ".join(self._left_out()))
+
+    def _left_out(self) -> Iterator[str]:
+        """Yield sentences on what the figure does not show."""
+        report = self.report
+        if self.is_abridged:
+            yield "Changes have the numbers that they have in the table."
+        thinned = [
+            f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
+            for lane in self.lanes
+            if lane.is_thinned
+        ]
+        points = report.steps.points if report.steps is not None else ()
+        if (times := sum(point.count for point in points)) > len(points):
+            thinned.append(f"{times:,} step times as {len(points)} medians")
+        if report.checkpoints > len(report.costs):
+            thinned.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
+        if thinned:
+            yield (
+                f"Thinned out: {'; '.join(thinned)}; what is closer together than"
+                f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
+            )
+        if left := len(report.lanes) - len(self.lanes):
+            yield f"The table of events has {count_text(left, 'more kind')}."
 
     def _lanes_shown(self) -> Sequence[Lane]:
         """Return the lanes for which there is room, without those of next to no time."""
