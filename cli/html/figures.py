@@ -6,7 +6,7 @@ The tooltip of an artist is noted by its id (:class:`Canvas`); SVG shows it.
 from collections.abc import Callable, Sequence
 from html import escape
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
@@ -147,7 +147,7 @@ def distribution(steps: Steps, height: float) -> Panel:
         axes.xaxis.set_major_formatter(ticks(steps.bins[-1]))
         axes.set_ylabel("steps")
         axes.grid(visible=True, axis="y")
-        legend(axes, loc="upper right")
+        legend(axes)
 
     return Panel("distribution", "How long steps took", HALF, height, draw)
 
@@ -202,7 +202,12 @@ def ticks(most_s: float) -> Callable[[float, float], str]:
     return lambda value, _: f"{value:g} s"
 
 
-def legend(axes: Axes, **place: Any) -> None:
-    """Draw a legend, if there is anything to explain."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(**place)
+def legend(axes: Axes, columns: int = 1, *, above: bool = False) -> None:
+    """Draw a legend in the upper right corner, or above the figure, if there is anything to explain."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
+    drawn = axes.legend(
+        loc="upper right", ncols=columns, handlelength=2.0 if columns == 1 else 1.0, columnspacing=1.2
+    )
+    if above:
+        drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))

@@ -141,8 +141,7 @@ class TimelineFigure:
                 floor = top
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
-        above = (-0.005, 0.99)
-        legend(axes, loc="lower left", bbox_to_anchor=above, ncols=10, handlelength=1.0, columnspacing=1.2)
+        legend(axes, 10, above=True)
 
     def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
         axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
@@ -207,7 +206,7 @@ class TimelineFigure:
                     canvas.note(bar, f"{which}: {text}")
             floor = floor + heights
         _duration_axis(axes, 1.35 * float(floor.max() or 1.0))
-        legend(axes, loc="upper right", ncols=6, handlelength=1.0, columnspacing=1.2)
+        legend(axes, 6)
 
     def _draw_steps(self, canvas: Canvas, axes: Axes) -> None:
         steps, colour = self.report.steps, colour_of(PRODUCTIVE)
@@ -225,7 +224,7 @@ class TimelineFigure:
         ideal = f"ideal: {seconds_text(steps.ideal_s)}"
         axes.axhline(steps.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
         _duration_axis(axes, 1.3 * top_s)
-        legend(axes, loc="upper right", ncols=4, handlelength=1.2, columnspacing=1.2)
+        legend(axes, 4)
 
 
 def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
