@@ -17,7 +17,7 @@ _MARKER = 0.05
 _GAP = 0.08
 
 
-class Span(NamedTuple):
+class LabelledSpan(NamedTuple):
     """A span in inches from the left edge, and its possible labels, best first, shortest last."""
 
     begin: float
@@ -40,7 +40,7 @@ def width_of(text: str) -> float:
     return _HINTED * float(points) / _POINTS_PER_INCH
 
 
-def placed(spans: Sequence[Span], width: float) -> list[Label]:
+def placed(spans: Sequence[LabelledSpan], width: float) -> list[Label]:
     """Return a label for each span, in a figure `width` inches wide.
 
     A label stands behind its span or before it, on the first level with room. If the best texts need more
@@ -54,7 +54,9 @@ def placed(spans: Sequence[Span], width: float) -> list[Label]:
     return [Label(index % LEVELS, span.end, "") for index, span in enumerate(spans)]
 
 
-def _place(span: Span, text: str, width: float, taken: Sequence[list[tuple[float, float]]]) -> Label | None:
+def _place(
+    span: LabelledSpan, text: str, width: float, taken: Sequence[list[tuple[float, float]]]
+) -> Label | None:
     """Return the first free place and mark it as `taken`, a list of extents for each level."""
     length = width_of(text)
     begins = [

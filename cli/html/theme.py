@@ -13,7 +13,7 @@ from ...goodput import buckets as of
 from ...goodput.report_lanes import BACKGROUND_FLUSH, STEPS, WORK
 
 
-class Group(NamedTuple):
+class ColourGroup(NamedTuple):
     """Buckets that share a colour."""
 
     colour: str
@@ -21,22 +21,24 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "productive": Group("#009e73", (of.PRODUCTIVE,)),
-    "slowdown": Group("#e6c200", (of.STEP_SLOWDOWN, of.FLUSH_SLOWDOWN)),
-    "wasted progress": Group("#d55e00", (of.WASTED_PROGRESS,)),
-    "checkpoints": Group("#0072b2", tuple(name for name in of.BUCKETS if name.startswith("checkpoint_"))),
-    "restore, recovery": Group("#cc79a7", (of.RESTORE, of.FETCH, of.REBUILD, of.SCAVENGE, of.RECOVERY)),
-    "start-up, queue, scaling": Group(
+    "productive": ColourGroup("#009e73", (of.PRODUCTIVE,)),
+    "slowdown": ColourGroup("#e6c200", (of.STEP_SLOWDOWN, of.FLUSH_SLOWDOWN)),
+    "wasted progress": ColourGroup("#d55e00", (of.WASTED_PROGRESS,)),
+    "checkpoints": ColourGroup(
+        "#0072b2", tuple(name for name in of.BUCKETS if name.startswith("checkpoint_"))
+    ),
+    "restore, recovery": ColourGroup("#cc79a7", (of.RESTORE, of.FETCH, of.REBUILD, of.SCAVENGE, of.RECOVERY)),
+    "start-up, queue, scaling": ColourGroup(
         "#56627c",
         (
             *(of.STARTUP, of.DEVICE_INIT, of.TRAINING_PREP, of.QUEUE_WAIT, of.ALLOCATION_END),
             *(of.ELASTIC_SCALE_UP, of.ELASTIC_SLICE_DOWN, of.ELASTIC_REINIT),
         ),
     ),
-    "data loading": Group("#e69f00", (of.DATA_LOADING, of.ASYNC_LOADING)),
-    "tuning": Group("#8c4fb3", (of.TUNING,)),
-    "own intervals": Group("#96613d"),
-    "other": Group("#a8a8a8"),
+    "data loading": ColourGroup("#e69f00", (of.DATA_LOADING, of.ASYNC_LOADING)),
+    "tuning": ColourGroup("#8c4fb3", (of.TUNING,)),
+    "own intervals": ColourGroup("#96613d"),
+    "other": ColourGroup("#a8a8a8"),
 }
 """`own intervals` are the user's, `other` is whatever is in no group."""
 

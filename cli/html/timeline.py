@@ -14,7 +14,7 @@ from ...goodput.report_lanes import BARS, RUNS, Lane
 from ...units import count_text, duration_text, seconds_text
 from ..views.tuner_changes import TunerChange
 from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
-from .labels import SIZE, Span, placed
+from .labels import SIZE, LabelledSpan, placed
 from .theme import GROUPS, colour_of, group_of
 
 _LANES = 12
@@ -42,7 +42,7 @@ class TimelineFigure:
         texts = [(f"{each.short}, {each.word}", each.name, f"{each.number}.") for each in self.changes]
         inch = self._end / _INCHES
         ends = [self._span(change) for change in self.changes]
-        spans = [Span(a / inch, b / inch, text) for (a, b), text in zip(ends, texts, strict=True)]
+        spans = [LabelledSpan(a / inch, b / inch, text) for (a, b), text in zip(ends, texts, strict=True)]
         self.labels = placed(spans, _INCHES)
         self.is_abridged = [label.text for label in self.labels] != [full for full, *_ in texts]
         self.lanes = self._lanes_shown()

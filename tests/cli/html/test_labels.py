@@ -14,7 +14,7 @@ from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
 from scrtune.cli.html.figures import WIDTH, Canvas
-from scrtune.cli.html.labels import LEVELS, Span, placed, width_of
+from scrtune.cli.html.labels import LEVELS, LabelledSpan, placed, width_of
 from scrtune.cli.html.page import page
 from scrtune.cli.html.theme import LIGHT
 from scrtune.cli.html.timeline import TimelineFigure
@@ -121,7 +121,9 @@ def test_where_not_even_numbers_fit_there_are_marks_only(job: Report) -> None:
     )
 )
 def test_wherever_bars_are_their_labels_find_a_place(bars: list[tuple[float, float, str]]) -> None:
-    wide = [Span(begin, min(9.5, begin + length), (text, "1.")) for begin, length, text in sorted(bars)]
+    wide = [
+        LabelledSpan(begin, min(9.5, begin + length), (text, "1.")) for begin, length, text in sorted(bars)
+    ]
     labels = placed(wide, 9.5)
     taken: list[list[tuple[float, float]]] = [[] for _ in range(LEVELS)]
     for bar, label in zip(wide, labels, strict=True):
