@@ -53,6 +53,6 @@ def bytes_text(count: float) -> str:
     return f"{count:.3g} TiB"
 
 
-def count_text(count: int, noun: str) -> str:
-    """Return ``1 node``, ``2 nodes``."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def count_text(count: int, noun: str, plural: str = "") -> str:
+    """Return ``1 node``, ``2 nodes``; `plural` is for nouns that take more than an s."""
+    return f"{count} {noun}" if count == 1 else f"{count} {plural or noun + 's'}"

@@ -17,7 +17,7 @@ from ..client.paths import (
     latest_job,
 )
 from .errors import UnknownJobError
-from .text.show import printable
+from .format import printable
 
 _MOST_LISTED = 20
 

@@ -30,8 +30,8 @@ from ..intents.tune.gains import GainView, gains
 from ..units import count_text
 from . import find_job
 from .errors import UnknownJobError
+from .format import printable
 from .logs import JournalLog, Logs, read_journal, read_logs
-from .text.show import printable
 
 
 class Tuning(NamedTuple):

@@ -7,7 +7,7 @@ import click
 import msgspec
 from rich.console import RenderableType
 
-from .text import show
+from .text import tables
 
 V = TypeVar("V", bound=msgspec.Struct)
 
@@ -22,6 +22,6 @@ def print_view(
 ) -> None:
     """Print `view` on standard output: as `form` says, by `table`, as JSON, or by `csv`."""
     if form == "table":
-        show.console().print(table(view))
+        tables.console().print(table(view))
     else:
         click.echo(csv(view) if form == "csv" else json_text(view), nl=False)

@@ -1,7 +1,7 @@
-"""What a report of a job shows: its account over time, its events in lanes, its steps and its checkpoints.
+"""The contents of a report on a job: its account over time, its events in lanes, its steps and checkpoints.
 
-A long job is thinned out here, so that what shows it need not care: what lies closer together than a pixel is
-one bar, and every bar says how many events it stands for.
+A long job is thinned out here, so that no display has to: bars closer together than a pixel are joined, and
+every bar says how many events it stands for.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from . import buckets
 from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
 from .ledger.ledger import Account, Ledger, Window
-from .report_lanes import BARS, STEPS, Disruption, Lane, disruptions, lanes, runs_of
+from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
 from .steps.estimators import deviations_s, ideal_s
 from .steps.facts import Straggler
 from .steps.summary import stragglers_of
@@ -26,19 +26,16 @@ from .synthetic_steps import are_synthetic
 _T = TypeVar("_T")
 
 SLICES = 240
-"""Parts of the job's time whose buckets are told one by one."""
-WORK = "work between outputs"
-"""The lane of an application that tells of no steps."""
+"""Windows of time whose buckets are shown one by one."""
 POINTS = 400
-"""Most steps, or checkpoints, that are told one by one."""
+"""Most steps, or checkpoints, that are shown one by one."""
 _PERCENTILES = (5, 50, 95, 99)
 
 
 class StepPoint(msgspec.Struct, frozen=True):
-    """`count` step times from number `step` on: median, 5 % and 95 % quantile, and most of what one took."""
+    """The times of `count` neighbouring steps: median, 5 % and 95 % quantile, and the longest."""
 
     time_s: float
-    step: int
     median_s: float
     low_s: float
     high_s: float
@@ -47,11 +44,11 @@ class StepPoint(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """What the job's steps took; of several ranks' word on one step the slowest counts.
+    """The step times of a job; a step takes as long as its slowest rank.
 
-    `ideal_s` is what one should take (:func:`.estimators.ideal_s`), `deviation_s` how far they are from that,
-    on average. `no_stragglers` says why it cannot be told which ranks hold the others up. `bins` are the
-    edges of the histogram (s), `heights` its counts: `beyond` steps lie behind the last edge and are in the
+    `ideal_s` is the time that a step should take (:func:`.estimators.ideal_s`), `deviation_s` the mean
+    distance from it. `no_stragglers` says why stragglers cannot be determined. `bins` are the edges of the
+    histogram (s), `heights` its counts; `beyond` steps are longer than the last edge and are counted in the
     last bin.
     """
 
@@ -70,7 +67,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CostPoint(msgspec.Struct, frozen=True):
-    """Mean of `count` checkpoints from `dataset` on: seconds by bucket, and when the first began."""
+    """The mean cost of `count` checkpoints from `dataset` on, by bucket (s), and the start of the first."""
 
     time_s: float
     dataset: int
@@ -79,19 +76,18 @@ class CostPoint(msgspec.Struct, frozen=True):
 
     @property
     def cost_s(self) -> float:
-        """What one cost."""
+        """The mean cost of one checkpoint."""
         return sum(self.parts.values())
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is shown of one job.
+    """The contents of the report on one job.
 
-    `slices` are windows of the ledger, which add up to the account: what is estimated for the whole job, like
-    the slowdown by flushes, is spread over it there; what steps took beyond a reference is each slice's own,
-    and no less than 0, so that it may add up to more. `costs` are of the checkpoints whose cost is known.
-    `events` are the entries that were read. Where not `tells_steps` the account's steps are the work between
-    outputs of an application that tells of none (:mod:`.synthetic_steps`), and there are no `steps`. A halt
-    that was planned is no disruption.
+    `slices` are windows of the ledger, which add up to the account: estimates for the whole job, such as
+    `flush_slowdown`, are spread over them. The slowdown relative to a reference step time is computed for
+    each slice and is never negative, so that it may add up to more. `costs` are of the checkpoints whose cost
+    is known, `events` is the number of entries read. If the application reports no steps (not `tells_steps`),
+    the account counts the work between outputs instead (:mod:`.synthetic_steps`), without `steps`.
     """
 
     job_name: str
@@ -106,21 +102,32 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def start_s(self) -> float:
-        """When the job began, epoch seconds."""
+        """The start of the job, epoch seconds."""
         return self.account.start_s
 
     @property
+    def spent(self) -> list[tuple[str, float]]:
+        """The buckets of the account with their seconds, largest first."""
+        return sorted(self.account.buckets.items(), key=lambda item: -item[1])
+
+    @property
     def checkpoints(self) -> int:
-        """How many checkpoints `costs` are of."""
+        """The number of checkpoints that `costs` are of."""
         return sum(point.count for point in self.costs)
 
     @property
+    def cost_parts(self) -> dict[str, float]:
+        """The cost of all these checkpoints by bucket, in seconds."""
+        names = self.costs[0].parts if self.costs else ()
+        return {name: sum(point.parts[name] * point.count for point in self.costs) for name in names}
+
+    @property
     def resolution_s(self) -> float:
-        """What lies closer together may be one bar."""
+        """The distance below which bars of a thinned lane are joined."""
         return self.account.wall_s / BARS
 
 
-def report(  # noqa: PLR0913 - what it is made of
+def report(  # noqa: PLR0913 - the parts of a job
     job_name: str,
     events: Sequence[GoodputEvent],
     ledger: Ledger,
@@ -130,38 +137,30 @@ def report(  # noqa: PLR0913 - what it is made of
     reference_step_s: float | None = None,
     read: int | None = None,
 ) -> Report:
-    """What there is to show of a job until `now` (epoch seconds); `events` as they came.
+    """Return the report on a job until `now` (epoch seconds), from its events in order of arrival.
 
-    `read` is how many entries they were made of, if that is another number.
+    `read` is the number of log entries behind them, if it differs from theirs.
     """
     account = ledger.account(now, reference_step_s=reference_step_s)
     edges = [account.start_s + account.wall_s * each / SLICES for each in range(SLICES + 1)]
-    slices = tuple(
+    slices = (
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
     )
-    steps, runs, tells_steps = step_table(events), runs_of(events), not are_synthetic(events)
+    steps, runs, has_steps = step_table(events), runs_of(events), not are_synthetic(events)
     wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
-    shown = tuple(lanes(events, steps.job, wasted, runs, account.wall_s / BARS))
+    shown = lanes(events, steps.job, wasted, runs, account.wall_s / BARS, has_steps=has_steps)
     return Report(
         job_name=job_name,
         account=account,
-        slices=slices if account.wall_s > 0 else (),
-        lanes=shown if tells_steps else tuple(map(_as_work, shown)),
+        slices=tuple(slices) if account.wall_s > 0 else (),
+        lanes=tuple(shown),
         disruptions=tuple(disruptions(events, runs)),
-        steps=_steps(steps) if tells_steps else None,
+        steps=_steps(steps) if has_steps else None,
         costs=tuple(_cost_points(costs, events)),
         events=len(events) if read is None else read,
-        tells_steps=tells_steps,
+        tells_steps=has_steps,
     )
-
-
-def _as_work(lane: Lane) -> Lane:
-    """A lane without the numbers of steps that are none."""
-    if lane.name not in (STEPS, buckets.WASTED_PROGRESS):
-        return lane
-    bars = tuple(msgspec.structs.replace(bar, label="") for bar in lane.bars)
-    return msgspec.structs.replace(lane, name=WORK if lane.name == STEPS else lane.name, bars=bars)
 
 
 def _steps(table: StepTable) -> Steps | None:
@@ -171,10 +170,9 @@ def _steps(table: StepTable) -> Steps | None:
         return None
     percentiles = dict(zip(_PERCENTILES, np.percentile(took, _PERCENTILES).tolist(), strict=True))
     found, no_stragglers = stragglers_of(table)
-    # the few that take many times as long would leave all others in one bin
+    # without a limit the few steps that take many times as long would leave all others in one bin
     limit = min(float(took.max()), max(1.3 * percentiles[50], 1.15 * percentiles[99]))
-    shown = np.minimum(took, limit)
-    heights, edges = np.histogram(shown, bins=min(48, max(8, int(np.sqrt(len(took))) * 2)))
+    heights, edges = np.histogram(np.minimum(took, limit), bins=min(48, max(8, int(np.sqrt(len(took))) * 2)))
     return Steps(
         count=table.job.total,
         mean_s=float(took.mean()),
@@ -195,8 +193,7 @@ def _step_points(rows: StepRows) -> Iterator[StepPoint]:
     for part in _grouped(range(len(rows.number))):
         first, took = part[0], rows.took_s[part[0] : part[-1] + 1]
         low_s, middle_s, high_s = np.percentile(took, (5, 50, 95)).tolist()
-        start_s, step = float(rows.start_s[first]), int(rows.number[first])
-        yield StepPoint(start_s, step, middle_s, low_s, high_s, float(took.max()), len(part))
+        yield StepPoint(float(rows.start_s[first]), middle_s, low_s, high_s, float(took.max()), len(part))
 
 
 def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:

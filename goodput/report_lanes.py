@@ -1,4 +1,4 @@
-"""The events of a job in lanes for a report: who did what when, thinned out to what fits on a page."""
+"""The events of a job as lanes of bars for a report, thinned out to what fits on a page."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -29,12 +29,14 @@ BARS = 300
 _LEAST_S = 1e-6
 _BETWEEN_RUNS = (NodeFailed, Recovered, AllocationEnded, JobQueued)
 
-RUNS, STEPS, BACKGROUND_FLUSH = "runs", "steps", "background flush"
-"""Lanes of what is no bucket; all others have the names of the buckets that their events claim."""
+RUNS, STEPS, WORK, BACKGROUND_FLUSH = "runs", "steps", "work between outputs", "background flush"
+"""Lanes that are no buckets; all others have the name of the bucket to which their events belong. `WORK`
+replaces `STEPS` if the application reports no steps."""
 
 LANES = (
     RUNS,
     STEPS,
+    WORK,
     buckets.WASTED_PROGRESS,
     buckets.CHECKPOINT_WRITE,
     buckets.CHECKPOINT_ENCODE,
@@ -48,7 +50,7 @@ LANES = (
     buckets.FETCH,
     buckets.SCAVENGE,
 )
-"""From top to bottom; below them those of the intervals that the job tells of itself."""
+"""From top to bottom; the lanes of other intervals follow."""
 
 
 class LaneBar(msgspec.Struct, frozen=True):
@@ -62,26 +64,28 @@ class LaneBar(msgspec.Struct, frozen=True):
 
 
 class Lane(msgspec.Struct, frozen=True):
-    """What happened of one kind, oldest first: `events` of them, as the bars that fit.
-
-    `is_thinned` says that bars were joined for that.
-    """
+    """All events of one kind as bars, oldest first; some of them are joined if `is_thinned`."""
 
     name: str
     bars: tuple[LaneBar, ...]
     events: int
     is_thinned: bool = False
 
+    @property
+    def busy_s(self) -> float:
+        """The sum of what the events took, in seconds."""
+        return sum(bar.busy_s for bar in self.bars)
+
 
 class Disruption(msgspec.Struct, frozen=True):
-    """Something that cut the job's work short."""
+    """An event that cut the job's work short."""
 
     time_s: float
     what: str
 
 
 class Run(msgspec.Struct):
-    """A run up to its last word; `exit_code` once it `is_over`."""
+    """A run up to its last event; `exit_code` is known once it `is_over`."""
 
     start_s: float
     end_s: float
@@ -89,24 +93,30 @@ class Run(msgspec.Struct):
     exit_code: int | None = None
 
 
-def lanes(
+def lanes(  # noqa: PLR0913 - the parts of a job
     events: Sequence[GoodputEvent],
     steps: StepRows,
     are_wasted: Sequence[bool],
     runs: Sequence[Run],
     gap_s: float,
+    *,
+    has_steps: bool,
 ) -> Iterator[Lane]:
-    """Every lane that anything is in; bars less than `gap_s` apart may be joined.
+    """Yield every lane that is not empty; bars less than `gap_s` apart may be joined.
 
-    `are_wasted` says which of the steps were computed again later.
+    `are_wasted` says which of the steps were computed again later. Unless the application `has_steps`, their
+    numbers mean nothing and are not shown.
     """
     bars: dict[str, list[LaneBar]] = {name: [] for name in LANES}
     columns = (each.tolist() for each in (steps.start_s, steps.took_s, steps.steps, steps.number))
-    for start_s, took_s, count, number, again in zip(*columns, are_wasted, strict=True):
-        label = f"step {number}" if count == 1 else ""
-        name = buckets.WASTED_PROGRESS if again else STEPS
-        bars[name].append(LaneBar(start_s, start_s + took_s * count, took_s * count, count, label))
-    for name, bar in (*_run_bars(runs), *_told(events), *_intervals(events)):
+    kept = STEPS if has_steps else WORK
+    for start_s, took_s, count, number, wasted in zip(*columns, are_wasted, strict=True):
+        label = f"step {number}" if has_steps and count == 1 else ""
+        busy_s = took_s * count
+        bars[buckets.WASTED_PROGRESS if wasted else kept].append(
+            LaneBar(start_s, start_s + busy_s, busy_s, count, label)
+        )
+    for name, bar in (*_run_bars(runs), *_event_bars(events), *_interval_bars(events)):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():
         if made:
@@ -115,7 +125,7 @@ def lanes(
 
 
 def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
-    """Bars in the order of time; where there are more than :data:`BARS`, near ones are one."""
+    """Return the bars by start; if there are more than :data:`BARS`, those near each other are joined."""
     bars = sorted(bars, key=lambda bar: bar.start_s)
     if len(bars) <= BARS:
         return bars
@@ -123,95 +133,91 @@ def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
     for bar in bars:
         last = made[-1] if made else None
         if last is not None and bar.start_s - last.end_s < gap_s and bar.end_s - last.start_s < 2 * gap_s:
-            made[-1] = LaneBar(
-                last.start_s, max(last.end_s, bar.end_s), last.busy_s + bar.busy_s, last.count + bar.count
-            )
+            end_s, busy_s = max(last.end_s, bar.end_s), last.busy_s + bar.busy_s
+            made[-1] = LaneBar(last.start_s, end_s, busy_s, last.count + bar.count)
         else:
             made.append(bar)
     return made
 
 
 def runs_of(events: Iterable[GoodputEvent]) -> list[Run]:
-    """The runs in order; without a word of their start all is one run.
+    """Return the runs in order; if no start is known, everything is one run.
 
-    What ends at the very moment at which a run begins is of the run before: clocks may tell whole seconds.
+    An end at the very time at which a run starts belongs to the run before: clocks may count whole seconds.
     """
     events = list(events)
-    told = [event for event in events if not isinstance(event, _BETWEEN_RUNS)]
-    starts = run_starts(told)
-    if not told:
+    within = [event for event in events if not isinstance(event, _BETWEEN_RUNS)]
+    if not within:
         return []
-    runs = [Run(start_s, start_s) for start_s in starts or [min(span(event)[0] for event in told)]]
-    for each in told:
-        begin_s, end_s = span(each)
-        ends = isinstance(each, (JobEnded, JobHalted))
+    starts = run_starts(within)
+    runs = [Run(start_s, start_s) for start_s in starts or [min(span(event)[0] for event in within)]]
+    for event in within:
+        begin_s, end_s = span(event)
+        ends = isinstance(event, (JobEnded, JobHalted))
         run = runs[max(0, (bisect_left if ends else bisect_right)(starts, begin_s) - 1)]
         run.end_s = max(run.end_s, end_s)
         if ends:
             run.is_over = True
-            run.exit_code = each.exit_code if isinstance(each, JobEnded) else run.exit_code
-    for event in events:
-        if isinstance(event, AllocationEnded):  # what follows is no failure
-            runs[max(0, bisect_right(starts, event.time_s) - 1)].is_over = True
+            run.exit_code = event.exit_code if isinstance(event, JobEnded) else run.exit_code
+    for each in events:
+        if isinstance(each, AllocationEnded):  # a run that follows does not mean a failure
+            runs[max(0, bisect_right(starts, each.time_s) - 1)].is_over = True
     return runs
+
+
+def _bar(start_s: float, end_s: float, label: str = "") -> LaneBar:
+    return LaneBar(start_s, end_s, end_s - start_s, 1, label)
 
 
 def _run_bars(runs: Sequence[Run]) -> Iterator[tuple[str, LaneBar]]:
     for number, run in enumerate(runs, start=1):
-        verdict = "broke off" if number < len(runs) else "has not said that it ended"
+        state = "broke off" if number < len(runs) else "no end reported"
         if run.is_over:
-            verdict = f"ended with exit code {run.exit_code}" if run.exit_code else "ended"
-        yield RUNS, LaneBar(run.start_s, run.end_s, run.end_s - run.start_s, 1, f"run {number}: {verdict}")
+            state = f"ended with exit code {run.exit_code}" if run.exit_code else "ended"
+        yield RUNS, _bar(run.start_s, run.end_s, f"run {number}: {state}")
 
 
-def _told(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
+def _event_bars(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
     for event in events:
         match event:
             case OutputCompleted():
-                yield from _parts(event)
+                yield from _output_bars(event)
+                continue
             case FlushCompleted(asynchronous=True):
-                text = f"flush of dataset {event.dataset}{'' if event.valid else ', failed'}"
-                yield BACKGROUND_FLUSH, LaneBar(event.start_s, event.end_s, event.flush_s, 1, text)
+                lane, label = BACKGROUND_FLUSH, f"flush of dataset {event.dataset}"
             case RestartCompleted():
-                text = f"dataset {event.dataset} from {event.source}{'' if event.valid else ', failed'}"
-                yield (
-                    buckets.RESTORE,
-                    LaneBar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text),
-                )
+                lane, label = buckets.RESTORE, f"dataset {event.dataset} from {event.source}"
             case Recovered():
                 lane = event.kind if event.kind in LANES else buckets.REBUILD
-                text = f"dataset {event.dataset}{'' if event.valid else ', failed'}"
-                yield lane, LaneBar(event.start_s, event.end_s, event.end_s - event.start_s, 1, text)
+                label = f"dataset {event.dataset}"
             case _:
-                pass
+                continue
+        yield lane, _bar(event.start_s, event.end_s, label if event.valid else f"{label}, failed")
 
 
-def _parts(output: OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
-    """An output's parts one behind the other, as the ledger has them."""
+def _output_bars(output: OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
+    """Yield the parts of an output one behind the other, as in the ledger."""
     at_s = output.start_s
     parts = [(lane, max(0.0, getattr(output, field))) for field, lane in buckets.OF_OUTPUT]
-    share = min(1.0, output.blocking_s / (sum(took for _, took in parts) or 1.0))
+    share = min(1.0, output.blocking_s / (sum(took_s for _, took_s in parts) or 1.0))
     label = f"{output.name or 'output'} (dataset {output.dataset})"
     for lane, took_s in parts:
         if took_s * share > _LEAST_S:
-            yield lane, LaneBar(at_s, at_s + took_s * share, took_s * share, 1, label)
+            yield lane, _bar(at_s, at_s + took_s * share, label)
             at_s += took_s * share
     if output.end_s - at_s > _LEAST_S:
-        yield buckets.CHECKPOINT_OTHER, LaneBar(at_s, output.end_s, output.end_s - at_s, 1, label)
+        yield buckets.CHECKPOINT_OTHER, _bar(at_s, output.end_s, label)
 
 
-def _intervals(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
+def _interval_bars(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
     for each in whole_intervals(events):
-        yield (
-            buckets.of_interval(each.kind, each.name),
-            LaneBar(each.start_s, each.end_s, each.end_s - each.start_s),
-        )
+        yield buckets.of_interval(each.kind, each.name), _bar(each.start_s, each.end_s)
 
 
-def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator[Disruption]:
-    """Runs that ended badly, or that another one follows without a word; nodes that died.
+def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> list[Disruption]:
+    """Return failed nodes, runs that ended badly, and runs that another one follows without an end, by time.
 
-    A job that SCR halted, as it was asked to, ended well.
+    A run that SCR halted on request ended well.
     """
     events = list(events)
     failures_s = [event.time_s for event in events if isinstance(event, NodeFailed)]
@@ -228,4 +234,4 @@ def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> Iterator
                 found.append(Disruption(event.time_s, f"node {event.node or '(no name)'} failed"))
             case _:
                 pass
-    yield from sorted(found, key=lambda each: each.time_s)
+    return sorted(found, key=lambda each: each.time_s)

@@ -22,9 +22,10 @@ from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import Finding, exit_code
 from ...scr_config.resolution import expand
 from ..config_text import UnreadableError, config_text
+from ..format import printable
 from ..options import UNREAD, command, option
 from ..output import json_text
-from ..text import show
+from ..text import tables
 
 EXIT_UNREADABLE = 3
 Form = Literal["table", "json", "gcc"]
@@ -220,7 +221,7 @@ def _text_of(findings: list[Finding], form: Form) -> str:
         return "".join(f"{finding.gcc}\n" for finding in findings)
     if not findings:
         return "scrtune: nothing found\n"
-    console = show.console()
+    console = tables.console()
     with console.capture() as captured:
         console.print(_table(findings))
     return captured.get()
@@ -245,23 +246,23 @@ def _name_system_files(sources: list[Source], *, to_stderr: bool) -> None:
     for source in sources:
         if source.kind == "system file":
             text = f"scrtune: SCR's system config file counts beneath: {source.file}"
-            click.echo(show.printable(text), err=to_stderr)
+            click.echo(printable(text), err=to_stderr)
 
 
 def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
     return [
         msgspec.structs.replace(
             finding,
-            file=show.printable(finding.file),
-            message=show.printable(finding.message),
-            remedy=show.printable(finding.remedy),
+            file=printable(finding.file),
+            message=printable(finding.message),
+            remedy=printable(finding.remedy),
         )
         for finding in findings
     ]
 
 
 def _table(findings: list[Finding]) -> Table:
-    table = show.plain_table("place", "", "what happens", "remedy", "code")
+    table = tables.plain_table("place", "", "what happens", "remedy", "code")
     for finding in findings:
         place = f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file
         table.add_row(place, finding.severity, finding.message, finding.remedy, finding.code)

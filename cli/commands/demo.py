@@ -30,7 +30,7 @@ from .. import job_state
 from ..errors import CommandError, UnknownJobError
 from ..options import command, option
 from ..output import json_text
-from ..text import show
+from ..text import tables
 from ..text.demo import report
 from ..views.demo import Column, DemoView
 
@@ -69,18 +69,18 @@ def demo(options: DemoOptions) -> None:
     Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
     and now.
     """
-    out = show.console()
+    out = tables.console()
     if options.as_json:
         view = run_demo(lambda _: None, lambda _: None)
         click.echo(json_text(view), nl=False)
     else:
         view = run_demo(
-            lambda decision: out.print(show.decision_line(decision)),
+            lambda decision: out.print(tables.decision_line(decision)),
             lambda what: out.print(f"\nRunning: {what}"),
         )
         out.print(report(view))
     if options.svg is not None:
-        options.svg.write_text(show.picture(report(view), "scrtune demo"), encoding="utf-8")
+        options.svg.write_text(tables.picture(report(view), "scrtune demo"), encoding="utf-8")
 
 
 def run_demo(on_decision: Callable[[Decision], None], on_run: Callable[[str], None]) -> DemoView:

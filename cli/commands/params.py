@@ -11,7 +11,7 @@ from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Par
 from ...scr_config.catalogue_page import page
 from ..options import command, option
 from ..output import json_text
-from ..text import config, show
+from ..text import config, tables
 
 Mutability = Literal["live", "re-init", "launch", "none"]
 Form = Literal["table", "json", "markdown"]
@@ -57,10 +57,10 @@ def params(options: ParamsOptions) -> None:
     if options.form == "json":
         click.echo(json_text([*map(_object, entries), *map(_line_object, lines)]), nl=False)
     elif options.name is None:
-        show.console().print(config.params(entries, lines))
+        tables.console().print(config.params(entries, lines))
     else:
         for shown in (*map(config.parameter, entries), *map(config.descriptor, lines)):
-            show.console().print(shown)
+            tables.console().print(shown)
 
 
 def _chosen(options: ParamsOptions) -> tuple[list[Parameter], list[Descriptor]]:

@@ -8,9 +8,10 @@ import click
 from ...intents.observe.redundancy import FLOORS
 from ...replay.run import JobShape
 from ...replay.run import replay as replay_traces
+from ..format import printable
 from ..options import Form, command, option
 from ..output import print_view
-from ..text import show
+from ..text import tables
 from ..views.replay import replay as replay_view
 
 _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
@@ -57,8 +58,8 @@ def replay(options: ReplayOptions) -> None:
     replayed = replay_traces(options.traces, shape)
     files = {"user config": options.conf, "system config": options.system_conf}
     for problem in replayed.problems:
-        click.echo(show.printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
-    print_view(replay_view(replayed), options.form, show.replay)
+        click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
+    print_view(replay_view(replayed), options.form, tables.replay)
 
 
 def _text(path: Path | None) -> str | None:

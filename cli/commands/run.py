@@ -21,7 +21,7 @@ from ...daemon.views import StatusView
 from ...intents.observe.redundancy import FLOORS
 from ..job_state import ask
 from ..options import MonitoringOptions, command, option
-from ..text import show
+from ..text import tables
 
 _SETTLED_LIMIT_S = 1.0
 _SETTLED_STEP_S = 0.05
@@ -113,5 +113,5 @@ def _summary(paths: JobPaths) -> None:
         while before != view and time.monotonic() < deadline_s:
             time.sleep(_SETTLED_STEP_S)
             view, before = ask(paths, "status", StatusView), view
-        for line in show.summary(view):
+        for line in tables.summary(view):
             click.echo(line, err=True)

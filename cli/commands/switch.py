@@ -10,7 +10,7 @@ from ..errors import CommandError
 from ..find_job import find
 from ..job_state import ask
 from ..options import OneJob, command
-from ..text import show
+from ..text import tables
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
@@ -22,13 +22,13 @@ def off(options: OneJob) -> None:
 
     Returns when they are published. The job is still observed, and `scrtune on` has it tuned again.
     """
-    click.echo(show.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
+    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
 
 
 @command(OneJob)
 def on(options: OneJob) -> None:
     """Tune a running job again, after `scrtune off`, from the settings that are active."""
-    click.echo(show.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
+    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:

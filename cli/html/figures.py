@@ -1,13 +1,14 @@
-"""The smaller figures of a report, drawn with matplotlib: each function draws one, on (a part of) a figure.
+"""The figures of a report, drawn with matplotlib, and what they have in common; :mod:`.timeline` has its own.
 
-What a bar stands for is noted by the id of its artist (:class:`.report_drawing.Notes`): SVG shows it as a
-tooltip.
+The tooltip of an artist is noted by its id (:class:`Canvas`); SVG shows it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from html import escape
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
 from matplotlib.patches import Rectangle
@@ -16,127 +17,197 @@ from matplotlib.ticker import MaxNLocator
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
 from ...units import count_text, duration_text, seconds_text
-from .changes import Change
-from .drawing import LEAST_SHARE, Notes, edge_name, legend, name_rows, ticks
-from .theme import GROUP_COLOURS, VERDICTS, Theme, colour_of
+from ..format import VERDICTS, printable
+from ..views.tuner_changes import TunerChange
+from .theme import Theme, colour_of
 
+WIDTH = 11.6
+"""Of the page, in inches."""
+HALF = WIDTH / 2 - 0.1
+LEAST_SHARE = 0.0005
+"""A smaller part of a whole would not be visible."""
+_LETTERS = 26
+"""Most letters of a name at the edge of a figure."""
+_WALL_TIME, _REST = "wall time", "all the rest"
 _BUCKETS = 16
-_REST = "all the rest"
 _STRAGGLERS = 3
 _GAINS = 24
 
 
-def waterfall(figure: FigureBase, notes: Notes, theme: Theme, *, report: Report) -> None:
-    """From the wall time down to what was productive, one bucket after the other, largest first."""
+class Canvas:
+    """A figure, or a part of one, in the colours of `theme`; `notes` are tooltips by the ids of artists."""
+
+    def __init__(self, figure: FigureBase, theme: Theme) -> None:
+        self.figure, self.theme = figure, theme
+        self.notes: dict[str, str] = {}
+
+    def note(self, artist: Artist, text: str) -> None:
+        """Set the tooltip of `artist`."""
+        artist.set_gid(name := f"n{len(self.notes)}")
+        self.notes[name] = printable(text)
+
+    def tooltip(self, name: str) -> str:
+        """Return the tooltip of the artist with the id `name` as an element of SVG, if it has one."""
+        return f"<title>{escape(self.notes[name], quote=False)}</title>" if name in self.notes else ""
+
+    def mark(self, axes: Axes, at: tuple[float, float], change: TunerChange, size: float) -> Artist:
+        """Draw the mark of a change's verdict."""
+        form, ink = VERDICTS[change.verdict], self.theme.ink
+        fill = ink if form.is_filled else self.theme.paper
+        return axes.plot(*at, form.mark, mec=ink, mfc=fill, markersize=size, clip_on=False)[0]
+
+
+class Panel(NamedTuple):
+    """A figure of `width` x `height` inches; `note` says what is left out."""
+
+    name: str
+    heading: str
+    width: float
+    height: float
+    draw: Callable[[Canvas], None]
+    note: str = ""
+
+    @property
+    def is_wide(self) -> bool:
+        """True if the figure needs the whole width of the page."""
+        return self.width >= WIDTH
+
+
+def waterfall(report: Report) -> Panel:
+    """Return the figure from the wall time down to the productive time, one bucket a row, largest first."""
     account = report.account
-    height = waterfall_height(report)
-    axes = figure.add_axes((0.3, 0.3 / height, 0.68, 1 - 0.35 / height))
     wall_s = account.wall_s or 1.0
-    names, left_s = ["wall time"], account.wall_s
-    _bar(axes, notes, (0.0, left_s), wall_s, fc=theme.grid, ec=theme.muted, linewidth=0.6)
+    rows, left_s = [(_WALL_TIME, 0.0, account.wall_s)], account.wall_s
     for name, spent_s in _lost(report):
         left_s -= spent_s
-        names.append(edge_name(name))
-        colour = theme.muted if name == _REST else colour_of(name)
-        _bar(axes, notes, (left_s, spent_s), wall_s, row=len(names) - 1, color=colour, linewidth=0)
-    colour = GROUP_COLOURS["productive"]
-    _bar(axes, notes, (0.0, account.buckets[PRODUCTIVE]), wall_s, row=len(names), color=colour, linewidth=0)
-    name_rows(axes, [*names, PRODUCTIVE])
-    axes.set_xlim(0, 136)
-    axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
-    axes.grid(visible=True, axis="x")
+        rows.append((name, left_s, spent_s))
+    rows.append((PRODUCTIVE, 0.0, account.buckets[PRODUCTIVE]))
+    height = max(2.2, 0.45 + 0.22 * len(rows))
+
+    def draw(canvas: Canvas) -> None:
+        axes = canvas.figure.add_axes((0.3, 0.3 / height, 0.68, 1 - 0.35 / height))
+        fills = {_WALL_TIME: canvas.theme.grid, _REST: canvas.theme.muted}
+        for row, (name, start_s, spent_s) in enumerate(rows):
+            start, share = 100 * start_s / wall_s, 100 * spent_s / wall_s
+            colour = fills.get(name) or colour_of(name)
+            (bar,) = axes.barh([row], [max(share, 0.1)], 0.7, left=[start], color=colour, linewidth=0)
+            if name == _WALL_TIME:
+                bar.set(edgecolor=canvas.theme.muted, linewidth=0.6)
+            text = f"{duration_text(spent_s)}, {share:.1f} %"
+            canvas.note(bar, text)
+            axes.text(start + share + 1.2, row, text, va="center", fontsize=7)
+        name_rows(axes, [edge_name(name) for name, _, _ in rows])
+        axes.set_xlim(0, 136)
+        axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
+        axes.grid(visible=True, axis="x")
+
+    width = WIDTH if report.steps is None else HALF
+    return Panel("waterfall", "From wall time to productive", width, height, draw)
 
 
 def _lost(report: Report) -> list[tuple[str, float]]:
-    """The buckets that the waterfall has rows for, and the rest, if it would be seen."""
+    """Return the buckets of the waterfall, and the rest if it would be visible."""
     account = report.account
     least_s = LEAST_SHARE * account.wall_s
-    told = sorted(account.buckets.items(), key=lambda each: -each[1])
-    lost = [(name, spent_s) for name, spent_s in told if name != PRODUCTIVE and 0 < spent_s >= least_s]
+    lost = [
+        (name, spent_s) for name, spent_s in report.spent if name != PRODUCTIVE and 0 < spent_s >= least_s
+    ]
     lost = lost[:_BUCKETS]
     rest_s = account.wall_s - account.buckets[PRODUCTIVE] - sum(spent_s for _, spent_s in lost)
     return [*lost, (_REST, rest_s)] if rest_s >= least_s > 0 else lost
 
 
-def _bar(
-    axes: Axes, notes: Notes, span_s: tuple[float, float], wall_s: float, *, row: int = 0, **style: Any
-) -> None:
-    """Where it starts and how long it is, in seconds."""
-    start, share = (100 * each / wall_s for each in span_s)
-    (bar,) = axes.barh([row], [max(share, 0.1)], 0.7, left=[start], **style)
-    text = f"{duration_text(span_s[1])}, {share:.1f} %"
-    notes.on(bar, text)
-    axes.text(start + share + 1.2, row, text, va="center", fontsize=7)
+def distribution(steps: Steps, height: float) -> Panel:
+    """Return the histogram of step times."""
+
+    def draw(canvas: Canvas) -> None:
+        axes, ink = canvas.figure.add_axes((0.11, 0.12, 0.86, 0.86)), canvas.theme.ink
+        for (low, high), count in zip(pairwise(steps.bins), steps.heights, strict=True):
+            if count:
+                colour = colour_of(PRODUCTIVE)
+                bar = axes.add_patch(Rectangle((low, 0), high - low, count, color=colour, linewidth=0))
+                canvas.note(
+                    bar, f"{count_text(count, 'step')} of {seconds_text(low)} to {seconds_text(high)}"
+                )
+        marks = (("ideal", steps.ideal_s, "-"), ("median", steps.percentiles_s[50], "--"))
+        for name, at_s, dashes in (*marks, ("95 % below", steps.percentiles_s[95], ":")):
+            label = f"{name}: {seconds_text(at_s)}"
+            axes.axvline(at_s, color=ink, linestyle=dashes, linewidth=1.0, label=label)
+        for each in steps.stragglers[:_STRAGGLERS]:
+            text = f"{edge_name(each.writer)}: {each.ratio:.2f} x the others"
+            at_s = min(each.took_s, steps.bins[-1])
+            (mark,) = axes.plot([at_s], [0], "^", color=ink, markersize=8, clip_on=False, label=text)
+            canvas.note(mark, f"straggler {text}: {seconds_text(each.took_s)} a step")
+        if steps.beyond:
+            axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration_text(steps.most_s)}")
+        axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])
+        axes.set_ylim(0, 1.15 * max(steps.heights))
+        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        axes.xaxis.set_major_formatter(ticks(steps.bins[-1]))
+        axes.set_ylabel("steps")
+        axes.grid(visible=True, axis="y")
+        legend(axes)
+
+    return Panel("distribution", "How long steps took", HALF, height, draw)
 
 
-def waterfall_height(report: Report) -> float:
-    """Height of :func:`waterfall` in inches."""
-    return max(2.2, 0.45 + 0.22 * (2 + len(_lost(report))))
+def gains(changes: Sequence[TunerChange]) -> Panel | None:
+    """Return the figure of what changes save a checkpoint, with 90 % intervals; None if nothing was measured.
+
+    If there are too many, it shows those that saved or cost most.
+    """
+    measured = [(change, change.gain) for change in changes if change.gain is not None]
+    if not measured:
+        return None
+    most = sorted(measured, key=lambda each: -abs(each[1].total_s))[:_GAINS]
+    shown = sorted(most, key=lambda each: each[0].number)
+    left = len(measured) - len(shown)
+    note = f"Those that saved or cost most; {left} more in the table." if left else ""
+    height = 0.65 + 0.22 * len(shown)
+
+    def draw(canvas: Canvas) -> None:
+        axes, theme = canvas.figure.add_axes((0.3, 0.45 / height, 0.67, 1 - 0.5 / height)), canvas.theme
+        for row, (change, gain) in enumerate(shown):
+            axes.hlines(row, gain.low_s, gain.high_s, color=theme.muted, linewidth=1.4)
+            mark = canvas.mark(axes, (gain.saved_s, row), change, size=6)
+            canvas.note(mark, f"{change.text}; {change.word}")
+        axes.axvline(0, color=theme.muted, linewidth=0.8)
+        name_rows(axes, [f"{change.name}, {change.word}" for change, _ in shown])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
+        axes.set_xlabel("saved a checkpoint (left of 0: lost), with the 90 % interval")
+        axes.grid(visible=True, axis="x")
+
+    return Panel("gains", "What each change of the tuner gained", WIDTH, height, draw, note)
 
 
-def distribution(figure: FigureBase, notes: Notes, theme: Theme, *, steps: Steps) -> None:
-    """How long steps took."""
-    axes = figure.add_axes((0.11, 0.12, 0.86, 0.86))
-    for (low, high), height in zip(pairwise(steps.bins), steps.heights, strict=True):
-        if height:
-            colour = GROUP_COLOURS["productive"]
-            patch = Rectangle((low, 0), high - low, height, color=colour, linewidth=0)
-            axes.add_patch(patch)
-            notes.on(patch, f"{count_text(height, 'step')} of {seconds_text(low)} to {seconds_text(high)}")
-    marks = {
-        "ideal": (steps.ideal_s, "-"),
-        "median": (steps.percentiles_s[50], "--"),
-        "95 % below": (steps.percentiles_s[95], ":"),
-    }
-    for name, (at, dashes) in marks.items():
-        label = f"{name}: {seconds_text(at)}"
-        axes.axvline(at, color=theme.ink, linestyle=dashes, linewidth=1.0, label=label)
-    for each in steps.stragglers[:_STRAGGLERS]:
-        text = f"{edge_name(each.writer)}: {each.ratio:.2f} x the others"
-        at = min(each.took_s, steps.bins[-1])
-        (mark,) = axes.plot([at], [0], "^", color=theme.ink, markersize=8, clip_on=False, label=text)
-        notes.on(mark, f"straggler {text}: {seconds_text(each.took_s)} a step")
-    if steps.beyond:
-        axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration_text(steps.most_s)}")
-    axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])
-    axes.set_ylim(0, 1.15 * max(steps.heights))
-    axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-    axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(ticks(steps.bins[-1]))
-    axes.set_ylabel("steps")
-    axes.grid(visible=True, axis="y")
-    legend(axes, loc="upper right")
+def edge_name(text: str) -> str:
+    """Return a name for the edge of a figure, shortened if need be."""
+    text = printable(text)
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
 
 
-def gains_shown(changes: Sequence[Change]) -> Sequence[Change]:
-    """The changes that :func:`gains` has room for: of too many those that saved or cost most."""
-    measured = [change for change in changes if change.gain is not None]
-    most = sorted(measured, key=lambda change: -abs(change.gain.total_s) if change.gain else 0.0)
-    return sorted(most[:_GAINS], key=lambda change: change.number)
+def name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Set the rows from top to bottom, with their names at the edge and no frame."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[:].set_visible(False)
 
 
-def gains(figure: FigureBase, notes: Notes, theme: Theme, *, changes: Sequence[Change]) -> None:
-    """What each of `changes` saves a checkpoint, with its 90 % interval."""
-    height = gains_height(len(changes))
-    axes = figure.add_axes((0.3, 0.45 / height, 0.67, 1 - 0.5 / height))
-    for row, change in enumerate(changes):
-        found = change.gain
-        if found is None:
-            continue
-        word, shape, is_filled = VERDICTS[change.verdict]
-        axes.plot(
-            [found.low_s, found.high_s], [row, row], color=theme.muted, linewidth=1.4, solid_capstyle="butt"
-        )
-        fill = theme.ink if is_filled else theme.paper
-        (mark,) = axes.plot([found.saved_s], [row], shape, mec=theme.ink, mfc=fill, markersize=6)
-        notes.on(mark, f"{change.text}; {word}")
-    axes.axvline(0, color=theme.muted, linewidth=0.8)
-    name_rows(axes, [f"{change.name}, {VERDICTS[change.verdict][0]}" for change in changes])
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
-    axes.set_xlabel("saved a checkpoint (left of 0: lost), with the 90 % interval")
-    axes.grid(visible=True, axis="x")
+def ticks(most_s: float) -> Callable[[float, float], str]:
+    """Return the formatter of an axis of durations up to `most_s`."""
+    if most_s < 1:
+        return lambda value, _: f"{1000 * value:g} ms"
+    return lambda value, _: f"{value:g} s"
 
 
-def gains_height(changes: int) -> float:
-    """Height of :func:`gains` in inches."""
-    return 0.65 + 0.22 * changes
+def legend(axes: Axes, columns: int = 1, *, above: bool = False) -> None:
+    """Draw a legend in the upper right corner, or above the figure, if there is anything to explain."""
+    if not axes.get_legend_handles_labels()[0]:
+        return
+    drawn = axes.legend(
+        loc="upper right", ncols=columns, handlelength=2.0 if columns == 1 else 1.0, columnspacing=1.2
+    )
+    if above:
+        drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))

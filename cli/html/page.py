@@ -1,54 +1,93 @@
-"""The page that `scrtune goodput --html` writes: one job in figures and tables, one file, no scripts."""
+"""The page of `scrtune goodput --html`, one file without scripts, and the picture of its figures."""
 
+import io
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
-from html import escape
 
-from ...goodput.buckets import PRODUCTIVE
+import matplotlib as mpl
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from matplotlib.figure import Figure
+
+from ...goodput.buckets import CUSTOM, PRODUCTIVE, TUNING
 from ...goodput.report import Report
 from ...intents.tune.gains import together
 from ...units import count_text, duration_text
-from ..text.show import printable
-from . import svg as report_svg
-from . import tables as report_tables
-from .changes import Change
-from .drawing import LEAST_SHARE, WIDTH
-from .figures import gains_shown
-from .style import STYLE
-from .theme import GROUP_COLOURS, VERDICTS, group_of
-from .timeline import Timeline
+from ..format import printable
+from ..views.tuner_changes import TunerChange
+from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, distribution, gains, waterfall
+from .theme import GROUPS, LIGHT, PAGE, VARIABLES, colour_of, group_of
+from .timeline import TimelineFigure
 
-_HINT = "The figure is wider than the screen: move it sideways to see the rest."
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_LOW = 2.0
+_LEAST_S = 0.0005
+"""A shorter time would be shown as 0.000 s."""
+_DOTS_PER_INCH = 150
+_OF_A_FILE = re.compile(r'<metadata>.*?</metadata>|<style.*?</style>|<g id="[^"]*"/>', re.DOTALL)
+_SIZE = re.compile(r' (?:width|height|version)="[^"]*"')
+_GROUP = re.compile(r'<g id="([^"]*)">')
+"""Nothing refers to the ids of groups; all other ids are hashes with the name of the panel."""
+_LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
+"""Within a tag."""
 
 
-def page(report: Report, changes: Sequence[Change], *, version: str) -> str:
-    """All of `report` as one HTML document."""
-    name = escape(printable(report.job_name) or "(no name)")
-    told = f"{when(report)}; {count_text(report.events, 'event')} read; scrtune {version}"
-    body = [
-        f"<header><h1>Where the time of {name} went</h1>",
-        f'<p class="note">{escape(told)}</p>',
-        _cards(report, changes),
-        _strip(report),
-        "</header><main>",
-        *(_row(panels, report, changes) for panels in report_svg.rows(report, changes)),
-        report_tables.changes(report, changes),
-        f'<div class="tables">{report_tables.all_else(report)}</div>',
-        "</main>",
-    ]
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Goodput of {name}</title><style>{STYLE}</style></head><body>\n"
-        + "\n".join(filter(None, body))
-        + "\n</body></html>\n"
+def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str:
+    """Return all of `report` as one HTML document."""
+    return _template().render(
+        report=report,
+        account=report.account,
+        changes=changes,
+        version=version,
+        period=_period(report),
+        cards=list(_cards(report, changes)),
+        shares=_shares(report),
+        step_times=list(_step_times(report)),
+        rows=[[(panel, _svg(panel)) for panel in row] for row in _panels(report, changes)],
     )
 
 
-def when(report: Report) -> str:
-    """From when to when, in UTC."""
+def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes:
+    """Return the figures as one PNG."""
+    rows = _panels(report, changes)
+    heights = [max(panel.height for panel in row) for row in rows]
+    out = io.BytesIO()
+    with mpl.rc_context(LIGHT.settings()):
+        figure = Figure(figsize=(WIDTH, sum(heights) + 0.3 * len(heights) + 0.4))
+        ratios = [0.4, *(each for height in heights for each in (0.3, height))]
+        cells = figure.subfigures(len(ratios), 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
+        cells[0].text(0.015, 0.35, title, fontsize=12, fontweight="bold")
+        for heading, body, row in zip(cells[1::2], cells[2::2], rows, strict=True):
+            places = body.subfigures(1, len(row), squeeze=False)[0]
+            for index, (place, panel) in enumerate(zip(places, row, strict=True)):
+                heading.text(0.015 + index / len(row), 0.2, panel.heading, fontsize=9.5, fontweight="bold")
+                panel.draw(Canvas(place, LIGHT))
+        figure.savefig(out, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": "scrtune"})
+    return out.getvalue()
+
+
+def _template() -> Template:
+    environment = Environment(
+        loader=PackageLoader(__package__, "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.globals.update(
+        CUSTOM=CUSTOM, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
+    )
+    environment.filters.update(
+        number=lambda count: f"{count:,}",
+        seconds=lambda value_s: f"{value_s:,.3f}",
+        percent=lambda share, digits: f"{share:.{digits}%}",
+        duration=duration_text,
+    )
+    return environment.get_template("page.html.j2")
+
+
+def _period(report: Report) -> str:
+    """Return the start and the end of the job in UTC."""
     start_s, wall_s = report.start_s, report.account.wall_s
     try:
         first, last = (datetime.fromtimestamp(each, timezone.utc) for each in (start_s, start_s + wall_s))
@@ -57,111 +96,71 @@ def when(report: Report) -> str:
     return f"{first:%Y-%m-%d %H:%M:%S} to {last:%Y-%m-%d %H:%M:%S} UTC"
 
 
-def _cards(report: Report, changes: Sequence[Change]) -> str:
-    account = report.account
-    kept = sum(VERDICTS[change.verdict][0] == "kept" for change in changes)
-    runs = count_text(account.runs, "run")
-    cards = [
-        ("Goodput", f"{account.goodput:.1%}", "of the wall time was productive"),
-        (
-            "Wall time",
-            duration_text(account.wall_s),
-            f"{duration_text(account.buckets[PRODUCTIVE])} productive",
-        ),
-        _steps_card(report),
-        ("Checkpoints", f"{account.checkpoints:,}", _mean_cost(report)),
-        ("Disruptions", f"{len(report.disruptions):,}", runs),
-    ]
+def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str, str, str]]:
+    account, count = report.account, report.checkpoints
+    yield ("Goodput", f"{account.goodput:.1%}", "of the wall time was productive")
+    productive = f"{duration_text(account.buckets[PRODUCTIVE])} productive"
+    yield ("Wall time", duration_text(account.wall_s), productive)
+    if report.tells_steps:
+        ideal = f"{duration_text(report.steps.ideal_s)} ideally" if report.steps else ""
+        yield ("Steps", f"{account.steps:,}", ideal)
+    else:
+        yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
+    mean = f"{duration_text(sum(report.cost_parts.values()) / count)} each" if count else ""
+    yield ("Checkpoints", f"{account.checkpoints:,}", mean)
+    yield ("Disruptions", f"{len(report.disruptions):,}", count_text(account.runs, "run"))
     if changes:
-        cards.append(("Changes kept", f"{kept} of {len(changes)}", _saved_so_far(changes)))
-    shown = (
-        f"<div><dt>{escape(name)}</dt><dd>{escape(value)}<small>{escape(more)}</small></dd></div>"
-        for name, value, more in cards
-    )
-    return f'<dl class="cards">{"".join(shown)}</dl>'
+        kept = sum(change.word == "kept" for change in changes)
+        found, saved = [change.gain for change in changes if change.gain is not None], ""
+        if found:
+            total_s, low_s, high_s = together(found)
+            saved = f"{total_s:,.1f} s saved so far ({low_s:,.1f} to {high_s:,.1f} with 90 %)"
+        yield ("Changes kept", f"{kept} of {len(changes)}", saved)
 
 
-def _steps_card(report: Report) -> tuple[str, str, str]:
-    count = f"{report.account.steps:,}"
-    if not report.tells_steps:
-        return "Work between outputs", count, "times: the application tells of no steps"
-    return "Steps", count, f"{duration_text(report.steps.ideal_s)} ideally" if report.steps else ""
-
-
-def _saved_so_far(changes: Sequence[Change]) -> str:
-    found = [change.gain for change in changes if change.gain is not None]
-    if not found:
-        return ""
-    total_s, low_s, high_s = together(found)
-    return f"{total_s:,.1f} s saved so far ({low_s:,.1f} to {high_s:,.1f} with 90 %)"
-
-
-def _mean_cost(report: Report) -> str:
-    if not report.checkpoints:
-        return ""
-    total_s = sum(point.cost_s * point.count for point in report.costs)
-    return f"{duration_text(total_s / report.checkpoints)} each"
-
-
-def _strip(report: Report) -> str:
-    """The whole account as one line of colours, with its key."""
-    wall_s = report.account.wall_s
-    parts: dict[str, float] = dict.fromkeys(GROUP_COLOURS, 0.0)
+def _shares(report: Report) -> list[tuple[str, str, float]]:
+    """Return name, colour and share of each group of buckets that would be visible."""
+    shares = dict.fromkeys(GROUPS, 0.0)
     for bucket, spent_s in report.account.buckets.items():
-        parts[group_of(bucket)] += spent_s / wall_s if wall_s else 0.0
-    shown = {name: share for name, share in parts.items() if share >= LEAST_SHARE}
-    bar = "".join(
-        f'<span style="width:{100 * share:.2f}%;background:{GROUP_COLOURS[name]}"></span>'
-        for name, share in shown.items()
-    )
-    key = "".join(
-        f"<li>{report_tables.swatch(GROUP_COLOURS[name])}{name} {share:.1%}</li>"
-        for name, share in shown.items()
-    )
-    return f'<div class="bar" role="presentation">{bar}</div><ul class="key note">{key}</ul>' if shown else ""
+        shares[group_of(bucket)] += spent_s / (report.account.wall_s or 1.0)
+    return [(name, GROUPS[name].colour, share) for name, share in shares.items() if share >= LEAST_SHARE]
 
 
-def _row(panels: Sequence[report_svg.Panel], report: Report, changes: Sequence[Change]) -> str:
-    sections = (_section(panel, _notes(panel.name, report, changes)) for panel in panels)
-    return f'<div class="row">{"".join(sections)}</div>'
+def _step_times(report: Report) -> Iterator[tuple[str, float]]:
+    """Yield what the table of step times has, in seconds."""
+    if (steps := report.steps) is None:
+        return
+    yield from (("ideal", steps.ideal_s), ("mean", steps.mean_s))
+    yield from ((f"{share} % took at most", took_s) for share, took_s in steps.percentiles_s.items())
+    yield from (("longest", steps.most_s), ("mean distance from the ideal", steps.deviation_s))
+    for each in steps.stragglers:
+        yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
 
 
-def _section(panel: report_svg.Panel, notes: Sequence[str]) -> str:
-    kind = f"{panel.name} wide" if panel.width >= WIDTH else panel.name
-    told = f'<p class="note">{escape(" ".join(notes))}</p>' if notes else ""
-    hint = f'<p class="note hint">{_HINT}</p>' if panel.width >= WIDTH else ""
-    heading = f"<h2>{escape(panel.heading)}</h2>"
-    return f'<section class="{kind}">{heading}{told}{hint}<figure>{report_svg.svg(panel)}</figure></section>'
+def _panels(report: Report, changes: Sequence[TunerChange]) -> list[list[Panel]]:
+    """Return the figures in rows; there is none for data that the report does not have."""
+    first, gained = waterfall(report), gains(changes)
+    rows = [[first], [TimelineFigure(report, changes).panel]]
+    if report.steps is not None:
+        rows[0].append(distribution(report.steps, first.height))
+    if gained is not None:  # a low figure fits below the first ones on the first sheet of paper
+        rows.insert(1 if gained.height < _LOW else 2, [gained])
+    return rows
 
 
-def _notes(panel: str, report: Report, changes: Sequence[Change]) -> list[str]:
-    """What the figure does not show."""
-    if panel == "timeline":
-        return list(_left_out(report, changes))
-    measured = sum(change.gain is not None for change in changes)
-    if panel == "gains" and (left := measured - len(gains_shown(changes))):
-        return [f"Those that saved or cost most; {left} more in the table."]
-    return []
-
-
-def _left_out(report: Report, changes: Sequence[Change]) -> Iterator[str]:
-    timeline = Timeline(report, changes)
-    if timeline.is_abridged:
-        yield "Changes have the numbers that they have in the table."
-    told = [
-        f"{lane.events:,} {printable(lane.name)} as {len(lane.bars)} bars"
-        for lane in timeline.lanes
-        if lane.is_thinned
-    ]
-    if report.steps is not None and any(point.count > 1 for point in report.steps.points):
-        times = sum(point.count for point in report.steps.points)
-        told.append(f"{times:,} step times as {len(report.steps.points)} medians")
-    if report.checkpoints > len(report.costs):
-        told.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
-    if told:
-        yield (
-            f"Thinned out: {'; '.join(told)}; what is closer together than"
-            f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
-        )
-    if left := len(report.lanes) - len(timeline.lanes):
-        yield f"The table of what happened has {count_text(left, 'more kind')} of events."
+def _svg(panel: Panel) -> str:
+    """Return the panel as an element of the page, with its tooltips and in its colours."""
+    out = io.BytesIO()
+    with mpl.rc_context({**PAGE.settings(), "svg.hashsalt": panel.name}):
+        figure = Figure(figsize=(panel.width, panel.height))
+        canvas = Canvas(figure, PAGE)
+        panel.draw(canvas)
+        figure.savefig(out, format="svg", metadata={"Date": None})
+    _, tag, svg = out.getvalue().decode().partition("<svg")
+    svg = f'{tag} role="img" aria-label="{panel.heading}"' + _OF_A_FILE.sub("", svg)
+    svg = _SIZE.sub("", svg, count=3)
+    svg = _GROUP.sub(lambda group: "<g>" + canvas.tooltip(group[1]), svg)
+    svg = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), svg)
+    for placeholder, variable in VARIABLES.items():
+        svg = svg.replace(placeholder, f"var({variable})")
+    return re.sub(r"\s*\n\s*", "\n", svg)

@@ -1,270 +1,244 @@
-"""The figure of a report that has everything on one axis of time."""
+"""The figure of a report that shows everything on one axis of time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import FigureBase
 from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
-from ...goodput.report import CostPoint, Report, Steps
+from ...goodput.buckets import PRODUCTIVE
+from ...goodput.report import Report, Steps
 from ...goodput.report_lanes import BARS, RUNS, Lane
-from ...units import duration_text, seconds_text
-from ..text.show import printable
-from .changes import Change
-from .drawing import (
-    LEAST_SHARE,
-    WIDTH,
-    Axis,
-    Notes,
-    edge_name,
-    legend,
-    name_rows,
-    seconds_axis,
-)
-from .labels import SIZE, Bar, Label, placed
-from .theme import GROUP_COLOURS, GROUPS, VERDICTS, Theme, colour_of, group_of
+from ...units import count_text, duration_text, seconds_text
+from ..views.tuner_changes import TunerChange
+from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
+from .labels import SIZE, LabelledSpan, placed
+from .theme import GROUPS, colour_of, group_of
 
 _LANES = 12
-_LANE = 0.165
-_LEVEL = 0.165
+_LANE = _LEVEL = 0.165
 _LEFT, _RIGHT = 0.15, 0.985
-_TOP, _BOTTOM = 0.3, 0.42
-_GAP = 0.1
+_INCHES = (_RIGHT - _LEFT) * WIDTH
+_TOP, _BOTTOM, _GAP = 0.3, 0.42, 0.1
 _LEAST_PERCENT = 0.5
 _PAUSE = 5
+_UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
+_Row = tuple[str, float, Callable[[Canvas, Axes], None]]
+"""Title, height in inches, and what draws it."""
 
 
-def lanes_shown(report: Report) -> Sequence[Lane]:
-    """The lanes there is room for, without those in which next to nothing was spent."""
-    least_s = 2e-4 * report.account.wall_s
-    lanes = [lane for lane in report.lanes if sum(bar.busy_s for bar in lane.bars) >= least_s]
-    return lanes[: _LANES - bool(report.disruptions)]
+class TimelineFigure:
+    """The timeline of `report` and `changes`, whose labels have as much text as there is room for."""
 
-
-class Timeline:
-    """What there is to draw: `report` and `changes`, with the changes' labels where there is room."""
-
-    def __init__(self, report: Report, changes: Sequence[Change]) -> None:
-        self.report, self.axis = report, Axis(report)
-        self.changes = [change for change in changes if change.is_made]
-        self.labels = _labels(self.changes, self.axis)
-        self.lanes = lanes_shown(report)
-        self.heights = self._heights()
-
-    def _heights(self) -> dict[str, float]:
-        """Of each row, in inches: all of them fit on a page of A4 across, whatever there is."""
-        rows = {"account": 1.0}
-        if self.changes:
-            rows["changes"] = 0.12 + _LEVEL * max(2, 1 + max(label.level for label in self.labels))
-        rows["lanes"] = _LANE * (len(self.lanes) + bool(self.report.disruptions)) + 0.05
-        if self.report.costs:
-            rows["costs"] = 1.0
-        if self.report.steps is not None:
-            rows["steps"] = 0.9
-        return rows
+    def __init__(self, report: Report, changes: Sequence[TunerChange]) -> None:
+        self.report, self.changes = report, [change for change in changes if change.is_made]
+        wall_s = max(report.account.wall_s, 1e-9)
+        self._unit_s, self._unit = next(
+            ((unit_s, unit) for least_s, unit_s, unit in _UNITS if wall_s >= least_s), (1.0, "seconds")
+        )
+        self._end = wall_s / self._unit_s
+        texts = [(f"{each.short}, {each.word}", each.name, f"{each.number}.") for each in self.changes]
+        inch = self._end / _INCHES
+        ends = [self._span(change) for change in self.changes]
+        spans = [LabelledSpan(a / inch, b / inch, text) for (a, b), text in zip(ends, texts, strict=True)]
+        self.labels = placed(spans, _INCHES)
+        self.is_abridged = [label.text for label in self.labels] != [full for full, *_ in texts]
+        self.lanes = self._lanes_shown()
+        self._levels = max(2, 1 + max((label.level for label in self.labels), default=0))
+        self._rows = self._rows_shown()
+        self.height = sum(height + _GAP for _, height, _ in self._rows) - _GAP + _TOP + _BOTTOM
 
     @property
-    def height(self) -> float:
-        """Of the figure, in inches."""
-        return sum(self.heights.values()) + _GAP * (len(self.heights) - 1) + _TOP + _BOTTOM
+    def panel(self) -> Panel:
+        """The figure as a part of the page."""
+        return Panel("timeline", "Over time", WIDTH, self.height, self.draw, " ".join(self._left_out()))
 
-    @property
-    def is_abridged(self) -> bool:
-        """Whether there is no room for all that the labels of the changes might say."""
-        labelled = zip(self.labels, self.changes, strict=True)
-        return any(label.text != _label(change) for label, change in labelled)
+    def _left_out(self) -> Iterator[str]:
+        """Yield sentences on what the figure does not show."""
+        report = self.report
+        if self.is_abridged:
+            yield "Changes have the numbers that they have in the table."
+        thinned = [
+            f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
+            for lane in self.lanes
+            if lane.is_thinned
+        ]
+        points = report.steps.points if report.steps is not None else ()
+        if (times := sum(point.count for point in points)) > len(points):
+            thinned.append(f"{times:,} step times as {len(points)} medians")
+        if report.checkpoints > len(report.costs):
+            thinned.append(f"{report.checkpoints:,} checkpoints as {len(report.costs)} means")
+        if thinned:
+            yield (
+                f"Thinned out: {'; '.join(thinned)}; what is closer together than"
+                f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
+            )
+        if left := len(report.lanes) - len(self.lanes):
+            yield f"The table of events has {count_text(left, 'more kind')}."
 
-    def draw(self, figure: FigureBase, notes: Notes, theme: Theme) -> None:
-        """Everything on one axis of time."""
-        draw: dict[str, Callable[[Axes], None]] = {
-            "account": lambda axes: _account(axes, self.report, self.axis),
-            "changes": lambda axes: _changes(axes, self, notes, theme),
-            "lanes": lambda axes: _lanes(axes, self, notes, theme),
-            "costs": lambda axes: _costs(axes, self.report.costs, self.axis, notes),
-            "steps": lambda axes: _step_times(axes, self.report.steps, self.axis, theme),
-        }
-        rows: dict[str, Axes] = {}
+    def _lanes_shown(self) -> Sequence[Lane]:
+        """Return the lanes for which there is room, without those of next to no time."""
+        least_s = 2e-4 * self.report.account.wall_s
+        lanes = [lane for lane in self.report.lanes if lane.busy_s >= least_s]
+        return lanes[: _LANES - bool(self.report.disruptions)]
+
+    def _rows_shown(self) -> list[_Row]:
+        """Return the rows from top to bottom; all of them fit on a page (A4 landscape)."""
+        report, lanes = self.report, len(self.lanes) + bool(self.report.disruptions)
+        rows: list[tuple[bool, _Row]] = [
+            (True, ("where the\ntime went", 1.0, self._draw_account)),
+            (bool(self.changes), ("changes of\nthe tuner", _LEVEL * self._levels + 0.12, self._draw_changes)),
+            (True, ("", _LANE * lanes + 0.05, self._draw_lanes)),
+            (bool(report.costs), ("what a\ncheckpoint\ncosts", 1.0, self._draw_costs)),
+            (report.steps is not None, ("what a\nstep took", 0.9, self._draw_steps)),
+        ]
+        return [row for is_shown, row in rows if is_shown]
+
+    def draw(self, canvas: Canvas) -> None:
+        """Draw all rows on one axis of time."""
         top = self.height - _TOP
-        for name, height in self.heights.items():
+        for number, (title, height, draw) in enumerate(self._rows, start=1):
             place = (_LEFT, (top - height) / self.height, _RIGHT - _LEFT, height / self.height)
-            rows[name] = figure.add_axes(place)
+            axes = canvas.figure.add_axes(place)
             top -= height + _GAP
-        last = list(rows)[-1]
-        for name, axes in rows.items():
-            draw[name](axes)
-            axes.set_xlim(0, self.axis.end)
-            axes.tick_params(axis="x", labelbottom=name == last, length=3 if name == last else 0)
+            draw(canvas, axes)
+            axes.set_ylabel(title, rotation=0, ha="right", va="center")
+            axes.yaxis.set_label_coords(-0.068, 0.5)
+            axes.set_xlim(0, self._end)
+            is_last = number == len(self._rows)
+            axes.tick_params(axis="x", labelbottom=is_last, length=3 if is_last else 0)
             for change in self.changes:
-                at = self.axis.at(change.time_s)
-                axes.axvline(at, color=theme.muted, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0.5)
-        rows[last].set_xlabel(f"{self.axis.unit} since the job began")
+                at, _ = self._span(change)
+                axes.axvline(at, color=canvas.theme.muted, linewidth=0.5, linestyle=(0, (2, 2)), zorder=0.5)
+        axes.set_xlabel(f"{self._unit} since the job began")
 
+    def _at(self, time_s: float) -> float:
+        """Return the place of `time_s` (epoch seconds) on the axis."""
+        return (time_s - self.report.start_s) / self._unit_s
 
-def _title_left(axes: Axes, text: str) -> None:
-    axes.set_ylabel(text, rotation=0, ha="right", va="center", labelpad=6)
-    axes.yaxis.set_label_coords(-0.068, 0.5)
+    def _span(self, change: TunerChange) -> tuple[float, float]:
+        begin_s = change.decision.time_s
+        return self._at(begin_s), self._at(change.ended.time_s if change.ended else begin_s)
 
+    def _since(self, time_s: float) -> str:
+        return f"at {duration_text(time_s - self.report.start_s)}"
 
-def _account(axes: Axes, report: Report, axis: Axis) -> None:
-    edges = [axis.at(window.start_s) for window in report.slices] + [axis.end]
-    shares = {name: np.zeros(len(report.slices)) for name in GROUPS}
-    for index, window in enumerate(report.slices):
-        for bucket, spent_s in window.buckets.items():
-            shares[group_of(bucket)][index] += 100 * spent_s / window.wall_s if window.wall_s else 0.0
-    floor = np.zeros(len(report.slices))
-    for name, share in shares.items():
-        if share.max(initial=0.0) >= _LEAST_PERCENT:
-            axes.stairs(
-                floor + share,
-                edges,
-                baseline=floor,
-                fill=True,
-                color=GROUP_COLOURS[name],
-                label=f"{name} (estimated, spread over the steps)" if name == "slowdown" else name,
-                linewidth=0,
+    def _draw_account(self, _canvas: Canvas, axes: Axes) -> None:
+        slices = self.report.slices
+        edges = [*(self._at(window.start_s) for window in slices), self._end]
+        shares = {name: np.zeros(len(slices)) for name in GROUPS}
+        for index, window in enumerate(slices):
+            for bucket, spent_s in window.buckets.items():
+                shares[group_of(bucket)][index] += 100 * spent_s / window.wall_s if window.wall_s else 0.0
+        floor = np.zeros(len(slices))
+        for name, share in shares.items():
+            if share.max(initial=0.0) >= _LEAST_PERCENT:
+                label = f"{name} (estimated, spread over the steps)" if name == "slowdown" else name
+                top, colour = floor + share, GROUPS[name].colour
+                axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=label, linewidth=0)
+                floor = top
+        axes.set_ylim(0, 100)
+        axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
+        legend(axes, 10, above=True)
+
+    def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
+        axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
+        axes.set_yticks([])
+        box = {"boxstyle": "square,pad=0.1", "fc": canvas.theme.paper, "ec": "none", "alpha": 0.8}
+        for change, label in zip(self.changes, self.labels, strict=True):
+            span, level = self._span(change), label.level
+            if change.ended is not None:
+                (line,) = axes.plot(span, [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45)
+                canvas.note(line, change.text)
+            canvas.note(canvas.mark(axes, (span[0], level), change, size=5), change.text)
+            if label.text:
+                at = label.begin / _INCHES * self._end
+                axes.text(at, level, label.text, va="center_baseline", fontsize=SIZE, bbox=box)
+        axes.spines[:].set_visible(False)
+
+    def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:
+        names = [edge_name(lane.name) for lane in self.lanes]
+        for row, lane in enumerate(self.lanes):
+            colour, edge = colour_of(lane.name), "none"
+            if lane.name == RUNS:  # a run comprises all other kinds of time
+                colour, edge = canvas.theme.grid, canvas.theme.muted
+            for bar in lane.bars:
+                width = max((bar.end_s - bar.start_s) / self._unit_s, 0.0012 * self._end)  # is visible
+                corner = self._at(bar.start_s), row - 0.36
+                patch = axes.add_patch(Rectangle(corner, width, 0.72, fc=colour, ec=edge, linewidth=0.6))
+                what = bar.label or (f"{bar.count} x {lane.name}" if bar.count > 1 else "")
+                text = f"{duration_text(bar.busy_s)} {self._since(bar.start_s)}"
+                canvas.note(patch, f"{what}: {text}" if what else text)
+        if self.report.disruptions:
+            names.append("disruptions")
+        for each in self.report.disruptions[:BARS]:
+            at = self._at(each.time_s), len(names) - 1
+            (mark,) = axes.plot(*at, "X", color=canvas.theme.ink, markersize=6, clip_on=False)
+            canvas.note(mark, f"{each.what}, {self._since(each.time_s)}")
+        for row in range(0, len(names), 2):
+            axes.axhspan(row - 0.5, row + 0.5, color=canvas.theme.grid, alpha=0.35, linewidth=0, zorder=0)
+        name_rows(axes, names)
+
+    def _draw_costs(self, canvas: Canvas, axes: Axes) -> None:
+        """Draw a bar for each checkpoint where it began, by part."""
+        costs = self.report.costs
+        ats = np.array([self._at(cost.time_s) for cost in costs])
+        gaps = np.diff(ats)
+        gap = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else self._end / 20
+        width = min(0.7 * gap, self._end / 40)
+        floor = np.zeros(len(costs))
+        least_s = LEAST_SHARE * sum(cost.cost_s for cost in costs)
+        for part in costs[0].parts:
+            heights = np.array([cost.parts[part] for cost in costs])
+            if heights.sum() < least_s:
+                continue
+            colour = colour_of(part)
+            bars = axes.bar(
+                ats, heights, width, bottom=floor, color=colour, label=part, align="edge", linewidth=0
             )
-            floor = floor + share
-    axes.set_ylim(0, 100)
-    axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
-    _title_left(axes, "where the\ntime went")
-    legend(
-        axes, loc="lower left", bbox_to_anchor=(-0.005, 0.99), ncols=10, handlelength=1.0, columnspacing=1.2
-    )
+            for bar, cost, height in zip(bars, costs, heights, strict=True):
+                if height > 0:
+                    which = f"checkpoint {cost.dataset}"
+                    which += f" and {cost.count - 1} more, each" if cost.count > 1 else ""
+                    text = f"{part} {duration_text(height)} of {duration_text(cost.cost_s)}"
+                    canvas.note(bar, f"{which}: {text}")
+            floor = floor + heights
+        _duration_axis(axes, 1.35 * float(floor.max() or 1.0))
+        legend(axes, 6)
+
+    def _draw_steps(self, canvas: Canvas, axes: Axes) -> None:
+        steps, colour = self.report.steps, colour_of(PRODUCTIVE)
+        if steps is None:
+            return
+        top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.ideal_s, 1e-9)
+        ats = np.array([self._at(point.time_s) for point in steps.points])
+        most = np.minimum([point.most_s for point in steps.points], top_s)
+        if any(point.count > 1 for point in steps.points):
+            _draw_quantiles(axes, steps, ats)
+            label = "longest, as far as it fits"
+            axes.plot(ats, most, ".", color=canvas.theme.muted, markersize=1.6, label=label)
+        else:
+            axes.plot(ats, most, ".", color=colour, markersize=2.5, label="a step")
+        ideal = f"ideal: {seconds_text(steps.ideal_s)}"
+        axes.axhline(steps.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
+        _duration_axis(axes, 1.3 * top_s)
+        legend(axes, 4)
 
 
-def _label(change: Change) -> str:
-    return f"{change.short}, {VERDICTS[change.verdict][0]}"
+def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
+    colour = colour_of(PRODUCTIVE)
+    low, middle, high = np.array([(each.low_s, each.median_s, each.high_s) for each in steps.points]).T
+    gap = np.diff(ats, append=ats[-1])
+    pause = gap > _PAUSE * float(np.median(gap))  # no line from one run to the next
+    label = "5 to 95 % of neighbours"
+    axes.fill_between(ats, low, high, where=~pause, color=colour, alpha=0.3, linewidth=0, label=label)
+    axes.plot(ats, np.where(pause, np.nan, middle), color=colour, linewidth=0.9, label="median")
 
 
-def _labels(changes: Sequence[Change], axis: Axis) -> list[Label]:
-    """Where the changes' labels stand, in inches."""
-    inches = (_RIGHT - _LEFT) * WIDTH
-
-    def at(time_s: float) -> float:
-        return inches * axis.at(time_s) / axis.end
-
-    bars = [
-        Bar(
-            at(change.time_s),
-            at(change.time_s if change.until_s is None else change.until_s),
-            (_label(change), change.name, f"{change.number}."),
-        )
-        for change in changes
-    ]
-    return placed(bars, inches)
-
-
-def _changes(axes: Axes, timeline: Timeline, notes: Notes, theme: Theme) -> None:
-    axis, inches = timeline.axis, (_RIGHT - _LEFT) * WIDTH
-    axes.set_ylim(timeline.heights["changes"] / _LEVEL - 0.6, -0.6)
-    axes.set_yticks([])
-    _title_left(axes, "changes of\nthe tuner")
-    for change, label in zip(timeline.changes, timeline.labels, strict=True):
-        _, shape, is_filled = VERDICTS[change.verdict]
-        at, level = axis.at(change.time_s), label.level
-        if change.until_s is not None:
-            end = axis.at(change.until_s)
-            (line,) = axes.plot([at, end], [level, level], color=theme.muted, linewidth=2.5, alpha=0.45)
-            notes.on(line, change.text)
-        fill = theme.ink if is_filled else theme.paper
-        (marker,) = axes.plot(
-            [at], [level], shape, mec=theme.ink, mfc=fill, mew=0.9, markersize=5, clip_on=False
-        )
-        notes.on(marker, change.text)
-        if label.text:
-            axes.text(
-                label.begin / inches * axis.end,
-                level,
-                label.text,
-                va="center_baseline",
-                fontsize=SIZE,
-                bbox={"boxstyle": "square,pad=0.1", "fc": theme.paper, "ec": "none", "alpha": 0.8},
-            )
-    axes.spines[:].set_visible(False)
-
-
-def _lanes(axes: Axes, timeline: Timeline, notes: Notes, theme: Theme) -> None:
-    report, axis = timeline.report, timeline.axis
-    names = [edge_name(lane.name) for lane in timeline.lanes]
-    least = 0.0012 * axis.end  # what is shorter would not be seen
-    for row, lane in enumerate(timeline.lanes):
-        colour, edge = colour_of(lane.name), "none"
-        if lane.name == RUNS:  # all of the time, whatever it went into
-            colour, edge = theme.grid, theme.muted
-        for bar in lane.bars:
-            width = max(axis.length(bar.end_s - bar.start_s), least)
-            patch = Rectangle(
-                (axis.at(bar.start_s), row - 0.36), width, 0.72, fc=colour, ec=edge, linewidth=0.6
-            )
-            axes.add_patch(patch)
-            what = f"{bar.label}: " if bar.label else f"{bar.count} x {lane.name}: " if bar.count > 1 else ""
-            notes.on(
-                patch,
-                f"{printable(what)}{duration_text(bar.busy_s)} at "
-                f"{duration_text(bar.start_s - report.start_s)}",
-            )
-    if report.disruptions:
-        names.append("disruptions")
-        for each in report.disruptions[:BARS]:
-            at = [axis.at(each.time_s)]
-            (mark,) = axes.plot(at, [len(names) - 1], "X", color=theme.ink, markersize=6, clip_on=False)
-            notes.on(mark, f"{printable(each.what)}, at {duration_text(each.time_s - report.start_s)}")
-    for row in range(0, len(names), 2):
-        axes.axhspan(row - 0.5, row + 0.5, color=theme.grid, alpha=0.35, linewidth=0, zorder=0)
-    name_rows(axes, names)
-
-
-def _costs(axes: Axes, costs: Sequence[CostPoint], axis: Axis, notes: Notes) -> None:
-    """A bar for each checkpoint, where it was done, by level."""
-    ats = np.array([axis.at(cost.time_s) for cost in costs])
-    gaps = np.diff(ats)
-    gap = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else axis.end / 20
-    width = min(0.7 * gap, axis.end / 40)
-    floor = np.zeros(len(costs))
-    all_s = sum(cost.cost_s for cost in costs)
-    for part in costs[0].parts:
-        heights = np.array([cost.parts[part] for cost in costs])
-        if heights.sum() < LEAST_SHARE * all_s:
-            continue
-        bars = axes.bar(
-            ats, heights, width, bottom=floor, color=colour_of(part), label=part, align="edge", linewidth=0
-        )
-        for bar, cost, height in zip(bars, costs, heights, strict=True):
-            if height > 0:
-                which = f"checkpoint {cost.dataset}"
-                which += f" and {cost.count - 1} more, each" if cost.count > 1 else ""
-                notes.on(bar, f"{which}: {part} {duration_text(height)} of {duration_text(cost.cost_s)}")
-        floor = floor + heights
-    axes.set_ylim(0, 1.35 * float(floor.max() or 1.0))
-    seconds_axis(axes)
-    _title_left(axes, "what a\ncheckpoint\ncosts")
-    legend(axes, loc="upper right", ncols=6, handlelength=1.0, columnspacing=1.2)
-
-
-def _step_times(axes: Axes, steps: Steps | None, axis: Axis, theme: Theme) -> None:
-    if steps is None:
-        return
-    colour = GROUP_COLOURS["productive"]
-    top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.ideal_s, 1e-9)
-    ats = np.array([axis.at(point.time_s) for point in steps.points])
-    most = np.minimum([point.most_s for point in steps.points], top_s)
-    if any(point.count > 1 for point in steps.points):
-        low, middle, high = (
-            np.array([getattr(point, name) for point in steps.points])
-            for name in ("low_s", "median_s", "high_s")
-        )
-        gap = np.diff(ats, append=ats[-1])
-        pause = gap > _PAUSE * float(np.median(gap))  # no line from one run to the next
-        band = axes.fill_between(ats, low, high, where=~pause, color=colour, alpha=0.3, linewidth=0)
-        band.set_label("5 to 95 % of neighbours")
-        axes.plot(ats, np.where(pause, np.nan, middle), color=colour, linewidth=0.9, label="median")
-        axes.plot(ats, most, ".", color=theme.muted, markersize=1.6, label="longest, as far as it fits")
-    else:
-        axes.plot(ats, most, ".", color=colour, markersize=2.5, label="a step")
-    ideal = f"ideal: {seconds_text(steps.ideal_s)}"
-    axes.axhline(steps.ideal_s, color=theme.ink, linewidth=0.8, label=ideal)
-    axes.set_ylim(0, 1.3 * top_s)
-    seconds_axis(axes)
-    _title_left(axes, "what a\nstep took")
-    legend(axes, loc="upper right", ncols=4, handlelength=1.2, columnspacing=1.2)
+def _duration_axis(axes: Axes, most_s: float) -> None:
+    axes.set_ylim(0, most_s)
+    axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(ticks(most_s))
+    axes.grid(visible=True, axis="y")

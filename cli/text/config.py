@@ -7,8 +7,9 @@ from rich.text import Text
 
 from ...scr_config.catalogue import Descriptor, Parameter
 from ...scr_config.resolution import DEFAULT
+from ..format import value_text as shown
 from ..views.config import LineView, ParameterView, PlaceView, ResolvedView
-from .show import plain_table, shown
+from .tables import plain_table
 
 _CLASS_STYLES = {"live": "green", "re-init": "yellow", "launch": "cyan", "none": "red"}
 

@@ -7,7 +7,7 @@ from rich.text import Text
 
 from ...units import seconds_text
 from ..views.demo import Column, DemoView, Spread
-from . import show
+from . import tables
 
 
 def report(view: DemoView) -> RenderableType:
@@ -22,9 +22,9 @@ def report(view: DemoView) -> RenderableType:
         "",
         seen,
         "",
-        show.intents(view.explain.intents),
+        tables.intents(view.explain.intents),
         "",
-        show.decisions(view.explain.decisions, view.explain.start_s),
+        tables.decisions(view.explain.decisions, view.explain.start_s),
         "",
         table(view),
         "",
@@ -35,7 +35,7 @@ def report(view: DemoView) -> RenderableType:
 def table(view: DemoView) -> RenderableType:
     """Return the columns side by side: the median over the checkpoints, and least to most."""
     names = [column.name for column in view.columns]
-    made = show.plain_table("a checkpoint costs", *names, title="Before and after", right=names)
+    made = tables.plain_table("a checkpoint costs", *names, title="Before and after", right=names)
     rows: tuple[tuple[str, Callable[[Column], str]], ...] = (
         ("checkpoints", lambda column: str(column.cost_s.count)),
         ("blocking time", lambda column: _seconds(column.blocking_s)),

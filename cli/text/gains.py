@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ExplainView, GoodputView
+from ...daemon.views import GoodputView
 from ...intents.tune.gains import GainView, together
-from ..html.changes import saved
-from . import show
+from . import tables
 
 _MANY = 100.0
 _NOTE = (
@@ -22,26 +21,23 @@ _NOTE = (
 
 def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
     """Return where the time went, and below it what each change gained."""
-    spent = show.goodput(view, tells_steps=tells_steps)
+    spent = tables.goodput(view, tells_steps=tells_steps)
     return Group(spent, table(view.gains)) if view.gains else spent
-
-
-def explain(view: ExplainView) -> RenderableType:
-    """Return why the settings are what they are, with what each change saved."""
-    return show.explain(view, {each.generation: saved(each.gain) for each in view.gains})
 
 
 def table(views: Sequence[GainView]) -> RenderableType:
     """Return a row for each change, and their sum."""
     columns = ["gen", "change", "", "before", "saves", "90 %", "checkpoints", "so far", "90 %"]
     right = [*columns[:1], *columns[3:]]
-    shown = show.plain_table(*columns, title="What each decision gained (seconds a checkpoint)", right=right)
+    shown = tables.plain_table(
+        *columns, title="What each decision gained (seconds a checkpoint)", right=right
+    )
     for view in views:
         found = view.gain
         shown.add_row(
             str(view.generation),
             view.rule,
-            show.verdict_text(view.verdict),
+            tables.verdict_text(view.verdict),
             _number(found.before_s),
             _number(found.saved_s),
             _between(found.low_s, found.high_s),

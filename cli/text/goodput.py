@@ -16,9 +16,9 @@ from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
 from ...goodput.steps.facts import StepSummary
 from ...units import count_text
+from ..format import printable
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
-from . import gains, show, steps
-from .show import printable
+from . import gains, steps, tables
 
 _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05
@@ -108,7 +108,7 @@ def _parts(job: JobView) -> list[RenderableType]:
         gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
         parts += ["", gains.goodput(gained, tells_steps=job.tells_steps)]
     elif job.conserving is not None and job.conserving.wall_s:
-        parts += ["", show.buckets(job.conserving, "window"), f"goodput {job.conserving.goodput:.1%}"]
+        parts += ["", tables.buckets(job.conserving, "window"), f"goodput {job.conserving.goodput:.1%}"]
     if two := _two_goodputs(job):
         parts.append(Text(two, style="dim"))
     parts += _steps(job.steps)
@@ -157,7 +157,7 @@ def _metrics_table(metrics: resiliency.Metrics) -> Table:
 
 
 def _compat_table(compat: CompatView, *, tells_steps: bool) -> RenderableType:
-    table = show.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
+    table = tables.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
     total_s = compat.total_s
     for what, spent_s in _compat_rows(compat):
         if spent_s:
@@ -169,7 +169,7 @@ def _compat_table(compat: CompatView, *, tells_steps: bool) -> RenderableType:
 
 
 def _differences_table(found: Iterable[Difference]) -> Table:
-    table = show.plain_table(
+    table = tables.plain_table(
         "where they differ", "conserving", "compat", "why (there: compat)", right=("conserving", "compat")
     )
     above = ""

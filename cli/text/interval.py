@@ -9,7 +9,7 @@ from ...goodput.interval.recommend import ASKED, Choice, Estimate, Outlook
 from ...units import count_text
 from ...units import rounded_duration_text as _time
 from ..views.interval import JobOutlook
-from . import show
+from . import tables
 from .goodput import heading
 
 _DAY_H = 24
@@ -23,7 +23,9 @@ def outlook(view: JobOutlook) -> RenderableType:
 def table(view: Outlook) -> RenderableType:
     """Return the schedules side by side, what they rest on, and what to set."""
     columns = ["schedule", "interval", "90 %", "flush every", "goodput", "90 %", "points\nlost", "90 %"]
-    shown = show.plain_table(*columns, title="How long to compute between two checkpoints", right=columns[1:])
+    shown = tables.plain_table(
+        *columns, title="How long to compute between two checkpoints", right=columns[1:]
+    )
     for choice in view.choices:
         style = "bold green" if choice.name == view.best else ""
         shown.add_row(*_row(choice, view.best), style=style)

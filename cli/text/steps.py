@@ -8,15 +8,15 @@ from rich.text import Text
 from ...goodput.readers.resiliency import moment
 from ...goodput.steps.facts import SlowStep, StepSummary, Straggler
 from ...units import count_text, seconds_text
-from . import show
-from .show import printable
+from ..format import printable
+from . import tables
 
 _SHOWN = 3
 
 
 def table(steps: StepSummary) -> RenderableType:
     """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
-    made = show.plain_table("step times", "")
+    made = tables.plain_table("step times", "")
     peers = (
         f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
     )

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scrtune.cli.html.changes import Change
 from scrtune.cli.job_record import JobRecord
-from scrtune.goodput import report as content
+from scrtune.cli.views.tuner_changes import TunerChange
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
@@ -23,8 +22,8 @@ from scrtune.goodput.events import (
     RestartCompleted,
     StepCompleted,
 )
-from scrtune.goodput.report import Report
-from scrtune.intents.tune.decisions import Verdict
+from scrtune.goodput.report import Report, report
+from scrtune.intents.tune.decisions import Decision, Verdict
 from scrtune.intents.tune.gains import Gain
 
 T = 1.76e9
@@ -42,31 +41,44 @@ GAIN = Gain(
     total_low_s=12.0,
     total_high_s=26.0,
 )
-CHANGES = (
-    Change(
-        number=1,
-        time_s=T + 30,
-        until_s=T + 60,
-        generation=1,
-        verdict=Verdict.ACCEPTED,
-        rule="flush asynchronously",
-        what="SCR_FLUSH_ASYNC 0 -> 1",
+
+
+def trial(  # noqa: PLR0913 - the parts of a change
+    number: int,
+    begin_s: float,
+    end_s: float | None,
+    *,
+    verdict: Verdict = Verdict.ACCEPTED,
+    rule: str = "flush asynchronously",
+    gain: Gain | None = GAIN,
+) -> TunerChange:
+    """A trial from `begin_s` to `end_s` (seconds since the job began) and what became of it."""
+    decision = Decision(
+        generation=number,
+        time_s=T + begin_s,
+        verdict=Verdict.TRIAL,
+        rule=rule,
+        changes={"SCR_FLUSH_ASYNC": 1},
+        previous={"SCR_FLUSH_ASYNC": 0},
         because="the flush blocks <much>",
-        outcome="0.42 times the cost before, in 2 pairs",
-        gain=GAIN,
-    ),
-    Change(
-        number=2,
-        time_s=T + 70,
-        until_s=None,
-        generation=2,
-        verdict=Verdict.VETOED,
-        rule="fewer copies",
-        what="SCR_COPY_TYPE XOR -> SINGLE",
-        because="no failure was declared",
-        gain=None,
-    ),
+    )
+    judged = "0.42 times the cost before, in 2 pairs"
+    ended = None
+    if end_s is not None:
+        ended = msgspec.structs.replace(decision, time_s=T + end_s, verdict=verdict, because=judged)
+    return TunerChange(number=number, decision=decision, ended=ended, gain=gain)
+
+
+VETOED = Decision(
+    generation=2,
+    time_s=T + 70,
+    verdict=Verdict.VETOED,
+    rule="fewer copies",
+    changes={"SCR_COPY_TYPE": "SINGLE"},
+    previous={"SCR_COPY_TYPE": "XOR"},
+    because="no failure was declared",
 )
+CHANGES = (trial(1, 30, 60), TunerChange(number=2, decision=VETOED))
 
 
 def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
@@ -112,7 +124,7 @@ def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
 def reported(events: list[GoodputEvent], name: str = "a job") -> Report:
     now = max(getattr(event, "end_s", getattr(event, "time_s", 0.0)) for event in events)
     job = JobRecord(name=name, events=events, read=len(events), now=now)
-    return content.report(name, events, job.ledger, now, job.tuning.costs)
+    return report(name, events, job.ledger, now, job.tuning.costs)
 
 
 def write_log(path: Path, events: list[GoodputEvent], name: str = "a job") -> Path:

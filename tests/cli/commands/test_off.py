@@ -94,7 +94,7 @@ def test_off_returns_when_the_users_own_settings_are_published(tuned: Any) -> No
     assert decided.values == {**OWN, **GIVEN_BACK}
     assert decided.generation == tuned.view("recommendation").generation > 1
     assert ran.stdout == (
-        "job j: tuning is off; your own settings are in force from the next SCR_Start_output"
+        "job j: tuning is off; your own settings are active from the next SCR_Start_output"
         f" (generation {decided.generation})\n"
     )
     said = parse(tuned.paths.scr_conf.read_text(), {}).values
@@ -113,7 +113,7 @@ def test_on_has_it_tuned_again(tuned: Any) -> None:
     scrtune(tuned, "off")
     ran = scrtune(tuned, "on", "--job-id", "j")
     assert (ran.returncode, ran.stderr) == (0, "")
-    assert ran.stdout == "job j: tuning is on; it goes on from your own settings\n"
+    assert ran.stdout == "job j: tuning is on; it continues from your own settings\n"
     assert tuned.view("status").tuning
 
 
@@ -133,8 +133,8 @@ def test_before_the_application_has_said_anything_it_is_said_and_holds_then(real
     daemon = real_daemon.start()
     ran = scrtune(daemon, "off")
     assert ran.returncode == 0
-    assert "The application has said nothing to this node's daemon yet" in ran.stdout
-    assert "If its rank 0 runs on another node, say it there" in ran.stdout
+    assert "The application has not reported to this node's daemon yet" in ran.stdout
+    assert "If its rank 0 runs on another node, switch it there" in ran.stdout
     daemon.tell(*begun(), *checkpoints(4))
     daemon.until_events(20)
     assert decision(daemon) == Decision(0, OWN)

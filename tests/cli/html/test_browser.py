@@ -4,14 +4,13 @@ import io
 import re
 from pathlib import Path
 
-import msgspec
 import pytest
 from PIL import Image
 
 from scrtune.cli.html.page import page
-from scrtune.cli.html.theme import GROUP_COLOURS, colour_of
+from scrtune.cli.html.theme import GROUPS, colour_of
 
-from ...support.report_job import CHANGES, HOSTILE, T, browse, checkpointed, reported
+from ...support.report_job import CHANGES, HOSTILE, browse, checkpointed, reported, trial
 
 
 @pytest.fixture(scope="module")
@@ -43,18 +42,18 @@ def test_a_browser_shows_the_figures(wide: Image.Image) -> None:
     seen = shares(wide)
     assert seen["#ffffff"] > 0.5
     for colour in (
-        *(GROUP_COLOURS[group] for group in ("productive", "checkpoints")),
+        *(GROUPS[group].colour for group in ("productive", "checkpoints")),
         colour_of("checkpoint_encode"),
     ):
         assert seen[colour] > 0.0005
-    assert seen[GROUP_COLOURS["productive"]] > 0.03
+    assert seen[GROUPS["productive"].colour] > 0.03
 
 
 def test_a_browser_that_prefers_dark_gets_dark(a_page: Path) -> None:
     seen = shares(screenshot(a_page, "--blink-settings=preferredColorScheme=0"))
     assert seen["#12161b"] > 0.5
     assert seen.get("#ffffff", 0.0) < 0.001
-    assert seen[GROUP_COLOURS["productive"]] > 0.03
+    assert seen[GROUPS["productive"].colour] > 0.03
 
 
 def test_nothing_is_cut_off_at_the_edge(a_page: Path, wide: Image.Image) -> None:
@@ -98,15 +97,8 @@ document.body.dataset.overlaps = found.join("; ");
 @pytest.mark.parametrize("count", [2, 4, 14])
 def test_no_text_of_a_figure_lies_on_another(tmp_path: Path, count: int) -> None:
     shown = reported(checkpointed(runs=3), HOSTILE)
-    changes = [
-        msgspec.structs.replace(
-            CHANGES[0],
-            number=number + 1,
-            time_s=T + (each := shown.account.wall_s / count) * number,
-            until_s=T + each * (number + 0.5),
-        )
-        for number in range(count)
-    ]
+    each_s = shown.account.wall_s / count
+    changes = [trial(number + 1, each_s * number, each_s * (number + 0.5)) for number in range(count)]
     text = page(shown, changes, version="0")
     at = tmp_path / "out.html"
     at.write_text(re.sub("<meta http-equiv.*?>", "", text).replace("</body>", OVERLAPS), encoding="utf-8")

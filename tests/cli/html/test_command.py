@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
-from scrtune.cli.html import svg as report_svg
-from scrtune.cli.html.theme import GROUP_COLOURS
+from scrtune.cli.html.figures import WIDTH
+from scrtune.cli.html.theme import GROUPS
 from scrtune.cli.main import main
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal import Journal
@@ -28,10 +28,10 @@ def test_the_command_writes_a_page_and_a_picture(tmp_path: Path) -> None:
     assert (result.exit_code, result.output) == (0, "")
     assert "Where the time of a job went" in (tmp_path / "out.html").read_text(encoding="utf-8")
     picture = Image.open(tmp_path / "out.png")
-    assert picture.size[0] == round(report_svg.WIDTH * 150)
+    assert picture.size[0] == round(WIDTH * 150)
     colours = {colour[:3] for _, colour in picture.getcolors(1 << 24)}
     for group in ("productive", "checkpoints", "wasted progress", "restore, recovery"):
-        assert bytes.fromhex(GROUP_COLOURS[group][1:]) in {bytes(colour) for colour in colours}
+        assert bytes.fromhex(GROUPS[group].colour[1:]) in {bytes(colour) for colour in colours}
 
 
 def test_a_journal_is_enough(tmp_path: Path) -> None:
@@ -84,21 +84,23 @@ def test_options_that_a_page_has_no_use_for_are_refused(tmp_path: Path, more: li
     assert not (tmp_path / "out.html").exists()
 
 
-def test_without_matplotlib_the_user_is_told_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
+def test_without_its_libraries_the_user_reads_what_to_install(tmp_path: Path, missing: str) -> None:
     log = write_log(tmp_path / "log.jsonl", checkpointed())
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    result = scrtune(log, "--html", tmp_path / "out.html")
-    assert result.exit_code == 2
-    assert "pip install 'scrtune[report]'" in result.output
+    code = (
+        f"import sys; sys.modules[{missing!r}] = None; from scrtune.cli.main import main;"
+        f" main(['goodput', {str(log)!r}, '--html', {str(tmp_path / 'out.html')!r}])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert f"need {missing}: pip install 'scrtune[report]'" in ran.stderr
 
 
-def test_who_draws_nothing_does_not_load_the_library(tmp_path: Path) -> None:
+def test_without_a_page_its_libraries_are_not_loaded(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.jsonl", checkpointed())
     code = (
         "import sys; from scrtune.cli.main import main;"
-        f" main(['goodput', {str(log)!r}], standalone_mode=False); print('matplotlib' in sys.modules)"
+        f" main(['goodput', {str(log)!r}], standalone_mode=False); print(*sys.modules)"
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert shown.stdout.splitlines()[-1] == "False"
+    assert {"matplotlib", "jinja2"}.isdisjoint(shown.stdout.splitlines()[-1].split())

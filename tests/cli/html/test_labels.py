@@ -13,16 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 
-from scrtune.cli.html.changes import Change
-from scrtune.cli.html.drawing import WIDTH, Notes
-from scrtune.cli.html.labels import LEVELS, Bar, placed, width_of
+from scrtune.cli.html.figures import WIDTH, Canvas
+from scrtune.cli.html.labels import LEVELS, LabelledSpan, placed, width_of
 from scrtune.cli.html.page import page
 from scrtune.cli.html.theme import LIGHT
-from scrtune.cli.html.timeline import Timeline
+from scrtune.cli.html.timeline import TimelineFigure
+from scrtune.cli.views.tuner_changes import TunerChange
 from scrtune.goodput.report import Report
 from scrtune.intents.tune.decisions import Verdict
 
-from ...support.report_job import CHANGES, GAIN, T, checkpointed, reported
+from ...support.report_job import checkpointed, reported, trial
 
 RULES = (
     "no more redundancy than declared",
@@ -39,17 +39,15 @@ def job() -> Report:
     return reported(checkpointed())
 
 
-def made(job: Report, trials: tuple[tuple[float, float | None], ...]) -> list[Change]:
+def made(job: Report, trials: tuple[tuple[float, float | None], ...]) -> list[TunerChange]:
     wall_s = job.account.wall_s
     return [
-        msgspec.structs.replace(
-            CHANGES[0],
-            number=number,
-            time_s=T + wall_s * begin,
-            until_s=None if end is None else T + wall_s * end,
-            verdict=Verdict.TRIAL if end is None else (Verdict.ACCEPTED, Verdict.REVERTED)[number % 2],
+        trial(
+            number,
+            wall_s * begin,
+            None if end is None else wall_s * end,
+            verdict=(Verdict.ACCEPTED, Verdict.REVERTED)[number % 2],
             rule=RULES[number % len(RULES)],
-            gain=GAIN,
         )
         for number, (begin, end) in enumerate(trials, start=1)
     ]
@@ -59,12 +57,12 @@ def evenly(count: int) -> tuple[tuple[float, float], ...]:
     return tuple((index / count, (index + 0.6) / count) for index in range(count))
 
 
-def extents(timeline: Timeline) -> tuple[Bbox, dict[str, Bbox]]:
+def extents(timeline: TimelineFigure) -> tuple[Bbox, dict[str, Bbox]]:
     """Of the figure, and of each label in it, as a renderer measures them."""
     with rc_context(LIGHT.settings()):
         figure = Figure(figsize=(WIDTH, timeline.height), dpi=150)
         renderer = FigureCanvasAgg(figure).get_renderer()
-        timeline.draw(figure, Notes(), LIGHT)
+        timeline.draw(Canvas(figure, LIGHT))
         labels = {label.text for label in timeline.labels if label.text}
         drawn = [text for text in figure.findobj(Text) if text.get_text() in labels]
         return figure.bbox, {text.get_text(): text.get_window_extent(renderer) for text in drawn}
@@ -74,7 +72,7 @@ def extents(timeline: Timeline) -> tuple[Bbox, dict[str, Bbox]]:
 def test_no_label_lies_on_another_or_leaves_the_figure(
     job: Report, trials: tuple[tuple[float, float | None], ...]
 ) -> None:
-    timeline = Timeline(job, made(job, trials))
+    timeline = TimelineFigure(job, made(job, trials))
     figure, drawn = extents(timeline)
     assert len(drawn) == len(trials)
     for (one, first), (other, second) in combinations(drawn.items(), 2):
@@ -85,7 +83,7 @@ def test_no_label_lies_on_another_or_leaves_the_figure(
 
 
 def test_few_changes_say_what_they_saved_and_the_figure_grows_with_them(job: Report) -> None:
-    timeline = Timeline(job, made(job, FOUR))
+    timeline = TimelineFigure(job, made(job, FOUR))
     assert [label.text for label in timeline.labels] == [
         "1. flush asynchronously: saves 0.900 s (0.600 to 1.300 s), taken back",
         "2. flush threads for the spare cores: saves 0.900 s (0.600 to 1.300 s), kept",
@@ -93,24 +91,26 @@ def test_few_changes_say_what_they_saved_and_the_figure_grows_with_them(job: Rep
         "4. no more redundancy than declared: saves 0.900 s (0.600 to 1.300 s), on trial",
     ]
     assert not timeline.is_abridged
-    assert timeline.height > Timeline(job, made(job, FOUR[:1])).height
+    assert timeline.height > TimelineFigure(job, made(job, FOUR[:1])).height
 
 
 def test_more_changes_have_their_names_and_very_many_the_numbers_of_the_table(job: Report) -> None:
-    names = Timeline(job, made(job, evenly(14))).labels
+    names = TimelineFigure(job, made(job, evenly(14))).labels
     assert [label.text for label in names][:2] == [
         "1. flush asynchronously",
         "2. flush threads for the spare cores",
     ]
     changes = made(job, evenly(60))
-    assert [label.text for label in Timeline(job, changes).labels] == [f"{each}." for each in range(1, 61)]
+    assert [label.text for label in TimelineFigure(job, changes).labels] == [
+        f"{each}." for each in range(1, 61)
+    ]
     text = page(job, changes, version="0")
     assert "Changes have the numbers that they have in the table." in text
     assert "<b>60. no more redundancy than declared</b>" in text
 
 
 def test_where_not_even_numbers_fit_there_are_marks_only(job: Report) -> None:
-    labels = Timeline(job, made(job, ((0.5, 0.5),) * 100)).labels
+    labels = TimelineFigure(job, made(job, ((0.5, 0.5),) * 100)).labels
     assert {label.text for label in labels} == {""}
     assert max(label.level for label in labels) == LEVELS - 1
 
@@ -121,7 +121,9 @@ def test_where_not_even_numbers_fit_there_are_marks_only(job: Report) -> None:
     )
 )
 def test_wherever_bars_are_their_labels_find_a_place(bars: list[tuple[float, float, str]]) -> None:
-    wide = [Bar(begin, min(9.5, begin + length), (text, "1.")) for begin, length, text in sorted(bars)]
+    wide = [
+        LabelledSpan(begin, min(9.5, begin + length), (text, "1.")) for begin, length, text in sorted(bars)
+    ]
     labels = placed(wide, 9.5)
     taken: list[list[tuple[float, float]]] = [[] for _ in range(LEVELS)]
     for bar, label in zip(wide, labels, strict=True):
@@ -137,7 +139,7 @@ def test_all_of_the_time_line_fits_on_a_sheet_in_letters_of_six_points(job: Repo
     bars = msgspec.structs.replace(job.lanes[1], name="custom:one of many")
     crowded = msgspec.structs.replace(job, lanes=(*job.lanes, *[bars] * 20))
     changes = made(crowded, evenly(60))
-    timeline = Timeline(crowded, changes)
+    timeline = TimelineFigure(crowded, changes)
     figures = page(crowded, changes, version="0")
     least = min(float(size) for size in re.findall(r"font: ([\d.]+)px", figures))
     paper_mm, room_mm = 273.0, 168.0  # A4 across without its margins, and without headings

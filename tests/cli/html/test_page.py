@@ -5,12 +5,11 @@ from html.parser import HTMLParser
 from math import sqrt
 from xml.etree import ElementTree as ET
 
-import msgspec
 import pytest
 
-from scrtune.cli.html.changes import changes
+from scrtune.cli.format import VERDICTS
 from scrtune.cli.html.page import page
-from scrtune.cli.html.theme import GROUP_COLOURS, GROUPS, VERDICTS, colour_of, group_of
+from scrtune.cli.html.theme import GROUPS, colour_of, group_of
 from scrtune.goodput.buckets import BUCKETS
 from scrtune.goodput.events import (
     FlushCompleted,
@@ -26,8 +25,8 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.report import POINTS, SLICES
 from scrtune.goodput.report_lanes import BARS, LANES, LaneBar, thinned
-from scrtune.intents.tune.decisions import Decision, Verdict
-from scrtune.intents.tune.gains import GainView, together
+from scrtune.intents.tune.decisions import Verdict
+from scrtune.intents.tune.gains import together
 
 from ...support.report_job import CHANGES, GAIN, HOSTILE, T, checkpointed, reported
 
@@ -74,7 +73,7 @@ def test_slices_of_time_add_up_to_the_account(events: list[GoodputEvent]) -> Non
         assert of_slices == pytest.approx(spent_s, abs=1e-6)
 
 
-def test_what_flushes_slow_down_is_in_the_account_and_at_the_checkpoint_that_was_flushed() -> None:
+def test_the_slowdown_by_a_flush_is_in_the_account_and_in_the_cost_of_its_checkpoint() -> None:
     shown = reported(slowed())
     assert shown.account.buckets["flush_slowdown"] == pytest.approx(10, rel=0.01)
     assert shown.costs[0].parts["flush_slowdown"] == pytest.approx(10, rel=0.01)
@@ -100,7 +99,7 @@ def test_steps_that_were_computed_again_are_those_that_the_account_has_as_wasted
 
 
 def test_a_lane_is_a_bucket_of_the_account_or_none_at_all() -> None:
-    none = {"runs", "steps", "background flush"}
+    none = {"runs", "steps", "work between outputs", "background flush"}
     assert set(LANES) - none <= set(BUCKETS)
     told = [
         Interval(kind=kind, name=name, start_s=T + at, end_s=T + at + 0.5)
@@ -140,7 +139,7 @@ def test_thinned_lanes_lose_no_event_and_no_second() -> None:
     assert thinned(bars[:BARS], 10_000) == bars[:BARS]
 
 
-def test_a_disruption_is_told_once() -> None:
+def test_a_disruption_is_counted_once() -> None:
     told = [each.what for each in reported(checkpointed()).disruptions]
     assert told == ["node node7 failed"]
     ended = [JobStarted(time_s=T), JobEnded(time_s=T + 5, exit_code=137), JobStarted(time_s=T + 9)]
@@ -158,7 +157,7 @@ def test_a_run_that_ends_in_the_second_in_which_the_next_one_starts_did_not_brea
     assert reported([*ranks, StepStarted(step=1, time_s=T + 5)]).disruptions == ()
 
 
-def test_an_application_that_tells_of_no_steps_has_work_between_outputs() -> None:
+def test_an_application_without_steps_has_work_between_outputs() -> None:
     told: list[GoodputEvent] = [JobStarted(time_s=T)]
     for n in range(5):
         at_s = T + 10 * n
@@ -175,7 +174,7 @@ def test_an_application_that_tells_of_no_steps_has_work_between_outputs() -> Non
     assert str((1 << 20) + 1) not in text
 
 
-def test_of_several_ranks_the_slowest_makes_the_step() -> None:
+def test_a_step_takes_as_long_as_its_slowest_rank() -> None:
     events: list[GoodputEvent] = [JobStarted(time_s=T)]
     for step in range(4):
         events += [
@@ -194,7 +193,7 @@ def test_sparse_starts_share_the_time_between_them() -> None:
     assert (steps.count, steps.mean_s) == (10, pytest.approx(2.0))
 
 
-def test_stragglers_are_marked_or_it_is_said_why_they_cannot_be_told() -> None:
+def test_stragglers_are_marked_or_the_page_says_why_they_are_unknown() -> None:
     events: list[GoodputEvent] = [JobStarted(time_s=T)]
     for step in range(20):
         events += [
@@ -203,9 +202,9 @@ def test_stragglers_are_marked_or_it_is_said_why_they_cannot_be_told() -> None:
         ]
     shown = page(reported(events), (), version="0")
     assert "straggler rank &lt;2&gt;: 1.50 x the others" in shown
-    assert "cannot be told" not in shown
+    assert "cannot be determined" not in shown
     alone = page(reported(checkpointed()), (), version="0")
-    assert "Stragglers cannot be told: only one writer tells what its steps took" in alone
+    assert "Stragglers cannot be determined: only one writer tells what its steps took" in alone
 
 
 def test_the_histogram_has_every_step() -> None:
@@ -218,10 +217,10 @@ def test_the_histogram_has_every_step() -> None:
 
 
 def test_every_bucket_has_a_colour_of_a_group() -> None:
-    assert {group_of(bucket) for bucket in (*BUCKETS, "custom:x")} == GROUP_COLOURS.keys() == GROUPS.keys()
+    assert {group_of(bucket) for bucket in (*BUCKETS, "custom:x")} == GROUPS.keys()
     assert group_of("custom:x") == "own intervals"
     assert VERDICTS.keys() == set(Verdict)
-    assert len({shape for _, shape, _ in VERDICTS.values()}) == len(Verdict)  # told apart without colour
+    assert len({form.mark for form in VERDICTS.values()}) == len(Verdict)  # told apart without colour
 
 
 def test_a_colour_has_one_meaning() -> None:
@@ -229,43 +228,9 @@ def test_a_colour_has_one_meaning() -> None:
     for name in (*BUCKETS, "custom:x", "background flush"):
         meaning = name if name.startswith("checkpoint_") or name == "background flush" else group_of(name)
         meanings.setdefault(colour_of(name), set()).add(meaning)
-    meanings.setdefault(GROUP_COLOURS["checkpoints"], set()).add("checkpoints")
+    meanings.setdefault(GROUPS["checkpoints"].colour, set()).add("checkpoints")
     assert all(len(each) == 1 for each in meanings.values()), meanings
     assert colour_of("steps") == colour_of("productive")
-
-
-def test_a_trial_and_its_verdict_are_one_change() -> None:
-    trial = Decision(
-        generation=1,
-        time_s=T + 3,
-        verdict=Verdict.TRIAL,
-        rule="larger buffers",
-        changes={"SCR_FILE_BUF_SIZE": 1 << 20},
-        previous={"SCR_FILE_BUF_SIZE": 1 << 14},
-        because="small",
-    )
-    judged = "0.42 times the cost before, in 2 pairs, cheaper with probability 1.00"
-    kept = msgspec.structs.replace(trial, time_s=T + 9, verdict=Verdict.ACCEPTED, because=judged)
-    vetoed = msgspec.structs.replace(trial, time_s=T + 12, verdict=Verdict.VETOED)
-    view = GainView(
-        generation=1,
-        time_s=T + 3,
-        rule=trial.rule,
-        changes=trial.changes,
-        previous=trial.previous,
-        verdict=kept.verdict,
-        gain=GAIN,
-    )
-    made, left = changes([trial, kept, vetoed], [view])
-    assert (made.time_s, made.until_s, made.verdict, made.gain) == (T + 3, T + 9, Verdict.ACCEPTED, GAIN)
-    assert made.because == "small"
-    assert made.outcome == "0.42 times the cost before, in 2 pairs, cheaper with probability 1.00"
-    assert (made.number, left.number, left.outcome) == (1, 2, "")
-    assert made.is_made
-    assert (left.is_made, left.gain) == (False, None)
-    lost = msgspec.structs.replace(GAIN, saved_s=-0.5, low_s=-0.7, high_s=0.1)
-    costly = msgspec.structs.replace(made, gain=lost)
-    assert costly.short == "1. larger buffers: costs 0.500 s (-0.100 to 0.700 s)"
 
 
 # The page
@@ -328,7 +293,7 @@ def test_a_change_has_its_cause_its_outcome_and_the_time_of_the_figure(text: str
     row = text[text.index("<b>1. flush asynchronously</b>") :].partition("</tr>")[0]
     assert "the flush blocks &lt;much&gt;" in row
     assert "<b>kept</b>: 0.42 times the cost before, in 2 pairs" in row
-    assert '<td class="n" data-label="at">30.00 s</td>' in row  # since the job began, as in the figure
+    assert '<td data-label="at">30.00 s</td>' in row  # since the job began, as in the figure
 
 
 def test_changes_together_saved_what_each_did_with_errors_that_are_independent() -> None:
@@ -388,6 +353,6 @@ def test_a_long_job_makes_a_small_page_that_says_what_it_left_out() -> None:
         [FlushCompleted(dataset=1, start_s=T, end_s=T + 2, asynchronous=True)],
     ],
 )
-def test_of_a_job_that_said_little_little_is_shown(events: list[GoodputEvent]) -> None:
+def test_a_job_with_few_events_has_a_page(events: list[GoodputEvent]) -> None:
     shown = reported(events)
     assert "Where the time went" in page(shown, (), version="0")

@@ -22,7 +22,7 @@ from rich.console import Console, RenderableType
 from scrtune.cli import main as cli
 from scrtune.cli.commands.run import missing
 from scrtune.cli.options import MonitoringOptions, command
-from scrtune.cli.text import show
+from scrtune.cli.text import tables
 from scrtune.daemon.options import Monitoring, address_of
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
@@ -170,8 +170,8 @@ def test_an_occupied_port_is_shown_and_taken_as_soon_as_it_is_free(
         (monitor,) = status.monitors
         assert monitor.name == f"metrics at {port}"
         assert monitor.failure.endswith("Address already in use; it is tried again")
-        assert f"monitors fail {monitor.name}: {monitor.failure}" in words(show.status(status))
-        assert f"scrtune: {monitor.name}: {monitor.failure}" in show.summary(status)
+        assert f"monitors fail {monitor.name}: {monitor.failure}" in words(tables.status(status))
+        assert f"scrtune: {monitor.name}: {monitor.failure}" in tables.summary(status)
     assert samples(scraped(url_of(daemon, wait_until)))["scrtune_steps_total",] == 10
     wait_until(lambda: daemon.view("status").monitors[0].failure == "")
     assert daemon.end(signal.SIGTERM) == 0
@@ -200,8 +200,8 @@ def test_status_says_where_a_job_can_be_watched(real_daemon: Any, wait_until: Wa
     daemon = real_daemon.start("--metrics", "0", "--csv", str(real_daemon.paths.base.parent / "g.csv"))
     url = url_of(daemon, wait_until)
     names = f"rows in {daemon.paths.base.parent}/g.csv metrics at {url}"
-    assert f"monitors {names}" in words(show.status(daemon.view("status")))
-    assert "monitors fail" not in words(show.status(daemon.view("status")))
+    assert f"monitors {names}" in words(tables.status(daemon.view("status")))
+    assert "monitors fail" not in words(tables.status(daemon.view("status")))
 
 
 def answers(url: str) -> bool:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from scrtune.cli.text import gains as show_gains
+from scrtune.cli.text import tables
 from scrtune.daemon import views
 from scrtune.goodput.ledger.ledger import TUNING
 from scrtune.intents.events import TuningSwitched
@@ -296,7 +297,7 @@ def test_what_scrtune_explain_shows_of_a_trial_is_one_set_of_numbers() -> None:
     job = Job(CACHED, noise=0.25, seed=5).checkpoints(60, slowed_s=3.4)
     view = msgspec.structs.replace(views.explain(job.pipeline), gains=gains_of(job))
     console = Console(file=io.StringIO(), width=200, markup=False)
-    console.print(show_gains.explain(view))
+    console.print(tables.explain(view))
     assert isinstance(console.file, io.StringIO)
     shown = re.findall(
         r"measured ([\d.]+) s -> ([\d.]+) s a checkpoint \(geometric means\):"
