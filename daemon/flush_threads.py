@@ -65,7 +65,7 @@ class FlushThreads:
         wanted = _cpus(settings)
         buffer_bytes = number(settings, "SCR_FILE_BUF_SIZE")
         self._give_back(wanted)
-        if not (wanted and cache and prefix):
+        if not (wanted and cache and prefix) or "\0" in cache + prefix:
             return
         for rank in ranks:
             if _copies_between(rank[0], cache, prefix):

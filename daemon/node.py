@@ -94,6 +94,6 @@ def _free_bytes(directory: str) -> int:
             return int(psutil.disk_usage(str(place)).free)
         except FileNotFoundError:
             continue
-        except OSError:
+        except (OSError, ValueError):  # the last one: a name that no file can have
             return 0
     return 0

@@ -91,8 +91,9 @@ def test_room_in_the_cache_is_known_before_the_cache_is_made(tmp_path: Path, bel
     assert free == pytest.approx(psutil.disk_usage(str(tmp_path)).free, rel=0.2)
 
 
-def test_without_a_cache_there_is_no_room_in_it() -> None:
-    assert NodeObserver("n").look([]).cache_free_bytes == 0
+@pytest.mark.parametrize("cache", ["", "\0", "/" + 300 * "x"])
+def test_without_a_cache_there_is_no_room_in_it(cache: str) -> None:
+    assert NodeObserver("n").look([], cache).cache_free_bytes == 0
 
 
 WITH = "import ctypes, sys; ctypes.CDLL(sys.argv[1]); print(flush=True); sys.stdin.read()"

@@ -50,11 +50,13 @@ def snapshot(*steps: int) -> Snapshot:
 
 
 def events_in(directory: Path) -> Iterator[TensorBoardEvent]:
-    """Every event of every event file, with both checksums looked at."""
+    """Every whole event of every event file, with both checksums; the last may be half written just now."""
     for path in sorted(directory.glob("*tfevents*")):
         content = path.read_bytes()
-        while content:
+        while len(content) >= 16:
             (length,) = struct.unpack("<Q", content[:8])
+            if len(content) < 16 + length:
+                break
             assert struct.unpack("<I", content[8:12])[0] == masked_crc32c(content[:8])
             body, rest = content[12 : 12 + length], content[12 + length :]
             assert struct.unpack("<I", rest[:4])[0] == masked_crc32c(body)
