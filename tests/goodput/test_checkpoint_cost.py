@@ -152,7 +152,7 @@ def test_a_background_flush_adds_what_it_took_from_the_steps() -> None:
 
 
 @pytest.mark.parametrize("flush_first", [True, False])
-def test_a_blocking_flush_may_be_told_before_or_after_its_output(flush_first: bool) -> None:
+def test_a_blocking_flush_may_be_reported_before_or_after_its_output(flush_first: bool) -> None:
     pair = [flush(1, 5, 9, asynchronous=False), output(1, 0, 9, due=True, flush_s=4)]
     (cost,) = costs(*(pair if flush_first else reversed(pair)))
     assert (cost.cost_s, cost.flush_s, cost.blocked_on_flush_s, cost.slowdown_s) == (9, 4, 4, 0)

@@ -323,7 +323,7 @@ def test_a_window_without_its_start_or_end_is_the_peers_error() -> None:
             calculator.get_job_goodput_interval(*window)  # type: ignore[arg-type]
 
 
-def test_that_a_part_of_the_log_is_not_understood_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_that_a_part_of_the_log_is_not_understood_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     log = LocalLog("log")
     good = {"job_name": "job", "step_count": 1, "step_start_time": 10.0}
     for entry in ({"job_start_time": 0.0}, {**good, "step_start_time": None}, good, {"of": "another age"}):

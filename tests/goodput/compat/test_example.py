@@ -68,7 +68,7 @@ class Both:
         return record
 
 
-def test_the_loop_comes_to_the_same_account_whoever_records_it(
+def test_the_loop_comes_to_the_same_account_with_either_recorder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))

@@ -285,7 +285,7 @@ def test_each_entry_of_the_log_is_read_once() -> None:
     assert log.count == 16
 
 
-def test_a_start_that_comes_twice_is_told(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_that_comes_twice_is_reported(scalars: Scalars, caplog: pytest.LogCaptureFixture) -> None:
     watched = monitor()
     watched.start_goodput_uploader()
     watched.start_goodput_uploader()
@@ -326,7 +326,7 @@ def nothing(_rest: Any) -> None:
     """Needs no preparation."""
 
 
-def test_a_failure_is_told_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_reported_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     tried = threading.Semaphore(0)
 
     def work(_rest: Any, _is_last: bool) -> None:

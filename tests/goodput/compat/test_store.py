@@ -115,7 +115,7 @@ def test_threads_share_a_log(tmp_path: Path) -> None:
     assert log.unread == log.lost == 0
 
 
-def test_a_log_that_cannot_be_written_is_told_once_and_tried_again(
+def test_a_log_that_cannot_be_written_is_reported_once_and_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path / "file" / "below"))
@@ -136,7 +136,7 @@ def test_a_log_that_cannot_be_written_is_told_once_and_tried_again(
     assert log.lost == 0
 
 
-def test_what_finds_no_place_is_counted_and_told_at_the_end(
+def test_what_finds_no_place_is_counted_and_reported_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path / "file" / "below"))
@@ -227,7 +227,7 @@ for step in range(5000):
     assert re.fullmatch(r"4\d\d\d lines are not in \S+: it does not take them\n", run(tmp_path, code))
 
 
-def test_whoever_waits_for_a_log_that_hangs_waits_from_when_the_first_one_did(tmp_path: Path) -> None:
+def test_every_waiter_for_a_log_that_hangs_waits_from_when_the_first_one_did(tmp_path: Path) -> None:
     """A second for each flush, for the monitor's reading of the log and for the end would add up."""
     code = """
 from scrtune.goodput.compat import GCPOptions, monitoring
@@ -257,7 +257,9 @@ print(len(waited_s), sum(left_s > 0 for left_s in waited_s), max(waited_s) <= 1)
     assert said.endswith(f"1 lines are not in {tmp_path}/log.jsonl: it does not take them\n")
 
 
-def test_what_no_json_can_have_is_lost_and_told_and_raises_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_no_json_can_have_is_lost_and_reported_and_raises_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     log = LocalLog("run")
     with caplog.at_level(logging.WARNING):
         log.append({"number": object()})

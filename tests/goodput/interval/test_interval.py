@@ -141,7 +141,7 @@ def test_a_simulated_machine_agrees_with_the_formula_and_its_optimum(ratio: floa
 
 
 @pytest.mark.parametrize("bad", [0.0, -1.0, float("nan"), float("inf")])
-def test_impossible_input_is_told_by_name(bad: float) -> None:
+def test_impossible_input_is_reported_by_name(bad: float) -> None:
     for rule in (young, daly, exact):
         with pytest.raises(IntervalError, match=r"checkpoint_s is .*: it must be a number above 0"):
             rule(bad, MTBF_S)
@@ -584,7 +584,7 @@ def test_the_default_prior_is_that_of_the_nodes() -> None:
 @pytest.mark.parametrize(
     "bad", [{"mtbf_s": 0.0}, {"mtbf_s": 1, "weight": -1}, {"mtbf_s": 1, "cache_share": 1.0}]
 )
-def test_an_impossible_prior_is_told(bad: dict[str, float]) -> None:
+def test_an_impossible_prior_is_reported(bad: dict[str, float]) -> None:
     with pytest.raises(IntervalError, match="prior: "):
         Prior(**bad)
     with pytest.raises(IntervalError, match="at least one"):
@@ -649,7 +649,7 @@ def cost(
     )
 
 
-def test_what_a_flush_costs_is_told_from_what_the_cache_costs() -> None:
+def test_what_a_flush_costs_is_reported_from_what_the_cache_costs() -> None:
     costs = [cost(each, 2.0) for each in range(1, 4)]
     costs.append(cost(4, 5.0, flushed=True, blocked_on_flush_s=3.0, slowdown_s=2.0, flush_s=20.0))
     costs.append(cost(5, 3.0, wait_s=1.0))
@@ -673,7 +673,7 @@ def test_only_checkpoints_under_the_settings_in_force_count_where_there_are_thre
     assert measured([*old, *new[:2]]).checkpoint_s == fmean([9.0] * 5 + [1.0] * 2)
 
 
-def test_nothing_measured_is_told() -> None:
+def test_nothing_measured_is_reported() -> None:
     with pytest.raises(IntervalError, match="no checkpoint was measured yet"):
         measured([])
     with pytest.raises(IntervalError, match="cost nothing measurable"):
@@ -779,7 +779,7 @@ def test_waits_that_come_of_the_interval_in_use_are_no_cost_of_the_flush() -> No
     assert measured(unsteady, flush_every=1).flush_cost_s == pytest.approx(78 - (80 - 22))
 
 
-def test_a_what_if_that_makes_no_sense_is_told() -> None:
+def test_a_what_if_that_makes_no_sense_is_reported() -> None:
     with pytest.raises(IntervalError, match="not cached"):
         what_if(ONE, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     with pytest.raises(IntervalError, match="interval_s is -5"):

@@ -293,7 +293,7 @@ def test_a_job_start_that_comes_late_still_starts_the_clock() -> None:
     assert spent(made) == {"startup": 10.0, "productive": 10.0}
 
 
-def test_loading_beside_the_steps_is_no_bucket_however_much_of_it_is_told_by_starts_and_ends() -> None:
+def test_loading_beside_the_steps_is_no_bucket_however_much_of_it_is_reported_by_starts_and_ends() -> None:
     """Many more than lie in one block: those that are settled are looked at in another way than the last."""
     ledger = Ledger()
     ledger.handle(started(0))
@@ -387,7 +387,7 @@ def test_what_trials_cost_is_taken_from_the_checkpoints_and_from_what_their_flus
     assert spent(ledger.account(T0 + 14))["flush_slowdown"] == 4.0
 
 
-def test_an_interval_that_a_rank_began_before_another_told_of_the_start_is_whole() -> None:
+def test_an_interval_that_a_rank_began_before_another_reported_the_start_is_whole() -> None:
     made = account(
         IntervalStarted(kind="device_init", time_s=T0 + 9, writer="rank1"),
         started(10),
@@ -458,7 +458,7 @@ def test_intervals_of_the_same_name_may_lie_in_each_other(
         assert spent(made)["custom:x"] == seconds
 
 
-def test_intervals_of_one_kind_are_told_apart_by_their_names() -> None:
+def test_intervals_of_one_kind_are_distinguished_by_their_names() -> None:
     outer = custom(("start", 1), ("end", 9), kind="elastic_slice_down")
     inner = custom(("start", 2), ("end", 3), kind="elastic_slice_down", name="y")
     for told in permutations([*outer, *inner]):
@@ -479,7 +479,7 @@ def test_an_interval_with_many_others_of_its_name_in_it_ends_with_its_own_end_ho
     assert spent(ledger.account(T0))["custom:x"] == 14.0
 
 
-def test_a_kind_of_which_no_end_is_ever_told_does_not_pile_up() -> None:
+def test_a_kind_of_which_no_end_is_ever_reported_does_not_pile_up() -> None:
     ledger = Ledger()
     for number in range(1000):
         ledger.handle(IntervalStarted(kind="custom", time_s=T0 + number))
@@ -518,7 +518,7 @@ def test_a_job_that_was_queued_again_before_its_allocation_ended_waits_from_then
     assert spent(made) == {"productive": 10.0, "queue_wait": 20.0}
 
 
-def test_a_step_that_may_be_a_hang_is_below_all_that_was_told() -> None:
+def test_a_step_that_may_be_a_hang_is_below_all_that_was_reported() -> None:
     waited = Interval(kind="queue_wait", start_s=T0 + 10, end_s=T0 + 30)
     begun = [StepStarted(step=number, time_s=T0 + at) for number, at in ((0, 0), (1, 40), (2, 41))]
     made = account(started(0), *begun, waited, now=41)

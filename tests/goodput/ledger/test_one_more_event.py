@@ -78,7 +78,7 @@ def test_one_more_step_of_a_long_job_costs_as_much_as_of_a_short_one() -> None:
     assert all(of_long.is_about(of_short) for of_short, of_long in zip(*costs, strict=True))
 
 
-def test_a_restart_that_is_told_late_costs_what_it_changes() -> None:
+def test_a_restart_that_is_reported_late_costs_what_it_changes() -> None:
     """A slow rank reports 2 s after the others went on from 500 steps before."""
     costs = []
     for steps in (5_000, 100_000):
@@ -109,7 +109,9 @@ def test_one_more_step_of_one_of_many_writers_costs_as_much_as_of_a_few() -> Non
 
 
 @pytest.mark.parametrize("first", [0, 5, 300])
-def test_restarts_told_late_in_any_order_give_the_account_of_the_same_told_in_time(first: int) -> None:
+def test_restarts_reported_late_in_any_order_give_the_account_of_the_same_reported_in_time(
+    first: int,
+) -> None:
     """Also back to the first step of an attempt, and to one before it."""
     events: list[GoodputEvent] = [JobStarted(time_s=T0)]
     restarts: list[GoodputEvent] = []

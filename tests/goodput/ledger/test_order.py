@@ -177,7 +177,9 @@ def test_looking_after_every_event_of_a_log_in_order(log: list[GoodputEvent], no
 
 
 @given(logs, nows, st.data())
-def test_what_is_told_again_changes_nothing(log: list[GoodputEvent], now: float, data: st.DataObject) -> None:
+def test_what_is_reported_again_changes_nothing(
+    log: list[GoodputEvent], now: float, data: st.DataObject
+) -> None:
     again = data.draw(st.lists(st.sampled_from(log), max_size=20)) if log else []
     assert told([*log, *again]).account(now) == told(log).account(now)
 

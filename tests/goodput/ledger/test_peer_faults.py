@@ -225,7 +225,7 @@ def test_an_interval_that_never_ends_ends_with_its_writers_next_step_or_last_wor
     assert spent(crashed) == {"device_init": 4.0, "recovery": 16.0}
 
 
-def test_loading_data_beside_the_steps_costs_nothing_and_is_told_apart() -> None:
+def test_loading_data_beside_the_steps_costs_nothing_and_is_distinguished() -> None:
     account = told(
         started(0),
         *starts(0, 10, 0),
@@ -239,7 +239,7 @@ def test_loading_data_beside_the_steps_costs_nothing_and_is_told_apart() -> None
     assert account.data_loading_async_s == 5.5
 
 
-def test_a_hang_in_the_last_step_of_a_run_is_badput_although_the_runs_end_is_told() -> None:
+def test_a_hang_in_the_last_step_of_a_run_is_badput_although_the_runs_end_is_reported() -> None:
     hung = [started(0), *starts(0, 100, 0), ended(3700)]
     assert spent(told(*hung).account(T0)) == {"productive": 100.0, "other": 3600.0}
     resumed = told(*hung, started(3710), *starts(90, 20, 3710), ended(3730)).account(T0)

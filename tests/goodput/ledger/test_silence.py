@@ -75,7 +75,7 @@ def test_a_job_that_is_queued_waits_whatever_fails_meanwhile() -> None:
     assert spent(STARTED, STEP, over, failed, now=50) == {"productive": 9, "other": 11, "allocation_end": 30}
 
 
-def test_what_comes_behind_the_end_that_a_run_told_of_is_the_jobs_time_as_well() -> None:
+def test_what_comes_behind_the_end_that_a_run_reported_is_the_jobs_time_as_well() -> None:
     ended = JobEnded(time_s=T0 + 10, exit_code=0)
     assert spent(STARTED, STEP, ended, now=500) == {"productive": 9, "other": 1}
     assert spent(STARTED, STEP, ended, FLUSH, now=500) == {"productive": 9, "other": 51}

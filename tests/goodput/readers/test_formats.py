@@ -156,7 +156,7 @@ def test_a_job_that_has_saved_nothing_has_no_goodput_to_tell() -> None:
         assert [name for name, _ in rows(told)][-1] == "Total Runtime (hours)"
 
 
-def test_without_a_reference_step_time_the_steps_are_told() -> None:
+def test_without_a_reference_step_time_the_steps_are_reported() -> None:
     told = metrics(read_file(SAMPLE).jobs[SAMPLE_JOB].launcher)
     assert (told.step_difference, told.effective_computation_time_s) == (10000, None)
 
@@ -421,7 +421,7 @@ def test_every_event_of_ours_comes_back_from_its_line(said: list[tuple[GoodputEv
         assert log.jobs[job].events == [event for event, name in said if name == job]
 
 
-def test_entries_of_another_use_or_a_later_version_are_passed_over_and_losses_are_told() -> None:
+def test_entries_of_another_use_or_a_later_version_are_passed_over_and_losses_are_reported() -> None:
     log = read(
         {"type": "settings_observed", "settings": {}},
         {"type": "invented_later", "time_s": 1.0},
@@ -456,7 +456,7 @@ def test_entries_of_another_use_or_a_later_version_are_passed_over_and_losses_ar
         ({"jsonPayload": "text"}, "jsonPayload is no JSON object"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_costs_no_other(line: Any, what: str) -> None:
+def test_what_is_wrong_is_reported_with_its_line_and_costs_no_other(line: Any, what: str) -> None:
     log = read("", peer(job_start_time=1.0), line, peer(job_end_time=2.0))
     (problem,) = log.problems
     assert problem.line == 3

@@ -261,7 +261,7 @@ def save(end_s: float, dataset: int = 1) -> OutputCompleted:
     return OutputCompleted(dataset=dataset, name="c", start_s=end_s - 1, end_s=end_s)
 
 
-def test_steps_and_saves_however_they_are_told_are_in_the_table() -> None:
+def test_steps_and_saves_in_any_form_are_in_the_table() -> None:
     started_steps = [StepStarted(step=number, time_s=10.0 * number) for number in range(6)]
     whole_steps = [StepCompleted(step=n, start_s=10.0 * n, end_s=10.0 * n + 8) for n in range(6)]
     saves: list[list[GoodputEvent]] = [

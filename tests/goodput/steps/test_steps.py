@@ -68,7 +68,7 @@ def test_deviations_are_distances() -> None:
 # ---- what a step took ----
 
 
-def test_a_step_of_which_only_the_begin_is_told_lasts_to_the_next() -> None:
+def test_a_step_of_which_only_the_begin_is_reported_lasts_to_the_next() -> None:
     assert steps_of(starts(10, 11, 14)) == [(0, 1.0), (1, 3.0)]
 
 
@@ -116,7 +116,7 @@ def test_ranks_that_tell_of_different_numbers_count_each_step_once() -> None:
     assert made.steps == 5 + 1 + 1  # 0 to 4 of the first rank, then what the second knows better
 
 
-def test_where_both_ends_are_told_starts_say_nothing_more() -> None:
+def test_where_both_ends_are_reported_starts_say_nothing_more() -> None:
     told = [StepCompleted(step=step, start_s=step, end_s=step + 0.25, writer="a") for step in range(3)]
     assert steps_of([*starts(0, 1, 2, writer="a"), *told]) == [(0, 0.25), (1, 0.25), (2, 0.25)]
 
@@ -198,7 +198,7 @@ def logs(draw: st.DrawFn) -> list[StepStarted | StepCompleted | JobStarted]:
     ],
     random.Random(0),
 )
-def test_whoever_tells_and_in_whatever_order_the_steps_are_the_same(
+def test_the_steps_are_the_same_in_any_order_of_events(
     events: list[StepStarted | StepCompleted | JobStarted], chance: random.Random
 ) -> None:
     expected = Reference(events).slowest
