@@ -1,4 +1,4 @@
-/* The decision file. client/libscr/decision.py has its form, and reads and refuses the same texts. */
+/* The decision file. scr_config/decision.py has its form, and reads and refuses the same texts. */
 #include "scrtune.h"
 
 #include <errno.h>
@@ -94,16 +94,16 @@ static decision_fault split_lines(char *at, const char *last, size_t *count)
 static decision_fault check_line(const char *name, decision *found, char why[WHY_LIMIT])
 {
     const char *value = name + strlen(name) + 1;
-    const lever *lever = lever_named(name);
-    if (lever == NULL) {
+    const lever *named = lever_named(name);
+    if (named == NULL) {
         snprintf(why, WHY_LIMIT, "there is no parameter %.64s", name);
         return DECISION_UNKNOWN_NAME;
     }
-    if (!lever_accepts(lever, value)) {
+    if (!lever_accepts(named, value)) {
         snprintf(why, WHY_LIMIT, "the value of %s is not one that it can have", name);
         return DECISION_BAD_VALUE;
     }
-    found->entries[found->count].lever = lever;
+    found->entries[found->count].lever = named;
     found->entries[found->count].value = value;
     found->count++;
     return DECISION_GOOD;
@@ -129,14 +129,13 @@ decision_fault decision_read(char *text, size_t length, decision *found, char wh
     }
     const char *at = text;
     decision_fault fault = read_head(&at, length, found);
-    if (fault != DECISION_GOOD && fault != DECISION_WRONG_CHECKSUM) {
-        return fault_of_form(fault, why);
-    }
     size_t lines = 0;
     char *line = text + (at - text);
-    const decision_fault form = split_lines(line, text + length - 4, &lines);
-    if (fault != DECISION_GOOD || form != DECISION_GOOD) {
-        return fault_of_form(form == DECISION_NOT_WHOLE || fault == DECISION_GOOD ? form : fault, why);
+    if (fault == DECISION_GOOD) {
+        fault = split_lines(line, text + length - 4, &lines);
+    }
+    if (fault != DECISION_GOOD) {
+        return fault_of_form(fault, why);
     }
     for (size_t i = 0; i < lines && fault == DECISION_GOOD; i++) {
         fault = check_line(line, found, why);

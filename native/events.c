@@ -226,6 +226,15 @@ void event_asked(double began_s, double ended_s)
     end();
 }
 
+void event_step(long long step, double start_s, double end_s)
+{
+    begin("step");
+    put(",\"step\":%lld", step);
+    put_seconds("start_s", start_s);
+    put_seconds("end_s", end_s);
+    end();
+}
+
 void event_restart(const char *name, bool is_valid, double entered_s)
 {
     begin("restart");

@@ -28,7 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Nothing is seen from outside but what says so. */
 #define SCRTUNE_API __attribute__((visibility("default")))
+#pragma GCC visibility push(hidden)
 
 enum {
     SCR_SUCCESS = 0,
@@ -260,8 +262,8 @@ apply_how session_apply(int kind);
 /* After an output. Collective. Whether its files could lie in the cache, as all ranks see it. */
 files_seen session_completed(bool is_valid);
 
-/* Collective, of engaged ranks. */
-bool session_all_true(bool is_true);
+/* Whether it `is_true` on every rank. Collective, of engaged ranks. */
+bool all_true(bool is_true);
 
 /* Say `text` once on standard error. */
 void tell(const char *text);
@@ -279,9 +281,12 @@ typedef struct {
 void event_started(void);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
 void event_asked(double began_s, double ended_s);
+void event_step(long long step, double start_s, double end_s);
 void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
 void event_refused(long generation, const char *why, bool is_bypass_back);
 void event_ended(void);
+
+#pragma GCC visibility pop
 
 #endif

@@ -54,14 +54,9 @@ static communicator world(void)
     return found;
 }
 
-static bool all_true(bool is_true)
+bool all_true(bool is_true)
 {
     return mpi.is_true_everywhere(is_true, world()) != 0;
-}
-
-bool session_all_true(bool is_true)
-{
-    return all_true(is_true);
 }
 
 static bool has_mpi(void)
@@ -230,10 +225,10 @@ static char *new_decision(void)
 static void apply_live(const decision *found)
 {
     for (size_t i = 0; i < found->count; i++) {
-        const lever *lever = found->entries[i].lever;
-        const lever_class class = job.classes[lever - levers];
+        const lever *each = found->entries[i].lever;
+        const lever_class class = job.classes[each - levers];
         if (class == CLASS_LIVE || class == CLASS_LIVE_ON_RANK_0) {
-            live_apply(lever, found->entries[i].value);
+            live_apply(each, found->entries[i].value);
         }
     }
 }
@@ -374,15 +369,4 @@ files_seen session_completed(bool is_valid)
     job.is_kind_apart[job.kind] |= are_apart;
     job.do_files_meet |= do_meet;
     return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
-}
-
-/* For Python, which applies decisions itself: the SCR_Complete_output that comes next fails, on all ranks, where SCR
- * would end the job because files meet in the cache. Collective in effect: all ranks call this, or none. */
-SCRTUNE_API void scrtune_fail_if_files_meet(int nodes)
-{
-    if (has_mpi()) {
-        job.nodes = nodes;
-        job.is_willing = job.is_engaged = job.is_bypass_own = job.is_cached_by_us = true;
-        sharing_expect();
-    }
 }
