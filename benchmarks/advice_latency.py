@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import zmq
 
-from scrtune.client.transport.advice import AdviceClient
+from scrtune.client.transport.daemon_client import AdviceClient
 from scrtune.client.transport.wire import Answer
 from scrtune.intents.effects import Advice
 

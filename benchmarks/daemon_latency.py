@@ -26,7 +26,7 @@ import numpy as np
 import zmq
 
 from scrtune.client.paths import JobPaths
-from scrtune.client.transport.advice import AdviceClient, DaemonUnavailable, ask_daemon
+from scrtune.client.transport.daemon_client import AdviceClient, DaemonUnavailable, ask_daemon
 from scrtune.daemon.views import StatusView
 
 TARGET_P99_MS = 1.0

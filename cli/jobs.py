@@ -18,11 +18,12 @@ from ..client.paths import (
     job_id_from_environment,
     latest_job,
 )
-from ..client.transport.advice import DaemonUnavailable, ask_daemon
+from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from ..daemon import apply_event, views
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from ..intents.tune.gains import gains
+from ..scr_config.decision import DecisionError, parse_decision
 
 T = TypeVar("T")
 
@@ -135,14 +136,15 @@ def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
 
 
 def advice(paths: JobPaths) -> Advice:
-    """What a job's next output runs under, or the last that was published to it. Raises UnknownJobError."""
+    """Return what a job's next output runs under, or the last decision for it. Raises UnknownJobError."""
     try:
         return ask(paths, "recommendation", Advice)
     except DaemonUnavailable:
         pass
     try:
-        return msgspec.json.decode(paths.advice.read_bytes(), type=Advice)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        decision = parse_decision(paths.decision.read_bytes())
+        return Advice(generation=decision.generation, settings=decision.settings())
+    except (OSError, DecisionError):
         replayed(paths)  # of a job that never was there is nothing to say; of this one nothing was published
         return Advice()
 
@@ -189,10 +191,10 @@ def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> 
 
 
 def _unpublished(paths: JobPaths, pipeline: Pipeline) -> str:
-    """Why the last settings of a job that has ended were in force nowhere; empty when they were."""
+    """Return why the last settings of a job that has ended were never active; empty when they were."""
     try:
-        published = msgspec.json.decode(paths.advice.read_bytes(), type=Advice).generation
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        published = parse_decision(paths.decision.read_bytes()).generation
+    except (OSError, DecisionError):
         published = 0
     if pipeline.advice.generation == published:
         return ""

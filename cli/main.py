@@ -17,7 +17,7 @@ from rich.console import RenderableType
 from ..client.capture.environment import CaptureUnavailableError
 from ..client.capture.forward import forward as forward_traces
 from ..client.paths import JobPaths, RunDirectoryError
-from ..client.transport.advice import DaemonUnavailable
+from ..client.transport.daemon_client import DaemonUnavailable
 from ..daemon import views
 from ..daemon.journal import JournalError
 from ..daemon.launch import run

@@ -8,16 +8,17 @@ from mpi4py import MPI
 
 from .embedded.engine import EmbeddedEngine
 from .embedded.launch import NODES_VARIABLE
-from .engine import Engine, EngineError
+from .engine import EngineError
 from .libscr.engine import LibscrEngine
-from .libscr.library import Library, LibscrUnavailable, find
+from .libscr.find import LibscrUnavailable, find
+from .libscr.library import Library
 
 ENGINE_VARIABLE = "SCRTUNE_ENGINE"
 """``libscr`` or ``embedded``: the engine to take, whatever is there."""
 
 
 def library_for(comm: MPI.Intracomm) -> Library | None:
-    """The libscr that all ranks of `comm` have loaded, or None for the embedded engine. Collective.
+    """Return the libscr that all ranks of `comm` have loaded, or None for the embedded engine. Collective.
 
     Rank 0's environment counts. Without a libscr rank 0 says on stderr where it looked. Raises
     :class:`EngineError` on all ranks for an $SCRTUNE_ENGINE that cannot be had.
@@ -44,14 +45,14 @@ def library_for(comm: MPI.Intracomm) -> Library | None:
     return None
 
 
-def engine_for(comm: MPI.Intracomm) -> Engine:
-    """The engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
+def engine_for(comm: MPI.Intracomm) -> EmbeddedEngine | LibscrEngine:
+    """Return the engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
     library = library_for(comm)
     return EmbeddedEngine(comm) if library is None else LibscrEngine(comm, library)
 
 
 def _look() -> tuple[str, "os.PathLike[str] | None", str]:
-    """What was asked for, where a libscr is, and why there is none."""
+    """Return which engine was asked for, where a libscr is, and why there is none."""
     asked = os.environ.get(ENGINE_VARIABLE, "")
     # simulated nodes are the embedded engine's: who asks for them asks for it
     if asked == "embedded" or (not asked and os.environ.get(NODES_VARIABLE)):

@@ -51,7 +51,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `documented_default` is what SCR's manual says, where it says otherwise.
     `mutability` is the cheapest way to change it in a running job: ``live``, ``re-init`` (SCR_Finalize and
     SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how. `means`
-    and `symbol` are how libscrtune.so does it, and the variable or function of a real SCR that it needs; without
+    and `symbol` are how libscrtune.so does it, and the variable or function of SCR's that it takes; without
     them a running job keeps the value (`native/levers_table.py`).
     `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
     matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names

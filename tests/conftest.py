@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, settings
 
 from scrtune.client.paths import JobPaths
 from scrtune.client.transport import wire
-from scrtune.client.transport.advice import DaemonUnavailable, ask_daemon
+from scrtune.client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event

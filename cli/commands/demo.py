@@ -18,7 +18,7 @@ from statistics import median
 import msgspec
 
 from ...client.paths import JobPaths
-from ...client.transport.advice import DaemonUnavailable
+from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon import views
 from ...daemon.apply_event import apply_event
 from ...daemon.journal import JournalReader

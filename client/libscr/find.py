@@ -7,11 +7,10 @@ process runs on is refused before it is loaded: its SCR_Init would use an MPI th
 import os
 import re
 import shutil
+import struct
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-
-from .elf import needed
 
 NAME = "libscr.so"
 HINTS = ("SCR_ROOT", "SCR_PREFIX_DIR", "SCR_DIR", "scr_DIR", "SCR_INSTALL", "SCR_INSTALL_DIR")
@@ -19,6 +18,8 @@ HINTS = ("SCR_ROOT", "SCR_PREFIX_DIR", "SCR_DIR", "scr_DIR", "SCR_INSTALL", "SCR
 
 _MPI = re.compile(r"libmpi(ch|_cray|_ibm|_intel|_abi)?(_[a-z0-9]+)?\.so(\.[0-9]+)*")
 _USUAL = (Path("/usr/local"), Path("/usr"), *sorted(Path("/opt").glob("scr*"), reverse=True))
+_PT_LOAD, _PT_DYNAMIC = 1, 2  # the ELF specification, 64-bit
+_DT_NEEDED, _DT_STRTAB = 1, 5
 _CMAKE_DEPTH = 4  # <prefix>/lib/cmake/scr, and one to spare
 
 
@@ -121,3 +122,34 @@ def _mpi_of(path: Path) -> frozenset[str]:
             seen[library] = needed(library)
             waiting += [near for name in seen[library] if (near := path.with_name(name)).is_file()]
     return frozenset(name for names in seen.values() for name in names if _MPI.fullmatch(name))
+
+
+def needed(path: Path) -> tuple[str, ...]:
+    """The libraries that `path` asks the loader for (DT_NEEDED), in order.
+
+    Raises OSError, and ValueError when it is no 64-bit shared library.
+    """
+    data = path.read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        raise ValueError("it is no 64-bit shared library")
+    try:
+        return tuple(_needed(data, "<" if data[5] == 1 else ">"))
+    except (struct.error, IndexError, ValueError):
+        raise ValueError("it is a damaged shared library") from None
+
+
+def _needed(data: bytes, order: str) -> Iterator[str]:
+    table, _sections, _flags, _header, size, count = struct.unpack_from(order + "QQIHHH", data, 32)
+    segments = [struct.unpack_from(order + "IIQQQQ", data, table + size * number) for number in range(count)]
+    loaded = [
+        (address, offset, length) for kind, _, offset, address, _, length in segments if kind == _PT_LOAD
+    ]
+    for kind, _, offset, _, _, length in segments:
+        if kind != _PT_DYNAMIC:
+            continue
+        entries = [struct.unpack_from(order + "qQ", data, at) for at in range(offset, offset + length, 16)]
+        (strings,) = (value for tag, value in entries if tag == _DT_STRTAB)
+        (start,) = (strings - base + at for base, at, long in loaded if base <= strings < base + long)
+        for tag, value in entries:
+            if tag == _DT_NEEDED:
+                yield data[start + value : data.index(b"\0", start + value)].decode()

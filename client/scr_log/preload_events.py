@@ -19,6 +19,7 @@ from ...scr_config.resolution import resolve, user_conf_path
 from ...scr_config.system_conf import system_conf_path
 from ..capture.follow import FollowedFile, ForwardCounts
 from ..implicit_steps import ImplicitSteps
+from ..recorder_environment import writer_of_rank
 from .debug import ScrDebug
 from .join import Joiner, Output, Restart
 from .log import Record, ScrLog
@@ -55,6 +56,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
     ended_s: float
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
+    """The application reported a step of its main loop."""
+
+    step: int
+    start_s: float
+    end_s: float
+
+
 class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
     """A decision came into force on all ranks; `how` is ``live`` or ``re-init``."""
 
@@ -79,7 +88,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Asked | Output | Restart | Applied | Refused | Ended
+Line = Started | Asked | Step | Output | Restart | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -173,6 +182,8 @@ class LibraryEvents:
                 yield from self._joiner.began(line.time_s)
             case Asked():
                 yield from self._asked(line)
+            case Step():
+                yield self._explicit_step(line)
             case Output():
                 yield from self._steps(line)
                 yield line.started()
@@ -196,6 +207,12 @@ class LibraryEvents:
             self._began_s = None
             self._early.clear()
         return completed
+
+    def _explicit_step(self, step: Step) -> StepCompleted:
+        if self._work is not None:
+            self._work.has_explicit = True
+        writer = writer_of_rank(0)
+        return StepCompleted(step=step.step, start_s=step.start_s, end_s=step.end_s, writer=writer)
 
     def _asked(self, asked: Asked) -> Iterator[StepCompleted]:
         """The step that a question ended; before a run's first output its number is not known yet."""

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.client.transport import wire
-from scrtune.client.transport.advice import AdviceClient, DaemonUnavailable, ask_daemon
+from scrtune.client.transport.daemon_client import AdviceClient, DaemonUnavailable, ask_daemon
 from scrtune.intents.effects import Advice
 
 PATIENCE_MS = 10_000
