@@ -9,9 +9,10 @@
                 write(session.route_file(f"step.{step}/rank.{rank}"))
                 session.complete_output(valid=True)
 
-Every method but :meth:`Session.route_file` and :meth:`Session.step` is collective. On the embedded engine rank
-0 looks at the job's decision file before each output, and reports to the daemon; on a real libscr libscrtune.so
-does both, within SCR's calls. Without a daemon the application runs on with the settings it has.
+Every method but :meth:`Session.route_file` and :meth:`Session.step` is collective. On the embedded engine
+rank 0 looks at the job's decision file before each output, and reports to the daemon; on a real libscr
+libscrtune.so does both, within SCR's calls. Without a daemon the application runs on with the settings it
+has.
 """
 
 import os

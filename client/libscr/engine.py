@@ -30,9 +30,9 @@ class _Opened(NamedTuple):
 class LibscrEngine:
     """Implements :class:`scrtune.client.engine.Engine` over `library`; it calls SCR_Init, so make it once.
 
-    `comm` must have the ranks of MPI_COMM_WORLD. What SCR refuses raises :class:`.library.ScrError`; calls out
-    of turn abort the job, as they do in SCR. As for an application in C, libscrtune.so looks at the decision
-    file, and writes what happens to the job's events file: nothing of it passes through here.
+    `comm` must have the ranks of MPI_COMM_WORLD. What SCR refuses raises :class:`.library.ScrError`; calls
+    out of turn abort the job, as they do in SCR. As for an application in C, libscrtune.so looks at the
+    decision file, and writes what happens to the job's events file: nothing of it passes through here.
     """
 
     def __init__(self, comm: MPI.Intracomm, library: Library) -> None:

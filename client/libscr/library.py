@@ -2,9 +2,9 @@
 
 libscrtune.so changes settings, and reports what happens, within SCR's own calls. A C application has it
 preloaded (`LD_PRELOAD`). Python loads libscr while it runs: there it is enough that libscrtune.so was loaded
-before, with its names open to all. Either way libscr, whose own calls of `AXL_Dispatch` or `scr_reddesc_recover`
-go by name, finds libscrtune.so first, and libscrtune.so finds libscr behind itself (RTLD_NEXT): Python and C take
-one path.
+before, with its names open to all. Either way libscr, whose own calls of `AXL_Dispatch` or
+`scr_reddesc_recover` go by name, finds libscrtune.so first, and libscrtune.so finds libscr behind itself
+(RTLD_NEXT): Python and C take one path.
 """
 
 import ctypes
@@ -96,7 +96,8 @@ class Library:
 def _libscrtune() -> ctypes.CDLL | None:
     """Return libscrtune.so, or None where nothing is tuned or it was not built.
 
-    The environment of a job that is tuned names its files. It may be preloaded, even from another installation.
+    The environment of a job that is tuned names its files. It may be preloaded, even from another
+    installation.
     """
     if not any(os.environ.get(name) for name in _VARIABLES):
         return None

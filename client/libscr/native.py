@@ -4,9 +4,9 @@ from pathlib import Path
 
 NAME = "libscrtune.so"
 WHY_NOT = (
-    f"{NAME} was not built when scrtune was installed: an application on a real SCR runs untuned. On Linux, make"
-    " a C compiler available (Debian: gcc and libc6-dev) and install scrtune again, with pip install --verbose to"
-    " see what fails"
+    f"{NAME} was not built when scrtune was installed: an application on a real SCR runs untuned. On Linux,"
+    " make a C compiler available (Debian: gcc and libc6-dev) and install scrtune again, with pip install"
+    " --verbose to see what fails"
 )
 """What to tell a user when :func:`libscrtune_path` is None."""
 
