@@ -137,7 +137,8 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
 LOAD = """
 import os, sys
 from mpi4py import MPI
-from scrtune.client.libscr.library import Library, LibscrUnavailable, find
+from scrtune.client.libscr.find import LibscrUnavailable, find
+from scrtune.client.libscr.library import Library
 try:
     path = find(os.environ)
     print(path if sys.argv[1] == "find" else Library(path).version)

@@ -111,6 +111,15 @@ def test_its_table_of_levers_is_the_catalogue(check: ctypes.CDLL) -> None:
             assert entry.type in ("text", "path") or verdict(check, decision_of(name, "x")) == BAD_VALUE, name
 
 
+def test_a_parameter_with_means_changes_as_the_catalogue_says() -> None:
+    for name, entry in CATALOGUE.items():
+        assert bool(entry.means) == bool(entry.symbol)
+        if entry.means:
+            assert entry.mutability == ("re-init" if entry.means == "reinit" else "live"), name
+        if entry.mutability == "re-init":
+            assert entry.means == "reinit", name
+
+
 def test_the_choices_are_the_catalogue_s(check: ctypes.CDLL) -> None:
     for name, entry in CATALOGUE.items():
         for choice in entry.choices or ():

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from scrtune.cli import jobs
-from scrtune.client.libscr.decision import Decision, parse_decision
 from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.daemon.journal import JournalReader
 from scrtune.goodput.events import (
@@ -22,6 +21,7 @@ from scrtune.goodput.events import (
     StepCompleted,
 )
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, TuningSwitched
+from scrtune.scr_config.decision import Decision, parse_decision
 from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]

@@ -1,4 +1,4 @@
-"""Where a libscr is found, why another is refused, and what its levers are said to be. Needs no libscr."""
+"""Where a libscr is found, and why another is refused. Needs no libscr."""
 
 import struct
 import subprocess
@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.libscr import find as libscr_find
-from scrtune.client.libscr.elf import needed
-from scrtune.client.libscr.levers import RE_INIT, capability, live_levers
-from scrtune.client.libscr.library import Library, LibscrUnavailable, find
-from scrtune.scr_config.catalogue import CATALOGUE
+from scrtune.client.libscr.find import LibscrUnavailable, find, needed
+from scrtune.client.libscr.library import Library
 
 
 def shared_library(path: Path, *names: str) -> Path:
@@ -109,23 +107,3 @@ def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(
         Library(path)
     monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/usr/lib/libmpi.so.40"),))
     assert find({"SCR_ROOT": str(tmp_path)}) == path
-
-
-def test_levers_and_catalogue_say_the_same() -> None:
-    levers = live_levers(None)  # type: ignore[arg-type]
-    fine = dict.fromkeys(levers, "")
-    classes = {name: capability(name, fine, "").klass for name in CATALOGUE}
-    for name in levers:
-        assert CATALOGUE[name].mutability == "live"
-        assert classes[name] == ("live on rank 0" if CATALOGUE[name].rank_0_decides else "live")
-    for name in RE_INIT:
-        assert CATALOGUE[name].mutability == classes[name] == "re-init"
-    for name, parameter in CATALOGUE.items():
-        assert (classes[name] == "inert") == (parameter.mutability == "none")
-
-
-def test_a_lever_that_fails_its_trial_goes_the_next_way() -> None:
-    trouble = {"SCR_FLUSH": "scr_flush has 8 bytes, not 4", "SCRTUNE_FLUSH_THREADS": "not preloaded"}
-    assert capability("SCR_FLUSH", trouble, "").klass == "re-init"
-    assert capability("SCR_FLUSH", trouble, "SCR_DISTRIBUTE=0").klass == "launch"
-    assert capability("SCRTUNE_FLUSH_THREADS", trouble, "") == ("launch", "not preloaded")
