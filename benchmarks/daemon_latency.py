@@ -163,7 +163,7 @@ def main() -> None:
     for name in ("idle", "busy"):
         half = result[name]
         print(f"\n{name}: {half['lines_per_s']:,} lines/s, {half['asks']} asks")
-        for what, label in (("ask_ms", "AdviceClient.ask"), ("bare_ms", "bare REQ/REP")):
+        for what, label in (("ask_ms", "the daemon"), ("bare_ms", "bare REQ/REP")):
             print(
                 f"  {label:<18}" + "".join(f"{key} {value:>7.3f} ms   " for key, value in half[what].items())
             )

@@ -137,9 +137,9 @@ decision_fault decision_read(char *text, size_t length, decision *found, char wh
 /* The value of `name` in a decision, or NULL. */
 const char *decision_value(const decision *given, const char *name);
 
-/* The bytes of the file at `path`, with a NUL behind them, when it is another than at the last look; NULL when
- * nothing changed, and when it cannot be read: `why` is not empty then. To be freed. */
-char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT]);
+/* The text of the file at `path` when it is another than at the last look; NULL when nothing changed, and when it
+ * cannot be read: `why` is not empty then. To be freed. */
+char *decision_look(const char *path, char why[WHY_LIMIT]);
 
 /* Put `value`, which must outlive `given`, in the place of the one that `name` has there, if any. */
 void decision_put(decision *given, const char *name, const char *value);
@@ -167,7 +167,7 @@ unsigned int flush_threads(void);
 
 /* ---- configs.c */
 
-/* Remember what the application set by SCR_Config, if `config` sets anything, and forget it all. */
+/* Remember what the application gives to SCR_Config, and forget it all. */
 void configs_record(const char *config);
 void configs_forget(void);
 

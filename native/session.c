@@ -196,29 +196,15 @@ static void refuse(long generation, const char *why)
     }
 }
 
-/* Rank 0: a decision that is new and, by itself, good; else NULL. */
+/* Rank 0: the text of a decision that is new, or NULL. */
 static char *new_decision(void)
 {
     char why[WHY_LIMIT] = "";
-    size_t length = 0;
     const char *path = decision_path();
-    if (path == NULL || scr_int("scr_in_output", 0) != 0) {
-        return NULL;
+    char *text = path != NULL && scr_int("scr_in_output", 0) == 0 ? decision_look(path, why) : NULL;
+    if (why[0] != '\0') {
+        refuse(-1, why);
     }
-    char *text = decision_look(path, &length, why);
-    decision found = {.generation = -1};
-    char *copy = text != NULL ? malloc(length + 1) : NULL;
-    if (copy != NULL) {
-        memcpy(copy, text, length + 1);
-    }
-    if (copy == NULL || decision_read(copy, length, &found, why) != DECISION_GOOD) {
-        if (why[0] != '\0') {
-            refuse(found.generation, why);
-        }
-        free(text);
-        text = NULL;
-    }
-    free(copy);
     return text;
 }
 

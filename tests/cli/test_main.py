@@ -32,6 +32,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event, EventsLost, SettingsObserved, TraceDigest
+from scrtune.scr_config.decision import decision_text
 
 from ..support.simulated_job import CACHED, Job
 
@@ -206,7 +207,7 @@ def test_the_job_is_the_one_named_or_of_the_environment_or_the_latest(
 
 def published(settings: dict[str, Any]) -> JobPaths:
     paths = ended_job("j")
-    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=1, settings=settings)))
+    paths.decision.write_text(decision_text(Advice(generation=1, settings=settings)))
     return paths
 
 
@@ -214,7 +215,6 @@ NASTY = {
     "SCR_CACHE_SIZE": 3,
     "SCR_COPY_TYPE": "XOR",
     "SCR_CLUSTER_NAME": 'it\'s "quoted" $HOME `id` $(id) \\ ; & | ! * ? [a] {b} ~ # %s \t end',
-    "SCR_GROUP": "two\nlines",
     "SCR_CURRENT": "/a dir/with spaces",
     "SCRTUNE_FLUSH_CPUS": "",
 }
