@@ -148,9 +148,10 @@ static void put_environment(void)
 
 static void put_capabilities(void)
 {
+    static const char *const names[] = {"live", "live on rank 0", "re-init", "launch", "inert"};
     put(",\"capabilities\":{");
     for (size_t i = 0; i < lever_count; i++) {
-        put("%s\"%s\":\"%s\"", i == 0 ? "" : ",", levers[i].name, class_name(job.classes[i]));
+        put("%s\"%s\":\"%s\"", i == 0 ? "" : ",", levers[i].name, names[job.classes[i]]);
     }
     put("}");
 }

@@ -10,25 +10,6 @@
 static output current;
 static int depth; /* an old libscr makes one of these functions call another */
 
-SCRTUNE_API int SCR_Init(void);
-SCRTUNE_API int SCR_Finalize(void);
-SCRTUNE_API const char *SCR_Config(const char *config);
-SCRTUNE_API int SCR_Need_checkpoint(int *flag);
-SCRTUNE_API int SCR_Start_output(const char *name, int flags);
-SCRTUNE_API int SCR_Complete_output(int valid);
-SCRTUNE_API int SCR_Start_checkpoint(void);
-SCRTUNE_API int SCR_Complete_checkpoint(int valid);
-SCRTUNE_API int SCR_Start_restart(char *name);
-SCRTUNE_API int SCR_Complete_restart(int valid);
-SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement);
-SCRTUNE_API int scr_log_halt(const char *reason);
-SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory);
-SCRTUNE_API int AXL_Dispatch(int id);
-SCRTUNE_API unsigned int axl_get_nprocs(void);
-SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id);
-SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
-                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm);
-
 /* Let `target` be the function `name` behind this one; where there is none, return `otherwise`. */
 #define REAL(target, name, otherwise)         \
     do {                                      \
@@ -51,7 +32,7 @@ static void initialized(void)
     session_begin();
 }
 
-int SCR_Init(void)
+SCRTUNE_API int SCR_Init(void)
 {
     int (*real)(void);
     REAL(real, "SCR_Init", SCR_FAILURE);
@@ -62,7 +43,7 @@ int SCR_Init(void)
     return result;
 }
 
-int SCR_Finalize(void)
+SCRTUNE_API int SCR_Finalize(void)
 {
     int (*real)(void);
     REAL(real, "SCR_Finalize", SCR_FAILURE);
@@ -71,7 +52,7 @@ int SCR_Finalize(void)
     return result;
 }
 
-const char *SCR_Config(const char *config)
+SCRTUNE_API const char *SCR_Config(const char *config)
 {
     const char *(*real)(const char *);
     REAL(real, "SCR_Config", NULL);
@@ -82,7 +63,7 @@ const char *SCR_Config(const char *config)
 }
 
 /* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
-int SCR_Need_checkpoint(int *flag)
+SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 {
     int (*real)(int *);
     REAL(real, "SCR_Need_checkpoint", SCR_FAILURE);
@@ -95,9 +76,7 @@ int SCR_Need_checkpoint(int *flag)
 }
 
 /* For an application that tells its steps: then what lies between the calls is none. */
-SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s);
-
-void scrtune_step(long long step, double start_s, double end_s)
+SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
 {
     if (job.is_root) {
         event_step(step, start_s, end_s);
@@ -130,7 +109,7 @@ static void after_start(const char *name)
     }
 }
 
-int SCR_Start_output(const char *name, int flags)
+SCRTUNE_API int SCR_Start_output(const char *name, int flags)
 {
     int (*real)(const char *, int);
     REAL(real, "SCR_Start_output", SCR_FAILURE);
@@ -140,7 +119,7 @@ int SCR_Start_output(const char *name, int flags)
     return result;
 }
 
-int SCR_Start_checkpoint(void)
+SCRTUNE_API int SCR_Start_checkpoint(void)
 {
     int (*real)(void);
     REAL(real, "SCR_Start_checkpoint", SCR_FAILURE);
@@ -175,12 +154,12 @@ static int complete(const char *function, int valid)
     return result;
 }
 
-int SCR_Complete_output(int valid)
+SCRTUNE_API int SCR_Complete_output(int valid)
 {
     return complete("SCR_Complete_output", valid);
 }
 
-int SCR_Complete_checkpoint(int valid)
+SCRTUNE_API int SCR_Complete_checkpoint(int valid)
 {
     return complete("SCR_Complete_checkpoint", valid);
 }
@@ -190,7 +169,7 @@ int SCR_Complete_checkpoint(int valid)
 static char restart_name[NAME_LIMIT];
 static double restart_entered_s;
 
-int SCR_Start_restart(char *name)
+SCRTUNE_API int SCR_Start_restart(char *name)
 {
     int (*real)(char *);
     REAL(real, "SCR_Start_restart", SCR_FAILURE);
@@ -201,7 +180,7 @@ int SCR_Start_restart(char *name)
     return result;
 }
 
-int SCR_Complete_restart(int valid)
+SCRTUNE_API int SCR_Complete_restart(int valid)
 {
     int (*real)(int);
     REAL(real, "SCR_Complete_restart", SCR_FAILURE);
@@ -215,21 +194,21 @@ int SCR_Complete_restart(int valid)
 /* ---- what SCR itself calls */
 
 /* SCR_Finalize would tell scr_run not to start the job again. */
-int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
+SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
 {
     int (*real)(const void *, void *, int);
     reinit_saw_halt();
-    if (reinit_is_finalizing()) {
+    if (reinit_now == REINIT_FINALIZING) {
         return SCR_SUCCESS;
     }
     REAL(real, "scr_halt_sync_and_decrement", SCR_FAILURE);
     return real(path, hash, decrement);
 }
 
-int scr_log_halt(const char *reason)
+SCRTUNE_API int scr_log_halt(const char *reason)
 {
     int (*real)(const char *);
-    if (reinit_is_finalizing()) {
+    if (reinit_now == REINIT_FINALIZING) {
         return SCR_SUCCESS;
     }
     REAL(real, "scr_log_halt", SCR_FAILURE);
@@ -238,10 +217,10 @@ int scr_log_halt(const char *reason)
 
 /* SCR_Init would take each cached dataset's redundancy apart and put it together again: who is killed meanwhile loses
  * the dataset. In the middle of a job nothing has to be recovered. */
-int scr_reddesc_recover(void *index, int id, const char *directory)
+SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
 {
     int (*real)(void *, int, const char *);
-    if (reinit_is_initializing()) {
+    if (reinit_now == REINIT_INITIALIZING) {
         return SCR_SUCCESS;
     }
     REAL(real, "scr_reddesc_recover", SCR_FAILURE);
@@ -250,7 +229,7 @@ int scr_reddesc_recover(void *index, int id, const char *directory)
 
 /* AXL's threads inherit the mask of the thread that starts them, which is here: nothing else of SCR, and no MPI,
  * runs on the CPUs of the flush threads. */
-int AXL_Dispatch(int id)
+SCRTUNE_API int AXL_Dispatch(int id)
 {
     int (*real)(int);
     REAL(real, "AXL_Dispatch", -1);
@@ -260,7 +239,7 @@ int AXL_Dispatch(int id)
     return result;
 }
 
-unsigned int axl_get_nprocs(void)
+SCRTUNE_API unsigned int axl_get_nprocs(void)
 {
     unsigned int (*real)(void);
     if (flush_threads() > 0) {
@@ -270,7 +249,7 @@ unsigned int axl_get_nprocs(void)
     return real();
 }
 
-void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
+SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
 {
     void (*real)(const char *, communicator, int, int, int *, int *);
     REAL(real, "rankstr_mpi", );
@@ -281,8 +260,8 @@ void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *g
     }
 }
 
-int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[], uint64_t ranks[],
-                        uint64_t rank[], unsigned int flags, communicator comm)
+SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
+                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
 {
     rank_strings real;
     REAL(real, "DTCMP_Rankv_strings", 1);

@@ -3,6 +3,7 @@
 
 #include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +13,6 @@ const lever levers[] = {
 
 const size_t lever_count = sizeof levers / sizeof levers[0];
 _Static_assert(sizeof levers / sizeof levers[0] <= LEVER_LIMIT, "make LEVER_LIMIT larger");
-
-static const char *const class_names[] = {"live", "live on rank 0", "re-init", "launch", "inert"};
-
-const char *class_name(lever_class class)
-{
-    return class_names[class];
-}
 
 const lever *lever_named(const char *name)
 {
@@ -79,19 +73,12 @@ static bool is_float(const char *value)
     return *at == '\0' && isfinite(lever_float(value));
 }
 
-/* `choices` begins and ends with a space: a `value` without one is never found at either end. */
+/* `choices` begins and ends with a space. */
 static bool is_choice(const char *choices, const char *value)
 {
-    const size_t length = strlen(value);
-    if (length == 0 || strchr(value, ' ') != NULL) {
-        return false;
-    }
-    for (const char *at = choices; (at = strstr(at, value)) != NULL; at += length) {
-        if (at[-1] == ' ' && at[length] == ' ') {
-            return true;
-        }
-    }
-    return false;
+    char word[64];
+    const int length = snprintf(word, sizeof word, " %s ", value);
+    return length > 2 && (size_t)length < sizeof word && strchr(value, ' ') == NULL && strstr(choices, word) != NULL;
 }
 
 bool lever_accepts(const lever *given, const char *value)

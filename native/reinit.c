@@ -48,7 +48,7 @@ static struct {
 static size_t change_count;
 static char *place_values[PLACES];
 
-static bool is_finalizing, is_initializing;
+reinit_stage reinit_now;
 static bool has_seen_halt;
 
 /* ---- whether it may be done */
@@ -188,7 +188,7 @@ bool reinit_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
     const bool has_type = type == NULL || strcmp(type, "SYNC") == 0 ||
                           (strcmp(type, "PTHREAD") == 0 && scr_symbol("axl_pthread_start") != NULL);
     if (!has_type && !is_in_force(lever_named("SCR_FLUSH_TYPE"), type)) {
-        return fault(why, "whether this AXL has such a SCR_FLUSH_TYPE cannot be told, and a flush that fails ends the job");
+        return fault(why, "whether this AXL has such a SCR_FLUSH_TYPE is not known, and a failing flush ends the job");
     }
     return !is_care_needed || sets_acceptable(given, nodes, why);
 }
@@ -304,16 +304,15 @@ void reinit_run(void)
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
      * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
     set_int("scr_log_enable", 0);
-    is_finalizing = true;
+    reinit_now = REINIT_FINALIZING;
     finalize();
-    is_finalizing = false;
     set_environment();
     configs_replay();
-    is_initializing = true;
+    reinit_now = REINIT_INITIALIZING;
     if (init() != SCR_SUCCESS) {
         tell("SCR_Init failed when SCR was initialized again");
     }
-    is_initializing = false;
+    reinit_now = REINIT_NONE;
     restore_environment();
     for (size_t i = 0; i < KEPT; i++) {
         set_int(kept[i], before[i]);
@@ -324,16 +323,6 @@ void reinit_run(void)
         }
     }
     live_begin();
-}
-
-bool reinit_is_finalizing(void)
-{
-    return is_finalizing;
-}
-
-bool reinit_is_initializing(void)
-{
-    return is_initializing;
 }
 
 void reinit_saw_halt(void)

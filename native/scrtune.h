@@ -99,7 +99,6 @@ extern const size_t lever_count;
 
 const lever *lever_named(const char *name);
 bool lever_accepts(const lever *lever, const char *value);
-const char *class_name(lever_class class);
 
 /* The number that an accepted text of a lever means. */
 long long lever_integer(const char *value);
@@ -195,11 +194,10 @@ bool reinit_prepare(const decision *given);
 /* SCR_Finalize and SCR_Init with the values that reinit_prepare was given. Collective. */
 void reinit_run(void);
 
-/* Whether what SCR tells the world in SCR_Finalize is to be held back: the job does not end. */
-bool reinit_is_finalizing(void);
-
-/* Whether SCR_Init is to leave cached datasets as they are: the job does not begin. */
-bool reinit_is_initializing(void);
+/* In SCR_Finalize the job does not end, whatever SCR says of it; in SCR_Init it does not begin, and cached datasets
+ * stay as they are. */
+typedef enum { REINIT_NONE, REINIT_FINALIZING, REINIT_INITIALIZING } reinit_stage;
+extern reinit_stage reinit_now;
 
 /* SCR's halt file goes through this library, so that it can be held back. */
 void reinit_saw_halt(void);

@@ -17,14 +17,12 @@ from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
 from ...scr_config.catalogue import SECRETS
 from ...scr_config.resolution import resolve, user_conf_path
 from ...scr_config.system_conf import system_conf_path
-from ..capture.follow import FollowedFile, ForwardCounts
 from ..implicit_steps import ImplicitSteps
 from ..recorder_environment import writer_of_rank
 from .debug import ScrDebug
 from .join import Joiner, Output, Restart
-from .log import Record, ScrLog
+from .log import Record, ScrLog, Tail
 
-_LINES_A_TAKE = 1024
 _OUTPUT_VARIABLE = "SCRTUNE_JOB_OUTPUT"
 _EARLY_LIMIT = 65_536
 """Questions before a run's first output that are remembered for its steps."""
@@ -120,9 +118,9 @@ class LibraryEvents:
         self.counts = LibraryCounts()
         self.log: ScrLog | None = None
         self._environment = dict(os.environ if environment is None else environment)
-        self._said = _Tail(path)
+        self._said = Tail(path)
         output = self._environment.get(_OUTPUT_VARIABLE, "")
-        self._output = _Tail(Path(output)) if output and "\0" not in output else None
+        self._output = Tail(Path(output)) if output and "\0" not in output else None
         self._debug = ScrDebug()
         self._joiner = Joiner()
         self._work: ImplicitSteps | None = None
@@ -241,34 +239,6 @@ class LibraryEvents:
             self._work.resumed(output.dataset, output.closed_s)
         else:
             self._work.paused(output.closed_s)
-
-
-class _Tail:
-    """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: FollowedFile | None = None
-
-    def take(self) -> bytes:
-        """The next lines, 1,024 or 64 KiB at most; empty when there is none."""
-        try:
-            if self._file is None:
-                self._file = FollowedFile(self._path, ForwardCounts())
-            deleted = self._file.look().deleted
-            part = self._file.lines(_LINES_A_TAKE)
-            self._file.advance(len(part))
-        except OSError:
-            return b""
-        if deleted and not part:
-            self.close()
-        return part
-
-    def close(self) -> None:
-        """Let go of the file; a later :meth:`take` looks for it again, from its beginning."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:

@@ -75,7 +75,6 @@ class TestLines:
         )
         assert (record.source, record.target) == ("/ssd/scr.dataset.2", "/prefix")
         assert (record.seconds, record.bytes, record.files) == (3.33042, 16_777_250, 4)
-        assert record.end_s == pytest.approx(AT + 3.33042)
 
     def test_a_node_that_failed(self) -> None:
         record = parsed(line("NODE_FAIL", more=', note="n7: Failed to ping", secs=60.000000'))
@@ -217,7 +216,6 @@ class TestFollowing:
         log = ScrLog(path, jobid="j1")
         _append(path, line("HALT", "j2"), line("COMPUTE_START", "j1"), start("j2"))
         assert _names(log.take()) == ["START", "COMPUTE_START"]
-        assert log.counts.foreign == 3
 
     def test_a_line_that_is_not_whole_is_read_when_it_is(self, path: Path) -> None:
         path.write_text(start() + line("COMPUTE_START")[:30])
@@ -237,13 +235,12 @@ class TestFollowing:
         path.write_text(line("RUN_END"))
         assert _names(log.take()) == ["RUN_END"]
 
-    def test_garbage_is_counted_and_costs_only_itself(self, path: Path) -> None:
+    def test_garbage_costs_only_itself(self, path: Path) -> None:
         path.write_bytes(
             start().encode() + b"\xff\0junk\n\n" + line("COMPUTE_START").encode() + b"x" * 5000 + b"\n"
         )
         log = ScrLog(path)
         assert _names(log.take()) == ["START", "COMPUTE_START"]
-        assert (log.counts.records, log.counts.garbage) == (2, 3)
 
     def test_what_cannot_be_read_is_no_log(self, tmp_path: Path) -> None:
         assert ScrLog(tmp_path).take() == []
