@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .find import LibscrUnavailable, why_not
+from .find import LibscrUnavailable, mapped_libraries, why_not
 from .native import libscrtune_path
 
 SUCCESS = 0
@@ -33,7 +33,7 @@ class Library:
     """The libscr at `path`, loaded with its symbols open to all. Raises :class:`LibscrUnavailable`."""
 
     def __init__(self, path: Path) -> None:
-        if why := why_not(path):
+        if why := why_not(path, mapped_libraries()):
             raise LibscrUnavailable(f"{path}: {why}")
         self._tuning = _libscrtune()  # before libscr, whose calls it stands before
         self._library = _load(path)

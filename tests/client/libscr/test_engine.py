@@ -29,7 +29,7 @@ from scrtune.goodput.events import (
 from scrtune.intents.events import ApplyRefused, Event, SettingsObserved, Value
 
 from ...conftest import RealScr
-from ...support.native_build import decision
+from ...support.native_build import ROOT, decision
 
 pytestmark = pytest.mark.mpi
 
@@ -231,6 +231,25 @@ def test_outside_of_scrtune_nothing_but_scr_is_loaded(job: Job) -> None:
     assert "libscr.so" in maps(job, SCRTUNE_ENGINE="libscr")
     assert "libscrtune" not in maps(job, SCRTUNE_ENGINE="libscr")
     assert "libscrtune" in maps(job, **job.variables())
+
+
+def without_library(base: Path) -> Path:
+    """Where to import a scrtune from that was installed without a C compiler."""
+    package = base / "installed" / "scrtune"
+    for directory in (ROOT, ROOT / "client", ROOT / "client" / "libscr"):
+        place = package / directory.relative_to(ROOT)
+        place.mkdir(parents=True)
+        for each in directory.iterdir():
+            if each not in (ROOT / "client", ROOT / "client" / "libscr") and each.suffix != ".so":
+                (place / each.name).symlink_to(each)
+    return package.parent
+
+
+def test_without_the_library_the_job_runs_untuned(job: Job) -> None:
+    installed = str(without_library(job.base))
+    assert job.run(outputs(3), {2: {"SCR_FLUSH": 1}}, PYTHONPATH=installed) == []
+    assert job.results() == [None, None, 3, None]
+    assert not list((job.base / "prefix").glob("step_*")), "SCR_FLUSH is 0 still"
 
 
 STEPS = """
