@@ -4,7 +4,9 @@
 """
 
 import enum
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from ..goodput.events import OutputCompleted, RestartCompleted
@@ -14,6 +16,12 @@ from ..intents.events import Event, SettingsObserved
 
 class EngineError(RuntimeError):
     """The engine cannot start, was called out of turn, or SCR said no; the text says what to do."""
+
+
+def say(text: str) -> None:
+    """Say `text` on standard error; nobody has to listen."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"scrtune: {text}\n")
 
 
 class OutputFlags(enum.IntFlag):

@@ -120,7 +120,7 @@ def complete_restart(valid: bool = True) -> bool:
 
 
 def need_checkpoint() -> bool:
-    """Whether a checkpoint should be taken now."""
+    """Return whether a checkpoint should be taken now."""
     with _as_scr("SCR_Need_checkpoint"):
         return _session().need_checkpoint()
 
@@ -140,7 +140,7 @@ def complete_output(valid: bool = True) -> bool:
 
 
 def should_exit() -> bool:
-    """Whether to end now, since SCR was told to halt the job or its time is nearly over."""
+    """Return whether to end now, since SCR was told to halt the job or its time is nearly over."""
     with _as_scr("SCR_Should_exit"):
         return _session().should_exit()
 

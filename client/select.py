@@ -1,14 +1,12 @@
-"""Which engine a job gets: a real libscr where this process can use one, else the embedded engine."""
+"""Choose the engine of a job: a real libscr where this process can use one, else the embedded engine."""
 
 import os
-import sys
-from contextlib import suppress
 
 from mpi4py import MPI
 
 from .embedded.engine import EmbeddedEngine
 from .embedded.launch import NODES_VARIABLE
-from .engine import EngineError
+from .engine import EngineError, say
 from .libscr.engine import LibscrEngine
 from .libscr.find import LibscrUnavailable, find
 from .libscr.library import Library
@@ -41,7 +39,7 @@ def library_for(comm: MPI.Intracomm) -> Library | None:
     if asked == "libscr":
         raise EngineError(f"{ENGINE_VARIABLE}=libscr: {why}")
     if why and comm.rank == 0:
-        _say(f"{why}. The job runs on the embedded engine ({ENGINE_VARIABLE}=embedded says so beforehand)")
+        say(f"{why}. The job runs on the embedded engine ({ENGINE_VARIABLE}=embedded says so beforehand)")
     return None
 
 
@@ -61,8 +59,3 @@ def _look() -> tuple[str, "os.PathLike[str] | None", str]:
         return asked, find(os.environ), ""
     except LibscrUnavailable as error:
         return asked, None, str(error)
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
-        sys.stderr.write(f"scrtune: {text}\n")

@@ -17,10 +17,9 @@ has.
 
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import TracebackType
 
 import msgspec
@@ -32,7 +31,7 @@ from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event, SettingsObserved
 from ..scr_config.catalogue import SECRETS
 from ..scr_config.decision import DecisionError, DecisionFile
-from .engine import Engine, OutputFlags, TunableEngine
+from .engine import Engine, OutputFlags, TunableEngine, say
 from .implicit_steps import ImplicitSteps
 from .libscr.engine import LibscrEngine
 from .paths import JobPaths
@@ -216,7 +215,7 @@ class _Daemon:
             return Advice(generation=decision.generation, settings=decision.settings())
         except DecisionError as error:
             self.report([ApplyRefused(generation=0, why=str(error))])
-            _say(f"the decision is refused, the settings stay: {error}")
+            say(f"the decision is refused, the settings stay: {error}")
             return None
 
     def report(self, events: Iterable[Event]) -> None:
@@ -227,10 +226,5 @@ class _Daemon:
     def close(self) -> None:
         """Make the last call; say on stderr what could not be sent."""
         if self._emitter.dropped:
-            _say(f"{self._emitter.dropped} events were dropped")
+            say(f"{self._emitter.dropped} events were dropped")
         self._emitter.close(_EXIT_LINGER_S)
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
-        sys.stderr.write(f"scrtune: {text}\n")

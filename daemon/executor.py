@@ -1,4 +1,4 @@
-"""Performs what the pipeline decided. A failure is told, counted and tried again; the application goes on."""
+"""Perform what the pipeline decided. A failure is logged, counted and tried again."""
 
 import logging
 from collections.abc import Iterable

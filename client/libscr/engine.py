@@ -3,10 +3,8 @@
 import ctypes
 import os
 import pwd
-import sys
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -14,7 +12,7 @@ from mpi4py import MPI
 
 from ...goodput.events import OutputCompleted, RestartCompleted
 from ...intents.events import Event
-from ..engine import EngineError, OutputFlags
+from ..engine import EngineError, OutputFlags, say
 from .library import MAX_FILENAME, Library
 
 
@@ -36,9 +34,8 @@ class LibscrEngine:
     """
 
     def __init__(self, comm: MPI.Intracomm, library: Library) -> None:
-        os.environ.setdefault(
-            "USER", _user_name()
-        )  # SCR_Init aborts a job of nobody's, as in some containers
+        # SCR_Init aborts a job of nobody's, as in some containers
+        os.environ.setdefault("USER", _user_name())
         self._scr = library
         library.call("SCR_Init")
         # the ranks that share a cache, as SCR counts nodes
@@ -151,7 +148,7 @@ class LibscrEngine:
             for path, wanted in routed.items():
                 if not wanted or meant.setdefault(path, wanted) != wanted:
                     if self._node.rank == 0:
-                        _say(f"several files have the base name of {path}; this dataset is dropped")
+                        say(f"several files have the base name of {path}; this dataset is dropped")
                     return False
         return True
 
@@ -161,8 +158,3 @@ def _user_name() -> str:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:
         return str(os.getuid())
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
-        sys.stderr.write(f"scrtune: {text}\n")

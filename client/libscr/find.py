@@ -1,4 +1,4 @@
-"""Where SCR's library is, and whether this process can load it.
+"""Find SCR's library, if this process can load it.
 
 SCR is installed by hand, so there is no one place. A library that is linked to another MPI than the one this
 process runs on is refused before it is loaded: its SCR_Init would use an MPI that nobody has initialized.

@@ -1,4 +1,4 @@
-"""Where libscrtune.so is, the library that changes the settings of a real libscr while the job runs."""
+"""The place of libscrtune.so, the library that changes the settings of a real libscr while the job runs."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What SCR prints when SCR_DEBUG is 1 or more, as records like those of its log.
+"""Records, like those of SCR's log, from the lines that SCR prints when SCR_DEBUG is 1 or more.
 
     SCR v3.1.0: rank 0 on n1: wait async flush: 0.450333 secs
 
@@ -37,7 +37,7 @@ _NAMES = {
 
 
 class DebugLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line; `level` is empty for what is only told."""
+    """One line; `level` is empty for information."""
 
     version: str
     level: str
@@ -109,7 +109,7 @@ class ScrDebug:
             files=None if match["files"] is None else int(match["files"]),
         )
         if name == "WAIT":
-            self._wait = record  # it is told before the dataset that waited
+            self._wait = record  # it is printed before the dataset that waited
             return
         number = self._flushing if "FLUSH" in name or name == "ASYNC_START" else self._dataset
         if number is not None and not (self._fetching and name == "ENCODE"):

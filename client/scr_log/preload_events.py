@@ -1,4 +1,4 @@
-"""What the preloaded library says of an application that knows nothing of scrtune, as events for the daemon.
+"""Events for the daemon, from what libscrtune.so reports of an application on a real SCR.
 
 The library, on rank 0, appends JSON lines to a file of the job's run directory: what was called when, and
 what was applied. What SCR did within the calls is in SCR's own log, and, when SCR_DEBUG is set, in the job's
@@ -26,7 +26,7 @@ from .log import Record, ScrLog, Tail
 _OUTPUT_VARIABLE = "SCRTUNE_JOB_OUTPUT"
 _EARLY_LIMIT = 65_536
 """Questions before a run's first output that are remembered for its steps."""
-_NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
+_UNREPORTED = SECRETS | {"SCR_CONF_FILE"}
 """Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
@@ -123,7 +123,7 @@ class LibraryEvents:
         self._output = Tail(Path(output)) if output and "\0" not in output else None
         self._debug = ScrDebug()
         self._joiner = Joiner()
-        self._work: ImplicitSteps | None = None
+        self._implicit: ImplicitSteps | None = None
         self._began_s: float | None = None
         self._early: list[Asked] = []
 
@@ -173,7 +173,7 @@ class LibraryEvents:
     def _events(self, line: Line) -> Iterator[Event]:
         match line:
             case Started():
-                self._work, self._began_s = ImplicitSteps(line.time_s), line.time_s
+                self._implicit, self._began_s = ImplicitSteps(line.time_s), line.time_s
                 self._early.clear()
                 yield JobStarted(time_s=line.time_s, ranks=line.ranks, nodes=line.nodes)
                 yield settings_observed(line, self._environment)
@@ -200,24 +200,24 @@ class LibraryEvents:
 
     def _restarted(self, restart: Restart) -> RestartCompleted:
         completed = self._joiner.restart(restart)
-        if self._work is not None and completed.valid and completed.dataset:
-            self._work.resumed(completed.dataset, completed.end_s)
+        if self._implicit is not None and completed.valid and completed.dataset:
+            self._implicit.resumed(completed.dataset, completed.end_s)
             self._began_s = None
             self._early.clear()
         return completed
 
     def _explicit_step(self, step: Step) -> StepCompleted:
-        if self._work is not None:
-            self._work.has_explicit = True
+        if self._implicit is not None:
+            self._implicit.has_explicit = True
         writer = writer_of_rank(0)
         return StepCompleted(step=step.step, start_s=step.start_s, end_s=step.end_s, writer=writer)
 
     def _asked(self, asked: Asked) -> Iterator[StepCompleted]:
         """The step that a question ended; before a run's first output its number is not known yet."""
-        if self._work is None:
+        if self._implicit is None:
             return
         if self._began_s is None:
-            yield from self._work.asked(asked.began_s, asked.ended_s)
+            yield from self._implicit.asked(asked.began_s, asked.ended_s)
         elif len(self._early) < _EARLY_LIMIT:
             self._early.append(asked)
 
@@ -226,19 +226,19 @@ class LibraryEvents:
 
         The first dataset of a run follows, in SCR's count, the one that the application restarted from.
         """
-        if self._work is None:
+        if self._implicit is None:
             return
         if self._began_s is not None:
-            self._work.resumed(output.dataset - 1, self._began_s)
+            self._implicit.resumed(output.dataset - 1, self._began_s)
             self._began_s = None
             for asked in self._early:
-                yield from self._work.asked(asked.began_s, asked.ended_s)
+                yield from self._implicit.asked(asked.began_s, asked.ended_s)
             self._early.clear()
-        yield from self._work.output_started(output.entered_s)
+        yield from self._implicit.output_started(output.entered_s)
         if output.valid and output.checkpoint:
-            self._work.resumed(output.dataset, output.closed_s)
+            self._implicit.resumed(output.dataset, output.closed_s)
         else:
-            self._work.paused(output.closed_s)
+            self._implicit.paused(output.closed_s)
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:
@@ -256,10 +256,10 @@ def settings_observed(started: Started, inherited: Mapping[str, str]) -> Setting
         _text(cwd / started.prefix / ".scr" / "app.conf"),
         _text(system_conf_path(environment.get("PATH", ""))),
     )
-    told = {name: value for name, value in resolved.settings.items() if name not in _NOT_TOLD}
+    reported = {name: value for name, value in resolved.settings.items() if name not in _UNREPORTED}
     return SettingsObserved(
-        settings=told,
-        sources={name: resolved.sources[name] for name in told},
+        settings=reported,
+        sources={name: resolved.sources[name] for name in reported},
         engine=f"libscr {started.version}".rstrip(),
         ranks=started.ranks,
         nodes=started.nodes,
