@@ -29,8 +29,8 @@ from typing_extensions import Self
 from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event, SettingsObserved
-from ..scr_config.catalogue import SECRETS
 from ..scr_config.decision import DecisionError, DecisionFile
+from .declared import declared
 from .engine import Engine, OutputFlags, TunableEngine, say
 from .implicit_steps import ImplicitSteps
 from .libscr.engine import LibscrEngine
@@ -40,8 +40,6 @@ from .select import engine_for
 from .transport.sender import Emitter
 
 _EXIT_LINGER_S = 0.5
-_UNREPORTED = SECRETS | {"SCR_CONF_FILE"}
-"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
 class Session:
@@ -196,15 +194,8 @@ class _Daemon:
 
     def introduce(self, described: SettingsObserved) -> None:
         """Report the shape of the job, the user's own settings, and what they declared to `scrtune run`."""
-        observed = msgspec.structs.replace(
-            described,
-            settings={name: value for name, value in described.settings.items() if name not in _UNREPORTED},
-            sources={name: source for name, source in described.sources.items() if name not in _UNREPORTED},
-            floor=os.environ.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
-            override=os.environ.get("SCRTUNE_OVERRIDE", "0") != "0",
-            tuning=os.environ.get("SCRTUNE_TUNING", "1") != "0",
-        )
-        self.report([JobStarted(time_s=time.time(), ranks=observed.ranks, nodes=observed.nodes), observed])
+        started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
+        self.report([started, declared(described, os.environ)])
 
     def decided(self) -> Advice | None:
         """Return what the next outputs shall run under, or None where nothing is new."""

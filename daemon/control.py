@@ -85,7 +85,7 @@ class Control:
             ) from error
 
     def _recommendation(self, _now: float) -> Advice:
-        """What was published, not what is about to be: file and answer never differ."""
+        """Return what was published, not what is about to be: file and answer never differ."""
         return self._executor.advice
 
     def _switched(self, *, on: bool) -> views.SwitchView:

@@ -14,9 +14,9 @@ import msgspec
 
 from ...goodput.events import JobEnded, JobStarted, RestartCompleted, StepCompleted
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
-from ...scr_config.catalogue import SECRETS
 from ...scr_config.resolution import resolve, user_conf_path
 from ...scr_config.system_conf import system_conf_path
+from ..declared import declared
 from ..implicit_steps import ImplicitSteps
 from ..recorder_environment import writer_of_rank
 from .debug import ScrDebug
@@ -26,8 +26,6 @@ from .log import Record, ScrLog, Tail
 _OUTPUT_VARIABLE = "SCRTUNE_JOB_OUTPUT"
 _EARLY_LIMIT = 65_536
 """Questions before a run's first output that are remembered for its steps."""
-_UNREPORTED = SECRETS | {"SCR_CONF_FILE"}
-"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
@@ -256,21 +254,18 @@ def settings_observed(started: Started, inherited: Mapping[str, str]) -> Setting
         _text(cwd / started.prefix / ".scr" / "app.conf"),
         _text(system_conf_path(environment.get("PATH", ""))),
     )
-    reported = {name: value for name, value in resolved.settings.items() if name not in _UNREPORTED}
-    return SettingsObserved(
-        settings=reported,
-        sources={name: resolved.sources[name] for name in reported},
+    observed = SettingsObserved(
+        settings=resolved.settings,
+        sources=resolved.sources,
         engine=f"libscr {started.version}".rstrip(),
         ranks=started.ranks,
         nodes=started.nodes,
         prefix=started.prefix,
         cache=started.cache,
-        floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
-        override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
-        tuning=environment.get("SCRTUNE_TUNING", "1") != "0",
         processes=started.processes,
         mutability=started.capabilities,
     )
+    return declared(observed, environment)
 
 
 def _text(path: Path) -> str | None:
