@@ -4,6 +4,7 @@ import ctypes
 import os
 import pwd
 import time
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -38,8 +39,9 @@ class LibscrEngine:
         os.environ.setdefault("USER", _user_name())
         self._scr = library
         library.call("SCR_Init")
-        # the ranks that share a cache, as SCR counts nodes
-        self._node = cast("MPI.Intracomm", comm.Split(library.integer("scr_my_hostid"), comm.rank))
+        # the ranks that share a cache: those of a node, as SCR counts nodes
+        host = library.integer("scr_my_hostid", otherwise=_host_number())
+        self._node = cast("MPI.Intracomm", comm.Split(host, comm.rank))
         self._opened: _Opened | None = None
         self._reading = ("", 0.0)
 
@@ -151,6 +153,10 @@ class LibscrEngine:
                         say(f"several files have the base name of {path}; this dataset is dropped")
                     return False
         return True
+
+
+def _host_number() -> int:
+    return zlib.crc32(os.fsencode(os.uname().nodename)) & 0x7FFF_FFFF
 
 
 def _user_name() -> str:

@@ -73,13 +73,17 @@ class Library:
             times = ctypes.c_double(start_s), ctypes.c_double(end_s)
             self._tuning["scrtune_step"](ctypes.c_longlong(number), *times)
 
-    def integer(self, symbol: str) -> int:
-        """Return the value of an exported int. Raises ValueError when there is none."""
-        return ctypes.c_int.in_dll(self._library, symbol).value
+    def integer(self, symbol: str, otherwise: int = 0) -> int:
+        """Return the value of the exported int `symbol`, or `otherwise`: another SCR may not have it."""
+        with suppress(ValueError):
+            return ctypes.c_int.in_dll(self._library, symbol).value
+        return otherwise
 
     def string(self, symbol: str) -> str:
-        """Return the value of an exported char*. Raises ValueError when there is none."""
-        return os.fsdecode(ctypes.c_char_p.in_dll(self._library, symbol).value or b"")
+        """Return the value of the exported char* `symbol`, empty where there is none."""
+        with suppress(ValueError):
+            return os.fsdecode(ctypes.c_char_p.in_dll(self._library, symbol).value or b"")
+        return ""
 
     def _text_of(self, name: str, *arguments: Any) -> str | None:
         function = self._function(name)
