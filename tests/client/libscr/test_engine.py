@@ -297,7 +297,7 @@ def test_scrtune_run_tunes_a_python_application_on_a_real_scr(job: Job) -> None:
         own = {"SCR_CONF_FILE": str(base / "poor.conf"), "SCRTUNE_RUN_DIR": f"{place}/r"}
         environment = job.scr.environment(base, **own)
         scrtune = [sys.executable, "-m", "scrtune"]
-        commands = ["init", "bytes 2000000", "loop 16 1 20", "finalize"]
+        commands = ["init", "bytes 2000000", "loop 60 1 50", "finalize"]
         application = [sys.executable, APPS / "mpi_scr_drop_in.py", base / "results", *commands]
         ran = subprocess.run(
             [*scrtune, "run", "--job-id", base.name, "--", MPIEXEC, "-n", "2", *application],
