@@ -1,9 +1,10 @@
 """Builds libscrtune.so, the one part of scrtune that is not Python; everything else is in setup.cfg.
 
-Where there is no C compiler scrtune is installed without it: Python applications do not need it, and
-client/libscr/native.py tells the others what is missing.
+Where there is no C compiler scrtune is installed without it: applications on a real SCR run untuned then, and
+client/libscr/native.py says what is missing.
 """
 
+import runpy
 import sys
 from pathlib import Path
 
@@ -19,6 +20,15 @@ class BuildPreloaded(build_ext):
         """Where `fullname` is built, below the directory of the build."""
         return str(Path(*fullname.split(".")).with_suffix(".so"))
 
+    def build_extension(self, ext: Extension) -> None:
+        """Write the table of levers into the directory of the build, then compile `ext`."""
+        table = runpy.run_path("native/levers_table.py")["table"]
+        directory = Path(self.build_temp)
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "levers.inc").write_text(table(Path("scr_config/parameters.json")), encoding="ascii")
+        ext.include_dirs.append(str(directory))
+        super().build_extension(ext)
+
 
 class BuildPackage(build_py):
     """The repository root is the package, and this file is no part of it."""
@@ -32,8 +42,8 @@ class BuildPackage(build_py):
 LIBRARY = Extension(
     "scrtune.client.libscr.libscrtune",
     sources=sorted(str(path) for path in Path("native").glob("*.c")),
-    depends=["native/scrtune.h"],
-    extra_compile_args=["-std=c11", "-O2", "-fvisibility=hidden"],
+    depends=["native/scrtune.h", "native/levers_table.py", "scr_config/parameters.json"],
+    extra_compile_args=["-std=c11", "-O2", "-Wall", "-Wextra", "-Wshadow"],
     libraries=["dl"],
     optional=True,
 )

@@ -16,15 +16,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
 from scrtune.client.libscr.find import LibscrUnavailable, find
 from scrtune.client.libscr.native import WHY_NOT, libscrtune_path
+from scrtune.intents.effects import Advice
+from scrtune.scr_config.decision import decision_text
 
 TARGET_MS = 0.3
-APPLICATION = Path(__file__).parent.parent / "tests" / "native_app.c"
+APPLICATION = Path(__file__).parent.parent / "tests" / "apps" / "native_app.c"
 PROGRAMS = Path(sys.executable).parent
 
 
@@ -54,9 +55,7 @@ def environment(scr: Path, base: Path) -> dict[str, str]:
 
 def decision(path: Path) -> Path:
     """A decision at `path` that says what is in force already."""
-    generation, rest = b"generation 1\n", b"SCR_FLUSH=0\nend\n"
-    head = b"scrtune-decision 1\n%scrc32 %08x\n" % (generation, zlib.crc32(generation + rest))
-    path.write_bytes(head + rest)
+    path.write_text(decision_text(Advice(generation=1, settings={"SCR_FLUSH": 0})))
     return path
 
 

@@ -5,17 +5,16 @@ from typing import TypeVar
 import msgspec
 
 from ..client.paths import JobPaths
-from ..client.transport.advice import DaemonUnavailable, ask_daemon
+from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from ..daemon import journal, views
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from ..intents.tune.gains import gains
+from ..scr_config.decision import DecisionError, parse_decision
 from .errors import UnknownJobError
 from .find_job import is_running
 
 T = TypeVar("T")
-
-_UNREADABLE = (OSError, msgspec.MsgspecError, UnicodeDecodeError)
 
 
 def ask(paths: JobPaths, question: str, kind: type[T]) -> T:
@@ -91,8 +90,9 @@ def goodput(paths: JobPaths) -> views.GoodputView:
 
 def _published(paths: JobPaths) -> Advice | None:
     try:
-        return msgspec.json.decode(paths.advice.read_bytes(), type=Advice)
-    except _UNREADABLE:
+        decision = parse_decision(paths.decision.read_bytes())
+        return Advice(generation=decision.generation, settings=decision.settings())
+    except (OSError, DecisionError):
         return None
 
 

@@ -1,10 +1,12 @@
-"""What a checkpoint engine can do: :mod:`.embedded` is one, a real libscr (:mod:`.libscr_engine`) another.
+"""What a checkpoint engine can do: :mod:`.embedded` is one, a real libscr (:mod:`.libscr.engine`) another.
 
-Which of them a job gets is for :mod:`.choose` to say.
+:mod:`.select` says which of them a job gets.
 """
 
 import enum
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from ..goodput.events import OutputCompleted, RestartCompleted
@@ -16,6 +18,12 @@ class EngineError(RuntimeError):
     """The engine cannot start, was called out of turn, or SCR said no; the text says what to do."""
 
 
+def say(text: str) -> None:
+    """Say `text` on standard error; nobody has to listen."""
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"scrtune: {text}\n")
+
+
 class OutputFlags(enum.IntFlag):
     """SCR's flags of ``SCR_Start_output`` (scr.h)."""
 
@@ -25,24 +33,10 @@ class OutputFlags(enum.IntFlag):
 
 
 class Engine(Protocol):
-    """SCR's life cycle. Every method is collective over the ranks the engine was made with.
-
-    An engine never loses a checkpoint to a setting: what it cannot apply it leaves as it was.
-    """
-
-    def describe(self) -> SettingsObserved:
-        """The user's own settings, where each came from, and the shape of the job."""
-        ...
-
-    def apply(self, advice: Advice | None) -> int:
-        """Take over the settings of rank 0's `advice` (None: it has none), on all ranks or on none.
-
-        What the other ranks pass does not matter. Only between outputs. Returns the generation in force.
-        """
-        ...
+    """SCR's life cycle. Every method is collective over the ranks the engine was made with."""
 
     def need_checkpoint(self) -> bool:
-        """Whether a checkpoint is due (SCR_CHECKPOINT_INTERVAL, _SECONDS, _OVERHEAD); equal on all ranks."""
+        """Return whether a checkpoint is due (SCR_CHECKPOINT_INTERVAL, _SECONDS, _OVERHEAD) on all ranks."""
         ...
 
     def start_output(self, name: str, flags: OutputFlags) -> int:
@@ -50,22 +44,15 @@ class Engine(Protocol):
         ...
 
     def route_file(self, name: str) -> str:
-        """The path to write `name` to, within an output, or to read it from, within a restart."""
+        """Return the path to write `name` to, within an output, or to read it from, within a restart."""
         ...
 
     def complete_output(self, valid: bool) -> OutputCompleted:
         """Close the dataset: encode, flush or start flushing. `valid` is this rank's; all must agree."""
         ...
 
-    def happened(self) -> Sequence[Event]:
-        """What else happened since the last call, such as flushes that ended on all ranks.
-
-        What rank 0 gets is what counts; other ranks may get nothing.
-        """
-        ...
-
     def have_restart(self) -> str | None:
-        """The name of the newest dataset that can be restarted from, or None."""
+        """Return the name of the newest dataset that can be restarted from, or None."""
         ...
 
     def start_restart(self) -> str:
@@ -77,11 +64,11 @@ class Engine(Protocol):
         ...
 
     def should_exit(self) -> bool:
-        """Whether the job should end now: it was told to, or its time is nearly over; equal on all ranks."""
+        """Return whether the job should end now: it was told to, or its time is nearly over, on all ranks."""
         ...
 
     def current(self, name: str) -> int:
-        """The application went back to checkpoint `name` by itself; its number, 0 when there is none.
+        """Go on from checkpoint `name`, which the application has read by itself; its number, 0 if none.
 
         What came after that checkpoint is not offered for a restart by this engine any more.
         """
@@ -97,4 +84,29 @@ class Engine(Protocol):
 
     def finalize(self) -> Sequence[Event]:
         """Finish what is under way (and flush the last checkpoint when SCR_FLUSH > 0)."""
+        ...
+
+
+class TunableEngine(Engine, Protocol):
+    """An engine that its session tunes and reports; a real libscr has libscrtune.so for both.
+
+    It never loses a checkpoint to a setting: what it cannot apply it leaves as it was.
+    """
+
+    def describe(self) -> SettingsObserved:
+        """Return the user's own settings, where each came from, and the shape of the job."""
+        ...
+
+    def apply(self, advice: Advice | None) -> int:
+        """Take over the settings of rank 0's `advice` (None: it has none), on all ranks or on none.
+
+        What the other ranks pass does not matter. Only between outputs. Returns the active generation.
+        """
+        ...
+
+    def happened(self) -> Sequence[Event]:
+        """Return what else happened since the last call, such as flushes that ended on all ranks.
+
+        What rank 0 gets is what counts; other ranks may get nothing.
+        """
         ...

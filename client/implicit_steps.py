@@ -1,4 +1,4 @@
-"""An application's steps, when it tells of none: what lies between SCR's calls is its work.
+"""An application's steps, when it reports none: what lies between SCR's calls is its work.
 
 SCR has no call for a step. Without steps goodput would know of no productive time, and nothing would show how
 much an asynchronous flush slows the application down. So this is a step:
@@ -21,10 +21,11 @@ _STEPS_BETWEEN_CHECKPOINTS = 1 << 20
 
 
 class ImplicitSteps:
-    """Notes SCR's calls; times are epoch seconds. :attr:`told` is set once the application has own steps."""
+    """Notes SCR's calls; times are epoch seconds."""
 
     def __init__(self, now_s: float) -> None:
-        self.told = False
+        self.has_explicit = False
+        """Whether the application reports its own steps: then nothing else is one."""
         self._since_s = now_s
         self._dataset = self._count = 0
         self._asks = False
@@ -49,7 +50,7 @@ class ImplicitSteps:
         return [] if self._asks else self._step(now_s)
 
     def _step(self, end_s: float) -> list[StepCompleted]:
-        if self.told or end_s <= self._since_s:
+        if self.has_explicit or end_s <= self._since_s:
             return []
         self._count += 1
         number = self._dataset * _STEPS_BETWEEN_CHECKPOINTS + self._count

@@ -112,13 +112,8 @@ class JobPaths:
         return self.trace_directory / "trace"
 
     @property
-    def advice(self) -> Path:
-        """The last advice given, for a client that finds no daemon."""
-        return self.root / "advice.json"
-
-    @property
     def decision(self) -> Path:
-        """The settings to be in force, for applications that have no ZeroMQ (:mod:`.decision`)."""
+        """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
         return self.root / "decision"
 
     @property

@@ -19,7 +19,7 @@ from mpi4py import MPI
 
 from .embedded.engine import EmbeddedEngine
 from .embedded.launch import ConfigCalls
-from .engine import Engine, OutputFlags
+from .engine import OutputFlags
 from .libscr.engine import LibscrEngine
 from .libscr.library import Library
 from .select import library_for
@@ -35,11 +35,10 @@ FLAG_OUTPUT = 2
 
 @dataclass
 class _State:
-    """What SCR keeps in globals. `library` is settled by the first call; `phase` is what route_file is in."""
+    """What SCR keeps in globals. The first call sets `library`; `phase` is what route_file is in."""
 
     chosen: bool = False
     library: Library | None = None
-    recorded: list[str] = field(default_factory=list)
     configuration: ConfigCalls = field(default_factory=ConfigCalls)
     session: Session | None = None
     phase: str = ""
@@ -55,10 +54,7 @@ def config(conf: str) -> str | None:
     """
     library = _library()
     if library is not None:
-        value = library.config(conf)
-        if "=" in conf:
-            _state.recorded.append(conf)  # SCR forgets them when it is initialized again
-        return value
+        return library.config(conf)
     with _as_scr("SCR_Config"):
         if "=" in conf and _state.session is not None:
             raise RuntimeError("parameters are set before init")
@@ -72,9 +68,9 @@ def init() -> None:
     with _as_scr("SCR_Init"):
         if _state.session is not None:
             raise RuntimeError("it was called before; call finalize first")
-        engine: Engine
+        engine: EmbeddedEngine | LibscrEngine
         if library is not None:
-            engine = LibscrEngine(MPI.COMM_WORLD, library, _state.recorded)
+            engine = LibscrEngine(MPI.COMM_WORLD, library)
         else:
             engine = EmbeddedEngine(MPI.COMM_WORLD, config=_state.configuration.text)
         _state.session = Session(MPI.COMM_WORLD, engine)
@@ -85,7 +81,6 @@ def finalize() -> None:
     with _as_scr("SCR_Finalize"):
         _session().finalize()
     _state.session = None
-    _state.recorded.clear()
     _state.configuration = ConfigCalls()
 
 
@@ -125,7 +120,7 @@ def complete_restart(valid: bool = True) -> bool:
 
 
 def need_checkpoint() -> bool:
-    """Whether a checkpoint should be taken now."""
+    """Return whether a checkpoint should be taken now."""
     with _as_scr("SCR_Need_checkpoint"):
         return _session().need_checkpoint()
 
@@ -145,7 +140,7 @@ def complete_output(valid: bool = True) -> bool:
 
 
 def should_exit() -> bool:
-    """Whether to end now, since SCR was told to halt the job or its time is nearly over."""
+    """Return whether to end now, since SCR was told to halt the job or its time is nearly over."""
     with _as_scr("SCR_Should_exit"):
         return _session().should_exit()
 

@@ -1,23 +1,22 @@
-"""Which engine a job gets: a real libscr where this process can use one, else the embedded engine."""
+"""Choose the engine of a job: a real libscr where this process can use one, else the embedded engine."""
 
 import os
-import sys
-from contextlib import suppress
 
 from mpi4py import MPI
 
 from .embedded.engine import EmbeddedEngine
 from .embedded.launch import NODES_VARIABLE
-from .engine import Engine, EngineError
+from .engine import EngineError, say
 from .libscr.engine import LibscrEngine
-from .libscr.library import Library, LibscrUnavailable, find
+from .libscr.find import LibscrUnavailable, find
+from .libscr.library import Library
 
 ENGINE_VARIABLE = "SCRTUNE_ENGINE"
 """``libscr`` or ``embedded``: the engine to take, whatever is there."""
 
 
 def library_for(comm: MPI.Intracomm) -> Library | None:
-    """The libscr that all ranks of `comm` have loaded, or None for the embedded engine. Collective.
+    """Return the libscr that all ranks of `comm` have loaded, or None for the embedded engine. Collective.
 
     Rank 0's environment counts. Without a libscr rank 0 says on stderr where it looked. Raises
     :class:`EngineError` on all ranks for an $SCRTUNE_ENGINE that cannot be had.
@@ -40,18 +39,18 @@ def library_for(comm: MPI.Intracomm) -> Library | None:
     if asked == "libscr":
         raise EngineError(f"{ENGINE_VARIABLE}=libscr: {why}")
     if why and comm.rank == 0:
-        _say(f"{why}. The job runs on the embedded engine ({ENGINE_VARIABLE}=embedded says so beforehand)")
+        say(f"{why}. The job runs on the embedded engine ({ENGINE_VARIABLE}=embedded says so beforehand)")
     return None
 
 
-def engine_for(comm: MPI.Intracomm) -> Engine:
-    """The engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
+def engine_for(comm: MPI.Intracomm) -> EmbeddedEngine | LibscrEngine:
+    """Return the engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
     library = library_for(comm)
     return EmbeddedEngine(comm) if library is None else LibscrEngine(comm, library)
 
 
 def _look() -> tuple[str, "os.PathLike[str] | None", str]:
-    """What was asked for, where a libscr is, and why there is none."""
+    """Return which engine was asked for, where a libscr is, and why there is none."""
     asked = os.environ.get(ENGINE_VARIABLE, "")
     # simulated nodes are the embedded engine's: who asks for them asks for it
     if asked == "embedded" or (not asked and os.environ.get(NODES_VARIABLE)):
@@ -60,8 +59,3 @@ def _look() -> tuple[str, "os.PathLike[str] | None", str]:
         return asked, find(os.environ), ""
     except LibscrUnavailable as error:
         return asked, None, str(error)
-
-
-def _say(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # nobody has to listen
-        sys.stderr.write(f"scrtune: {text}\n")

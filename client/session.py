@@ -9,61 +9,73 @@
                 write(session.route_file(f"step.{step}/rank.{rank}"))
                 session.complete_output(valid=True)
 
-Every method but :meth:`Session.route_file` and :meth:`Session.step` is collective. Only rank 0 talks to the
-daemon; without one, or when it does not answer, the application runs on with what it has.
+Every method but :meth:`Session.route_file` and :meth:`Session.step` is collective. On the embedded engine
+rank 0 looks at the job's decision file before each output, and reports to the daemon; on a real libscr
+libscrtune.so does both, within SCR's calls. Without a daemon the application runs on with the settings it
+has.
 """
 
 import os
+import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
+import msgspec
 from mpi4py import MPI
 from typing_extensions import Self
 
-from ..goodput.events import JobEnded, OutputStarted, StepCompleted
-from ..intents.events import Event
-from .engine import Engine, OutputFlags
+from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
+from ..intents.effects import Advice
+from ..intents.events import ApplyRefused, Event, SettingsObserved
+from ..scr_config.decision import DecisionError, DecisionFile
+from .declared import declared
+from .engine import Engine, OutputFlags, TunableEngine, say
 from .implicit_steps import ImplicitSteps
-from .paths import writer_of_rank
+from .libscr.engine import LibscrEngine
+from .paths import JobPaths, writer_of_rank
 from .select import engine_for
-from .transport.daemon_client import DaemonClient, this_process
+from .transport.sender import Emitter
+
+_EXIT_LINGER_S = 0.5
 
 
 class Session:
     """One application's use of SCR. Make it once, on all ranks, and close it (or use it as a context).
 
-    `engine` is a real libscr where there is one, else the embedded engine (:mod:`.choose`), unless one is
+    `engine` is a real libscr where there is one, else the embedded engine (:mod:`.select`), unless one is
     given. Raises :class:`.engine.EngineError` when it cannot start.
     """
 
-    def __init__(self, comm: MPI.Intracomm, engine: Engine | None = None) -> None:
-        self._engine: Engine = engine_for(comm) if engine is None else engine
-        self._link = DaemonClient() if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ else None
+    def __init__(self, comm: MPI.Intracomm, engine: TunableEngine | LibscrEngine | None = None) -> None:
+        engine = engine_for(comm) if engine is None else engine
+        self._engine: Engine = engine
+        self._libscr = engine if isinstance(engine, LibscrEngine) else None
+        self._tuned = None if isinstance(engine, LibscrEngine) else engine
+        self._daemon: _Daemon | None = None
         self._writer = writer_of_rank(comm.rank)
-        self._work = ImplicitSteps(time.time())
+        self._implicit_steps = ImplicitSteps(time.time())
         self._generation = 0
         self._dataset = 0
         self._finalized = False
-        described = self._engine.describe()
-        processes = comm.gather(this_process(), root=0)
-        if self._link:
-            self._link.introduce(described, processes or ())
+        if self._tuned:
+            self._introduce(comm, self._tuned)
 
     def need_checkpoint(self) -> bool:
-        """Whether a checkpoint is due. Also the place where a flush that has ended is noticed."""
+        """Return whether a checkpoint is due. Also the place where a flush that has ended is noticed."""
         asked_s = time.time()
-        self._tell(self._engine.happened())
+        self._report(self._happened())
         needed = self._engine.need_checkpoint()
-        self._tell(self._work.asked(asked_s, time.time()))
+        self._report(self._implicit_steps.asked(asked_s, time.time()))
         return needed
 
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
-        """``SCR_Start_output``: apply what the daemon recommends, then open the dataset."""
-        self._tell(self._work.output_started(time.time()))
-        self._tell(self._engine.happened())
-        self._generation = self._engine.apply(self._link.ask() if self._link else None)
+        """``SCR_Start_output``: apply what the daemon has decided, then open the dataset."""
+        self._report(self._implicit_steps.output_started(time.time()))
+        self._report(self._happened())
+        if self._tuned:
+            self._generation = self._tuned.apply(self._daemon.decided() if self._daemon else None)
         self._dataset = self._engine.start_output(name, flags)
         started = OutputStarted(
             dataset=self._dataset,
@@ -72,10 +84,10 @@ class Session:
             generation=self._generation,
             checkpoint=OutputFlags.CHECKPOINT in flags,
         )
-        self._tell([started])
+        self._report([started])
 
     def route_file(self, name: str) -> str:
-        """``SCR_Route_file``: where to write (or, in a restart, read) the file `name`.
+        """``SCR_Route_file``: return where to write (or, in a restart, read) the file `name`.
 
         It lies below the prefix directory; a relative name is seen from there.
         """
@@ -84,17 +96,17 @@ class Session:
     def complete_output(self, valid: bool = True) -> bool:
         """``SCR_Complete_output``: `valid` is this rank's word; returns whether all ranks' were."""
         completed = self._engine.complete_output(valid)
-        self._tell([*self._engine.happened(), completed])
+        self._report([*self._happened(), completed])
         if completed.valid and completed.checkpoint:
-            self._work.resumed(self._dataset, time.time())
+            self._implicit_steps.resumed(self._dataset, time.time())
         else:
-            self._work.paused(time.time())
+            self._implicit_steps.paused(time.time())
         return completed.valid
 
     def have_restart(self) -> str | None:
-        """``SCR_Have_restart``: the name of the dataset to restart from, or None."""
+        """``SCR_Have_restart``: return the name of the dataset to restart from, or None."""
         name = self._engine.have_restart()
-        self._work.paused(time.time())
+        self._implicit_steps.paused(time.time())
         return name
 
     def start_restart(self) -> str:
@@ -104,8 +116,8 @@ class Session:
     def complete_restart(self, valid: bool = True) -> bool:
         """``SCR_Complete_restart``: returns whether every rank could read its files."""
         completed = self._engine.complete_restart(valid)
-        self._tell([completed])
-        self._work.resumed(completed.dataset if completed.valid else 0, time.time())
+        self._report([completed])
+        self._implicit_steps.resumed(completed.dataset if completed.valid else 0, time.time())
         return completed.valid
 
     def should_exit(self) -> bool:
@@ -115,7 +127,7 @@ class Session:
     def current(self, name: str) -> None:
         """``SCR_Current``: the application restarted from checkpoint `name` by itself."""
         if dataset := self._engine.current(name):
-            self._work.resumed(dataset, time.time())
+            self._implicit_steps.resumed(dataset, time.time())
 
     def drop(self, name: str) -> None:
         """``SCR_Drop``: forget the dataset `name`; its files stay."""
@@ -129,21 +141,24 @@ class Session:
     def step(self, number: int) -> Iterator[None]:
         """Time one step of the main loop, without its checkpoint.
 
-        Without any, what lies between the calls counts as steps (:mod:`.work`).
+        Without any, what lies between the calls counts as steps (:mod:`.implicit_steps`).
         """
-        self._work.told = True
+        self._implicit_steps.has_explicit = True
         start_s = time.time()
         yield
-        self._tell([StepCompleted(step=number, start_s=start_s, end_s=time.time(), writer=self._writer)])
+        end_s = time.time()
+        if self._libscr:
+            self._libscr.add_step(number, start_s, end_s)
+        self._report([StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=self._writer)])
 
     def finalize(self) -> None:
         """``SCR_Finalize``: finish the flush under way. Once; later calls do nothing."""
         if self._finalized:
             return
         self._finalized = True
-        self._tell([*self._engine.finalize(), JobEnded(time_s=time.time())])
-        if self._link:
-            self._link.close()
+        self._report([*self._engine.finalize(), JobEnded(time_s=time.time())])
+        if self._daemon:
+            self._daemon.close()
 
     def __enter__(self) -> Self:
         return self
@@ -154,6 +169,52 @@ class Session:
         if kind is None:
             self.finalize()  # after an exception other ranks may never come to a collective call
 
-    def _tell(self, events: Iterable[Event]) -> None:
-        if self._link:
-            self._link.tell(events)
+    def _introduce(self, comm: MPI.Intracomm, engine: TunableEngine) -> None:
+        processes = comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0) or ()
+        described = msgspec.structs.replace(engine.describe(), processes=tuple(processes))
+        if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:
+            self._daemon = _Daemon(JobPaths.of())
+            self._daemon.introduce(described)
+
+    def _happened(self) -> Sequence[Event]:
+        return self._tuned.happened() if self._tuned else ()
+
+    def _report(self, events: Iterable[Event]) -> None:
+        if self._daemon:
+            self._daemon.report(events)
+
+
+class _Daemon:
+    """Rank 0's side of the daemon of the job at `paths`. Nothing here waits or raises."""
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._emitter = Emitter(paths.events_endpoint)
+        self._decision = DecisionFile(paths.decision)
+
+    def introduce(self, described: SettingsObserved) -> None:
+        """Report the shape of the job, the user's own settings, and what they declared to `scrtune run`."""
+        started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
+        self.report([started, declared(described, os.environ)])
+
+    def decided(self) -> Advice | None:
+        """Return what the next outputs shall run under, or None where nothing is new."""
+        try:
+            decision = self._decision.look()
+            if decision is None:
+                return None
+            return Advice(generation=decision.generation, settings=decision.settings())
+        except DecisionError as error:
+            self.report([ApplyRefused(generation=0, why=str(error))])
+            say(f"the decision is refused, the settings stay: {error}")
+            return None
+
+    def report(self, events: Iterable[Event]) -> None:
+        """Send what happened."""
+        for event in events:
+            self._emitter.emit(event)
+
+    def close(self) -> None:
+        """Make the last call; say on stderr what could not be sent."""
+        if self._emitter.dropped:
+            say(f"{self._emitter.dropped} events were dropped")
+        self._emitter.close(_EXIT_LINGER_S)

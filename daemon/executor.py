@@ -1,29 +1,22 @@
-"""Performs what the pipeline decided. A failure is told, counted and tried again; the application goes on."""
+"""Perform what the pipeline decided. A failure is logged, counted and tried again."""
 
-import contextlib
 import logging
-import re
 from collections.abc import Iterable
 
-import msgspec
-
-from ..client.libscr.decision import DecisionError, decision_text
 from ..intents.effects import Advice, Effect, RewriteConfig, Tell
 from ..intents.events import SettingsObserved, UserEdited
+from ..scr_config.decision import DecisionError, decision_text, parse_decision
 from ..scr_config.files import write_config
 from .managed_config import ManagedConfig
 from .options import DaemonOptions
 
 log = logging.getLogger("scrtune.daemon")
 
-_LINE_END = re.compile(r"[\n\0]")
-
 
 class Executor:
-    """Writes SCR's config file and the decision, and keeps the last advice.
+    """Writes SCR's config file, for the next SCR_Init, and the decision, for the application that runs.
 
-    The config file is for the next SCR_Init, the decision for applications that have no ZeroMQ, the advice
-    for questions and for clients that find no daemon.
+    The last advice that was written is kept for questions.
     """
 
     def __init__(self, options: DaemonOptions) -> None:
@@ -45,11 +38,19 @@ class Executor:
                 case Tell():
                     log.log(logging.getLevelName(effect.level.upper()), effect.text)
 
-    def recall(self) -> None:
-        """Go on with the advice that a daemon before us gave last: it is what SCR's config file says."""
-        with contextlib.suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
-            self.advice = msgspec.json.decode(self._options.paths.advice.read_bytes(), type=Advice)
-            self._file.recall(self.advice)
+    def recall(self, recovered: Advice) -> None:
+        """Go on with the advice that a daemon before us published last: it is what SCR's config file says.
+
+        That is `recovered`, what the journal ends with, unless the decision says that it came no further than
+        to an earlier one.
+        """
+        try:
+            decision = parse_decision(self._options.paths.decision.read_bytes())
+            earlier = Advice(generation=decision.generation, settings=decision.settings())
+        except (OSError, DecisionError):
+            return
+        self.advice = recovered if recovered.generation == decision.generation else earlier
+        self._file.recall(self.advice)
 
     def without_earlier_advice(self, job: SettingsObserved) -> SettingsObserved:
         """The job's first settings, without what scrtune itself had left in the config file."""
@@ -60,7 +61,7 @@ class Executor:
         return self._file.edited()
 
     def publish(self, advice: Advice, now: float) -> None:
-        """Write the config file first: who asks for advice afterwards finds all of it the same.
+        """Write the config file, then the decision: who sees the new decision finds the file the same.
 
         An edit of the user's stays until the pipeline has heard of it (:meth:`edited`).
         """
@@ -73,35 +74,13 @@ class Executor:
             return
         self.advice = advice
         self.rewrites += 1
-        failures = [*filter(None, (self._decide(advice), self._keep(advice)))]
-        if failures:
-            self._failed("; ".join(failures))
+        try:
+            write_config(self._options.paths.decision, decision_text(advice))
+        except (OSError, DecisionError) as error:
+            self._failed(str(error))
             return
         self.last_failure = ""
         self.unfinished = False
-
-    def _decide(self, advice: Advice) -> str:
-        """Write the decision; returns why it could not be written, or nothing.
-
-        A value of several lines came from the environment, where it stays in force.
-        """
-        carried = {name: value for name, value in advice.settings.items() if not _LINE_END.search(str(value))}
-        try:
-            write_config(
-                self._options.paths.decision,
-                decision_text(msgspec.structs.replace(advice, settings=carried)),
-            )
-        except (OSError, DecisionError) as error:
-            return str(error)
-        return ""
-
-    def _keep(self, advice: Advice) -> str:
-        """Write the advice; returns why it could not be written, or nothing."""
-        try:
-            write_config(self._options.paths.advice, msgspec.json.encode(advice).decode())
-        except OSError as error:
-            return str(error)
-        return ""
 
     def _failed(self, text: str) -> None:
         self.failures += 1

@@ -109,7 +109,7 @@ class Daemon:
         if recovered.torn:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if self._pipeline.job is not None:
-            self._executor.recall()
+            self._executor.recall(self._pipeline.advice)
             self._executor.publish(self._pipeline.advice, self._clock())
         return True
 

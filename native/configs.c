@@ -10,28 +10,10 @@ static struct {
     bool is_lost;
 } configs;
 
-/* Whether the last key in `config` has a "=" behind it, as in "CKPT=0 TYPE = XOR": a bare key only asks. */
-static bool is_setting(const char *config)
-{
-    bool is_set = false, is_in_word = false, is_value_next = false;
-    for (const char *at = config; *at != '\0'; at++) {
-        if (*at == '=') {
-            is_set = is_value_next = true;
-            is_in_word = false;
-        } else if (*at == ' ') {
-            is_in_word = false;
-        } else if (!is_in_word) {
-            is_in_word = true;
-            is_set = is_value_next;
-            is_value_next = false;
-        }
-    }
-    return is_set;
-}
-
+/* What only asks may be asked again. */
 void configs_record(const char *config)
 {
-    if (config == NULL || !is_setting(config)) {
+    if (config == NULL || strchr(config, '=') == NULL) {
         return;
     }
     char **lines = realloc(configs.lines, (configs.count + 1) * sizeof *lines);

@@ -1,4 +1,4 @@
-/* The decision file. client/libscr/decision.py has its form, and reads and refuses the same texts. */
+/* The decision file. scr_config/decision.py has its form, and reads and refuses the same texts. */
 #include "scrtune.h"
 
 #include <errno.h>
@@ -94,16 +94,16 @@ static decision_fault split_lines(char *at, const char *last, size_t *count)
 static decision_fault check_line(const char *name, decision *found, char why[WHY_LIMIT])
 {
     const char *value = name + strlen(name) + 1;
-    const lever *lever = lever_named(name);
-    if (lever == NULL) {
+    const lever *named = lever_named(name);
+    if (named == NULL) {
         snprintf(why, WHY_LIMIT, "there is no parameter %.64s", name);
         return DECISION_UNKNOWN_NAME;
     }
-    if (!lever_accepts(lever, value)) {
+    if (!lever_accepts(named, value)) {
         snprintf(why, WHY_LIMIT, "the value of %s is not one that it can have", name);
         return DECISION_BAD_VALUE;
     }
-    found->entries[found->count].lever = lever;
+    found->entries[found->count].lever = named;
     found->entries[found->count].value = value;
     found->count++;
     return DECISION_GOOD;
@@ -129,14 +129,13 @@ decision_fault decision_read(char *text, size_t length, decision *found, char wh
     }
     const char *at = text;
     decision_fault fault = read_head(&at, length, found);
-    if (fault != DECISION_GOOD && fault != DECISION_WRONG_CHECKSUM) {
-        return fault_of_form(fault, why);
-    }
     size_t lines = 0;
     char *line = text + (at - text);
-    const decision_fault form = split_lines(line, text + length - 4, &lines);
-    if (fault != DECISION_GOOD || form != DECISION_GOOD) {
-        return fault_of_form(form == DECISION_NOT_WHOLE || fault == DECISION_GOOD ? form : fault, why);
+    if (fault == DECISION_GOOD) {
+        fault = split_lines(line, text + length - 4, &lines);
+    }
+    if (fault != DECISION_GOOD) {
+        return fault_of_form(fault, why);
     }
     for (size_t i = 0; i < lines && fault == DECISION_GOOD; i++) {
         fault = check_line(line, found, why);
@@ -185,55 +184,34 @@ static bool is_same(const struct stat *one, const struct stat *other)
            one->st_ctim.tv_sec == other->st_ctim.tv_sec && one->st_ctim.tv_nsec == other->st_ctim.tv_nsec;
 }
 
-static char *read_all(int file, size_t *length)
-{
-    char *text = malloc(DECISION_LIMIT + 2);
-    *length = 0;
-    while (text != NULL && *length <= DECISION_LIMIT) {
-        const ssize_t got = read(file, text + *length, DECISION_LIMIT + 1 - *length);
-        if (got > 0) {
-            *length += (size_t)got;
-        } else if (got == 0) {
-            break;
-        } else if (errno != EINTR) {
-            free(text);
-            return NULL;
-        }
-    }
-    if (text != NULL) {
-        text[*length] = '\0';
-    }
-    return text;
-}
-
-static char *read_file(int file, size_t *length, char why[WHY_LIMIT])
+/* Takes `file` over. */
+static char *read_file(int file, char why[WHY_LIMIT])
 {
     struct stat now;
-    if (fstat(file, &now) != 0) {
-        return NULL;
+    FILE *stream = fdopen(file, "r");
+    char *text = calloc(1, DECISION_LIMIT + 2);
+    bool is_read = stream != NULL && text != NULL && fstat(file, &now) == 0;
+    if (is_read) {
+        last_look = now;
+        is_read = S_ISREG(now.st_mode) && now.st_uid == geteuid();
     }
-    last_look = now;
-    if (!S_ISREG(now.st_mode)) {
-        snprintf(why, WHY_LIMIT, "the decision file is no regular file");
-        return NULL;
-    }
-    if (now.st_uid != geteuid()) {
-        snprintf(why, WHY_LIMIT, "the decision file belongs to another user");
-        return NULL;
-    }
-    char *text = read_all(file, length);
-    if (text == NULL) {
-        snprintf(why, WHY_LIMIT, "the decision file cannot be read");
-    } else if (*length > DECISION_LIMIT) {
-        snprintf(why, WHY_LIMIT, "the decision file has more than %d bytes", DECISION_LIMIT);
+    const size_t length = is_read ? fread(text, 1, DECISION_LIMIT + 1, stream) : 0;
+    if (!is_read || ferror(stream) || length > DECISION_LIMIT || strlen(text) != length) {
+        snprintf(why, WHY_LIMIT, "the decision file is no regular file of yours, or no text of %d bytes at most",
+                 DECISION_LIMIT);
         free(text);
         text = NULL;
+    }
+    if (stream != NULL) {
+        fclose(stream);
+    } else {
+        close(file);
     }
     return text;
 }
 
 /* No link is followed and nothing is waited for, whatever lies at `path`. */
-char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT])
+char *decision_look(const char *path, char why[WHY_LIMIT])
 {
     struct stat now;
     why[0] = '\0';
@@ -241,33 +219,9 @@ char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT])
         return NULL;
     }
     const int file = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW);
-    if (file < 0) {
-        if (errno != ENOENT) {
-            last_look = now;
-            snprintf(why, WHY_LIMIT, "the decision file cannot be opened");
-        }
-        return NULL;
+    if (file < 0 && errno != ENOENT) {
+        snprintf(why, WHY_LIMIT, "the decision file cannot be opened");
     }
-    char *text = read_file(file, length, why);
-    close(file);
-    return text;
-}
-
-/* Whether `text` is a decision: 0, or the number of a decision_fault. For tests and other languages. */
-SCRTUNE_API int scrtune_check_decision(const char *text, size_t length)
-{
-    char why[WHY_LIMIT] = "";
-    decision found;
-    if (length > DECISION_LIMIT) {
-        return DECISION_NOT_WHOLE;
-    }
-    char *copy = malloc(length + 1);
-    if (copy == NULL) {
-        return DECISION_NOT_WHOLE;
-    }
-    memcpy(copy, text, length);
-    copy[length] = '\0';
-    const decision_fault fault = decision_read(copy, length, &found, why);
-    free(copy);
-    return (int)fault;
+    last_look = now;
+    return file >= 0 ? read_file(file, why) : NULL;
 }

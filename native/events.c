@@ -47,38 +47,18 @@ static void put_seconds(const char *name, double seconds)
     put(",\"%s\":%lld.%06lld", name, micros / 1000000, micros % 1000000);
 }
 
-/* The bytes of a UTF-8 character at `text`, 0 when it is none. */
-static size_t utf8_length(const unsigned char *text)
-{
-    const size_t length = text[0] < 0x80 ? 1 : text[0] < 0xc2 ? 0 : text[0] < 0xe0 ? 2 : text[0] < 0xf0 ? 3 : 4;
-    if (length == 0 || text[0] > 0xf4) {
-        return 0;
-    }
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xc0) != 0x80) {
-            return 0;
-        }
-    }
-    const bool is_long = (text[0] == 0xe0 && text[1] < 0xa0) || (text[0] == 0xf0 && text[1] < 0x90);
-    const bool is_outside = (text[0] == 0xed && text[1] > 0x9f) || (text[0] == 0xf4 && text[1] > 0x8f);
-    return is_long || is_outside ? 0 : length;
-}
-
+/* The reader takes care of what is no UTF-8. */
 static void put_text(const char *text)
 {
     put_bytes("\"", 1);
-    for (const unsigned char *at = (const unsigned char *)text; *at != '\0';) {
-        const size_t length = utf8_length(at);
-        if (length == 0) {
-            put_bytes("\\ufffd", 6);
-        } else if (*at == '"' || *at == '\\') {
-            put("\\%c", *at);
-        } else if (*at < 0x20 || *at == 0x7f) {
-            put("\\u%04x", *at);
+    for (; *text != '\0'; text++) {
+        if (*text == '"' || *text == '\\') {
+            put("\\%c", *text);
+        } else if ((unsigned char)*text < 0x20) {
+            put("\\u%04x", (unsigned int)*text);
         } else {
-            put_bytes((const char *)at, length);
+            put_bytes(text, 1);
         }
-        at += length == 0 ? 1 : length;
     }
     put_bytes("\"", 1);
 }
@@ -168,9 +148,10 @@ static void put_environment(void)
 
 static void put_capabilities(void)
 {
+    static const char *const names[] = {"live", "live on rank 0", "re-init", "launch", "inert"};
     put(",\"capabilities\":{");
     for (size_t i = 0; i < lever_count; i++) {
-        put("%s\"%s\":\"%s\"", i == 0 ? "" : ",", levers[i].name, class_name(job.classes[i]));
+        put("%s\"%s\":\"%s\"", i == 0 ? "" : ",", levers[i].name, names[job.classes[i]]);
     }
     put("}");
 }
@@ -223,6 +204,15 @@ void event_asked(double began_s, double ended_s)
     begin("asked");
     put_seconds("began_s", began_s);
     put_seconds("ended_s", ended_s);
+    end();
+}
+
+void event_step(long long step, double start_s, double end_s)
+{
+    begin("step");
+    put(",\"step\":%lld", step);
+    put_seconds("start_s", start_s);
+    put_seconds("end_s", end_s);
     end();
 }
 

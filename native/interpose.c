@@ -1,5 +1,6 @@
-/* The functions that the application finds here before SCR's own, and SCR before AXL's. Fortran's bindings call
- * these through the C functions, and so need none of their own. */
+/* The functions that the application finds here before SCR's own, and SCR before its components'. Fortran's bindings
+ * call these through the C functions, and so need none of their own. Python finds them by loading this library, with
+ * its names open to all, before libscr. */
 #include "scrtune.h"
 
 #include <errno.h>
@@ -9,176 +10,156 @@
 static output current;
 static int depth; /* an old libscr makes one of these functions call another */
 
-SCRTUNE_API int SCR_Init(void);
-SCRTUNE_API int SCR_Finalize(void);
-SCRTUNE_API const char *SCR_Config(const char *config);
-SCRTUNE_API int SCR_Need_checkpoint(int *flag);
-SCRTUNE_API int SCR_Start_output(const char *name, int flags);
-SCRTUNE_API int SCR_Complete_output(int valid);
-SCRTUNE_API int SCR_Start_checkpoint(void);
-SCRTUNE_API int SCR_Complete_checkpoint(int valid);
-SCRTUNE_API int SCR_Start_restart(char *name);
-SCRTUNE_API int SCR_Complete_restart(int valid);
-SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement);
-SCRTUNE_API int scr_log_halt(const char *reason);
-SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory);
-SCRTUNE_API int AXL_Dispatch(int id);
-SCRTUNE_API unsigned int axl_get_nprocs(void);
-SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id);
-SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
-                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm);
+/* Let `target` be the function `name` behind this one; where there is none, return `otherwise`. */
+#define REAL(target, name, otherwise)         \
+    do {                                      \
+        RESOLVE(target, real_function(name)); \
+        if ((target) == NULL) {               \
+            return otherwise;                 \
+        }                                     \
+    } while (0)
 
-int SCR_Init(void)
+/* The application sees the errno of SCR's function. */
+static void restore_errno(const int *before)
+{
+    errno = *before;
+}
+#define KEEP_ERRNO __attribute__((cleanup(restore_errno), unused)) const int errno_before = errno
+
+static void initialized(void)
+{
+    KEEP_ERRNO;
+    session_begin();
+}
+
+SCRTUNE_API int SCR_Init(void)
 {
     int (*real)(void);
-    RESOLVE(real, real_function("SCR_Init"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
+    REAL(real, "SCR_Init", SCR_FAILURE);
     const int result = real();
-    const int error = errno;
     if (result == SCR_SUCCESS) {
-        session_begin();
+        initialized();
     }
-    errno = error;
     return result;
 }
 
-int SCR_Finalize(void)
+SCRTUNE_API int SCR_Finalize(void)
 {
     int (*real)(void);
-    RESOLVE(real, real_function("SCR_Finalize"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
+    REAL(real, "SCR_Finalize", SCR_FAILURE);
     const int result = real();
     session_end();
     return result;
 }
 
-const char *SCR_Config(const char *config)
+SCRTUNE_API const char *SCR_Config(const char *config)
 {
     const char *(*real)(const char *);
-    RESOLVE(real, real_function("SCR_Config"));
-    if (real == NULL) {
-        return NULL;
-    }
+    REAL(real, "SCR_Config", NULL);
     const char *result = real(config);
-    const int error = errno;
+    KEEP_ERRNO;
     configs_record(config);
-    errno = error;
     return result;
+}
+
+/* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
+SCRTUNE_API int SCR_Need_checkpoint(int *flag)
+{
+    int (*real)(int *);
+    REAL(real, "SCR_Need_checkpoint", SCR_FAILURE);
+    const double began_s = epoch_s();
+    const int result = real(flag);
+    if (depth == 0 && job.is_root) {
+        event_asked(began_s, epoch_s());
+    }
+    return result;
+}
+
+/* For an application that tells its steps: then what lies between the calls is none. */
+SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
+{
+    if (job.is_root) {
+        event_step(step, start_s, end_s);
+    }
 }
 
 /* ---- outputs, by the present functions and the old ones */
 
 static void before_start(int kind)
 {
-    const int error = errno;
-    current.kind = kind & (KIND_LIMIT - 1);
-    current.entered_s = epoch_s();
-    session_apply(current.kind);
-    current.apply_s = epoch_s() - current.entered_s;
-    errno = error;
+    if (depth++ == 0) {
+        KEEP_ERRNO;
+        current.kind = kind & (KIND_LIMIT - 1);
+        current.entered_s = epoch_s();
+        session_apply(current.kind);
+        current.apply_s = epoch_s() - current.entered_s;
+    }
 }
 
 static void after_start(const char *name)
 {
-    const int error = errno;
-    current.opened_s = epoch_s();
-    if (name != NULL && name[0] != '\0') {
-        snprintf(current.name, sizeof current.name, "%s", name);
-    } else {
-        snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
+    if (--depth == 0) {
+        KEEP_ERRNO;
+        current.opened_s = epoch_s();
+        if (name != NULL && name[0] != '\0') {
+            snprintf(current.name, sizeof current.name, "%s", name);
+        } else {
+            snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
+        }
     }
-    errno = error;
 }
 
-int SCR_Start_output(const char *name, int flags)
+SCRTUNE_API int SCR_Start_output(const char *name, int flags)
 {
     int (*real)(const char *, int);
-    RESOLVE(real, real_function("SCR_Start_output"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
-    if (depth == 0) {
-        before_start(flags);
-    }
-    depth++;
+    REAL(real, "SCR_Start_output", SCR_FAILURE);
+    before_start(flags);
     const int result = real(name, flags);
-    if (--depth == 0) {
-        after_start(name);
-    }
+    after_start(name);
     return result;
 }
 
-/* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
-int SCR_Need_checkpoint(int *flag)
-{
-    int (*real)(int *);
-    RESOLVE(real, real_function("SCR_Need_checkpoint"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
-    const double began_s = epoch_s();
-    const int result = real(flag);
-    if (depth == 0 && job.is_root) {
-        const int error = errno;
-        event_asked(began_s, epoch_s());
-        errno = error;
-    }
-    return result;
-}
-
-int SCR_Start_checkpoint(void)
+SCRTUNE_API int SCR_Start_checkpoint(void)
 {
     int (*real)(void);
-    RESOLVE(real, real_function("SCR_Start_checkpoint"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
-    if (depth == 0) {
-        before_start(SCR_FLAG_CHECKPOINT);
-    }
-    depth++;
+    REAL(real, "SCR_Start_checkpoint", SCR_FAILURE);
+    before_start(SCR_FLAG_CHECKPOINT);
     const int result = real();
-    if (--depth == 0) {
-        after_start(NULL);
-    }
+    after_start(NULL);
     return result;
+}
+
+static void after_complete(bool is_valid)
+{
+    KEEP_ERRNO;
+    const files_seen files = session_completed(is_valid);
+    if (job.is_root) {
+        event_output(&current, scr_int("scr_dataset_id", 0), is_valid, files);
+    }
 }
 
 static int complete(const char *function, int valid)
 {
     int (*real)(int);
-    RESOLVE(real, real_function(function));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
+    REAL(real, function, SCR_FAILURE);
     const double closing_s = epoch_s();
-    if (depth == 0) {
+    if (depth++ == 0) {
         sharing_expect();
     }
-    depth++;
     const int result = real(valid);
     if (--depth == 0) {
-        const int error = errno;
-        const files_seen files = session_completed(result == SCR_SUCCESS);
         current.closing_s = closing_s;
-        if (job.is_root) {
-            event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
-        }
-        errno = error;
+        after_complete(result == SCR_SUCCESS);
     }
     return result;
 }
 
-int SCR_Complete_output(int valid)
+SCRTUNE_API int SCR_Complete_output(int valid)
 {
     return complete("SCR_Complete_output", valid);
 }
 
-int SCR_Complete_checkpoint(int valid)
+SCRTUNE_API int SCR_Complete_checkpoint(int valid)
 {
     return complete("SCR_Complete_checkpoint", valid);
 }
@@ -188,28 +169,21 @@ int SCR_Complete_checkpoint(int valid)
 static char restart_name[NAME_LIMIT];
 static double restart_entered_s;
 
-int SCR_Start_restart(char *name)
+SCRTUNE_API int SCR_Start_restart(char *name)
 {
     int (*real)(char *);
-    RESOLVE(real, real_function("SCR_Start_restart"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
+    REAL(real, "SCR_Start_restart", SCR_FAILURE);
     restart_entered_s = epoch_s();
     const int result = real(name);
-    const int error = errno;
+    KEEP_ERRNO;
     snprintf(restart_name, sizeof restart_name, "%s", result == SCR_SUCCESS && name != NULL ? name : "");
-    errno = error;
     return result;
 }
 
-int SCR_Complete_restart(int valid)
+SCRTUNE_API int SCR_Complete_restart(int valid)
 {
     int (*real)(int);
-    RESOLVE(real, real_function("SCR_Complete_restart"));
-    if (real == NULL) {
-        return SCR_FAILURE;
-    }
+    REAL(real, "SCR_Complete_restart", SCR_FAILURE);
     const int result = real(valid);
     if (job.is_root) {
         event_restart(restart_name, result == SCR_SUCCESS, restart_entered_s);
@@ -220,81 +194,76 @@ int SCR_Complete_restart(int valid)
 /* ---- what SCR itself calls */
 
 /* SCR_Finalize would tell scr_run not to start the job again. */
-int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
+SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
 {
     int (*real)(const void *, void *, int);
     reinit_saw_halt();
-    if (reinit_is_finalizing()) {
+    if (reinit_now == REINIT_FINALIZING) {
         return SCR_SUCCESS;
     }
-    RESOLVE(real, real_function("scr_halt_sync_and_decrement"));
-    return real != NULL ? real(path, hash, decrement) : SCR_FAILURE;
+    REAL(real, "scr_halt_sync_and_decrement", SCR_FAILURE);
+    return real(path, hash, decrement);
 }
 
-int scr_log_halt(const char *reason)
+SCRTUNE_API int scr_log_halt(const char *reason)
 {
     int (*real)(const char *);
-    if (reinit_is_finalizing()) {
+    if (reinit_now == REINIT_FINALIZING) {
         return SCR_SUCCESS;
     }
-    RESOLVE(real, real_function("scr_log_halt"));
-    return real != NULL ? real(reason) : SCR_FAILURE;
+    REAL(real, "scr_log_halt", SCR_FAILURE);
+    return real(reason);
 }
 
 /* SCR_Init would take each cached dataset's redundancy apart and put it together again: who is killed meanwhile loses
  * the dataset. In the middle of a job nothing has to be recovered. */
-int scr_reddesc_recover(void *index, int id, const char *directory)
+SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
 {
     int (*real)(void *, int, const char *);
-    if (reinit_is_initializing()) {
+    if (reinit_now == REINIT_INITIALIZING) {
         return SCR_SUCCESS;
     }
-    RESOLVE(real, real_function("scr_reddesc_recover"));
-    return real != NULL ? real(index, id, directory) : SCR_FAILURE;
+    REAL(real, "scr_reddesc_recover", SCR_FAILURE);
+    return real(index, id, directory);
 }
 
 /* AXL's threads inherit the mask of the thread that starts them, which is here: nothing else of SCR, and no MPI,
  * runs on the CPUs of the flush threads. */
-int AXL_Dispatch(int id)
+SCRTUNE_API int AXL_Dispatch(int id)
 {
     int (*real)(int);
-    RESOLVE(real, real_function("AXL_Dispatch"));
-    if (real == NULL) {
-        return -1;
-    }
+    REAL(real, "AXL_Dispatch", -1);
     flush_mask_enter();
     const int result = real(id);
     flush_mask_leave();
     return result;
 }
 
-unsigned int axl_get_nprocs(void)
+SCRTUNE_API unsigned int axl_get_nprocs(void)
 {
     unsigned int (*real)(void);
     if (flush_threads() > 0) {
         return flush_threads();
     }
-    RESOLVE(real, real_function("axl_get_nprocs"));
-    return real != NULL ? real() : (unsigned int)get_nprocs();
+    REAL(real, "axl_get_nprocs", (unsigned int)get_nprocs());
+    return real();
 }
 
-void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
+SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
 {
     void (*real)(const char *, communicator, int, int, int *, int *);
-    RESOLVE(real, real_function("rankstr_mpi"));
-    if (real != NULL) {
-        const char *host = scr_text("scr_my_hostname");
-        real(text, comm, tag0, tag1, groups, id);
-        if (text != NULL && text == host && groups != NULL) {
-            session_saw_nodes(*groups);
-        }
+    REAL(real, "rankstr_mpi", );
+    const char *host = scr_text("scr_my_hostname");
+    real(text, comm, tag0, tag1, groups, id);
+    if (text != NULL && text == host && groups != NULL) {
+        session_saw_nodes(*groups);
     }
 }
 
-int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[], uint64_t ranks[],
-                        uint64_t rank[], unsigned int flags, communicator comm)
+SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
+                                    uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
 {
     rank_strings real;
-    RESOLVE(real, real_function("DTCMP_Rankv_strings"));
-    return real != NULL ? sharing_rank(real, count, names, groups, id, ranks, rank, flags, comm) : 1;
+    REAL(real, "DTCMP_Rankv_strings", 1);
+    return sharing_rank(real, count, names, groups, id, ranks, rank, flags, comm);
 }

@@ -96,8 +96,9 @@ bool live_verified(const lever *given)
     case BY_DOUBLE:
         return double_verified(given->symbol);
     case BY_ASYNC:
+        /* with SCR_FLUSH_POSTSTAGE=1 SCR crashes in an asynchronous flush (scr_flush_async.c) */
         return int_verified(given->symbol) && scr_symbol("scr_flush_async_init") != NULL &&
-               scr_symbol("scr_flush_async_in_progress") != NULL;
+               scr_symbol("scr_flush_async_in_progress") != NULL && scr_int("scr_flush_poststage", 0) == 0;
     case BY_AXL:
         return component_verified(given->symbol, axl_buffer);
     case BY_ER:
@@ -206,21 +207,4 @@ void flush_mask_leave(void)
 unsigned int flush_threads(void)
 {
     return flush.threads;
-}
-
-/* For Python, which applies decisions itself and finds this library preloaded. */
-SCRTUNE_API void scrtune_set_flush_threads(unsigned int threads)
-{
-    flush.threads = threads;
-}
-
-/* As scrtune_set_flush_threads. Returns 0, or -1 when `list` is no Linux cpu list. */
-SCRTUNE_API int scrtune_set_flush_cpus(const char *list)
-{
-    cpus parsed;
-    if (!cpus_of(list, &parsed)) {
-        return -1;
-    }
-    set_flush_cpus(list);
-    return 0;
 }

@@ -48,7 +48,7 @@ static struct {
 static size_t change_count;
 static char *place_values[PLACES];
 
-static bool is_finalizing, is_initializing;
+reinit_stage reinit_now;
 static bool has_seen_halt;
 
 /* ---- whether it may be done */
@@ -124,8 +124,8 @@ static bool is_in_force(const lever *given, const char *value)
 bool reinit_needless(const decision *given)
 {
     for (size_t i = 0; i < given->count; i++) {
-        const lever *lever = given->entries[i].lever;
-        if (job.classes[lever - levers] == CLASS_REINIT && !is_in_force(lever, given->entries[i].value)) {
+        const lever *each = given->entries[i].lever;
+        if (job.classes[each - levers] == CLASS_REINIT && !is_in_force(each, given->entries[i].value)) {
             return false;
         }
     }
@@ -185,9 +185,10 @@ bool reinit_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
         return fault(why, "SCR_COPY_TYPE=FILE needs CKPT lines, and is for the next launch");
     }
     const char *type = decision_value(given, "SCR_FLUSH_TYPE");
-    if (type != NULL && !is_in_force(lever_named("SCR_FLUSH_TYPE"), type) && strcmp(type, "SYNC") != 0 &&
-        strcmp(type, "PTHREAD") != 0) {
-        return fault(why, "SCR_FLUSH_TYPE changes between SYNC and PTHREAD only: AXL may not have another");
+    const bool has_type = type == NULL || strcmp(type, "SYNC") == 0 ||
+                          (strcmp(type, "PTHREAD") == 0 && scr_symbol("axl_pthread_start") != NULL);
+    if (!has_type && !is_in_force(lever_named("SCR_FLUSH_TYPE"), type)) {
+        return fault(why, "whether this AXL has such a SCR_FLUSH_TYPE is not known, and a failing flush ends the job");
     }
     return !is_care_needed || sets_acceptable(given, nodes, why);
 }
@@ -233,10 +234,10 @@ bool reinit_prepare(const decision *given)
         add_change(held[i][0], held[i][1], &is_prepared);
     }
     for (size_t i = 0; i < given->count; i++) {
-        const lever *lever = given->entries[i].lever;
-        const lever_class class = job.classes[lever - levers];
-        if (strncmp(lever->name, "SCR_", 4) == 0 && class != CLASS_LAUNCH && class != CLASS_INERT) {
-            add_change(lever->name, given->entries[i].value, &is_prepared);
+        const lever *each = given->entries[i].lever;
+        const lever_class class = job.classes[each - levers];
+        if (strncmp(each->name, "SCR_", 4) == 0 && class != CLASS_LAUNCH && class != CLASS_INERT) {
+            add_change(each->name, given->entries[i].value, &is_prepared);
         }
     }
     return is_prepared;
@@ -303,16 +304,15 @@ void reinit_run(void)
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
      * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
     set_int("scr_log_enable", 0);
-    is_finalizing = true;
+    reinit_now = REINIT_FINALIZING;
     finalize();
-    is_finalizing = false;
     set_environment();
     configs_replay();
-    is_initializing = true;
+    reinit_now = REINIT_INITIALIZING;
     if (init() != SCR_SUCCESS) {
         tell("SCR_Init failed when SCR was initialized again");
     }
-    is_initializing = false;
+    reinit_now = REINIT_NONE;
     restore_environment();
     for (size_t i = 0; i < KEPT; i++) {
         set_int(kept[i], before[i]);
@@ -323,39 +323,6 @@ void reinit_run(void)
         }
     }
     live_begin();
-}
-
-/* What a re-init holds, as the Python binding does: lines "held NAME VALUE", "place NAME symbol", "kept symbol" and
- * "rising symbol". */
-SCRTUNE_API const char *scrtune_held(void)
-{
-    static char lines[(HELD + PLACES + KEPT + RISING) * 64];
-    size_t used = 0;
-    for (size_t i = 0; i < HELD + PLACES; i++) {
-        const char *const *pair = i < HELD ? held[i] : places[i - HELD];
-        used += (size_t)snprintf(lines + used, 64, "%s %s %s\n", i < HELD ? "held" : "place", pair[0], pair[1]);
-    }
-    for (size_t i = 0; i < KEPT + RISING; i++) {
-        const char *name = i < KEPT ? kept[i] : rising[i - KEPT];
-        used += (size_t)snprintf(lines + used, 64, "%s %s\n", i < KEPT ? "kept" : "rising", name);
-    }
-    return lines;
-}
-
-bool reinit_is_finalizing(void)
-{
-    return is_finalizing;
-}
-
-bool reinit_is_initializing(void)
-{
-    return is_initializing;
-}
-
-/* For Python, which initializes SCR again itself. Collective in effect: all ranks call this, or none. */
-SCRTUNE_API void scrtune_set_initializing(int is_it)
-{
-    is_initializing = is_it != 0;
 }
 
 void reinit_saw_halt(void)

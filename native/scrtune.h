@@ -28,7 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Nothing is seen from outside but what says so. */
 #define SCRTUNE_API __attribute__((visibility("default")))
+#pragma GCC visibility push(hidden)
 
 enum {
     SCR_SUCCESS = 0,
@@ -97,7 +99,6 @@ extern const size_t lever_count;
 
 const lever *lever_named(const char *name);
 bool lever_accepts(const lever *lever, const char *value);
-const char *class_name(lever_class class);
 
 /* The number that an accepted text of a lever means. */
 long long lever_integer(const char *value);
@@ -135,9 +136,9 @@ decision_fault decision_read(char *text, size_t length, decision *found, char wh
 /* The value of `name` in a decision, or NULL. */
 const char *decision_value(const decision *given, const char *name);
 
-/* The bytes of the file at `path`, with a NUL behind them, when it is another than at the last look; NULL when
- * nothing changed, and when it cannot be read: `why` is not empty then. To be freed. */
-char *decision_look(const char *path, size_t *length, char why[WHY_LIMIT]);
+/* The text of the file at `path` when it is another than at the last look; NULL when nothing changed, and when it
+ * cannot be read: `why` is not empty then. To be freed. */
+char *decision_look(const char *path, char why[WHY_LIMIT]);
 
 /* Put `value`, which must outlive `given`, in the place of the one that `name` has there, if any. */
 void decision_put(decision *given, const char *name, const char *value);
@@ -165,7 +166,7 @@ unsigned int flush_threads(void);
 
 /* ---- configs.c */
 
-/* Remember what the application set by SCR_Config, if `config` sets anything, and forget it all. */
+/* Remember what the application gives to SCR_Config, and forget it all. */
 void configs_record(const char *config);
 void configs_forget(void);
 
@@ -193,11 +194,10 @@ bool reinit_prepare(const decision *given);
 /* SCR_Finalize and SCR_Init with the values that reinit_prepare was given. Collective. */
 void reinit_run(void);
 
-/* Whether what SCR tells the world in SCR_Finalize is to be held back: the job does not end. */
-bool reinit_is_finalizing(void);
-
-/* Whether SCR_Init is to leave cached datasets as they are: the job does not begin. */
-bool reinit_is_initializing(void);
+/* In SCR_Finalize the job does not end, whatever SCR says of it; in SCR_Init it does not begin, and cached datasets
+ * stay as they are. */
+typedef enum { REINIT_NONE, REINIT_FINALIZING, REINIT_INITIALIZING } reinit_stage;
+extern reinit_stage reinit_now;
 
 /* SCR's halt file goes through this library, so that it can be held back. */
 void reinit_saw_halt(void);
@@ -260,8 +260,8 @@ apply_how session_apply(int kind);
 /* After an output. Collective. Whether its files could lie in the cache, as all ranks see it. */
 files_seen session_completed(bool is_valid);
 
-/* Collective, of engaged ranks. */
-bool session_all_true(bool is_true);
+/* Whether it `is_true` on every rank. Collective, of engaged ranks. */
+bool all_true(bool is_true);
 
 /* Say `text` once on standard error. */
 void tell(const char *text);
@@ -279,9 +279,12 @@ typedef struct {
 void event_started(void);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
 void event_asked(double began_s, double ended_s);
+void event_step(long long step, double start_s, double end_s);
 void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
 void event_refused(long generation, const char *why, bool is_bypass_back);
 void event_ended(void);
+
+#pragma GCC visibility pop
 
 #endif

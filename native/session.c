@@ -54,14 +54,9 @@ static communicator world(void)
     return found;
 }
 
-static bool all_true(bool is_true)
+bool all_true(bool is_true)
 {
     return mpi.is_true_everywhere(is_true, world()) != 0;
-}
-
-bool session_all_true(bool is_true)
-{
-    return all_true(is_true);
 }
 
 static bool has_mpi(void)
@@ -201,39 +196,25 @@ static void refuse(long generation, const char *why)
     }
 }
 
-/* Rank 0: a decision that is new and, by itself, good; else NULL. */
+/* Rank 0: the text of a decision that is new, or NULL. */
 static char *new_decision(void)
 {
     char why[WHY_LIMIT] = "";
-    size_t length = 0;
     const char *path = decision_path();
-    if (path == NULL || scr_int("scr_in_output", 0) != 0) {
-        return NULL;
+    char *text = path != NULL && scr_int("scr_in_output", 0) == 0 ? decision_look(path, why) : NULL;
+    if (why[0] != '\0') {
+        refuse(-1, why);
     }
-    char *text = decision_look(path, &length, why);
-    decision found = {.generation = -1};
-    char *copy = text != NULL ? malloc(length + 1) : NULL;
-    if (copy != NULL) {
-        memcpy(copy, text, length + 1);
-    }
-    if (copy == NULL || decision_read(copy, length, &found, why) != DECISION_GOOD) {
-        if (why[0] != '\0') {
-            refuse(found.generation, why);
-        }
-        free(text);
-        text = NULL;
-    }
-    free(copy);
     return text;
 }
 
 static void apply_live(const decision *found)
 {
     for (size_t i = 0; i < found->count; i++) {
-        const lever *lever = found->entries[i].lever;
-        const lever_class class = job.classes[lever - levers];
+        const lever *each = found->entries[i].lever;
+        const lever_class class = job.classes[each - levers];
         if (class == CLASS_LIVE || class == CLASS_LIVE_ON_RANK_0) {
-            live_apply(lever, found->entries[i].value);
+            live_apply(each, found->entries[i].value);
         }
     }
 }
@@ -374,15 +355,4 @@ files_seen session_completed(bool is_valid)
     job.is_kind_apart[job.kind] |= are_apart;
     job.do_files_meet |= do_meet;
     return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
-}
-
-/* For Python, which applies decisions itself: the SCR_Complete_output that comes next fails, on all ranks, where SCR
- * would end the job because files meet in the cache. Collective in effect: all ranks call this, or none. */
-SCRTUNE_API void scrtune_fail_if_files_meet(int nodes)
-{
-    if (has_mpi()) {
-        job.nodes = nodes;
-        job.is_willing = job.is_engaged = job.is_bypass_own = job.is_cached_by_us = true;
-        sharing_expect();
-    }
 }

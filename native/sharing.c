@@ -115,7 +115,7 @@ static files_seen base_names(rank_strings real, int count, const char *names[], 
 static bool is_look_due(void)
 {
     const unsigned long number = ++job.looks;
-    return job.is_cached_by_us || (number & (number - 1)) == 0 || !session_all_true(job.is_kind_apart[job.kind]);
+    return job.is_cached_by_us || (number & (number - 1)) == 0 || !all_true(job.is_kind_apart[job.kind]);
 }
 
 int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *groups, uint64_t id[],
@@ -142,7 +142,7 @@ int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *gr
     if (*groups == 0) {
         seen = FILES_UNKNOWN;
     }
-    if (!job.is_cached_by_us || session_all_true(seen != FILES_MEET)) {
+    if (!job.is_cached_by_us || all_true(seen != FILES_MEET)) {
         return result;
     }
     /* It is too late to bypass the cache. An output that fails is better than an end of the job. */

@@ -103,7 +103,9 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     held elsewhere: `default_text` says it in words. `documented_default` is that of SCR's manual where it
     differs.
     `mutability` is the cheapest way to change it in a running job: ``live``, ``re-init`` (SCR_Finalize and
-    SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how.
+    SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how. `means`
+    and `symbol` are how libscrtune.so does it, and the variable or function of SCR's that it takes; without
+    them a running job keeps the value (`native/levers_table.py`).
     `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
     matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names
     that `scrtune explain` shows. `since` is the first release whose sources read it (1.1 is the oldest there
@@ -127,6 +129,8 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     read_when: str = "SCR_Init"
     mutability: Mutability
     mechanism: str = ""
+    means: Literal["", "int", "double", "async", "axl", "er", "cpus", "threads", "reinit"] = ""
+    symbol: str = ""
     equal_on_ranks: bool
     rank_0_decides: bool = False
     layers: tuple[Layer, ...]

@@ -23,7 +23,7 @@ from hypothesis.internal.conjecture import providers
 
 from scrtune.client.paths import JobPaths
 from scrtune.client.transport import wire
-from scrtune.client.transport.advice import DaemonUnavailable, ask_daemon
+from scrtune.client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
@@ -165,7 +165,8 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
 LOAD = """
 import os, sys
 from mpi4py import MPI
-from scrtune.client.libscr.library import Library, LibscrUnavailable, find
+from scrtune.client.libscr.find import LibscrUnavailable, find
+from scrtune.client.libscr.library import Library
 try:
     path = find(os.environ)
     print(path if sys.argv[1] == "find" else Library(path).version)

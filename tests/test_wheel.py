@@ -47,7 +47,7 @@ def test_the_wheel_holds_the_listed_packages_with_their_data_the_library_and_not
 
 
 def test_every_folder_of_modules_is_a_listed_package(wheel: zipfile.ZipFile) -> None:
-    outside = {"benchmarks", "tests"}
+    outside = {"benchmarks", "native", "tests"}
     modules = {Path(name) for name in _tracked() if name.endswith(".py")}
     rooms = {path for path in modules if path.parts[0] not in outside and path != Path("setup.py")}
     assert {f"scrtune/{path.as_posix()}" for path in rooms} <= set(wheel.namelist())

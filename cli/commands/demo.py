@@ -17,7 +17,7 @@ from pathlib import Path
 import click
 
 from ...client.paths import JobPaths
-from ...client.transport.advice import DaemonUnavailable
+from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.journal import JournalReader, apply_event
 from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView

@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 
 from ...client.paths import JobPaths
-from ...client.transport.advice import DaemonUnavailable
+from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.launch import run as launch
 from ...daemon.launch.environment import JobOptions, Trace
 from ...daemon.launch.preload import Preload

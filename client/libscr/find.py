@@ -1,4 +1,4 @@
-"""Where SCR's library is, and whether this process can load it.
+"""Find SCR's library, if this process can load it.
 
 SCR is installed by hand, so there is no one place. A library that is linked to another MPI than the one this
 process runs on is refused before it is loaded: its SCR_Init would use an MPI that nobody has initialized.
@@ -7,11 +7,11 @@ process runs on is refused before it is loaded: its SCR_Init would use an MPI th
 import os
 import re
 import shutil
+import struct
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-
-from .elf import needed
+from typing import NamedTuple
 
 NAME = "libscr.so"
 HINTS = ("SCR_ROOT", "SCR_PREFIX_DIR", "SCR_DIR", "scr_DIR", "SCR_INSTALL", "SCR_INSTALL_DIR")
@@ -19,6 +19,8 @@ HINTS = ("SCR_ROOT", "SCR_PREFIX_DIR", "SCR_DIR", "scr_DIR", "SCR_INSTALL", "SCR
 
 _MPI = re.compile(r"libmpi(ch|_cray|_ibm|_intel|_abi)?(_[a-z0-9]+)?\.so(\.[0-9]+)*")
 _USUAL = (Path("/usr/local"), Path("/usr"), *sorted(Path("/opt").glob("scr*"), reverse=True))
+_PT_LOAD, _PT_DYNAMIC = 1, 2  # the ELF specification, 64-bit
+_DT_NEEDED, _DT_STRTAB = 1, 5
 _CMAKE_DEPTH = 4  # <prefix>/lib/cmake/scr, and one to spare
 
 
@@ -26,16 +28,25 @@ class LibscrUnavailable(RuntimeError):  # noqa: N818 - it is a state of the mach
     """No libscr can be used; the text names every place that was looked at and what was wrong there."""
 
 
-def find(environment: Mapping[str, str]) -> Path:
-    """The libscr that this process can use: the first of :func:`places` that is one.
+class Machine(NamedTuple):
+    """Where libraries are that no variable names: loaded, in the loader's cache, in the usual places."""
 
-    `environment` has the hints. Raises :class:`LibscrUnavailable`.
+    loaded: Callable[[], Iterable[Path]]
+    cached: Callable[[], Iterable[Path]]
+    usual: Iterable[Path] = _USUAL
+
+
+def find(environment: Mapping[str, str], machine: Machine | None = None) -> Path:
+    """Return the libscr that this process can use: the first of :func:`places` that is one.
+
+    `environment` has the hints; `machine` is this one. Raises :class:`LibscrUnavailable`.
     """
+    machine = machine or Machine(mapped_libraries, _of_the_loader)
     failures: dict[Path, str] = {}
-    for source, path in places(environment):
+    for source, path in places(environment, machine):
         if path in failures:
             continue
-        if not (why := why_not(path)):
+        if not (why := why_not(path, machine.loaded())):
             return path
         failures[path] = f"{path} ({source}): {why}"
     raise LibscrUnavailable(
@@ -44,9 +55,9 @@ def find(environment: Mapping[str, str]) -> Path:
     )
 
 
-def places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
-    """Where a libscr may be, best first: what said so, and the path, which need not exist."""
-    yield from (("loaded already", each) for each in mapped_libraries() if each.name.startswith(NAME))
+def places(environment: Mapping[str, str], machine: Machine) -> Iterator[tuple[str, Path]]:
+    """Yield where a libscr may be, best first: what said so, and the path, which need not exist."""
+    yield from (("loaded already", each) for each in machine.loaded() if each.name.startswith(NAME))
     for hint in HINTS:
         if root := environment.get(hint):
             yield from _below(Path(root), f"${hint}")
@@ -58,20 +69,20 @@ def places(environment: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
     for program in ("scr_index", "scr_run"):
         if found := shutil.which(program, path=environment.get("PATH", "")):
             yield from _below(Path(found).resolve().parent.parent, f"next to {program} on $PATH")
-    yield from (("the loader's cache", each) for each in _of_the_loader())
-    for usual in _USUAL:
+    yield from (("the loader's cache", each) for each in machine.cached())
+    for usual in machine.usual:
         yield from _below(usual, "usual place")
 
 
-def why_not(path: Path) -> str:
-    """Why `path` is no libscr for this process; empty when it is one."""
+def why_not(path: Path, loaded: Iterable[Path]) -> str:
+    """Return why `path` is no libscr for a process that has `loaded` libraries; empty when it is one."""
     if not path.is_file():
         return "no such file"
     try:
         wanted = _mpi_of(path)
     except (OSError, ValueError) as error:
         return str(error)
-    own = sorted(library for library in mapped_libraries() if _MPI.fullmatch(library.name))
+    own = sorted(library for library in loaded if _MPI.fullmatch(library.name))
     names = {library.name for library in own}
     if wanted and names and not wanted <= names:
         return (
@@ -82,7 +93,7 @@ def why_not(path: Path) -> str:
 
 
 def mapped_libraries() -> tuple[Path, ...]:
-    """The shared libraries in this process, in the order of their addresses."""
+    """Return the shared libraries in this process, in the order of their addresses."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
@@ -97,7 +108,7 @@ def _below(root: Path, source: str) -> Iterator[tuple[str, Path]]:
 
 
 def _of_the_loader() -> Iterator[Path]:
-    """What /etc/ld.so.cache has, by the one program that can tell."""
+    """Yield what /etc/ld.so.cache has, by the one program that can read it."""
     program = shutil.which("ldconfig", path=f"{os.environ.get('PATH', '')}:/sbin:/usr/sbin")
     if program is None:
         return
@@ -112,7 +123,7 @@ def _of_the_loader() -> Iterator[Path]:
 
 
 def _mpi_of(path: Path) -> frozenset[str]:
-    """The names of the MPI libraries that `path`, or a library next to it that it needs, is linked to."""
+    """Return the names of the MPI libraries that `path`, or what it needs from next to it, is linked to."""
     seen: dict[Path, tuple[str, ...]] = {}
     waiting = [path]
     while waiting:
@@ -121,3 +132,34 @@ def _mpi_of(path: Path) -> frozenset[str]:
             seen[library] = needed(library)
             waiting += [near for name in seen[library] if (near := path.with_name(name)).is_file()]
     return frozenset(name for names in seen.values() for name in names if _MPI.fullmatch(name))
+
+
+def needed(path: Path) -> tuple[str, ...]:
+    """Return the libraries that `path` asks the loader for (DT_NEEDED), in order.
+
+    Raises OSError, and ValueError when it is no 64-bit shared library.
+    """
+    data = path.read_bytes()
+    if data[:5] != b"\x7fELF\x02":
+        raise ValueError("it is no 64-bit shared library")
+    try:
+        return tuple(_needed(data, "<" if data[5] == 1 else ">"))
+    except (struct.error, IndexError, ValueError):
+        raise ValueError("it is a damaged shared library") from None
+
+
+def _needed(data: bytes, order: str) -> Iterator[str]:
+    table, _sections, _flags, _header, size, count = struct.unpack_from(order + "QQIHHH", data, 32)
+    segments = [struct.unpack_from(order + "IIQQQQ", data, table + size * number) for number in range(count)]
+    loaded = [
+        (address, offset, length) for kind, _, offset, address, _, length in segments if kind == _PT_LOAD
+    ]
+    for kind, _, offset, _, _, length in segments:
+        if kind != _PT_DYNAMIC:
+            continue
+        entries = [struct.unpack_from(order + "qQ", data, at) for at in range(offset, offset + length, 16)]
+        (strings,) = (value for tag, value in entries if tag == _DT_STRTAB)
+        (start,) = (strings - base + at for base, at, long in loaded if base <= strings < base + long)
+        for tag, value in entries:
+            if tag == _DT_NEEDED:
+                yield data[start + value : data.index(b"\0", start + value)].decode()

@@ -1,1 +1,1 @@
-"""What SCR says of itself: its log, its debug lines, and the events of the preloaded library."""
+"""SCR's own reports: its log, its debug lines, and the events of the preloaded library."""

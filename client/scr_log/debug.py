@@ -1,4 +1,4 @@
-"""What SCR prints when SCR_DEBUG is 1 or more, as records like those of its log.
+"""Records, like those of SCR's log, from the lines that SCR prints when SCR_DEBUG is 1 or more.
 
     SCR v3.1.0: rank 0 on n1: wait async flush: 0.450333 secs
 
@@ -14,10 +14,7 @@ import msgspec
 
 from .log import Record
 
-_LINE = re.compile(
-    r"SCR (?P<version>v?\d[^ :]*)(?: (?P<level>ERROR|WARNING|ABORT))?:"
-    r" rank (?P<rank>\d{1,9}) on (?P<host>[^ ]*): (?P<text>.*)"
-)
+_LINE = re.compile(r"SCR v?\d[^ :]*: rank 0 on [^ ]*: (?P<text>.*)")
 _DATASET = re.compile(
     r"(?P<what>Starting dataset|Initiating flush of dataset|Initiating async flush of dataset"
     r"|Completing async flush of dataset) (?P<number>\d{1,9}) `"
@@ -36,30 +33,6 @@ _NAMES = {
 }
 
 
-class DebugLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One line; `level` is empty for what is only told."""
-
-    version: str
-    level: str
-    rank: int
-    host: str
-    text: str
-
-
-def parse_debug_line(line: bytes) -> DebugLine | None:
-    """The line of SCR's in `line` of a job's output, wherever in it it begins, or None. Never raises."""
-    match = _LINE.search(line.decode("utf-8", "replace").rstrip("\r\n"))
-    if match is None:
-        return None
-    return DebugLine(
-        version=match["version"],
-        level=match["level"] or "",
-        rank=int(match["rank"]),
-        host=match["host"],
-        text=match["text"],
-    )
-
-
 class ScrDebug:
     """Turns the lines of rank 0, in their order, into records for :class:`.joiner.Joiner`."""
 
@@ -68,18 +41,13 @@ class ScrDebug:
         self._flushing: int | None = None
         self._wait: Record | None = None
         self._fetching = False
-        self.errors = 0
-        """Lines of the level ERROR or ABORT, of any rank."""
 
     def records(self, output: bytes) -> Iterator[Record]:
-        """The records in whole lines of a job's output. All else that jobs print is passed over."""
-        for text in output.split(b"\n"):
-            line = parse_debug_line(text)
-            if line is None:
-                continue
-            self.errors += line.level in ("ERROR", "ABORT")
-            if line.rank == 0 and not line.level:
-                yield from self._records(line.text)
+        """Yield the records in whole lines of a job's output. All else that jobs print is passed over."""
+        for line in output.decode("utf-8", "replace").split("\n"):
+            match = _LINE.search(line.rstrip("\r"))
+            if match is not None:
+                yield from self._records(match["text"])
 
     def _records(self, text: str) -> Iterator[Record]:
         if text.startswith("Attempting fetch: "):
@@ -109,7 +77,7 @@ class ScrDebug:
             files=None if match["files"] is None else int(match["files"]),
         )
         if name == "WAIT":
-            self._wait = record  # it is told before the dataset that waited
+            self._wait = record  # it is printed before the dataset that waited
             return
         number = self._flushing if "FLUSH" in name or name == "ASYNC_START" else self._dataset
         if number is not None and not (self._fetching and name == "ENCODE"):

@@ -1,15 +1,14 @@
-"""What SCR's log says of a dataset, joined with the times that were taken round SCR's calls.
+"""Join what SCR's log says of a dataset with the times that were taken around SCR's calls.
 
 SCR logs whole seconds and exact durations; we know when its calls began and ended, and nothing of what they
-did. Together they are the goodput events of a job. Used by rank 0 of a Python application, in its process,
-and by the forwarder for an application under the preloaded library:
+did. Together they are the goodput events of a job:
 
     joiner = Joiner()
     joiner.records(log.take())  # after SCR_Init
-    tell(joiner.began(time.time()))
+    report(joiner.began(time.time()))
     ...
-    tell(joiner.records(log.take()))  # after each call of SCR's, and always before the output it closed
-    tell([joiner.output(Output(...))])
+    report(joiner.records(log.take()))  # after each call of SCR's, and always before the output it closed
+    report([joiner.output(Output(...))])
 """
 
 from collections.abc import Iterable
@@ -101,7 +100,7 @@ class _Dataset:
     """The dataset whose flush SCR waited for before it flushed this one."""
     closed_s: float | None = None
     """When its output ended."""
-    flush_told: bool = False
+    flush_reported: bool = False
 
 
 class Joiner:
@@ -158,7 +157,7 @@ class Joiner:
             seen.flush_start_s = max(start_s, min(output.closed_s, self._end_s(seen.earlier_flush)))
             flush_s = output.closed_s - seen.flush_start_s
             wait_s += seen.flush_start_s - start_s
-        self._tell_flush(output.dataset, seen)
+        self._report_flush(output.dataset, seen)
         return OutputCompleted(
             dataset=output.dataset,
             name=output.name,
@@ -198,7 +197,7 @@ class Joiner:
         """A run ended at `time_s`: flushes that waited for their output, with the times that SCR gives."""
         for number, seen in self._datasets.items():
             if seen.flush is not None and (seen.flush.time_s or 0.0) <= time_s:
-                self._tell_flush(number, seen)
+                self._report_flush(number, seen)
         return self.records(())
 
     # ---- the parts of an output ----
@@ -301,11 +300,11 @@ class Joiner:
             case "FLUSH_SYNC" if not is_own:  # SCR_Init and SCR_Finalize flush, too
                 failed = seen is not None and seen.flush_failed
                 if seen is None or seen.flush is None:
-                    self._tell_flush(number, _Dataset(flush=record, flush_failed=failed))
+                    self._report_flush(number, _Dataset(flush=record, flush_failed=failed))
             case "FLUSH_ASYNC" if number in self._found:
                 found = self._found.pop(number)
                 found.flush = record
-                self._tell_flush(number, found)
+                self._report_flush(number, found)
             case "FLUSH_SYNC" | "FLUSH_ASYNC":
                 self._flush_ended(number, self._dataset(number), record)
 
@@ -315,20 +314,20 @@ class Joiner:
             opening.has_waited = True
         if closing is not None and number != self._closing and not closing.flush_due:
             closing.earlier_flush = number
-        if seen.flush is None or seen.flush.time_s is None:  # SCR's debug lines may tell of it as well
+        if seen.flush is None or seen.flush.time_s is None:  # SCR's debug lines may report it as well
             seen.flush = record
             if seen.closed_s is not None:
-                self._tell_flush(number, seen)
+                self._report_flush(number, seen)
 
-    def _tell_flush(self, number: int, seen: _Dataset) -> None:
+    def _report_flush(self, number: int, seen: _Dataset) -> None:
         """The flush of a dataset, once, with the best times there are."""
         record = seen.flush
-        if record is None or seen.flush_told:
+        if record is None or seen.flush_reported:
             return
         start_s = record.time_s if seen.flush_start_s is None else seen.flush_start_s
         if start_s is None:
             return
-        seen.flush_told = True
+        seen.flush_reported = True
         seconds = max(0.0, record.seconds or 0.0)
         if not seen.asynchronous and seen.flush_start_s is not None and seen.closed_s:
             seconds = seen.closed_s - seen.flush_start_s
@@ -357,7 +356,7 @@ class Joiner:
             self._began = {(kind, number): record.time_s}
             return
         if record.name == "REBUILD_SUCCESS":
-            return  # RESTART_SUCCESS tells of all that were rebuilt, and how long it took
+            return  # RESTART_SUCCESS reports all that were rebuilt, and how long it took
         began_s = self._began.get((kind, number))
         seconds = max(0.0, record.seconds or 0.0)
         if kind == "RESTART":

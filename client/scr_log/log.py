@@ -10,11 +10,9 @@ The times are local, in whole seconds: they are taken to be of this machine's zo
 logged, a transfer's is its start. Names and notes are quoted and not escaped: anything may be in them.
 """
 
-import contextlib
 import re
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -27,8 +25,8 @@ LONGEST_LINE_BYTES = 1023
 """SCR's buffer, less its terminating zero; what does not fit is cut, and ends with a newline all the same."""
 _SEARCH_LIMIT_BYTES = 64 * 1024 * 1024
 _SEARCH_BLOCK_BYTES = 1024 * 1024
-_LINES_A_READ = 1024
-_READS_A_TAKE = 16
+_LINES_A_TAKE = 1024
+_TAKES_AT_ONCE = 16
 _LARGEST = 2.0**53
 
 _HEAD = re.compile(
@@ -75,14 +73,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int | None = None
     truncated: bool = False
 
-    @property
-    def end_s(self) -> float | None:
-        """`time_s` and `seconds` together: the end of what the record tells the start of."""
-        return None if self.time_s is None else self.time_s + (self.seconds or 0.0)
-
 
 def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
-    """The record in `line`, or None when it is no line of SCR's. Never raises.
+    """Return the record in `line`, or None when it is no line of SCR's. Never raises.
 
     Of the two meanings of a time in the hour that comes twice when clocks are set back, the one nearer to
     `near_s` (default: now) counts.
@@ -111,7 +104,7 @@ def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
 
 
 def _fields(match: re.Match[str]) -> Iterator[tuple[str, object]]:
-    """What the line says beside its head, as fields of a record."""
+    """Return what the line says beside its head, as fields of a record."""
     said = {name: text for name, text in match.groupdict().items() if text is not None}
     names = {"label": "dataset_name", "dset": "dataset"}
     for name, text in said.items():
@@ -126,7 +119,7 @@ def _fields(match: re.Match[str]) -> Iterator[tuple[str, object]]:
 
 
 def _epoch_s(text: str, near_s: float) -> float | None:
-    """A local time as epoch seconds; None for what no calendar has."""
+    """Return a local time as epoch seconds; None for what no calendar has."""
     try:
         local = datetime.fromisoformat(text)
         twice = {local.replace(fold=fold).timestamp() for fold in (0, 1)}
@@ -135,17 +128,43 @@ def _epoch_s(text: str, near_s: float) -> float | None:
     return min(twice, key=lambda each: (abs(each - near_s), each))
 
 
-@dataclass
-class ScrLogCounts:
-    """What a follower of the log has seen since it was made."""
+class Tail:
+    """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew.
 
-    records: int = 0
-    garbage: int = 0
-    """Lines that are none of SCR's."""
-    truncated: int = 0
-    """Lines that SCR cut: very long paths or names."""
-    foreign: int = 0
-    """Lines of other jobs that share the prefix directory."""
+    `begin` says, of a file that is there at the first look, and of its bytes then, where to begin.
+    """
+
+    def __init__(self, path: Path, begin: Callable[[int], int] = lambda _size_bytes: 0) -> None:
+        self.path = path
+        self._begin: Callable[[int], int] | None = begin
+        self._file: FollowedFile | None = None
+
+    def take(self) -> bytes:
+        """Return the next lines, 1,024 or 64 KiB at most; empty when there is none."""
+        try:
+            file = self._open()
+            deleted = file.look().deleted
+            part = file.lines(_LINES_A_TAKE)
+            file.advance(len(part))
+        except OSError:
+            return b""
+        if deleted and not part:
+            self.close()
+        return part
+
+    def close(self) -> None:
+        """Let go of the file; a later :meth:`take` looks for it again, from its beginning."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open(self) -> FollowedFile:
+        if self._file is None:
+            begin, self._begin = self._begin, None
+            self._file = FollowedFile(self.path, ForwardCounts())
+            if begin is not None:
+                self._file.advance(begin(self._file.look().size_bytes))
+        return self._file
 
 
 class ScrLog:
@@ -160,44 +179,22 @@ class ScrLog:
 
     def __init__(self, path: Path, since_s: float | None = None, jobid: str | None = None) -> None:
         self.path = path
-        self.counts = ScrLogCounts()
         self._since_s = since_s
         self._jobid = jobid
-        self._file: FollowedFile | None = None
-        self._looked = False
+        self._tail = Tail(path, self._begin)
 
     def take(self) -> list[Record]:
-        """The records since the last call, oldest first. What is beyond 1 MiB waits for the next call."""
+        """Return the records since the last call, oldest first. What is beyond 1 MiB waits for the next."""
         taken: list[Record] = []
-        with contextlib.suppress(OSError):
-            file = self._open()
-            deleted = file.look().deleted
-            for _ in range(_READS_A_TAKE):
-                part = file.lines(_LINES_A_READ)
-                if not part:
-                    break
-                file.advance(len(part))
-                taken += self._records(part)
-            else:
-                return taken
-            if deleted:
-                self.close()
+        for _ in range(_TAKES_AT_ONCE):
+            if not (part := self._tail.take()):
+                break
+            taken += self._records(part)
         return taken
 
     def close(self) -> None:
         """Let go of the file; a later :meth:`take` looks for it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-    def _open(self) -> FollowedFile:
-        """Raises OSError, also while there is no log."""
-        if self._file is None:
-            is_first, self._looked = not self._looked, True
-            self._file = FollowedFile(self.path, ForwardCounts())
-            if is_first:
-                self._file.advance(self._begin(self._file.look().size_bytes))
-        return self._file
+        self._tail.close()
 
     def _begin(self, size_bytes: int) -> int:
         """Where this run's START lies; the end of what is there, when it is not among it."""
@@ -220,19 +217,11 @@ class ScrLog:
         return start.name == "START" and is_early and self._jobid in (None, start.jobid)
 
     def _records(self, part: bytes) -> Iterator[Record]:
-        for line in part.split(b"\n")[:-1]:
-            record = parse_line(line)
-            if record is None:
-                self.counts.garbage += 1
-                continue
+        for record in filter(None, map(parse_line, part.split(b"\n"))):
             if self._jobid is None and record.name == "START":
                 self._jobid = record.jobid
-            if self._jobid not in (None, record.jobid):
-                self.counts.foreign += 1
-                continue
-            self.counts.records += 1
-            self.counts.truncated += record.truncated
-            yield record
+            if self._jobid in (None, record.jobid):
+                yield record
 
 
 def _starts(block: bytes, *, is_whole: bool) -> Iterator[tuple[int, bytes]]:

@@ -1,4 +1,4 @@
-"""What the preloaded library says of an application that knows nothing of scrtune, as events for the daemon.
+"""Events for the daemon, from what libscrtune.so reports of an application on a real SCR.
 
 The library, on rank 0, appends JSON lines to a file of the job's run directory: what was called when, and
 what was applied. What SCR did within the calls is in SCR's own log, and, when SCR_DEBUG is set, in the job's
@@ -14,21 +14,18 @@ import msgspec
 
 from ...goodput.events import JobEnded, JobStarted, RestartCompleted, StepCompleted
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
-from ...scr_config.catalogue import SECRETS
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.resolution import resolve
-from ..capture.follow import FollowedFile, ForwardCounts
+from ..declared import declared
 from ..implicit_steps import ImplicitSteps
+from ..paths import writer_of_rank
 from .debug import ScrDebug
 from .join import Joiner, Output, Restart
-from .log import Record, ScrLog
+from .log import Record, ScrLog, Tail
 
-_LINES_A_TAKE = 1024
 _OUTPUT_VARIABLE = "SCRTUNE_JOB_OUTPUT"
 _EARLY_LIMIT = 65_536
 """Questions before a run's first output that are remembered for its steps."""
-_NOT_TOLD = SECRETS | {"SCR_CONF_FILE"}
-"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
@@ -55,6 +52,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
     ended_s: float
 
 
+class Step(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
+    """The application reported a step of its main loop."""
+
+    step: int
+    start_s: float
+    end_s: float
+
+
 class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
     """A decision came into force on all ranks; `how` is ``live`` or ``re-init``."""
 
@@ -79,7 +84,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Asked | Output | Restart | Applied | Refused | Ended
+Line = Started | Asked | Step | Output | Restart | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -111,12 +116,12 @@ class LibraryEvents:
         self.counts = LibraryCounts()
         self.log: ScrLog | None = None
         self._environment = dict(os.environ if environment is None else environment)
-        self._said = _Tail(path)
+        self._said = Tail(path)
         output = self._environment.get(_OUTPUT_VARIABLE, "")
-        self._output = _Tail(Path(output)) if output and "\0" not in output else None
+        self._output = Tail(Path(output)) if output and "\0" not in output else None
         self._debug = ScrDebug()
         self._joiner = Joiner()
-        self._work: ImplicitSteps | None = None
+        self._implicit: ImplicitSteps | None = None
         self._began_s: float | None = None
         self._early: list[Asked] = []
 
@@ -166,13 +171,15 @@ class LibraryEvents:
     def _events(self, line: Line) -> Iterator[Event]:
         match line:
             case Started():
-                self._work, self._began_s = ImplicitSteps(line.time_s), line.time_s
+                self._implicit, self._began_s = ImplicitSteps(line.time_s), line.time_s
                 self._early.clear()
                 yield JobStarted(time_s=line.time_s, ranks=line.ranks, nodes=line.nodes)
                 yield settings_observed(line, self._environment)
                 yield from self._joiner.began(line.time_s)
             case Asked():
                 yield from self._asked(line)
+            case Step():
+                yield self._explicit_step(line)
             case Output():
                 yield from self._steps(line)
                 yield line.started()
@@ -191,18 +198,24 @@ class LibraryEvents:
 
     def _restarted(self, restart: Restart) -> RestartCompleted:
         completed = self._joiner.restart(restart)
-        if self._work is not None and completed.valid and completed.dataset:
-            self._work.resumed(completed.dataset, completed.end_s)
+        if self._implicit is not None and completed.valid and completed.dataset:
+            self._implicit.resumed(completed.dataset, completed.end_s)
             self._began_s = None
             self._early.clear()
         return completed
 
+    def _explicit_step(self, step: Step) -> StepCompleted:
+        if self._implicit is not None:
+            self._implicit.has_explicit = True
+        writer = writer_of_rank(0)
+        return StepCompleted(step=step.step, start_s=step.start_s, end_s=step.end_s, writer=writer)
+
     def _asked(self, asked: Asked) -> Iterator[StepCompleted]:
         """The step that a question ended; before a run's first output its number is not known yet."""
-        if self._work is None:
+        if self._implicit is None:
             return
         if self._began_s is None:
-            yield from self._work.asked(asked.began_s, asked.ended_s)
+            yield from self._implicit.asked(asked.began_s, asked.ended_s)
         elif len(self._early) < _EARLY_LIMIT:
             self._early.append(asked)
 
@@ -211,47 +224,19 @@ class LibraryEvents:
 
         The first dataset of a run follows, in SCR's count, the one that the application restarted from.
         """
-        if self._work is None:
+        if self._implicit is None:
             return
         if self._began_s is not None:
-            self._work.resumed(output.dataset - 1, self._began_s)
+            self._implicit.resumed(output.dataset - 1, self._began_s)
             self._began_s = None
             for asked in self._early:
-                yield from self._work.asked(asked.began_s, asked.ended_s)
+                yield from self._implicit.asked(asked.began_s, asked.ended_s)
             self._early.clear()
-        yield from self._work.output_started(output.entered_s)
+        yield from self._implicit.output_started(output.entered_s)
         if output.valid and output.checkpoint:
-            self._work.resumed(output.dataset, output.closed_s)
+            self._implicit.resumed(output.dataset, output.closed_s)
         else:
-            self._work.paused(output.closed_s)
-
-
-class _Tail:
-    """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file: FollowedFile | None = None
-
-    def take(self) -> bytes:
-        """The next lines, 1,024 or 64 KiB at most; empty when there is none."""
-        try:
-            if self._file is None:
-                self._file = FollowedFile(self._path, ForwardCounts())
-            deleted = self._file.look().deleted
-            part = self._file.lines(_LINES_A_TAKE)
-            self._file.advance(len(part))
-        except OSError:
-            return b""
-        if deleted and not part:
-            self.close()
-        return part
-
-    def close(self) -> None:
-        """Let go of the file; a later :meth:`take` looks for it again, from its beginning."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+            self._implicit.paused(output.closed_s)
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:
@@ -269,21 +254,18 @@ def settings_observed(started: Started, inherited: Mapping[str, str]) -> Setting
         _text(cwd / started.prefix / ".scr" / "app.conf"),
         _text(system_conf_path(environment.get("PATH", ""))),
     )
-    told = {name: value for name, value in resolved.settings.items() if name not in _NOT_TOLD}
-    return SettingsObserved(
-        settings=told,
-        sources={name: resolved.sources[name] for name in told},
+    observed = SettingsObserved(
+        settings=resolved.settings,
+        sources=resolved.sources,
         engine=f"libscr {started.version}".rstrip(),
         ranks=started.ranks,
         nodes=started.nodes,
         prefix=started.prefix,
         cache=started.cache,
-        floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
-        override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
-        tuning=environment.get("SCRTUNE_TUNING", "1") != "0",
         processes=started.processes,
         mutability=started.capabilities,
     )
+    return declared(observed, environment)
 
 
 def _text(path: Path) -> str | None:

@@ -34,7 +34,7 @@ class _Job:
     def __init__(self) -> None:
         self._joiner = Joiner()
         self._now_s = 0.0
-        self._work: ImplicitSteps | None = None
+        self._implicit: ImplicitSteps | None = None
         self._first = True
         """No output of this run was seen, and nothing that it restarted from."""
         self._computing_s = 0.0
@@ -48,9 +48,9 @@ class _Job:
             yield from self._close(record)
         yield from self._event(record)
         yield from self._joiner.records([record])
-        if record.name == "HALT" and record.note == _FINALIZED and self._work is not None:
+        if record.name == "HALT" and record.note == _FINALIZED and self._implicit is not None:
             ended_s = self._reach(record, self._now_s)
-            self._work = None
+            self._implicit = None
             yield from self._joiner.ended(ended_s)
             yield JobEnded(time_s=ended_s)
 
@@ -64,17 +64,17 @@ class _Job:
         match record.name:
             case "START":
                 started_s = self._reach(record, self._now_s)
-                self._work, self._first = ImplicitSteps(started_s), True
+                self._implicit, self._first = ImplicitSteps(started_s), True
                 yield JobStarted(time_s=started_s, ranks=record.procs or 1, nodes=record.nodes or 1)
-            case "RESTART_SUCCESS" | "FETCH_SUCCESS" if self._work is not None and record.dataset:
+            case "RESTART_SUCCESS" | "FETCH_SUCCESS" if self._implicit is not None and record.dataset:
                 self._reach(record, self._now_s)
-                self._work.resumed(record.dataset, self._now_s)
+                self._implicit.resumed(record.dataset, self._now_s)
                 self._first = False
             case "COMPUTE_START":
                 self._computing_s = self._reach(record, self._now_s)
                 yield from self._joiner.began(self._now_s)
-                if self._work is not None:
-                    self._work.paused(self._now_s)
+                if self._implicit is not None:
+                    self._implicit.paused(self._now_s)
             case "COMPUTE_END":
                 self._reach(record, self._computing_s + seconds)
             case "CHECKPOINT_START" | "OUTPUT_START" if record.dataset is not None:
@@ -110,17 +110,17 @@ class _Job:
             closing_s=min(self._closing_s, closed_s),
             closed_s=closed_s,
         )
-        if self._work is not None:
+        if self._implicit is not None:
             if self._first:
-                self._work.resumed(output.dataset - 1, self._computing_s)
+                self._implicit.resumed(output.dataset - 1, self._computing_s)
                 self._first = False
-            yield from self._work.output_started(output.entered_s)
+            yield from self._implicit.output_started(output.entered_s)
         yield self._joiner.output(output)
         yield from self._joiner.records(())
-        if self._work is not None and output.checkpoint:
-            self._work.resumed(output.dataset, closed_s)
-        elif self._work is not None:
-            self._work.paused(closed_s)
+        if self._implicit is not None and output.checkpoint:
+            self._implicit.resumed(output.dataset, closed_s)
+        elif self._implicit is not None:
+            self._implicit.paused(closed_s)
 
     def _reach(self, record: Record, expected_s: float) -> float:
         """The time of `record`: the one that was expected, as far as its stamp allows; never backwards."""

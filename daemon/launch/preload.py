@@ -1,4 +1,4 @@
-"""What an application gets to see of the preloaded library: C and Fortran programs are tuned through it.
+"""What an application gets to see of libscrtune.so, by which every program on a real SCR is tuned.
 
 It reads the node's decision file and appends to the node's events file. In a process that has no SCR it does
 nothing, so it may be in the environment of launchers and shells too.
@@ -29,13 +29,12 @@ _SEPARATORS = ": "  # ld.so(8): neither can be said in a path
 
 
 def library(preload: Preload) -> Path | None:
-    """The library to preload, or None; why there is none is told unless it goes without saying."""
+    """Return the library to preload, or None; warn where it is wanted and cannot be had."""
     if preload == "never":
         return None
     path = libscrtune_path()
     if path is None:
-        if preload == "always":
-            log.warning("%s. The application runs without it.", WHY_NOT)
+        log.warning("%s", WHY_NOT)
         return None
     if any(each in str(path) for each in _SEPARATORS):
         log.warning("%s: LD_PRELOAD takes no path with a space or a colon. The library stays out.", path)
@@ -44,9 +43,9 @@ def library(preload: Preload) -> Path | None:
 
 
 def library_variables(paths: JobPaths, path: Path | None, preloaded: str) -> dict[str, str]:
-    """The variables by which the application of this node has the library `path`; none without one.
+    """Return the variables by which the application of this node has the library `path`; none without one.
 
-    It comes before what else is `preloaded` (the value of LD_PRELOAD): who asks for SCR first finds it.
+    It comes before what else is `preloaded` (the value of LD_PRELOAD), so that it is found before SCR.
     """
     if path is None:
         return {}

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ...client.paths import JobPaths
-from ...client.transport.advice import DaemonUnavailable, ask_daemon
+from ...client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from ...client.transport.sender import Emitter
 from ...goodput.events import JobEnded
 from ..lock import Lock
@@ -85,16 +85,15 @@ class NodeServices:
                 log.warning(
                     "the daemon did not start; see %s. The application runs untuned.", self._paths.log
                 )
-                self._forget_decisions()
+                self._forget_decision()
                 break
             time.sleep(_POLL_S)
         return variables
 
-    def _forget_decisions(self) -> None:
+    def _forget_decision(self) -> None:
         """What a run before us decided must not come into force with nobody to watch what it does."""
-        for path in (self._paths.decision, self._paths.advice):
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self._paths.decision.unlink(missing_ok=True)
 
     def ready(self) -> bool:
         """Return whether the daemon answers."""

@@ -1,30 +1,36 @@
-"""An application on a real libscr, for test_libscr.py: ``python mpi_libscr.py PLAN RESULTS``.
+"""The Python twin of native_app.c, which has the same arguments and prints the same lines.
 
-PLAN is a JSON file: `config`, the texts for SCR_Config; `outputs`, one object each with `name`, the `bytes`
-of each file, how many `files` each rank has, whether it is `valid`, where to `chdir` before, what the user's
-file is by then (`conf`), and what rank 0 has at the apply point: `values` and `generation` of a decision, or
-any `text`; `restart`: read back what SCR has first; `detach`: put the first settings back in the end; `ask`:
-what to ask SCR_Config for then; `crash`: leave without SCR_Finalize. What each rank saw goes to RESULTS/RANK,
-one JSON object.
+    python mpi_libscr.py OUTPUTS FILES BYTES [texts for scr.config ...]
+
+It obeys $DECISIONS, $PURE_FROM, $SHARED_FROM, $SAME_NAMES_FROM and $INVALID_AT as native_app.c does. Besides,
+rank 0 prints `writes` (calls of write within complete_output), `running` (whether a flush is), and, when the
+checkpoint it restarts from is read back, a line "restart NAME same=0|1". Before output $CHDIR_AT it goes to
+$CHDIR_TO.
 """
 
-import contextlib
-import dataclasses
-import json
+import ctypes
 import os
 import random
 import sys
-import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-from scrtune.client.libscr.apply import Applier
-from scrtune.client.libscr.decision import decision_text
-from scrtune.client.libscr.library import Library, find
-from scrtune.intents.effects import Advice
+from scrtune.client import scr
 
-CHECKPOINT = 1
+INTEGERS = {
+    "flush": "scr_flush",
+    "async": "scr_flush_async",
+    "prefix_size": "scr_prefix_size",
+    "interval": "scr_checkpoint_interval",
+    "seconds": "scr_checkpoint_seconds",
+    "cache_size": "scr_cache_size",
+    "copy": "scr_copy_type",
+    "bypass": "scr_cache_bypass",
+    "dataset": "scr_dataset_id",
+    "checkpoint": "scr_checkpoint_id",
+    "needs": "scr_need_checkpoint_count",
+    "halt_exit": "scr_halt_exit",
+    "er": "er_mpi_buf_size",
+}
 
 
 def content(name: str, rank: int, size: int) -> bytes:
@@ -32,11 +38,9 @@ def content(name: str, rank: int, size: int) -> bytes:
     return random.Random(f"{name} {rank}").randbytes(size)
 
 
-def text_for(output: dict[str, Any]) -> str | None:
-    """What rank 0 has at the apply point."""
-    if "values" not in output:
-        return output.get("text")
-    return decision_text(Advice(generation=output["generation"], settings=output["values"]))
+def is_from(variable: str, number: int) -> bool:
+    first = int(os.environ.get(variable, "0"))
+    return 0 < first <= number
 
 
 def write_calls() -> int:
@@ -45,119 +49,93 @@ def write_calls() -> int:
     return int(dict(line.split(": ") for line in lines)["syscw"])
 
 
-def thread_cpus() -> dict[str, list[int]]:
-    """The threads of this process, and where each may run."""
-    found = {}
-    for path in Path("/proc/self/task").iterdir():
-        with contextlib.suppress(OSError):  # it has ended
-            found[path.name] = sorted(os.sched_getaffinity(int(path.name)))
-    return found
+class Application:
+    def __init__(self, files: int, size: int) -> None:
+        from mpi4py import MPI  # noqa: PLC0415 - tests import this file and are no MPI program
 
+        self.comm, self.rank = MPI.COMM_WORLD, MPI.COMM_WORLD.rank
+        self.files, self.size = files, size
+        self.process = ctypes.CDLL(None)
 
-@contextlib.contextmanager
-def new_threads() -> Iterator[dict[str, list[int]]]:
-    """The threads that come up in this context, however short they live, and where each may run."""
-    before = thread_cpus().keys()
-    found: dict[str, list[int]] = {}
-    ended = threading.Event()
+    def say(self, text: str) -> None:
+        if self.rank == 0:
+            sys.stdout.write(f"{text}\n")
+            sys.stdout.flush()
 
-    def look(own: str) -> None:
-        now = thread_cpus()
-        found.update({number: now[number] for number in now.keys() - before - {own}})
+    def next_decision(self, number: int) -> None:
+        """As native_app.c: the decision for output `number` is put in place of the last one."""
+        decision = Path(os.environ.get("DECISIONS", "none"), str(number))
+        if self.rank == 0 and decision.exists():
+            decision.rename(os.environ["SCRTUNE_DECISION_FILE"])
+        if number == int(os.environ.get("CHDIR_AT", "0")):
+            os.chdir(os.environ["CHDIR_TO"])
+        self.comm.Barrier()
 
-    def watch() -> None:
-        while not ended.wait(0.0005):
-            look(str(threading.get_native_id()))
+    def write_files(self, name: str, number: int) -> None:
+        for file in range(self.files):
+            rank = 0 if is_from("SHARED_FROM", number) else self.rank
+            wanted = f"{name}/rank_{self.rank}.{file}"
+            if is_from("SHARED_FROM", number):
+                wanted = f"{name}/shared/data.{file}"
+            elif is_from("SAME_NAMES_FROM", number):
+                wanted = f"{name}/{self.rank}/data.{file}"
+            path = Path(scr.route_file(wanted))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content(name, rank, self.size))
 
-    watcher = threading.Thread(target=watch)
-    watcher.start()
-    try:
-        yield found
-        look(str(watcher.native_id))  # a slow flush is still on
-    finally:
-        ended.set()
-        watcher.join()
+    def values(self) -> dict[str, object]:
+        """What SCR has in force on this rank."""
+        found: dict[str, object] = {
+            name: ctypes.c_int.in_dll(self.process, symbol).value for name, symbol in INTEGERS.items()
+        }
+        text = ctypes.c_char_p.in_dll(self.process, "scr_flush_type").value or b""
+        return {
+            **found,
+            "overhead": f"{ctypes.c_double.in_dll(self.process, 'scr_checkpoint_overhead').value:g}",
+            "type": text.decode(),
+            "axl": ctypes.c_ulong.in_dll(self.process, "axl_file_buf_size").value,
+            "env_size": os.environ.get("SCR_CACHE_SIZE", "-"),
+            "env_purge": os.environ.get("SCR_CACHE_PURGE", "-"),
+            "running": self.process.scr_flush_async_in_progress(),
+        }
 
+    def take(self, number: int) -> None:
+        """One output."""
+        name = f"ckpt.{number}"
+        scr.need_checkpoint()
+        self.next_decision(number)
+        scr.start_output(name, scr.FLAG_OUTPUT if is_from("PURE_FROM", number) else scr.FLAG_CHECKPOINT)
+        self.write_files(name, number)
+        calls = write_calls()
+        valid = scr.complete_output(number != int(os.environ.get("INVALID_AT", "0")))
+        calls = write_calls() - calls
+        values = self.values()
+        same = all(each == values for each in self.comm.allgather(values))
+        said = " ".join(f"{key}={value}" for key, value in values.items())
+        self.say(
+            f"out {number} same={same:d} valid={all(self.comm.allgather(valid)):d} writes={calls} {said}"
+        )
 
-def take(library: Library, applier: Applier, output: dict[str, Any], rank: int) -> dict[str, Any]:
-    """One output; what was seen of it."""
-    if "chdir" in output:
-        os.chdir(output["chdir"])
-    if rank == 0 and "conf" in output:
-        Path(library.prefix, ".scrconf").write_text(output["conf"])
-    affinity = sorted(os.sched_getaffinity(0))
-    applied = applier.apply(text_for(output) if rank == 0 else None)
-    name = output["name"]
-    library.start_output(name, CHECKPOINT)
-    for file in range(output.get("files", 1)):
-        path = Path(library.route_file(f"{name}/rank.{rank}" + (f".{file}" if file else "")))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content(name, rank, output["bytes"]))
-    calls = write_calls()
-    with new_threads() as started, applier.around_flush():
-        inside = sorted(os.sched_getaffinity(0))
-        valid = library.complete_output(output.get("valid", True))
-    return {
-        "applied": dataclasses.asdict(applied) if applied else None,
-        "dataset": library.dataset,
-        "valid": valid,
-        "write_calls": write_calls() - calls,
-        "in_force": applier.in_force(),
-        "cpus": [affinity, inside, sorted(os.sched_getaffinity(0))],
-        "thread_cpus": list(started.values()),
-        "async": library.function("scr_flush_async_in_progress")(),
-        "halt_exit": library.integer("scr_halt_exit"),
-        "need_count": library.integer("scr_need_checkpoint_count"),
-    }
-
-
-def read_back(library: Library, rank: int) -> dict[str, Any]:
-    """Restart from what SCR has."""
-    name = library.have_restart()
-    if name is None:
-        return {"name": None}
-    assert library.start_restart() == name
-    data = Path(library.route_file(f"{name}/rank.{rank}")).read_bytes()
-    same = data == content(name, rank, len(data))
-    return {"name": name, "same": same, "bytes": len(data), "valid": library.complete_restart(valid=same)}
+    def restart(self) -> None:
+        """Read back what SCR has."""
+        if scr.have_restart():
+            name = scr.start_restart()
+            data = Path(scr.route_file(f"{name}/rank_{self.rank}.0")).read_bytes()
+            same = data == content(name, self.rank, self.size)
+            scr.complete_restart(same)
+            self.say(f"restart {name} same={all(self.comm.allgather(same)):d}")
 
 
 def main() -> None:
-    from mpi4py import MPI  # noqa: PLC0415 - test_libscr.py imports this file and is no MPI program
-
-    plan = json.loads(Path(sys.argv[1]).read_text())
-    library = Library(find(os.environ))
-    for text in plan.get("config", ()):
-        library.config(text)
-    library.init()
-    applier = Applier(library, plan.get("config", ()))
-    rank = MPI.COMM_WORLD.rank
-    seen: dict[str, Any] = {
-        "version": library.version,
-        "nodes": library.nodes(),
-        "peers": library.peers(),
-        "prefix": library.prefix,
-        "capabilities": {name: list(each) for name, each in applier.capabilities.items()},
-        "in_force": applier.in_force(),
-        "environment": {name: text for name, text in os.environ.items() if name.startswith("SCR_")},
-        "restart": read_back(library, rank) if plan.get("restart") else None,
-        "outputs": [],
-    }
-    for output in plan["outputs"]:
-        library.need_checkpoint()
-        seen["outputs"].append(take(library, applier, output, rank))
-    if plan.get("detach"):
-        detached = applier.detach()
-        seen["detached"] = dataclasses.asdict(detached) if detached else None
-    seen["at_the_end"] = applier.in_force()
-    seen["prefix_at_the_end"] = library.prefix
-    seen["asked"] = [library.config(name) for name in plan.get("ask", ())]
-    seen["refused"] = applier.refused
-    seen["environment_at_the_end"] = {k: text for k, text in os.environ.items() if k.startswith("SCR_")}
-    if not plan.get("crash"):  # as a job that ended early: what SCR has stays in the cache
-        with applier.around_flush():
-            library.finalize()
-    (Path(sys.argv[2]) / str(rank)).write_text(json.dumps(seen))
+    outputs, files, size = (int(text) for text in sys.argv[1:4])
+    application = Application(files, size)
+    for text in sys.argv[4:]:
+        scr.config(text)
+    scr.init()
+    application.restart()
+    for number in range(1, outputs + 1):
+        application.take(number)
+    scr.finalize()
 
 
 if __name__ == "__main__":

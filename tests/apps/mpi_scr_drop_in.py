@@ -1,11 +1,12 @@
-"""An application on SCR's Python calls, for test_scr_module.py and test_libscr_engine.py: obeys a script.
+"""An application on SCR's Python calls, for test_scr.py and libscr/test_engine.py: obeys a script.
 
 Started as ``mpiexec -n N python mpi_scr_drop_in.py RESULTS COMMAND...``: each command is an argument. Every
 rank writes what its calls returned to RESULTS/<rank>, as JSON. But for the first import this is what an
-application for SCR's own module looks like.
+application for SCR's own module looks like. Before output N the file $DECISIONS/N becomes the job's decision.
 """
 
 import json
+import os
 import sys
 import time
 import zlib
@@ -29,6 +30,7 @@ class Application:
     def __init__(self) -> None:
         self.rank = MPI.COMM_WORLD.rank
         self.size = 1000
+        self.outputs = 0
 
     def config(self, text: str) -> Any:
         return scr.config(text)
@@ -58,10 +60,17 @@ class Application:
                 break
         return seen
 
+    def start(self, name: str, flags: int) -> None:
+        self.outputs += 1
+        decision = Path(os.environ.get("DECISIONS", "none"), str(self.outputs))
+        if self.rank == 0 and decision.exists():
+            decision.rename(os.environ["SCRTUNE_DECISION_FILE"])
+        return scr.start_output(name, flags)
+
     def save(self, name: str, *words: str) -> list[Any]:
         """One output, ``output`` or a checkpoint; the last rank calls it ``invalid``."""
         flags = scr.FLAG_OUTPUT if "output" in words else scr.FLAG_CHECKPOINT
-        began = scr.start_output(name, flags)
+        began = self.start(name, flags)
         for number in range(FILES):
             path = Path(scr.route_file(f"{name}.{self.rank}.{number}"))
             path.write_bytes(content(name, self.rank, number, self.size))
@@ -70,14 +79,14 @@ class Application:
 
     def clash(self, *bases: str) -> bool:
         """An output in which every rank has files of the same base names, in a directory of its own."""
-        scr.start_output("clash", scr.FLAG_CHECKPOINT)
+        self.start("clash", scr.FLAG_CHECKPOINT)
         for base in bases:
             Path(scr.route_file(f"{self.rank}/{base}")).write_text(str(self.rank))
         return scr.complete_output(True)
 
     def share(self, name: str, *words: str) -> bool:
         """An output, or a checkpoint, of which all ranks write the same file."""
-        scr.start_output(name, scr.FLAG_OUTPUT if "output" in words else scr.FLAG_CHECKPOINT)
+        self.start(name, scr.FLAG_OUTPUT if "output" in words else scr.FLAG_CHECKPOINT)
         Path(scr.route_file(f"{name}.shared")).write_text(name)
         return scr.complete_output(True)
 

@@ -1,12 +1,17 @@
-"""An application in four lines of main loop, for test_session.py. Prints what each rank ran under."""
+"""An application in four lines of main loop, for test_session.py. Prints what each rank ran under.
+
+Before output N the file $DECISIONS/N becomes the job's decision.
+"""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 from mpi4py import MPI
 
 from scrtune.client.embedded.engine import EmbeddedEngine
+from scrtune.client.paths import JobPaths
 from scrtune.client.session import Session
 from scrtune.intents.effects import Advice
 from scrtune.scr_config.settings import Settings
@@ -36,6 +41,9 @@ def main() -> None:
             with session.step(number):
                 pass
             session.need_checkpoint()
+            decision = Path(os.environ.get("DECISIONS", "none"), str(number + 1))
+            if comm.rank == 0 and decision.exists():
+                decision.rename(JobPaths.of().decision)
             session.start_output(f"step.{number}")
             Path(session.route_file(f"step.{number}/rank.{comm.rank}")).write_bytes(
                 b"x" * 1000 * (comm.rank + 1)

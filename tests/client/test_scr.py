@@ -159,7 +159,7 @@ WITHOUT_LIBSCR = """
 import sys
 from mpi4py import MPI
 from scrtune.client import select as choose
-from scrtune.client.libscr.library import LibscrUnavailable
+from scrtune.client.libscr.find import LibscrUnavailable
 
 def find(environment):
     raise LibscrUnavailable("no libscr.so that this process can use. Looked at: /nowhere/libscr.so")
@@ -223,7 +223,7 @@ def test_configuration_is_asked_through_the_layers(tmp_path: Path) -> None:
     assert configuration.text.split("\n")[1:] == ["SCR_CACHE_SIZE=3", "CKPT=0 TYPE=XOR"]
 
 
-# ---- what counts as a step of an application that tells of none ----
+# ---- what counts as a step of an application that reports none ----
 
 
 def spans(steps: list[StepCompleted]) -> list[tuple[float, float]]:
@@ -246,9 +246,9 @@ def test_without_questions_it_is_what_lies_between_two_outputs() -> None:
     assert spans(work.output_started(20.0)) == [(13.0, 20.0)]
 
 
-def test_an_application_that_tells_of_its_steps_is_believed() -> None:
+def test_an_application_that_reports_its_steps_has_no_others() -> None:
     work = ImplicitSteps(10.0)
-    work.told = True
+    work.has_explicit = True
     assert work.asked(12.0, 12.5) == work.output_started(13.0) == []
 
 

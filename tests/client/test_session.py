@@ -1,4 +1,4 @@
-"""The application's side: equal settings on every rank at the same point, and never a wait for the daemon."""
+"""The application on the embedded engine: equal settings on every rank, and never a wait for the daemon."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 import zmq
 
 from scrtune.client.paths import JobPaths
-from scrtune.client.transport.wire import Answer, decode
+from scrtune.client.transport.wire import decode
 from scrtune.goodput.events import (
     FlushCompleted,
     JobEnded,
@@ -25,7 +25,8 @@ from scrtune.goodput.events import (
     StepCompleted,
 )
 from scrtune.intents.effects import Advice
-from scrtune.intents.events import Event, SettingsObserved
+from scrtune.intents.events import ApplyRefused, Event, SettingsObserved, Value
+from scrtune.scr_config.decision import decision_text
 
 pytestmark = pytest.mark.mpi
 
@@ -63,27 +64,17 @@ def run(tmp_path: Path, outputs: int = 3, ranks: int = 3, **variables: str) -> l
 
 
 @contextmanager
-def daemon(paths: JobPaths, answer: Callable[[int], bytes]) -> Iterator[list[Event]]:
-    """Both sockets of a daemon; `answer(n)` is its n-th answer. Yields the events that arrive."""
+def daemon(paths: JobPaths) -> Iterator[list[Event]]:
+    """A daemon's socket for events. Yields those that arrive."""
     events: list[Event] = []
     context = zmq.Context()
-    pull, router = context.socket(zmq.PULL), context.socket(zmq.ROUTER)
+    pull = context.socket(zmq.PULL)
     pull.bind(paths.events_endpoint)
-    router.bind(paths.control_endpoint)
     ended = threading.Event()
 
     def serve() -> None:
-        poller = zmq.Poller()
-        poller.register(pull, zmq.POLLIN)
-        poller.register(router, zmq.POLLIN)
-        asked = 0
-        while not (ended.is_set() and not poller.poll(200)):
-            ready = dict(poller.poll(20))
-            if router in ready:
-                *envelope, _question = router.recv_multipart()
-                asked += 1
-                router.send_multipart([*envelope, answer(asked)])
-            if pull in ready:
+        while not ended.is_set() or pull.poll(200):
+            if pull.poll(20):
                 events.extend(decode(pull.recv()).events)
 
     thread = threading.Thread(target=serve)
@@ -96,27 +87,32 @@ def daemon(paths: JobPaths, answer: Callable[[int], bytes]) -> Iterator[list[Eve
         context.destroy(linger=0)
 
 
-def advice(generation: int, **settings: int | str) -> bytes:
-    given = Advice(generation=generation, settings=settings)
-    return msgspec.json.encode(Answer(result=msgspec.Raw(msgspec.json.encode(given))))
+def decision(generation: int, **settings: Value) -> str:
+    return decision_text(Advice(generation=generation, settings=settings))
 
 
-def test_every_rank_applies_the_same_advice_at_the_same_output(tmp_path: Path, paths: JobPaths) -> None:
+def in_job(paths: JobPaths, **variables: str) -> dict[str, str]:
+    return {"SCRTUNE_JOB_ID": "session", "SCRTUNE_RUN_DIR": str(paths.base), **variables}
+
+
+def test_every_rank_applies_the_same_decision_at_the_same_output(tmp_path: Path, paths: JobPaths) -> None:
     sizes = {1: 65536, 2: 131072, 3: 262144}
-    with daemon(paths, lambda n: advice(n, SCR_FILE_BUF_SIZE=sizes[n])):
-        applied = run(tmp_path, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base))
+    for number, size in sizes.items():
+        (tmp_path / str(number)).write_text(decision(number, SCR_FILE_BUF_SIZE=size))
+    applied = run(tmp_path, **in_job(paths, DECISIONS=str(tmp_path)))
     assert applied == [[[n, {"SCR_FILE_BUF_SIZE": sizes[n]}] for n in (1, 2, 3)]] * 3
 
 
-def test_an_advice_is_applied_once(tmp_path: Path, paths: JobPaths) -> None:
-    with daemon(paths, lambda _: advice(4, SCR_FLUSH=2)):
-        applied = run(tmp_path, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base))
-    assert applied == [[[4, {"SCR_FLUSH": 2}]]] * 3
+def test_a_decision_is_applied_once(tmp_path: Path, paths: JobPaths) -> None:
+    paths.decision.write_text(decision(4, SCR_FLUSH=2))
+    (tmp_path / "2").write_text(decision(4, SCR_FLUSH=2))
+    assert run(tmp_path, **in_job(paths, DECISIONS=str(tmp_path))) == [[[4, {"SCR_FLUSH": 2}]]] * 3
 
 
-def test_what_happens_is_told_in_order_and_by_rank_zero_only(tmp_path: Path, paths: JobPaths) -> None:
-    with daemon(paths, lambda _: advice(7)) as events:
-        run(tmp_path, outputs=2, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base))
+def test_what_happens_is_reported_in_order_and_by_rank_zero_only(tmp_path: Path, paths: JobPaths) -> None:
+    paths.decision.write_text(decision(7))
+    with daemon(paths) as events:
+        run(tmp_path, outputs=2, **in_job(paths))
     one_output = [StepCompleted, OutputStarted, OutputCompleted]
     assert [type(event) for event in events] == [
         JobStarted,
@@ -137,14 +133,8 @@ def test_what_happens_is_told_in_order_and_by_rank_zero_only(tmp_path: Path, pat
 def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(
     tmp_path: Path, paths: JobPaths
 ) -> None:
-    with daemon(paths, lambda _: advice(0)) as events:
-        run(
-            tmp_path,
-            SCRTUNE_JOB_ID="session",
-            SCRTUNE_RUN_DIR=str(paths.base),
-            SCRTUNE_REDUNDANCY_FLOOR="XOR",
-            SCRTUNE_TUNING="0",
-        )
+    with daemon(paths) as events:
+        run(tmp_path, **in_job(paths, SCRTUNE_REDUNDANCY_FLOOR="XOR", SCRTUNE_TUNING="0"))
     observed = events[1]
     assert isinstance(observed, SettingsObserved)
     assert (observed.floor, observed.tuning, observed.override) == ("XOR", False, False)
@@ -153,31 +143,41 @@ def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(
     assert {host for host, _ in observed.processes} == {paths.host}
 
 
-def test_without_a_daemon_the_application_runs_on(tmp_path: Path, paths: JobPaths) -> None:
-    assert run(tmp_path, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base)) == [[], [], []]
+def test_without_a_daemon_and_a_decision_the_application_runs_on(tmp_path: Path, paths: JobPaths) -> None:
+    assert run(tmp_path, **in_job(paths)) == [[], [], []]
 
 
-def test_outside_of_scrtune_nobody_is_asked(tmp_path: Path) -> None:
-    assert run(tmp_path) == [[], [], []]
+def test_the_decision_serves_when_the_daemon_is_gone(tmp_path: Path, paths: JobPaths) -> None:
+    paths.decision.write_text(decision(3, SCR_FLUSH=5))
+    assert run(tmp_path, **in_job(paths)) == [[[3, {"SCR_FLUSH": 5}]]] * 3
+
+
+def test_a_decision_of_another_job_is_not_looked_at(tmp_path: Path, paths: JobPaths) -> None:
+    paths.decision.write_text(decision(3, SCR_FLUSH=5))
+    assert run(tmp_path, **{**in_job(paths), "SCRTUNE_JOB_ID": "another"}) == [[], [], []]
+    assert run(tmp_path) == [[], [], []], "outside of scrtune there is none"
 
 
 @pytest.mark.parametrize(
-    "payload",
-    [b"", b"\xff\xfe", b"[]", b'{"result": {"generation": "many"}}', b'{"error": "no"}', b"{" * 5000],
+    "text",
+    [
+        "",
+        "nonsense",
+        decision(1, SCR_FLUSH=5)[:-5],
+        decision(1, SCR_FLUSH=5).replace("=5", "=6"),
+        decision(1, SCR_FLUSH=5, SCR_CACHE_SIZE="many"),
+    ],
 )
-def test_an_answer_that_is_none_changes_nothing(tmp_path: Path, paths: JobPaths, payload: bytes) -> None:
-    with daemon(paths, lambda _: payload):
-        applied = run(tmp_path, ranks=2, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base))
-    assert applied == [[], []]
+def test_what_is_no_decision_changes_nothing_and_is_refused_once(
+    tmp_path: Path, paths: JobPaths, text: str
+) -> None:
+    paths.decision.write_text(text)
+    with daemon(paths) as events:
+        assert run(tmp_path, ranks=2, **in_job(paths)) == [[], []]
+    assert len([event for event in events if isinstance(event, ApplyRefused)]) == 1
 
 
-def test_the_last_advice_on_disk_serves_when_the_daemon_is_gone(tmp_path: Path, paths: JobPaths) -> None:
-    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=3, settings={"SCR_FLUSH": 5})))
-    applied = run(tmp_path, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base))
-    assert applied == [[[3, {"SCR_FLUSH": 5}]]] * 3
-
-
-def test_a_secret_of_the_configuration_is_not_told(tmp_path: Path, paths: JobPaths) -> None:
-    with daemon(paths, lambda _: advice(0)) as events:
-        run(tmp_path, SCRTUNE_JOB_ID="session", SCRTUNE_RUN_DIR=str(paths.base), SCR_LOG_DB_PASS="hush")  # noqa: S106
+def test_a_secret_of_the_configuration_is_not_reported(tmp_path: Path, paths: JobPaths) -> None:
+    with daemon(paths) as events:
+        run(tmp_path, **in_job(paths, SCR_LOG_DB_PASS="hush"))  # noqa: S106
     assert not any(b"hush" in msgspec.json.encode(event) for event in events)

@@ -1,4 +1,4 @@
-"""What is published, and where: the config file first, then the decision, then the advice."""
+"""What is published, and where: the config file first, then the decision."""
 
 import stat
 import time
@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from scrtune.client.libscr.decision import Decision, parse_decision
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
+from scrtune.scr_config.decision import Decision, parse_decision
 from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -58,21 +58,31 @@ def test_where_the_config_file_cannot_be_written_nothing_is_decided(executor: Ex
     assert executor.unfinished
 
 
-@pytest.mark.parametrize("broken", ["decision", "advice"])
-def test_one_that_cannot_be_written_does_not_stop_the_other(executor: Executor, broken: str) -> None:
-    paths = executor._options.paths
-    path = getattr(paths, broken)
+def test_the_config_counts_even_when_the_decision_cannot_be_written(executor: Executor) -> None:
+    path = executor._options.paths.decision
     path.mkdir()
     executor.publish(ADVICE, NOW)
     assert executor.advice == ADVICE
-    written = paths.advice if broken == "decision" else paths.decision
-    assert written.is_file()
     assert f"{path}: cannot be written" in executor.last_failure
+    assert "free some space" in executor.last_failure
+    assert "SCR_" not in executor.last_failure
     assert executor.unfinished, "it is tried again"
     path.rmdir()
     executor.publish(ADVICE, NOW)
     assert path.is_file()
     assert (executor.last_failure, executor.unfinished) == ("", False)
+
+
+def test_a_daemon_that_goes_on_begins_with_what_was_published_last(executor: Executor) -> None:
+    again = Executor(executor._options)
+    again.recall(ADVICE)
+    assert again.advice == Advice(), "nothing was published"
+    executor.publish(ADVICE, NOW)
+    again.recall(ADVICE)
+    assert again.advice == ADVICE
+    later = Advice(generation=4, settings={"SCR_FLUSH": 1})
+    again.recall(later)
+    assert (again.advice.generation, again.advice.settings) == (3, ADVICE.settings)
 
 
 def test_what_only_an_environment_can_hold_stays_there_and_costs_the_rest_nothing(executor: Executor) -> None:
@@ -90,12 +100,13 @@ def test_what_waits_for_the_next_launch_is_in_the_config_file_alone_and_goes_wit
     conf.write_text("SCR_GROUP=NODE\n")
     settings = {"SCR_FLUSH": 4, "SCR_CACHE_SIZE": 1}
     waits = {"SCR_CACHE_SIZE": 2, "SCR_SET_SIZE": 4}
-    executor.publish(Advice(generation=1, settings=settings, at_launch=waits), NOW)
+    published = Advice(generation=1, settings=settings, at_launch=waits)
+    executor.publish(published, NOW)
     assert parse(conf.read_text(), {}).values["SCR_CACHE_SIZE"].value == "2"
     assert parse(conf.read_text(), {}).values["SCR_SET_SIZE"].value == "4"
     assert decision(executor).values == {"SCR_FLUSH": "4", "SCR_CACHE_SIZE": "1"}
     again = Executor(executor._options)
-    again.recall()
+    again.recall(published)
     assert again.edited() is None, "what waits is no edit of the user's"
     again.publish(Advice(generation=2, settings=settings), NOW)
     assert parse(conf.read_text(), {}).values["SCR_CACHE_SIZE"].value == "1"

@@ -131,7 +131,6 @@ def test_a_signal_ends_it_with_everything_on_disk_and_no_socket_left(
     assert daemon.end(number) == 0
     assert [event for _, event in JournalReader(daemon.paths.journal)] == told
     assert sorted(path.name for path in daemon.paths.root.iterdir()) == [
-        "advice.json",
         "daemon.lock",
         "decision",
         "journal",

@@ -193,15 +193,6 @@ def test_a_path_that_cannot_be_written_is_told_once_and_the_advice_stays_that_of
     assert made.last_failure == ""
 
 
-def test_the_config_counts_even_when_the_copy_of_the_advice_cannot_be_written(tmp_path: Path) -> None:
-    made = executor(tmp_path)
-    made._options.paths.advice.mkdir()
-    made.publish(ADVICE, NOW)
-    assert made.advice == ADVICE
-    assert re.search(r"advice.json: cannot be written \(.*\);.* free some space", made.last_failure)
-    assert "SCR" not in made.last_failure.partition("advice.json")[2]
-
-
 def test_a_file_that_scrtune_did_not_write_is_kept_once(tmp_path: Path) -> None:
     conf, backup = tmp_path / "scr.conf", tmp_path / f"scr.conf{BACKUP_SUFFIX}"
     theirs = b"# mine\r\nSCR_FLUSH=7\nSCR_GROUP=n\xe4\n"
@@ -303,6 +294,6 @@ def test_the_password_is_in_the_users_files_and_nowhere_else(real_daemon: Any, t
             assert b"SCR_" in shown.stdout or command == "status"
             assert PASSWORD.encode() not in shown.stdout + shown.stderr
     files = [path for path in daemon.paths.root.iterdir() if path != daemon.paths.scr_conf]
-    assert {path.name for path in files} >= {"journal", "advice.json"}
+    assert {path.name for path in files} >= {"journal", "decision"}
     assert not any(PASSWORD.encode() in path.read_bytes() for path in files)
     assert PASSWORD not in daemon.log()

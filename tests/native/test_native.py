@@ -13,15 +13,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.client.libscr import native
-from scrtune.client.libscr import reinit as libscr_reinit
-from scrtune.client.libscr.decision import DecisionError, parse_decision
 from scrtune.scr_config.catalogue import CATALOGUE, coerce
+from scrtune.scr_config.decision import DecisionError, parse_decision
 
-from ..support.native_build import ROOT, build, build_library, compiler, decision, run
+from ..support.native_build import ROOT, build, build_library, compiler, decision, library_sources, run
 
 GOOD, NOT_WHOLE, WRONG_CHECKSUM, NOT_SORTED, UNKNOWN_NAME, BAD_VALUE = range(6)
 SOUND_FORM = {GOOD, UNKNOWN_NAME, BAD_VALUE}
 LIMIT = 64 * 1024
+SUPPORT = ROOT / "tests" / "support"
 A_DECISION = decision(
     12,
     SCR_COPY_TYPE="SINGLE",
@@ -57,11 +57,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def check(library: Path) -> ctypes.CDLL:
-    """The library in this process; its functions are called by name only."""
-    loaded = ctypes.CDLL(str(library))
+    """The library with a way to its reader of decisions, in this process; called by name only."""
+    checked = build_library(library.with_name("check.so"), str(SUPPORT / "check_decision.c"))
+    loaded = ctypes.CDLL(str(checked))
     loaded.scrtune_check_decision.argtypes = [ctypes.c_char_p, ctypes.c_size_t]
-    loaded.scrtune_levers.restype = ctypes.c_char_p
-    loaded.scrtune_set_flush_cpus.argtypes = [ctypes.c_char_p]
     return loaded
 
 
@@ -76,6 +75,10 @@ def is_decision(data: bytes) -> bool:
     return False
 
 
+def decision_of(name: str, value: object) -> bytes:
+    return signed(f"{name}={value}\n".encode())
+
+
 def signed(body: bytes, generation: bytes = b"1") -> bytes:
     """`body`, lines of a decision, in its frame and with the right checksum."""
     generation, rest = b"generation %s\n" % generation, body + b"end\n"
@@ -85,10 +88,11 @@ def signed(body: bytes, generation: bytes = b"1") -> bytes:
 # ---- what it is
 
 
-def test_nothing_else_of_it_is_seen_by_other_libraries(library: Path) -> None:
+@pytest.mark.parametrize("options", [(), ("-fvisibility=default",)], ids=["as built", "whatever the flags"])
+def test_nothing_else_of_it_is_seen_by_other_libraries(tmp_path: Path, options: tuple[str, ...]) -> None:
+    library = build_library(tmp_path / "libscrtune.so", *options)
     lines = run("nm", "--dynamic", "--defined-only", str(library)).splitlines()
-    names = {line.split()[-1] for line in lines}
-    assert {name for name in names if not name.startswith("scrtune_")} == INTERPOSED
+    assert {line.split()[-1] for line in lines} == INTERPOSED | {"scrtune_step"}
 
 
 def test_it_needs_nothing_but_the_c_library(library: Path) -> None:
@@ -97,31 +101,22 @@ def test_it_needs_nothing_but_the_c_library(library: Path) -> None:
 
 
 def test_its_table_of_levers_is_the_catalogue(check: ctypes.CDLL) -> None:
-    table = {}
-    for line in check.scrtune_levers().decode().splitlines():
-        name, kind, low, high, mutability = line.split(maxsplit=4)
-        table[name] = (kind, low, high, mutability)
-    assert list(table) == sorted(CATALOGUE)
+    samples = {"bool": 1, "float": 2.5, "cpus": "1,3-5", "text": "x", "path": "/x"}
     for name, entry in CATALOGUE.items():
-        kind, low, high, mutability = table[name]
-        bounds = (entry.minimum, entry.maximum) if entry.type in ("int", "bytes") else ("-", "-")
-        assert (name, kind, low, high) == (name, entry.type, str(bounds[0]), str(bounds[1]))
-        assert (mutability == "inert") == (entry.status == "inert"), name
-        if mutability not in ("launch", "inert"):
-            assert mutability.removesuffix(" on rank 0") == entry.mutability, name
+        if entry.minimum is not None and entry.maximum is not None:
+            bounds = [entry.minimum - 1, entry.minimum, entry.maximum, entry.maximum + 1]
+            verdicts = [verdict(check, decision_of(name, bound)) for bound in bounds]
+            assert verdicts == [BAD_VALUE, GOOD, GOOD, BAD_VALUE], name
+        elif not entry.choices:
+            assert verdict(check, decision_of(name, samples[entry.type])) == GOOD, name
+            assert entry.type in ("text", "path") or verdict(check, decision_of(name, "x")) == BAD_VALUE, name
 
 
-def test_a_re_init_holds_what_the_python_binding_holds(check: ctypes.CDLL) -> None:
-    check.scrtune_held.restype = ctypes.c_char_p
-    lines = check.scrtune_held().decode().splitlines()
-    assert sorted(lines) == sorted(
-        [
-            *(f"held {name} {value}" for name, value in libscr_reinit.HELD.items()),
-            *(f"place {name} {symbol}" for name, symbol in libscr_reinit.PLACES.items()),
-            *(f"kept {symbol}" for symbol in libscr_reinit.KEPT),
-            *(f"rising {symbol}" for symbol in libscr_reinit.RISING),
-        ]
-    )
+def test_a_parameter_with_means_changes_as_the_catalogue_says() -> None:
+    for name, entry in CATALOGUE.items():
+        assert bool(entry.means) == bool(entry.symbol)
+        if entry.means:
+            assert entry.mutability == ("re-init" if entry.means == "reinit" else "live"), name
 
 
 def test_the_choices_are_the_catalogue_s(check: ctypes.CDLL) -> None:
@@ -198,9 +193,9 @@ int main(int count, char **texts)
 def test_nothing_is_read_beyond_its_end(tmp_path: Path) -> None:
     if "/" not in run(compiler(), "-print-file-name=libasan.so"):
         pytest.skip("needs gcc's address sanitizer")
-    sources = [str(path) for path in sorted((ROOT / "native").glob("*.c"))]
+    sources = library_sources(tmp_path)
     checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-    program = build(tmp_path / "reads", READS, *checks, *sources, "-ldl")
+    program = build(tmp_path / "reads", READS, *checks, str(SUPPORT / "check_decision.c"), *sources, "-ldl")
     whole = [A_DECISION.encode(), *(signed(line) for line, _ in FAULTS)]
     run(
         str(program),
@@ -223,7 +218,7 @@ def test_a_changed_decision_is_refused_as_in_python(check: ctypes.CDLL, data: st
             case "flip":
                 text[index : index + 1] = bytes([data.draw(st.integers(0, 255))])
             case "cut":
-                del text[index : index + data.draw(st.integers(1, len(text)))]
+                del text[index : index + data.draw(st.integers(1, max(1, len(text))))]
             case "insert":
                 text.insert(index, data.draw(st.integers(0, 255)))
             case _:
@@ -274,12 +269,6 @@ def test_a_value_that_is_taken_is_one_of_the_catalogue_s(
         return
     if verdict(check, signed(f"{name}={text}\n".encode())) == GOOD:
         assert CATALOGUE[name].accepts(coerce(name, text))
-
-
-def test_a_cpu_list_from_python_is_checked(check: ctypes.CDLL) -> None:
-    assert check.scrtune_set_flush_cpus(b"0-3,8") == 0
-    assert check.scrtune_set_flush_cpus(b"0-") == -1
-    assert check.scrtune_set_flush_cpus(b"") == 0
 
 
 # ---- programs that have no SCR

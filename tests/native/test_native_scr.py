@@ -1,4 +1,8 @@
-"""C applications on a real libscr, tuned by libscrtune.so: at the next output, on all ranks or on none."""
+"""Applications on a real libscr, tuned by libscrtune.so: at the next output, on all ranks or on none.
+
+Most are in C. What a Python application could have otherwise is tried with both: there libscrtune.so is not
+preloaded, but loaded before libscr.
+"""
 
 import os
 import random
@@ -11,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from scrtune.client.libscr.native import WHY_NOT, libscrtune_path
 from scrtune.intents.events import Value
 
+from ..apps.mpi_libscr import content
 from ..conftest import RealScr
 from ..support.native_build import (
     POLITE_MPI,
@@ -29,6 +35,11 @@ pytestmark = pytest.mark.mpi
 IN_CACHE = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "0", "SCR_CACHE_SIZE": "2"}
 MOST_CPUS = os.sched_getaffinity(0)
 Decisions = dict[int, dict[str, Value]]
+TWIN = (sys.executable, str(Path(__file__).parents[1] / "apps" / "mpi_libscr.py"))
+MIB = 1 << 20
+
+in_both = pytest.mark.parametrize("job", ["C", "Python"], indirect=True)
+in_python = pytest.mark.parametrize("job", ["Python"], indirect=True)
 
 
 @pytest.fixture(scope="session")
@@ -44,7 +55,8 @@ def application(libscr: RealScr, tmp_path_factory: pytest.TempPathFactory) -> Pa
 class Job:
     """One run of an application below libscrtune.so."""
 
-    def __init__(self, scr: RealScr, native: Path, application: Path, base: Path) -> None:
+    def __init__(self, scr: RealScr, native: Path | None, application: tuple[str, ...], base: Path) -> None:
+        """`native` is what is preloaded, if anything; `application` is how a rank is started."""
         self.scr, self.native, self.application, self.base = scr, native, application, base
         self.decision, self.events, self.plan = (base / name for name in ("decision", "events", "plan"))
         self.plan.mkdir()
@@ -62,7 +74,7 @@ class Job:
             (self.plan / str(number)).write_text(decision(number, **values))
         arguments = [str(argument) for argument in (outputs, *(more or (1, 1000)))]
         ran = self.scr.mpiexec(
-            self.base, 4, str(self.application), *arguments, nodes=nodes, **self.variables(**variables)
+            self.base, 4, *self.application, *arguments, nodes=nodes, **self.variables(**variables)
         )
         return Told.of(ran, self.events)
 
@@ -73,7 +85,7 @@ class Job:
             "SCRTUNE_DECISION_FILE": str(self.decision),
             "SCRTUNE_EVENTS_FILE": str(self.events),
             "DECISIONS": str(self.plan),
-            "LD_PRELOAD": str(self.native),
+            "LD_PRELOAD": str(self.native or ""),
             **more,
         }
 
@@ -92,13 +104,19 @@ class Job:
 
 
 @pytest.fixture
-def job(libscr: RealScr, native: Path, application: Path, tmp_path: Path) -> Job:
-    return Job(libscr, native, application, tmp_path)
+def job(request: pytest.FixtureRequest, libscr: RealScr, tmp_path: Path) -> Job:
+    if getattr(request, "param", "C") == "C":
+        native, application = request.getfixturevalue("native"), request.getfixturevalue("application")
+        return Job(libscr, native, (str(application),), tmp_path)
+    if libscrtune_path() is None:
+        pytest.skip(WHY_NOT)
+    return Job(libscr, None, TWIN, tmp_path)
 
 
 # ---- what changes
 
 
+@in_both
 def test_settings_change_with_the_next_output_on_every_rank(job: Job) -> None:
     live = {
         "SCR_FLUSH": 2,
@@ -108,6 +126,8 @@ def test_settings_change_with_the_next_output_on_every_rank(job: Job) -> None:
         "SCR_CHECKPOINT_INTERVAL": 5,
         "SCR_CHECKPOINT_SECONDS": 60,
         "SCR_CHECKPOINT_OVERHEAD": 2.5,
+        "SCR_FLUSH_WIDTH": 1,  # what cannot change is left alone
+        "SCR_PREFIX": "/elsewhere",
     }
     told = job.run(3, decisions={2: live, 3: {**live, "SCR_FILE_BUF_SIZE": 131072, "SCR_FLUSH": 0}})
     told.assert_sound(3)
@@ -124,6 +144,7 @@ def test_settings_change_with_the_next_output_on_every_rank(job: Job) -> None:
     assert len(told.of_type("asked")) == 3, "one for each SCR_Need_checkpoint"
 
 
+@in_both
 def test_the_cadence_of_the_flush_follows(job: Job) -> None:
     told = job.run(6, decisions={3: {"SCR_FLUSH": 2}, 5: {"SCR_FLUSH": 0}})
     told.assert_sound(6)
@@ -154,6 +175,7 @@ def test_asynchronous_flushes_begin_and_end_and_none_is_lost(job: Job) -> None:
     assert job.flushed == [f"ckpt.{number}" for number in range(1, 8)]
 
 
+@in_both
 def test_other_settings_come_by_a_new_initialization(job: Job) -> None:
     decisions: Decisions = {
         2: {"SCR_COPY_TYPE": "SINGLE", "SCR_FLUSH": 3},
@@ -182,6 +204,7 @@ def test_scrs_log_goes_on_over_a_new_initialization(job: Job) -> None:
     assert [re.findall(r"dset=([0-9]+)", line) for line in ended] == [[str(n)] for n in range(1, 7)]
 
 
+@in_both
 def test_scrs_log_has_the_flush_that_a_new_initialization_forces(job: Job) -> None:
     told = job.run(3, decisions={3: {"SCR_CACHE_SIZE": 1}}, SCR_LOG_ENABLE="1", SCR_FLUSH="9")
     told.assert_sound(3)
@@ -190,6 +213,7 @@ def test_scrs_log_has_the_flush_that_a_new_initialization_forces(job: Job) -> No
     assert job.flushed == ["ckpt.2", "ckpt.3"]
 
 
+@in_both
 def test_a_new_initialization_leaves_what_is_cached_as_it_is(job: Job) -> None:
     """SCR_Init takes apart what it rebuilds: who is killed meanwhile would lose it."""
     told = job.run(2, decisions={2: {"SCR_COPY_TYPE": "SINGLE"}}, nodes=2)
@@ -201,6 +225,7 @@ def test_a_new_initialization_leaves_what_is_cached_as_it_is(job: Job) -> None:
     assert max(path.stat().st_mtime for path in files) < began_s
 
 
+@in_both
 def test_numbers_go_on_when_there_is_nothing_in_the_cache(job: Job) -> None:
     told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 1}}, INVALID_AT="1")
     assert told.returncode == 0, told.standard_error
@@ -233,6 +258,7 @@ def test_what_the_application_set_by_scr_config_stays(job: Job) -> None:
     assert told.column("group") == ["WORLD", "WORLD"]
 
 
+@in_both
 def test_the_environment_of_the_application_stays_its_own(job: Job) -> None:
     told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 1}}, SCR_HALT_EXIT="1")
     told.assert_sound(2)
@@ -270,11 +296,11 @@ def test_a_restart_is_told(job: Job) -> None:
 # ---- what does not
 
 
-def limited(script: Path, application: Path, limit_bytes: int) -> Path:
+def limited(script: Path, application: tuple[str, ...], limit_bytes: int) -> str:
     """`application` whose files may not be larger: the kernel ends who writes more."""
-    script.write_text(f'#!/bin/bash\nulimit -f {limit_bytes // 1024}\nexec {application} "$@"\n')
+    script.write_text(f'#!/bin/bash\nulimit -f {limit_bytes // 1024}\nexec {" ".join(application)} "$@"\n')
     script.chmod(0o755)
-    return script
+    return str(script)
 
 
 @pytest.mark.parametrize(
@@ -288,6 +314,7 @@ def limited(script: Path, application: Path, limit_bytes: int) -> Path:
         ({"SCR_GROUP": "NOWHERE"}, {}, 2),
         ({"SCR_GROUP": "NOWHERE"}, {"SCR_COPY_TYPE": "SINGLE"}, 2),
         ({"SCR_GROUP": "NOWHERE"}, {}, 0),
+        ({"SCR_COPY_TYPE": "XOR"}, {"SCR_COPY_TYPE": "SINGLE"}, 3),
     ],
 )
 def test_what_scr_would_abort_the_job_for_is_refused(
@@ -317,6 +344,7 @@ def spoil(job: Job, how: str) -> None:
             job.decision.write_text(decision(1, SCR_FLUSH=1).replace("generation 1", "generation 2"))
 
 
+@in_both
 @pytest.mark.parametrize("how", ["directory", "link", "queue", "long", "range", "checksum"])
 def test_a_bad_decision_file_is_told_once_and_nothing_of_it_applied(job: Job, how: str) -> None:
     spoil(job, how)
@@ -326,7 +354,9 @@ def test_a_bad_decision_file_is_told_once_and_nothing_of_it_applied(job: Job, ho
     assert len(told.of_type("refused")) == told.standard_error.count("scrtune: ") == 1
 
 
-@pytest.mark.parametrize("variable", ["SCR_DISTRIBUTE=0", "SCR_CACHE_PURGE=1", "SCR_GLOBAL_RESTART=1"])
+@pytest.mark.parametrize(
+    "variable", ["SCR_DISTRIBUTE=0", "SCR_CACHE_PURGE=1", "SCR_GLOBAL_RESTART=1", "SCR_FLUSH_POSTSTAGE=1"]
+)
 def test_nothing_is_initialized_again_where_that_deletes_checkpoints(job: Job, variable: str) -> None:
     name, _, value = variable.partition("=")
     told = job.run(2, decisions={2: {"SCR_CACHE_SIZE": 1, "SCR_FLUSH": 1}}, **{name: value})
@@ -357,7 +387,7 @@ def test_a_limit_of_the_size_of_files_ends_the_telling_and_not_the_job(job: Job)
     full = job.base / "full"
     full.touch()
     os.truncate(full, limit_bytes)
-    job.application = limited(job.base / "limited", job.application, limit_bytes)
+    job.application = (limited(job.base / "limited", job.application, limit_bytes),)
     told = job.run(2, SCRTUNE_EVENTS_FILE=str(full))
     told.assert_sound(2)
     assert told.standard_error == ""
@@ -373,7 +403,7 @@ def test_it_is_silent_where_nobody_listens(job: Job) -> None:
 def test_ranks_without_the_library_hang_nobody(job: Job) -> None:
     mpiexec = Path(sys.executable).parent / "mpiexec"
     with_it, without_it = (
-        ("-n", "2", "env", f"LD_PRELOAD={preload}", str(job.application), "2") for preload in (job.native, "")
+        ("-n", "2", "env", f"LD_PRELOAD={preload}", *job.application, "2") for preload in (job.native, "")
     )
     job.decision.write_text(decision(1, SCR_FLUSH=1))
     ran = subprocess.run(
@@ -403,6 +433,7 @@ BYPASSED = {"SCR_CACHE_BYPASS": "1", "SCR_COPY_TYPE": "XOR"}
 TO_THE_CACHE: dict[str, Value] = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
 
 
+@in_both
 @pytest.mark.parametrize("kind", ["SHARED_FROM", "SAME_NAMES_FROM"])
 def test_an_output_of_another_kind_brings_the_bypass_back(job: Job, kind: str) -> None:
     """SCR ends a job whose ranks write one file through the cache, and mixes up files of one name there."""
@@ -428,6 +459,7 @@ def test_an_output_of_another_kind_brings_the_bypass_back(job: Job, kind: str) -
     assert sorted(path.parent.name for path in complete) == [f"scr.dataset.{n}" for n in range(1, 7)]
 
 
+@in_both
 @pytest.mark.parametrize("kind", ["SHARED_FROM", "SAME_NAMES_FROM"])
 def test_an_output_that_is_suddenly_shared_fails_and_the_job_goes_on(job: Job, kind: str) -> None:
     told = job.run(5, decisions={2: TO_THE_CACHE}, nodes=2, **BYPASSED, **{kind: "4"})
@@ -438,6 +470,7 @@ def test_an_output_that_is_suddenly_shared_fails_and_the_job_goes_on(job: Job, k
     assert [event["valid"] for event in told.of_type("output")] == [True, True, True, False, True]
 
 
+@in_both
 @pytest.mark.parametrize("kind", ["SHARED_FROM", "SAME_NAMES_FROM"])
 def test_the_cache_is_refused_to_who_shares_files(job: Job, kind: str) -> None:
     told = job.run(3, decisions={2: TO_THE_CACHE}, nodes=2, **BYPASSED, **{kind: "1"})
@@ -447,6 +480,7 @@ def test_the_cache_is_refused_to_who_shares_files(job: Job, kind: str) -> None:
     assert "SCR_CACHE_BYPASS=0" in str(refused["why"])
 
 
+@in_both
 def test_on_one_node_ranks_may_share_a_file_in_the_cache(job: Job) -> None:
     told = job.run(3, decisions={2: TO_THE_CACHE}, SCR_CACHE_BYPASS="1", SHARED_FROM="1")
     told.assert_sound(3)
@@ -502,7 +536,7 @@ def test_a_plugin_brings_an_scr_of_its_own(job: Job, tmp_path: Path) -> None:
         f'-DPLUGIN="{plugin}"',
         "-ldl",
     )
-    job.application = host
+    job.application = (str(host),)
     told = job.run(2, decisions={2: {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 1}})
     told.assert_sound(2)
     assert told.column("flush") == ["0", "1"]
@@ -545,9 +579,10 @@ def test_fortran_comes_through_the_same_functions(job: Job, tmp_path: Path) -> N
     if not job.scr.path.with_name("libscrf.so").is_file():
         pytest.skip(f"this SCR was built without Fortran: no libscrf.so in {job.scr.path.parent}")
     (tmp_path / "fortran.h").write_text(FORTRAN)
-    job.application = build_application(
+    fortran = build_application(
         tmp_path / "fortran", job.scr.path, "-include", str(tmp_path / "fortran.h"), library="scrf"
     )
+    job.application = (str(fortran),)
     told = job.run(
         3, 1, 1000, "SCR_CHECKPOINT_INTERVAL=9", decisions={2: {"SCR_FLUSH": 1}, 3: {"SCR_CACHE_SIZE": 1}}
     )
@@ -556,6 +591,97 @@ def test_fortran_comes_through_the_same_functions(job: Job, tmp_path: Path) -> N
     assert told.column("cache_size") == ["2", "2", "1"]
     assert told.column("interval") == ["9", "9", "9"]
     assert len(told.of_type("output")) == 3
+
+
+# ---- what was written
+
+
+def read_back(job: Job, names: list[str], size: int) -> None:
+    """Every file of the outputs `names` is in the prefix directory, bit for bit."""
+    for name in names:
+        for rank in range(4):
+            data = (job.base / "prefix" / name / f"rank_{rank}.0").read_bytes()
+            assert data == content(name, rank, size), f"{name} of rank {rank}"
+
+
+@in_python
+def test_the_size_of_writes_follows_the_file_buffer(job: Job) -> None:
+    decisions: Decisions = {2: {"SCR_FILE_BUF_SIZE": 16384}, 3: {"SCR_FILE_BUF_SIZE": MIB}}
+    told = job.run(3, 1, 4 * MIB, decisions=decisions, SCR_FLUSH="1")
+    told.assert_sound(3)
+    calls = [int(text) for text in told.column("writes")]
+    assert calls[1] - calls[0] == pytest.approx(4 * MIB / 16384, rel=0.1)
+    assert calls[2] - calls[0] == pytest.approx(4, abs=4)
+    read_back(job, ["ckpt.1", "ckpt.2", "ckpt.3"], 4 * MIB)
+
+
+@in_python
+def test_a_scheme_that_came_between_two_outputs_rebuilds_a_lost_node(job: Job) -> None:
+    partner: dict[str, Value] = {"SCR_COPY_TYPE": "PARTNER", "SCR_CACHE_SIZE": 4}
+    told = job.run(4, 1, 300_000, decisions={2: {"SCR_COPY_TYPE": "SINGLE"}, 3: partner}, nodes=2)
+    told.assert_sound(4)
+    cached = job.base.glob("node?/*/*/scr.dataset.*/.scr/*.grp_*")
+    schemes = {path.parents[1].name: path.name.split(".")[3] for path in cached}
+    expected = {"scr.dataset.2": "single", "scr.dataset.3": "partner", "scr.dataset.4": "partner"}
+    assert {**schemes, **expected} == schemes, "the cache has kept all since"
+    shutil.rmtree(job.base / "node1")
+    again = job.run(0, 1, 300_000, nodes=2)
+    assert again.returncode == 0, again.standard_error
+    (restart,) = again.of_type("restart")
+    assert (restart["name"], restart["valid"]) == ("ckpt.4", True), "every rank has read what it wrote"
+
+
+@in_python
+def test_a_flush_under_way_is_not_forgotten_when_async_goes_off_and_on(job: Job) -> None:
+    idle: dict[str, Value] = {"SCR_FLUSH": 0, "SCR_FILE_BUF_SIZE": MIB}
+    decisions: Decisions = {
+        2: {"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 1, "SCR_FILE_BUF_SIZE": 16},
+        3: {**idle, "SCR_FLUSH_ASYNC": 0},
+        4: {**idle, "SCR_FLUSH_ASYNC": 1},
+    }
+    told = job.run(4, 1, 4 * MIB, decisions=decisions, SCR_FLUSH_TYPE="PTHREAD", SCR_CACHE_SIZE="4")
+    told.assert_sound(4)
+    assert told.column("running") == ["0", "1", "1", "1"], "or nothing was tried"
+    assert job.flushed == ["ckpt.2"]
+    read_back(job, ["ckpt.2"], 4 * MIB)
+
+
+@in_python
+def test_the_prefix_stays_where_the_job_began(job: Job) -> None:
+    elsewhere = job.base / "prefix" / "sub"
+    elsewhere.mkdir(parents=True)
+    decisions: Decisions = {2: {"SCR_CACHE_SIZE": 3, "SCR_FLUSH": 1}}
+    there = {"CHDIR_AT": "2", "CHDIR_TO": str(elsewhere)}
+    told = job.run(2, decisions=decisions, SCR_PREFIX="", USER="", **there)
+    told.assert_sound(2)
+    assert [event["how"] for event in told.of_type("applied")] == ["re-init"]
+    assert (elsewhere / "ckpt.2" / "rank_3.0").read_bytes() == content("ckpt.2", 3, 1000)
+    assert (job.base / "prefix" / ".scr" / "index.scr").is_file()
+
+
+@in_python
+def test_random_changes_lose_nothing(job: Job) -> None:
+    draw, outputs, size = random.Random(1), 30, 200_000
+    choices: dict[str, list[Value]] = {
+        "SCR_FLUSH": [1],
+        "SCR_FLUSH_ASYNC": [0, 1],
+        "SCR_FILE_BUF_SIZE": [4096, 65536, MIB],
+        "SCR_MPI_BUF_SIZE": [4096, MIB],
+        "SCR_CHECKPOINT_INTERVAL": [0, 5],
+        "SCR_FLUSH_TYPE": ["SYNC", "PTHREAD"],
+        "SCR_CACHE_SIZE": [1, 2, 3],
+        "SCR_CACHE_BYPASS": [0, 0, 0, 1],
+    }
+    decisions: Decisions = {
+        number: {name: draw.choice(some) for name, some in choices.items()}
+        for number in range(2, outputs + 1)
+    }
+    told = job.run(outputs, 1, size, decisions=decisions, SCR_FLUSH="1")
+    told.assert_sound(outputs)
+    assert {event["how"] for event in told.of_type("applied")} == {"live", "re-init"}
+    names = [f"ckpt.{number}" for number in range(1, outputs + 1)]
+    assert job.flushed == sorted(names)
+    read_back(job, names, size)
 
 
 # ---- a hostile decision file

@@ -1,6 +1,7 @@
 """What the tests of libscrtune.so are made with: the C compiler, the library, decisions, an application."""
 
 import json
+import runpy
 import shutil
 import subprocess
 import sys
@@ -9,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.client.libscr.decision import decision_text
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Value
+from scrtune.scr_config.decision import decision_text
 
 ROOT = Path(__file__).parents[2]
-STRICT = ("-std=c11", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+STRICT = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Werror")
 POLITE_MPI = {
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
     "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1",
@@ -33,9 +34,15 @@ def compiler() -> str:
 
 def build_library(target: Path, *options: str) -> Path:
     """libscrtune.so from native/, with every warning an error."""
-    sources = [str(path) for path in sorted((ROOT / "native").glob("*.c"))]
-    run(compiler(), *STRICT, *options, "-shared", "-o", str(target), *sources, "-ldl")
+    run(compiler(), *STRICT, *options, "-shared", "-o", str(target), *library_sources(target.parent), "-ldl")
     return target
+
+
+def library_sources(place: Path) -> tuple[str, ...]:
+    """What the library is compiled of; its table of levers is made in `place`, as setup.py makes it."""
+    table = runpy.run_path(str(ROOT / "native" / "levers_table.py"))["table"]
+    (place / "levers.inc").write_text(table(ROOT / "scr_config" / "parameters.json"))
+    return (f"-I{place}", *(str(path) for path in sorted((ROOT / "native").glob("*.c"))))
 
 
 def build(target: Path, text: str, *options: str) -> Path:

@@ -12,7 +12,6 @@ import pytest
 
 from scrtune.cli.commands.switch import switch
 from scrtune.cli.errors import CommandError
-from scrtune.client.libscr.decision import Decision, parse_decision
 from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.daemon.journal import JournalReader
 from scrtune.goodput.events import (
@@ -23,6 +22,7 @@ from scrtune.goodput.events import (
     StepCompleted,
 )
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, TuningSwitched
+from scrtune.scr_config.decision import Decision, parse_decision
 from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]

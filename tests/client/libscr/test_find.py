@@ -1,4 +1,4 @@
-"""Where a libscr is found, why another is refused, and what its levers are said to be. Needs no libscr."""
+"""Where a libscr is found, and why another is refused. Needs no libscr."""
 
 import struct
 import subprocess
@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.client.libscr import find as libscr_find
-from scrtune.client.libscr.elf import needed
-from scrtune.client.libscr.levers import RE_INIT, capability, live_levers
-from scrtune.client.libscr.library import Library, LibscrUnavailable, find
-from scrtune.scr_config.catalogue import CATALOGUE
+from scrtune.client.libscr.find import (
+    LibscrUnavailable,
+    Machine,
+    find,
+    mapped_libraries,
+    needed,
+    why_not,
+)
 
 
 def shared_library(path: Path, *names: str) -> Path:
@@ -43,20 +46,15 @@ def test_needed_libraries_are_read_from_the_file(tmp_path: Path) -> None:
 
 def test_real_libraries_are_read_as_the_loader_reads_them() -> None:
     own = next(
-        path
-        for path in libscr_find.mapped_libraries()
-        if path.name.startswith("libpthread") or "libm.so" in path.name
+        path for path in mapped_libraries() if path.name.startswith("libpthread") or "libm.so" in path.name
     )
     ran = subprocess.run(["ldd", str(own)], capture_output=True, text=True, check=True)
     assert all(name in ran.stdout for name in needed(own))
 
 
-@pytest.fixture
-def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A machine on which nothing is installed but what a test puts there."""
-    monkeypatch.setattr(libscr_find, "_USUAL", (tmp_path / "usr",))
-    monkeypatch.setattr(libscr_find, "_of_the_loader", list)
-    monkeypatch.setattr(libscr_find, "mapped_libraries", tuple)
+def machine(base: Path, *loaded: str) -> Machine:
+    """One on which nothing is installed but below `base`, and a process that has `loaded`."""
+    return Machine(lambda: [Path(each) for each in loaded], list, [base / "usr"])
 
 
 @pytest.mark.parametrize(
@@ -74,20 +72,20 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ],
 )
 def test_a_library_is_found_where_users_have_it(
-    elsewhere: None, tmp_path: Path, variable: str, value: str, place: str
+    tmp_path: Path, variable: str, value: str, place: str
 ) -> None:
     program = tmp_path / "scr" / "bin" / "scr_index"
     program.parent.mkdir(parents=True)
     program.touch(mode=0o755)
     library = shared_library(tmp_path / place / "libscr.so", "libc.so.6")
-    assert find({variable: value.format(base=tmp_path)}) == library
+    assert find({variable: value.format(base=tmp_path)}, machine(tmp_path)) == library
 
 
-def test_the_error_names_every_place_and_what_was_wrong_there(elsewhere: None, tmp_path: Path) -> None:
+def test_the_error_names_every_place_and_what_was_wrong_there(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "libscr.so").write_text("INPUT(libscr.a)")
     with pytest.raises(LibscrUnavailable) as failure:
-        find({"SCR_ROOT": "/none", "LD_LIBRARY_PATH": str(tmp_path / "a")})
+        find({"SCR_ROOT": "/none", "LD_LIBRARY_PATH": str(tmp_path / "a")}, machine(tmp_path))
     told = str(failure.value)
     assert "/none/lib64/libscr.so ($SCR_ROOT): no such file" in told
     assert f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library" in told
@@ -95,37 +93,13 @@ def test_the_error_names_every_place_and_what_was_wrong_there(elsewhere: None, t
 
 
 @pytest.mark.parametrize("through", ["", "libaxl_mpi.so"])
-def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(
-    elsewhere: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, through: str
-) -> None:
-    monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/venv/lib/libmpi.so.12"),))
-    needs = ["libc.so.6", through or "libmpi.so.40"]
-    path = shared_library(tmp_path / "lib" / "libscr.so", *needs)
+def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(tmp_path: Path, through: str) -> None:
+    path = shared_library(tmp_path / "lib" / "libscr.so", "libc.so.6", through or "libmpi.so.40")
     if through:
         shared_library(tmp_path / "lib" / through, "libmpi.so.40")
+    mpich = machine(tmp_path, "/venv/lib/libmpi.so.12")
     with pytest.raises(LibscrUnavailable, match=r"linked to libmpi.so.40, and this process runs on /venv"):
-        find({"SCR_ROOT": str(tmp_path)})
-    with pytest.raises(LibscrUnavailable, match=r"libmpi.so.40"):
-        Library(path)
-    monkeypatch.setattr(libscr_find, "mapped_libraries", lambda: (Path("/usr/lib/libmpi.so.40"),))
-    assert find({"SCR_ROOT": str(tmp_path)}) == path
-
-
-def test_levers_and_catalogue_say_the_same() -> None:
-    levers = live_levers(None)  # type: ignore[arg-type]
-    fine = dict.fromkeys(levers, "")
-    classes = {name: capability(name, fine, "").klass for name in CATALOGUE}
-    for name in levers:
-        assert CATALOGUE[name].mutability == "live"
-        assert classes[name] == ("live on rank 0" if CATALOGUE[name].rank_0_decides else "live")
-    for name in RE_INIT:
-        assert CATALOGUE[name].mutability == classes[name] == "re-init"
-    for name, parameter in CATALOGUE.items():
-        assert (classes[name] == "inert") == (parameter.mutability == "none")
-
-
-def test_a_lever_that_fails_its_trial_goes_the_next_way() -> None:
-    trouble = {"SCR_FLUSH": "scr_flush has 8 bytes, not 4", "SCRTUNE_FLUSH_THREADS": "not preloaded"}
-    assert capability("SCR_FLUSH", trouble, "").klass == "re-init"
-    assert capability("SCR_FLUSH", trouble, "SCR_DISTRIBUTE=0").klass == "launch"
-    assert capability("SCRTUNE_FLUSH_THREADS", trouble, "") == ("launch", "not preloaded")
+        find({"SCR_ROOT": str(tmp_path)}, mpich)
+    assert "libmpi.so.40" in why_not(path, mpich.loaded())
+    openmpi = machine(tmp_path, "/usr/lib/libmpi.so.40")
+    assert find({"SCR_ROOT": str(tmp_path)}, openmpi) == path

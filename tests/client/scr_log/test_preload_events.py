@@ -402,6 +402,17 @@ class TestLibraryLines:
     def path(self, tmp_path: Path) -> Path:
         return tmp_path / "library.events"
 
+    def test_an_application_that_reports_its_steps_has_no_others(self, path: Path) -> None:
+        asked = [{"type": "asked", "began_s": T0 + at, "ended_s": T0 + at + 0.5} for at in (2, 9)]
+        step = {"type": "step", "step": 17, "start_s": T0 + 3, "end_s": T0 + 5}
+        times = {"entered_s": T0 + 7, "opened_s": T0 + 7, "closing_s": T0 + 8, "closed_s": T0 + 8}
+        output = {"type": "output", "dataset": 5, "name": "c5", "checkpoint": True, "valid": True, **times}
+        started = {"type": "started", "time_s": T0, "cwd": str(path.parent)}
+        lines = [started, asked[0], step, output, asked[1]]
+        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+        steps = [each for each in LibraryEvents(path, {}).take() if isinstance(each, StepCompleted)]
+        assert steps == [StepCompleted(step=17, start_s=T0 + 3, end_s=T0 + 5, writer="rank0")]
+
     def test_an_application_that_asks_in_each_turn_of_its_loop_has_a_step_for_each(self, path: Path) -> None:
         """Before the first output it is not known behind which dataset the run goes on: steps wait for it."""
         asked = [{"type": "asked", "began_s": T0 + at, "ended_s": T0 + at + 0.5} for at in (2, 4, 6)]

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import msgspec
 import psutil
 import pytest
 from hypothesis import given, settings
@@ -22,7 +21,6 @@ from hypothesis import strategies as st
 
 from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
-from scrtune.client.libscr.decision import decision_text
 from scrtune.client.libscr.native import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
 from scrtune.daemon.launch import preload
@@ -38,6 +36,7 @@ from scrtune.daemon.launch.services import NodeServices
 from scrtune.daemon.launch.slurm import SlurmServices, in_allocation, prolog_text
 from scrtune.intents.effects import Advice
 from scrtune.intents.pipeline import Pipeline
+from scrtune.scr_config.decision import decision_text
 
 PATIENCE_S = 30.0
 POLL_S = 0.02
@@ -336,10 +335,13 @@ def test_a_library_that_cannot_be_preloaded_costs_only_the_library(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(preload, "libscrtune_path", lambda: None)
-    assert preload.library("auto") is None
+    assert preload.library("never") is None
     assert caplog.text == ""
-    assert preload.library("always") is None
-    assert "make a C compiler available" in caplog.text
+    for wanted in ("auto", "always"):
+        caplog.clear()
+        assert preload.library(wanted) is None
+        assert "runs untuned" in caplog.text
+        assert "make a C compiler available" in caplog.text
     monkeypatch.setattr(preload, "libscrtune_path", lambda: tmp_path / "a dir" / "libscrtune.so")
     assert preload.library("auto") is None
     assert "LD_PRELOAD takes no path with a space" in caplog.text
@@ -455,12 +457,10 @@ def test_what_an_earlier_run_decided_is_not_in_force_where_no_daemon_can_start(p
     paths = place.paths.create()
     paths.journal.mkdir()
     paths.decision.write_text(decision_text(Advice(generation=3, settings={"SCR_FLUSH": 7})))
-    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=3, settings={"SCR_FLUSH": 7})))
     ran = place.run("sh", "-c", "true")
     assert ran.returncode == 0
     assert "the daemon did not start" in ran.stderr
     assert not paths.decision.exists()
-    assert not paths.advice.exists()
 
 
 @pytest.mark.mpi

@@ -1,0 +1,23 @@
+"""The user's own settings as they are reported to the daemon, with what they declared to `scrtune run`."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ..intents.events import SettingsObserved
+from ..scr_config.catalogue import SECRETS
+
+_UNREPORTED = SECRETS | {"SCR_CONF_FILE"}
+"""Secrets, and a path that `scrtune run` itself has set: no setting of the user's."""
+
+
+def declared(observed: SettingsObserved, environment: Mapping[str, str]) -> SettingsObserved:
+    """Return `observed` without what is nobody's business, and with what `environment` declares."""
+    return msgspec.structs.replace(
+        observed,
+        settings={name: value for name, value in observed.settings.items() if name not in _UNREPORTED},
+        sources={name: source for name, source in observed.sources.items() if name not in _UNREPORTED},
+        floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
+        override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
+        tuning=environment.get("SCRTUNE_TUNING", "1") != "0",
+    )

@@ -1,0 +1,135 @@
+"""The decision file: the settings to be active, for whoever applies them inside an application.
+
+    scrtune-decision 1
+    generation 12
+    crc32 1a2b3c4d
+    SCR_COPY_TYPE=SINGLE
+    SCR_FILE_BUF_SIZE=8388608
+    end
+
+The checksum is that of the line ``generation`` and of everything behind the line ``crc32``. A decision holds
+all that is explicit or was ever tuned, not only what changed: to apply it twice is to apply it once. There is
+one file for each job and node. The daemon writes it; the embedded engine's session reads it here, and
+libscrtune.so by `native/decision.c`, which accepts and refuses the same texts.
+"""
+
+import os
+import re
+import stat
+import zlib
+from pathlib import Path
+
+import msgspec
+
+from ..intents.effects import Advice
+from ..intents.events import Values
+from .catalogue import ParameterError, coerce, text_of
+
+DECISION_LIMIT_BYTES = 64 * 1024
+_FORM = re.compile(
+    rb"scrtune-decision 1\n(?P<generation>generation [0-9]{1,9}\n)crc32 (?P<crc>[0-9a-f]{8})\n"
+    rb"(?P<rest>(?P<lines>(?:[A-Z][A-Z0-9_]*=[^\n\0]*\n)*)end\n)"
+)
+_LINE_END = re.compile(r"[\n\0]")
+_NO_WAIT_NO_LINK = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class DecisionError(ValueError):
+    """A text that is no decision; nothing of it is applied."""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """The `generation` of the advice and its values as SCR reads them, by name."""
+
+    generation: int
+    values: dict[str, str]
+
+    def settings(self) -> Values:
+        """Return the values by their types. Raises :class:`DecisionError` for a value that is none."""
+        try:
+            return {name: coerce(name, text) for name, text in self.values.items()}
+        except ParameterError as error:
+            raise DecisionError(str(error)) from error
+
+
+def decision_text(advice: Advice) -> str:
+    """Return the settings of `advice` as a decision.
+
+    A value of several lines is left out: it came from the environment, where it stays active. Raises
+    :class:`DecisionError` for what the form cannot carry.
+    """
+    texts = {name: text_of(value) for name, value in sorted(advice.settings.items())}
+    lines = "".join(f"{name}={text}\n" for name, text in texts.items() if not _LINE_END.search(text))
+    generation, rest = f"generation {advice.generation}\n", f"{lines}end\n"
+    text = f"scrtune-decision 1\n{generation}crc32 {_crc(generation + rest)}\n{rest}"
+    parse_decision(text)
+    return text
+
+
+def parse_decision(text: str | bytes) -> Decision:
+    """Return the decision that `text` holds, names and values unchecked. Raises :class:`DecisionError`."""
+    data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
+    if len(data) > DECISION_LIMIT_BYTES:
+        raise DecisionError(f"a decision has {DECISION_LIMIT_BYTES} bytes at most, this has {len(data)}")
+    match = _FORM.fullmatch(data)
+    if match is None:
+        raise DecisionError("this is no whole decision of version 1")
+    if _crc(match["generation"] + match["rest"]) != match["crc"].decode():
+        raise DecisionError("the checksum of the decision is wrong: it was not written as it is")
+    lines = match["lines"].decode("utf-8", "surrogateescape").split("\n")[:-1]
+    pairs = [line.partition("=") for line in lines]
+    names = [name for name, _, _ in pairs]
+    if names != sorted(set(names)):
+        raise DecisionError("the names of a decision are sorted, and each comes once")
+    return Decision(int(match["generation"].split()[1]), {name: value for name, _, value in pairs})
+
+
+class DecisionFile:
+    """The decision file at `path`, looked at again and again: a look at one that is unchanged is one stat."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._last: tuple[int, ...] = ()
+
+    def look(self) -> Decision | None:
+        """Return the decision, or None when the file is the one of the last look, or not there.
+
+        No link is followed and nothing is waited for, whatever lies there. Raises :class:`DecisionError` for
+        what is no decision of ours, once for each file.
+        """
+        try:
+            seen = _identity(self._path.lstat())
+        except OSError:
+            return None
+        if seen == self._last:
+            return None
+        self._last = seen
+        try:
+            return parse_decision(self._bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DecisionError(f"{self._path}: it cannot be read ({error.strerror})") from error
+
+    def _bytes(self) -> bytes:
+        """Return what is there, one byte more than may be at most. Raises OSError."""
+        file = os.open(self._path, _NO_WAIT_NO_LINK)
+        try:
+            status = os.fstat(file)
+            self._last = _identity(status)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+                raise DecisionError(f"{self._path}: it is no regular file of yours")
+            with open(file, "rb", closefd=False) as stream:
+                return stream.read(DECISION_LIMIT_BYTES + 1)
+        finally:
+            os.close(file)
+
+
+def _identity(status: os.stat_result) -> tuple[int, ...]:
+    """Return what differs between two files of one name, and after each change of one."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _crc(data: str | bytes) -> str:
+    data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+    return f"{zlib.crc32(data):08x}"
