@@ -18,6 +18,7 @@ from scrtune.client.paths import JobPaths
 from scrtune.daemon.launch.preload import export_text
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
+from scrtune.scr_config.decision import decision_text
 
 from ...support.ended_job import JOB, ended_job, run_directory
 
@@ -28,7 +29,7 @@ Scrtune = Callable[..., Result]
 
 def published(settings: dict[str, Any]) -> JobPaths:
     paths = ended_job("j")
-    paths.advice.write_bytes(msgspec.json.encode(Advice(generation=1, settings=settings)))
+    paths.decision.write_text(decision_text(Advice(generation=1, settings=settings)))
     return paths
 
 
@@ -36,7 +37,6 @@ NASTY = {
     "SCR_CACHE_SIZE": 3,
     "SCR_COPY_TYPE": "XOR",
     "SCR_CLUSTER_NAME": 'it\'s "quoted" $HOME `id` $(id) \\ ; & | ! * ? [a] {b} ~ # %s \t end',
-    "SCR_GROUP": "two\nlines",
     "SCR_CURRENT": "/a dir/with spaces",
     "SCRTUNE_FLUSH_CPUS": "",
 }
