@@ -36,6 +36,8 @@ _KINDS = {
     "recommendation": Advice,
 }
 
+os.environ.pop("COLUMNS", None)  # pytest-xdist sets it, and printed tables honour it
+
 # Machines are shared and busy: how long an example took says nothing of what it tests.
 settings.register_profile(
     "fixed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True, max_examples=100

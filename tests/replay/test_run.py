@@ -84,7 +84,7 @@ def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) 
     assert view.counters.trace_events == 2 * 5 * 9
     sentences = {intent.name: intent.sentence for intent in view.intents}
     assert sentences["buffer sizes"].startswith("80 writes, 640 MiB; top by bytes: 8 MiB 100%")
-    assert sentences["core affinity"].startswith("8 cores; 2 application processes")
+    assert sentences["core affinity"].startswith("8 cores; 2.00 used by 2 application processes")
     assert "128 MiB in 2 files every 1.00 s; blocks 0.100 s" in sentences["flush"]
 
 
