@@ -11,14 +11,13 @@ import functools
 import math
 import re
 from collections.abc import Mapping
-from enum import Enum
 from importlib import resources
 from types import MappingProxyType
 from typing import Literal, TypeVar
 
 import msgspec
 
-from ..intents.events import Value, Values
+from ..intents.events import TextEnum, Value, Values, ValueSource
 from ..units import bytes_text
 
 Mutability = Literal["live", "re-init", "launch", "none"]
@@ -33,24 +32,6 @@ _CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _LONGEST_NAME = 40
 _NEAR = 0.8  # of difflib's ratio
 _LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
-
-
-class TextEnum(str, Enum):
-    """A closed set of texts; a member equals its text and prints as it (enum.StrEnum of Python 3.11)."""
-
-    def __str__(self) -> str:
-        """Return the text alone."""
-        return str(self.value)
-
-
-class Layer(TextEnum):
-    """A source of settings, the highest first; the last is what is compiled into SCR."""
-
-    ENVIRONMENT = "environment"
-    USER_CONFIG = "user config"
-    SCR_CONFIG = "SCR_Config"
-    SYSTEM_CONFIG = "system config"
-    DEFAULT = "default"
 
 
 class ValueType(TextEnum):
@@ -133,7 +114,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     symbol: str = ""
     equal_on_ranks: bool
     rank_0_decides: bool = False
-    layers: tuple[Layer, ...]
+    layers: tuple[ValueSource, ...]
     intents: tuple[str, ...] = ()
     since: str
     until: str = ""
@@ -150,7 +131,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def in_files(self) -> bool:
         """Return whether SCR looks for it in the user's config file."""
-        return Layer.USER_CONFIG in self.layers and not self.is_lever
+        return ValueSource.USER_CONFIG in self.layers and not self.is_lever
 
     @property
     def default_words(self) -> str:
@@ -249,7 +230,7 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     mutability: Mutability
     mechanism: str
     equal_on_ranks: bool
-    layers: tuple[Layer, ...]
+    layers: tuple[ValueSource, ...]
     intents: tuple[str, ...] = ()
     since: str
     source: str

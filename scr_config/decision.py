@@ -38,7 +38,7 @@ class DecisionError(ValueError):
     """A text that is no decision; nothing of it is applied."""
 
 
-class Decision(msgspec.Struct, frozen=True):
+class ParsedDecision(msgspec.Struct, frozen=True):
     """The `generation` of the advice and its values as SCR reads them, by name."""
 
     generation: int
@@ -66,7 +66,7 @@ def decision_text(advice: Advice) -> str:
     return text
 
 
-def parse_decision(text: str | bytes) -> Decision:
+def parse_decision(text: str | bytes) -> ParsedDecision:
     """Return the decision that `text` holds, names and values unchecked. Raises :class:`DecisionError`."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if len(data) > DECISION_LIMIT_BYTES:
@@ -81,7 +81,7 @@ def parse_decision(text: str | bytes) -> Decision:
     names = [name for name, _, _ in pairs]
     if names != sorted(set(names)):
         raise DecisionError("the names of a decision are sorted, and each comes once")
-    return Decision(int(match["generation"].split()[1]), {name: value for name, _, value in pairs})
+    return ParsedDecision(int(match["generation"].split()[1]), {name: value for name, _, value in pairs})
 
 
 class DecisionFile:
@@ -91,7 +91,7 @@ class DecisionFile:
         self._path = path
         self._last: tuple[int, ...] = ()
 
-    def look(self) -> Decision | None:
+    def look(self) -> ParsedDecision | None:
         """Return the decision, or None when the file is the one of the last look, or not there.
 
         No link is followed and nothing is waited for, whatever lies there. Raises :class:`DecisionError` for

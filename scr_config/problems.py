@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from .catalogue import TextEnum
+from ..intents.events import TextEnum
 
 
 class Severity(TextEnum):

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from ..intents.events import Value, Values
+from ..intents.events import Value, Values, ValueSource
 from .catalogue import (
     CATALOGUE,
     SECRETS,
-    Layer,
     Parameter,
     ParameterError,
     ValueType,
@@ -25,8 +24,8 @@ from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, parse, problem_at, unkn
 from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
-DEFAULT = Layer.DEFAULT
-LAYERS = (Layer.ENVIRONMENT, Layer.USER_CONFIG, Layer.SCR_CONFIG, Layer.SYSTEM_CONFIG)
+DEFAULT = ValueSource.DEFAULT
+LAYERS = (ValueSource.ENVIRONMENT, ValueSource.USER_CONFIG, ValueSource.SCR_CONFIG, ValueSource.SYSTEM_CONFIG)
 """The places where SCR looks, in this order."""
 _NAMES = frozenset({*CATALOGUE, *DESCRIPTORS})
 
@@ -39,7 +38,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     (of the value) count from 1 and are 0 where there is no file.
     """
 
-    layer: Layer
+    layer: ValueSource
     text: str
     value: Value | None
     file: str = ""
@@ -50,7 +49,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 class FoundLines(msgspec.Struct, frozen=True):
     """The STORE, CKPT or GROUPS lines of one layer."""
 
-    layer: Layer
+    layer: ValueSource
     entries: tuple[Entry, ...]
 
 
@@ -84,7 +83,7 @@ class Resolved(msgspec.Struct, frozen=True, kw_only=True):
 class _LayerTexts(msgspec.Struct, frozen=True):
     """One layer as it was given: its parameters by name, and its descriptor lines."""
 
-    layer: Layer
+    layer: ValueSource
     pairs: Mapping[str, Pair]
     descriptors: tuple[Entry, ...] = ()
 
@@ -94,7 +93,7 @@ def resolve(
     user_conf: str | None = None,
     programmatic: Mapping[str, Value] | str | None = None,
     system_conf: str | None = None,
-    files: Mapping[Layer, str] | None = None,
+    files: Mapping[ValueSource, str] | None = None,
 ) -> Resolved:
     """Look through the layers. `user_conf` and `system_conf` are the texts of the files, None for none.
 
@@ -107,9 +106,9 @@ def resolve(
     """
     pairs = _pairs(environment)
     lines = [pairs[name] for name in DESCRIPTORS if name in pairs]
-    problems = [_in_layer(descriptor_in_environment(pair), Layer.ENVIRONMENT) for pair in lines]
+    problems = [_in_layer(descriptor_in_environment(pair), ValueSource.ENVIRONMENT) for pair in lines]
     entries = (msgspec.structs.replace(pair, value=expand(pair.value, environment)) for pair in lines)
-    layers = [_LayerTexts(Layer.ENVIRONMENT, pairs, tuple(Entry(parent=pair) for pair in entries))]
+    layers = [_LayerTexts(ValueSource.ENVIRONMENT, pairs, tuple(Entry(parent=pair) for pair in entries))]
     for layer, texts in zip(LAYERS[1:], (user_conf, programmatic, system_conf), strict=True):
         if isinstance(texts, str):
             config = parse(texts, environment, (files or {}).get(layer, ""))
@@ -222,7 +221,7 @@ def bad_value(pair: Pair, error: ParameterError) -> ConfigProblem:
     return msgspec.structs.replace(problem, column=pair.value_column)
 
 
-def problems_in(config: ConfigFile, layer: Layer) -> Iterator[ConfigProblem]:
+def problems_in(config: ConfigFile, layer: ValueSource) -> Iterator[ConfigProblem]:
     """Yield the parser's problems, and parameters that SCR does not look for in a file of that layer.
 
     Words behind a password may be the rest of it and are not shown.
@@ -247,5 +246,5 @@ def descriptor_in_environment(pair: Pair) -> ConfigProblem:
     return problem_at(pair, Code.DESCRIPTOR_IN_ENVIRONMENT, what, remedy, Severity.ERROR)
 
 
-def _in_layer(problem: ConfigProblem, layer: Layer) -> ConfigProblem:
+def _in_layer(problem: ConfigProblem, layer: ValueSource) -> ConfigProblem:
     return msgspec.structs.replace(problem, source=layer)

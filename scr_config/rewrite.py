@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from ..intents.events import Value
-from .catalogue import CATALOGUE, SCRIPT_KEYS, Layer, ParameterError, coerce, text_of
+from ..intents.events import Value, ValueSource
+from .catalogue import CATALOGUE, SCRIPT_KEYS, ParameterError, coerce, text_of
 from .constraints import fatal, validate
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse
 from .problems import Code, Severity
@@ -140,7 +140,7 @@ def _unfit(entry: Entry, counting: Mapping[str, Pair], changes: Mapping[str, str
 def _is_none(pair: Pair) -> str:
     """Return why it is no value of its parameter; empty when it is one, or only the job knows."""
     parameter = CATALOGUE.get(pair.key)
-    if parameter is not None and Layer.USER_CONFIG in parameter.layers and "$" not in pair.value:
+    if parameter is not None and ValueSource.USER_CONFIG in parameter.layers and "$" not in pair.value:
         try:
             coerce(pair.key, pair.value)
         except ParameterError as error:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
-from ...intents.events import Value
-from ...scr_config.catalogue import CATALOGUE, SECRETS, Layer
+from ...intents.events import Value, ValueSource
+from ...scr_config.catalogue import CATALOGUE, SECRETS
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.parse import Entry
 from ...scr_config.problems import ConfigProblem
@@ -99,7 +99,7 @@ def resolved_view(
     prefix = resolve(variables, user, None, system).settings.get("SCR_PREFIX", "")
     paths["SCR_Config"] = cwd / str(prefix) / ".scr" / "app.conf"
     program = _text(paths["SCR_Config"])
-    files: dict[Layer, str] = {layer: str(paths[layer]) for layer in LAYERS[1:]}
+    files: dict[ValueSource, str] = {layer: str(paths[layer]) for layer in LAYERS[1:]}
     resolved = resolve(variables, user, program, system, files)
     texts = {"user config": user, "SCR_Config": program, "system config": system}
     return ResolvedView(

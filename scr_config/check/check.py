@@ -5,8 +5,8 @@ Pure: the caller reads the files and measures the caches (cli/commands/check.py)
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ...intents.events import Values
-from ..catalogue import CATALOGUE, Layer, ParameterError, defaults
+from ...intents.events import Values, ValueSource
+from ..catalogue import CATALOGUE, ParameterError, defaults
 from ..constraints import CONSTRAINTS
 from ..parse import Entry, Pair
 from ..problems import ConfigProblem, Finding
@@ -25,7 +25,7 @@ def check(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ..
     """
     found: list[Finding] = []
     for source in sources:
-        judge = of_environment if source.layer is Layer.ENVIRONMENT else of_config_file
+        judge = of_environment if source.layer is ValueSource.ENVIRONMENT else of_config_file
         found += (_located(problem, source.file) for problem in judge(source, context))
     for config in configurations(sources, context):
         for rule in (*CONSTRAINTS, *LINE_RULES):
@@ -41,7 +41,7 @@ def configurations(sources: Sequence[Source], context: CheckContext) -> tuple[Co
     environment = {
         setting.key: setting
         for source in sources
-        if source.layer is Layer.ENVIRONMENT
+        if source.layer is ValueSource.ENVIRONMENT
         for setting in variables(source)
         if setting.key in CATALOGUE
     }

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from ..catalogue import Layer
+from ...intents.events import ValueSource
 from ..parse import ConfigFile, Pair, assumed, parse
 from ..resolution import expand
 from .job_script import Assignment, assignments, is_job_script, other_language
@@ -32,10 +32,10 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     language: str = ""
 
     @property
-    def layer(self) -> Layer:
+    def layer(self) -> ValueSource:
         """Return the layer of SCR's that it is."""
-        layers = {"config file": Layer.USER_CONFIG, "system file": Layer.SYSTEM_CONFIG}
-        return layers.get(self.kind, Layer.ENVIRONMENT)
+        layers = {"config file": ValueSource.USER_CONFIG, "system file": ValueSource.SYSTEM_CONFIG}
+        return layers.get(self.kind, ValueSource.ENVIRONMENT)
 
     @property
     def assignments(self) -> tuple[Assignment, ...]:

@@ -14,7 +14,7 @@ from scrtune.daemon.options import DaemonOptions
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
-from scrtune.scr_config.decision import Decision, parse_decision
+from scrtune.scr_config.decision import ParsedDecision, parse_decision
 from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -29,13 +29,13 @@ def executor(tmp_path: Path) -> Executor:
     return Executor(DaemonOptions(paths=paths, scr_conf=tmp_path / "scr.conf"))
 
 
-def decision(executor: Executor) -> Decision:
+def decision(executor: Executor) -> ParsedDecision:
     return parse_decision(executor._options.paths.decision.read_bytes())
 
 
 def test_the_decision_is_what_is_advised_and_the_users_alone_to_read(executor: Executor) -> None:
     executor.publish(ADVICE, NOW)
-    assert decision(executor) == Decision(3, {"SCRTUNE_FLUSH_CPUS": "1,3", "SCR_COPY_TYPE": "XOR"})
+    assert decision(executor) == ParsedDecision(3, {"SCRTUNE_FLUSH_CPUS": "1,3", "SCR_COPY_TYPE": "XOR"})
     assert stat.S_IMODE(executor._options.paths.decision.stat().st_mode) == 0o600
 
 
@@ -122,4 +122,4 @@ def test_there_is_a_decision_as_soon_as_the_job_is_known_and_it_is_the_users_own
     sources = {"SCR_FLUSH": "user config", "SCR_COPY_TYPE": "default"}
     daemon.tell(JobStarted(time_s=time.time()), SettingsObserved(settings=settings, sources=sources))
     wait_until(daemon.paths.decision.exists)
-    assert parse_decision(daemon.paths.decision.read_bytes()) == Decision(0, {"SCR_FLUSH": "2"})
+    assert parse_decision(daemon.paths.decision.read_bytes()) == ParsedDecision(0, {"SCR_FLUSH": "2"})

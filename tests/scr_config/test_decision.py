@@ -11,9 +11,9 @@ from scrtune.intents.effects import Advice
 from scrtune.scr_config.catalogue import CATALOGUE
 from scrtune.scr_config.decision import (
     DECISION_LIMIT_BYTES,
-    Decision,
     DecisionError,
     DecisionFile,
+    ParsedDecision,
     decision_text,
     parse_decision,
 )
@@ -51,13 +51,13 @@ def test_every_value_of_one_line_survives(values: dict[str, str], generation: in
 @pytest.mark.parametrize("value", ["a\nSCR_FLUSH=0", "a\0", "\nend\n"])
 def test_a_value_of_several_lines_stays_in_the_environment_it_came_from(value: str) -> None:
     text = decision_text(Advice(settings={"SCR_PREFIX": value, "SCR_FLUSH": 2}))
-    assert parse_decision(text) == Decision(0, {"SCR_FLUSH": "2"})
+    assert parse_decision(text) == ParsedDecision(0, {"SCR_FLUSH": "2"})
 
 
 @pytest.mark.parametrize("values", [{"SCR_FLUSHES": "1"}, {"SCR_FLUSH": "often"}])
 def test_values_that_the_catalogue_has_not_are_refused_as_a_whole(values: dict[str, str]) -> None:
     with pytest.raises(DecisionError, match=next(iter(values))):
-        Decision(1, {"SCR_CACHE_SIZE": "2", **values}).settings()
+        ParsedDecision(1, {"SCR_CACHE_SIZE": "2", **values}).settings()
 
 
 @settings(max_examples=300)
@@ -104,7 +104,7 @@ def test_each_decision_is_seen_once(path: Path) -> None:
     assert (found.generation, found.settings()) == (12, ADVICE.settings)
     assert file.look() is None
     write_config(path, decision_text(Advice(generation=0)))
-    assert file.look() == Decision(0, {}), "a daemon that lost its journal begins at 0 again"
+    assert file.look() == ParsedDecision(0, {}), "a daemon that lost its journal begins at 0 again"
     path.unlink()
     assert file.look() is None
 

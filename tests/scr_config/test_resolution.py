@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.scr_config.catalogue import CATALOGUE, Layer, defaults
+from scrtune.intents.events import ValueSource
+from scrtune.scr_config.catalogue import CATALOGUE, defaults
 from scrtune.scr_config.resolution import LAYERS, expand, resolve
 
 
@@ -198,9 +199,9 @@ NUMBERS = [name for name, entry in CATALOGUE.items() if entry.type == "int" and 
     values=st.fixed_dictionaries({}, optional=dict.fromkeys(LAYERS, st.integers(1, 10**6))),
 )
 def test_the_highest_layer_that_has_a_value_wins_and_shadows_the_others(
-    name: str, values: dict[Layer, int]
+    name: str, values: dict[ValueSource, int]
 ) -> None:
-    def text(layer: Layer) -> str | None:
+    def text(layer: ValueSource) -> str | None:
         return f"\n{name}={values[layer]}\n" if layer in values else None
 
     environment = {name: str(values["environment"])} if "environment" in values else {}

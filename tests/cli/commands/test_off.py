@@ -22,7 +22,7 @@ from scrtune.goodput.events import (
     StepCompleted,
 )
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, TuningSwitched
-from scrtune.scr_config.decision import Decision, parse_decision
+from scrtune.scr_config.decision import ParsedDecision, parse_decision
 from scrtune.scr_config.parse import parse
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -71,7 +71,7 @@ def scrtune(daemon: Any, *arguments: str, **environment: str) -> "subprocess.Com
     )
 
 
-def decision(daemon: Any) -> Decision:
+def decision(daemon: Any) -> ParsedDecision:
     return parse_decision(daemon.paths.decision.read_bytes())
 
 
@@ -83,7 +83,7 @@ def tuned(real_daemon: Any, tmp_path: Path) -> Any:
     daemon = real_daemon.start("--user-conf", str(own))
     daemon.tell(*begun(), *checkpoints(3))
     daemon.until_events(15)
-    assert decision(daemon) == Decision(1, {**OWN, **TUNED})
+    assert decision(daemon) == ParsedDecision(1, {**OWN, **TUNED})
     return daemon
 
 
@@ -137,7 +137,7 @@ def test_before_the_application_has_said_anything_it_is_said_and_holds_then(real
     assert "If its rank 0 runs on another node, switch it there" in ran.stdout
     daemon.tell(*begun(), *checkpoints(4))
     daemon.until_events(20)
-    assert decision(daemon) == Decision(0, OWN)
+    assert decision(daemon) == ParsedDecision(0, OWN)
     scrtune(daemon, "on")
     assert daemon.view("status").tuning
 
@@ -162,7 +162,7 @@ def test_settings_that_cannot_be_published_are_reported_with_exit_code_1(
     assert decision(tuned).generation == 1
     conf.rmdir()
     view = switch(tuned.paths, on=False)
-    assert decision(tuned) == Decision(view.generation, {**OWN, **GIVEN_BACK})
+    assert decision(tuned) == ParsedDecision(view.generation, {**OWN, **GIVEN_BACK})
 
 
 def test_an_edit_of_the_users_is_taken_in_first(tuned: Any) -> None:
