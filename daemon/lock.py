@@ -1,4 +1,4 @@
-"""One daemon per job and node: its lock, and signals that wake the poller instead of interrupting it."""
+"""One daemon per job and node: the lock file, and signals that wake the poller instead of interrupting it."""
 
 import contextlib
 import fcntl

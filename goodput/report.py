@@ -18,9 +18,9 @@ from .events import GoodputEvent, OutputCompleted
 from .ledger.ledger import Account, Ledger, Window
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
 from .steps.estimators import deviations_s, ideal_s
-from .steps.facts import Straggler
 from .steps.summary import stragglers_of
 from .steps.table import StepRows, StepTable, step_table
+from .steps.types import Straggler
 from .synthetic_steps import are_synthetic
 
 _T = TypeVar("_T")

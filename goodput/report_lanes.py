@@ -19,7 +19,7 @@ from .events import (
     Recovered,
     RestartCompleted,
 )
-from .runs.run_starts import run_starts
+from .runs.starts import run_starts
 from .runs.whole_intervals import whole_intervals
 from .steps.table import StepRows
 from .validation import span

@@ -1,4 +1,4 @@
-"""How work that goes on beside an application lets its threads go on."""
+"""Callback by which background work yields to the threads of the application."""
 
 from collections.abc import Callable
 from typing import TypeAlias

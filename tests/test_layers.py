@@ -1,4 +1,4 @@
-"""The rooms of the house: who may know whom, and that the core is pure (contracts in setup.cfg)."""
+"""Import contracts between the rooms, and the purity of the core (contracts in setup.cfg)."""
 
 import subprocess
 import sys

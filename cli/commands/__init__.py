@@ -1,1 +1,1 @@
-"""One module per command of `scrtune`."""
+"""One module per command; `interval` and `report` are parts of `goodput`, `switch` is `on` and `off`."""

@@ -21,10 +21,10 @@ from ...scr_config.check.sources import Source, environment_source, source_of, v
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import Finding, exit_code
 from ...scr_config.resolution import expand
-from ..config_text import UnreadableError, config_text
 from ..format import printable
 from ..options import UNREAD, command, option
 from ..output import json_text
+from ..read_config import UnreadableError, config_text
 from ..text import tables
 
 EXIT_UNREADABLE = 3

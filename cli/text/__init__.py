@@ -1,1 +1,1 @@
-"""Views as text for a terminal: tables and sentences, made with rich."""
+"""Views as text for a terminal, one module per command; `tables` has what they share."""

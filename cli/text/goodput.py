@@ -14,7 +14,7 @@ from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
-from ...goodput.steps.facts import StepSummary
+from ...goodput.steps.types import StepSummary
 from ...units import count_text
 from ..format import printable
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView

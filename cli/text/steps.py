@@ -6,7 +6,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from ...goodput.readers.resiliency import moment
-from ...goodput.steps.facts import SlowStep, StepSummary, Straggler
+from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...units import count_text, seconds_text
 from ..format import printable
 from . import tables

@@ -1,4 +1,4 @@
-"""Views as tables and sentences on a terminal, made with rich."""
+"""Tables for a terminal, made with rich: status, explain, replay, and what all commands share."""
 
 import io
 import os

@@ -19,7 +19,7 @@ from ...scr_config.resolution import (
     consequence,
     resolve,
 )
-from ..config_text import config_text
+from ..read_config import config_text
 
 HIDDEN = "(not shown)"
 

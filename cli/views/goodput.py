@@ -17,7 +17,7 @@ from ...goodput.peer_rules.differences import Difference, differences
 from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import with_real_end
-from ...goodput.steps.facts import StepSummary
+from ...goodput.steps.types import StepSummary
 from ...goodput.validation import span
 from ...intents.tune.gains import GainView
 from .. import job_record, job_state

@@ -16,9 +16,9 @@ from ...goodput.events import JobEnded, JobStarted, RestartCompleted, StepComple
 from ...intents.events import ApplyRefused, Event, SettingsObserved, Values
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.resolution import resolve
-from ..declared import declared
 from ..implicit_steps import ImplicitSteps
 from ..paths import writer_of_rank
+from ..reported_settings import declared
 from .debug import ScrDebug
 from .join import Joiner, Output, Restart
 from .log import Record, ScrLog, Tail

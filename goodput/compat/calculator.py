@@ -1,4 +1,4 @@
-"""``GoodputCalculator`` of ml-goodput-measurement, over a local log: a face on the policy ``compat``.
+"""``GoodputCalculator`` of ml-goodput-measurement, over a local log; delegates to ``peer_rules``.
 
 Use a calculator from one thread.
 """

@@ -13,9 +13,9 @@ import weakref
 from functools import partial
 from typing import ClassVar
 
+from ..log.periodic_tasks import Uploads
 from ..log.store import LocalLog, tell
 from ..log.tensorboard import TensorBoard
-from ..log.uploads import Uploads
 from ..peer_rules.types import GCPOptions
 from .calculator import since_s
 from .job import CompatJob

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ..checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..events import GoodputEvent, OutputCompleted
-from ..runs.run_starts import run_starts
+from ..runs.starts import run_starts
 from ..runs.whole_intervals import whole_intervals
 
 _SAVE = "checkpoint_save"

@@ -45,7 +45,7 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
-from .columns import (
+from .pending_events import (
     ENDS,
     LIMITS,
     NO_STEP,
@@ -62,7 +62,7 @@ from .columns import (
 from .reallocation import CHARGED, reallocate_charges, reallocate_slowdown
 
 if TYPE_CHECKING:
-    from .reckoning import Reckoning
+    from .accounting import Reckoning
 
 __all__ = [
     "BUCKETS",
@@ -248,7 +248,7 @@ class Ledger:
 
     def _reckoning(self) -> "Reckoning":
         """What follows from all that was told."""
-        from .reckoning import Reckoning  # noqa: PLC0415 - numpy: who never asks shall not pay for it
+        from .accounting import Reckoning  # noqa: PLC0415 - numpy: who never asks shall not pay for it
 
         if self._reckoned is None:
             self._reckoned = Reckoning(self._codes, self._streams, self._remembered, self._limits)

@@ -1,4 +1,4 @@
-"""What a job's events have that :mod:`.differences` speaks of."""
+"""Collect the facts about a job's events that :mod:`.differences` words."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which starts begin a run: the ranks of one launch may each tell of theirs."""
+"""Group the job starts that the ranks of one launch recorded."""
 
 from collections.abc import Callable, Iterable
 

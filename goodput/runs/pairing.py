@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ledger.claims import Longs
-from ..ledger.columns import ENDS, LIMITS, STARTS, Stream
+from ..ledger.pending_events import ENDS, LIMITS, STARTS, Stream
 
 
 def ends_of(mask: Longs, run: Longs, place: Longs, reach: int = LIMITS.reach) -> Longs:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..ledger.claims import NEVER, Longs
-from ..ledger.columns import NO_STEP, WHOLE, Key, Stream
+from ..ledger.pending_events import NO_STEP, WHOLE, Key, Stream
 
 _COUNTED_ON = 4
 """So many steps must follow each other, each time, before a number without a name is believed to go back."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..ledger.claims import NEVER, Longs
-from ..ledger.columns import NO_STEP, WHOLE, Key, Stream
+from ..ledger.pending_events import NO_STEP, WHOLE, Key, Stream
 from .streams import tokens_of
 
 _STEPS = 64

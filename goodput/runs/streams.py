@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..ledger.claims import MOST_SPARSE, NEVER, OPEN, SPARSE, Claims, Doubt, Longs
-from ..ledger.columns import NO_STEP, NS, STARTS, WHOLE, Limits, Stream, to_ns
+from ..ledger.pending_events import NO_STEP, NS, STARTS, WHOLE, Limits, Stream, to_ns
 from ..steps.hangs import AROUND, HUNG
 from . import pairing
 

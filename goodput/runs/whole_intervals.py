@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable
 
 from ..events import GoodputEvent, Interval, IntervalEnded, IntervalStarted
-from ..ledger.columns import ENDS, STARTS
-from .run_starts import run_starts
+from ..ledger.pending_events import ENDS, STARTS
+from .starts import run_starts
 
 
 def whole_intervals(events: Iterable[GoodputEvent], kinds: Collection[str] | None = None) -> list[Interval]:

@@ -1,11 +1,11 @@
-"""Those who tell of starts and ends one by one: their last words, and what their tokens stand for."""
+"""State of each writer that records starts and ends one by one: its latest event, and what ends it."""
 
 from collections.abc import Iterable
 
 import numpy as np
 
 from ..ledger.claims import DERIVED, NEVER, OPEN, Claims, Longs, joined
-from ..ledger.columns import WHOLE, Key, Stream
+from ..ledger.pending_events import WHOLE, Key, Stream
 from ..ledger.ranges import Ranges
 from ..ledger.timeline import Derived
 from ..steps.hangs import AROUND

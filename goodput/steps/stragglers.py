@@ -7,8 +7,8 @@ waits for the others. From start to start all ranks of a synchronous job take th
 import numpy as np
 
 from .estimators import Seconds
-from .facts import Straggler
 from .table import StepRows, StepTable
+from .types import Straggler
 
 _ENOUGH_STEPS = 8
 _RATIO = 1.1

@@ -10,9 +10,9 @@ from ..peer_rules.steps import CompatStepTimes
 from ..synthetic_steps import are_synthetic
 from ..validation import span
 from .estimators import deviations_s, ideal_s, peers_ideal_s
-from .facts import SlowStep, StepSummary, Straggler
 from .stragglers import CannotTellError, stragglers
 from .table import StepTable, step_table
+from .types import SlowStep, StepSummary, Straggler
 
 ROLLING = 100
 """Of so many steps is the rolling deviation."""

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events import GoodputEvent, StepCompleted, StepStarted
-from ..ledger.columns import STEP_LIMIT
+from ..ledger.pending_events import STEP_LIMIT
 from ..runs.rollback import nameless_rollbacks
-from ..runs.run_starts import run_starts
+from ..runs.starts import run_starts
 from ..runs.streams import nanoseconds
 from .estimators import Seconds
 

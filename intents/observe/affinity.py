@@ -1,4 +1,4 @@
-"""Intent 1 of the study: process-core mapping, the cores of the node and their use by the application."""
+"""Intent 1 of the LLNL study: process-core mapping, the node's cores and their use by the application."""
 
 from collections import deque
 

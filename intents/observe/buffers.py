@@ -1,4 +1,4 @@
-"""Intent 2 of the study: the distribution of buffer sizes, its top five accesses and its 90th percentile."""
+"""Intent 2 of the LLNL study: the distribution of access sizes, its top five and its 90th percentile."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,4 @@
-"""Intents 7 and 8 of the study: flush behaviour, the duration of a flush against the interval between two."""
+"""Intents 7 and 8 of the LLNL study: the duration of a flush against the interval between two."""
 
 from collections import deque
 from statistics import fmean, median

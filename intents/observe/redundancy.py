@@ -1,4 +1,4 @@
-"""Intent 3 of the study: the redundancy scheme, from the nodes and the failure to survive."""
+"""Intent 3 of the LLNL study: the redundancy scheme, from the nodes and the failure to survive."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""DFTracer's lines, live and recorded alike: bytes in, digests out. Pure, and it never raises.
+"""Bytes of DFTracer in, digests out: joins lines, names, calls and digest. Pure, and it never raises.
 
 `docs/traces.md` describes the generations of the format, what is dropped and what is counted.
 """

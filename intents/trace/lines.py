@@ -1,4 +1,4 @@
-"""DFTracer's lines, of every generation, as records (`docs/traces.md` describes the generations).
+"""Decode a line of DFTracer, whatever generation, as a record (`docs/traces.md` has the generations).
 
 The fast path decodes a whole batch at once; a line that it rejects sends the batch down the slow path, line
 by line, where a bad line costs only itself.

@@ -1,4 +1,4 @@
-"""Asks a real libscr what its parameters are: ``python libscr_query.py LIBRARY``, for test_libscr_resolution.
+"""Asks a real libscr what its parameters are: ``python libscr_query.py LIBRARY``, for test_resolution_libscr.
 
 SCR's environment and working directory are those of this process. Standard input has one JSON object:
 `programmatic`, what to set with SCR_Config first, and `names`, what to ask for. Standard output has one JSON

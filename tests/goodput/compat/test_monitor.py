@@ -23,8 +23,8 @@ from scrtune.goodput.compat import (
 )
 from scrtune.goodput.compat.job import CompatJob
 from scrtune.goodput.compat.scalars import Deviations
+from scrtune.goodput.log.periodic_tasks import Uploads
 from scrtune.goodput.log.store import LocalLog
-from scrtune.goodput.log.uploads import Uploads
 from scrtune.goodput.yield_hook import never_yield
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")

@@ -30,8 +30,8 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.columns import Limits
 from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
+from scrtune.goodput.ledger.pending_events import Limits
 
 T0 = 1_700_000_000.0
 NS = 1_000_000_000

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.ledger.columns import Limits, Stream
+from scrtune.goodput.ledger.pending_events import Limits, Stream
 from scrtune.goodput.runs.rollback import StepRollback
 from scrtune.goodput.runs.streams import settle, tokens_of
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.steps.estimators import deviations_s, ideal_s, peers_ideal_s
-from scrtune.goodput.steps.facts import StepSummary, Straggler
 from scrtune.goodput.steps.stragglers import CannotTellError, stragglers
 from scrtune.goodput.steps.summary import ROLLING, step_summary
 from scrtune.goodput.steps.table import step_table
+from scrtune.goodput.steps.types import StepSummary, Straggler
 
 
 def starts(*times_s: float, first: int = 0, every: int = 1, writer: str = "") -> list[GoodputEvent]:

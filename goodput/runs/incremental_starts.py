@@ -1,10 +1,10 @@
-"""Where the runs of a job begin, and its attempts: what was told of that, and what follows from the steps."""
+"""Find the starts of runs and attempts as events arrive, from what was recorded and from step numbers."""
 
 from bisect import bisect_left
 from collections.abc import Callable
 
 from ..ledger.claims import NEVER, Longs
-from ..ledger.columns import NO_STEP, NS, WHOLE, Key, PendingEvents, Stream, to_ns
+from ..ledger.pending_events import NO_STEP, NS, WHOLE, Key, PendingEvents, Stream, to_ns
 from .attempts import Attempts
 from .launches import Launches
 from .rollback import StepRollback

@@ -1,11 +1,11 @@
-"""When the runs of a job began, of all its events at once."""
+"""Find the starts of the runs of a job, from all its events at once."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 from math import isfinite
 
 from ..events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
-from ..ledger.columns import to_ns
+from ..ledger.pending_events import to_ns
 
 _NEVER = 1 << 62
 

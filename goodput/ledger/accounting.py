@@ -1,4 +1,4 @@
-"""From what was told to where the time went. Loads numpy: a ledger does so when it is first asked.
+"""Compute the time per bucket from the recorded events. Loads numpy: a ledger does so when first asked.
 
 What a job's time was spent on follows from the *set* of its events. This class keeps what follows from those
 it knows, and brings it up to date with new ones: in order, and even a little late, that touches only the end
@@ -13,14 +13,14 @@ import numpy as np
 
 from .. import buckets
 from ..buckets import Codes
-from ..runs.beginnings import Beginnings, News
+from ..runs.incremental_starts import Beginnings, News
 from ..runs.launches import Launches
 from ..runs.runs import Background, Runs
 from ..runs.skew import Clocks
 from ..runs.streams import extremes, forget, nanoseconds, put_in, settle, sort, tokens_of
 from ..runs.writers import Writers
 from .claims import DERIVED, NEVER, Claims, Longs, joined
-from .columns import WHOLE, Key, Limits, PendingEvents, Stream
+from .pending_events import WHOLE, Key, Limits, PendingEvents, Stream
 from .ranges import Ranges
 from .sweep import Rules
 from .timeline import ClaimTimeline

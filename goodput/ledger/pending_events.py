@@ -1,4 +1,4 @@
-"""What a ledger was told and has not looked at yet, in columns: telling costs next to nothing."""
+"""Buffer of events that a ledger has not processed yet, in columns: adding one costs next to nothing."""
 
 from array import array
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Works that are done now and then, all on one thread beside an application, and once more at the end."""
+"""Run periodic tasks on one thread beside an application, and once more at the end."""
 
 import os
 import threading

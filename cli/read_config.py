@@ -1,4 +1,4 @@
-"""The text of a file of SCR's that was named, or why it cannot be read."""
+"""Read a config file that was named on the command line, or say why it cannot be read."""
 
 import stat
 from pathlib import Path

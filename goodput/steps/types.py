@@ -1,4 +1,4 @@
-"""What can be told of a job's steps; apart from the arithmetic, which loads numpy."""
+"""Result structs of the analysis of steps; apart from the arithmetic, which loads numpy."""
 
 import msgspec
 
