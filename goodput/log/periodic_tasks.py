@@ -135,11 +135,12 @@ class Uploads:
                 if is_last:
                     self._end(name, upload)
             with self._changed:
+                if not any(upload.is_last for upload in self._uploads.values()):
+                    self._hurry.clear()
                 if not self._uploads:
                     self._thread = None
                     return
-                if not any(upload.is_last for upload in self._uploads.values()):
-                    self._hurry.clear()
+                if not self._hurry.is_set():
                     self._changed.wait(self._until_due_s())
 
     def _due(self) -> list[tuple[str, _Upload]]:

@@ -404,7 +404,7 @@ def test_who_works_rests_also_after_a_stop_and_a_new_start() -> None:
     assert uploads.stop("busy", Worker(piece_s=0.3), once_more=True)  # somebody waits: it does not rest
     end_of_threads()
     work = Worker(piece_s=0.01)
-    assert uploads.start("busy", work, 0.001)
+    assert uploads.start("busy", work, 0.0)  # due at once: nobody waits any more
     assert work.has_rested.acquire(timeout=PATIENCE_S)
     assert uploads.stop("busy", None, once_more=False)
     assert work.rested_s[0] >= 9 * work.worked_s[0]
