@@ -10,10 +10,10 @@ in the parity of another one, so any one member can be lost. Storage: n / (n - 1
 are survived.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+import os
+from collections.abc import Callable, Collection, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
-from io import FileIO
 from pathlib import Path
 from typing import cast
 
@@ -70,49 +70,60 @@ class LogicalFile:
 
     def __init__(self, files: Sequence[tuple[Path, int]]) -> None:
         self._files = files
+        self._open: tuple[Path, int, int] | None = None
         self.size = sum(size for _, size in files)
         self.error: OSError | None = None
 
     def create(self) -> None:
         """Make all files, with their sizes and the directories above them."""
-        with self._keeping_error():
+        try:
             for path, size in self._files:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 with path.open("wb") as file:
                     file.truncate(size)
+        except OSError as error:
+            self.error = error
 
     def read(self, offset: int, target: Bytes) -> None:
         """Fill `target` from `offset` on."""
         target[:] = 0
-        self._transfer("rb", FileIO.readinto, offset, target)
+        self._transfer(os.O_RDONLY, os.preadv, offset, target)
 
     def write(self, offset: int, source: Bytes) -> None:
         """Write `source` from `offset` on."""
-        self._transfer("r+b", FileIO.write, offset, source)
+        self._transfer(os.O_WRONLY, os.pwritev, offset, source)
+
+    def close(self) -> None:
+        """Close what is open; the next access opens it again."""
+        if self._open is not None:
+            os.close(self._open[2])
+            self._open = None
 
     def _transfer(
-        self, mode: str, call: Callable[[FileIO, memoryview], int | None], offset: int, buffer: Bytes
+        self, access: int, call: Callable[[int, list[memoryview], int], int], offset: int, buffer: Bytes
     ) -> None:
+        if self.error is not None:
+            return
         begin = 0
-        with self._keeping_error():
+        try:
             for path, size in self._files:
                 low, high = max(offset, begin), min(offset + len(buffer), begin + size)
-                if low < high and self.error is None:
-                    with FileIO(path, mode) as file:
-                        file.seek(low - begin)
-                        while low < high:
-                            count = call(file, buffer[low - offset : high - offset].data)
-                            if not count:
-                                raise OSError(f"{path}: shorter than when the output was completed")
-                            low += count
+                view, at = buffer[max(0, low - offset) : max(0, high - offset)].data, low - begin
+                while view:
+                    count = call(self._descriptor(path, access), [view], at)
+                    if not count:
+                        raise OSError(f"{path}: shorter than when the output was completed")  # noqa: TRY301 - it is kept like every other error
+                    view, at = view[count:], at + count
                 begin += size
-
-    @contextmanager
-    def _keeping_error(self) -> Iterator[None]:
-        try:
-            yield
         except OSError as error:
-            self.error = self.error or error
+            self.error = error
+
+    def _descriptor(self, path: Path, access: int) -> int:
+        """Keep one file open at a time: accesses go in order, and ranks may have very many files."""
+        if self._open is None or self._open[:2] != (path, access):
+            self.close()
+            self._open = (path, access, os.open(path, access))
+        return self._open[2]
 
 
 @dataclass(frozen=True)
@@ -143,16 +154,19 @@ def rebuild(scheme: str, member: Member, lost: frozenset[int]) -> None:
     """Restore files and redundancy data of the members `lost`; as :func:`encode`."""
     me, members = member.comm.rank, member.comm.size
     own = redundancy_bytes(scheme, me, member.sizes)
-    files, redundancy = LogicalFile(member.files), LogicalFile([(member.redundancy, own)])
-    if me in lost:
-        files.create()
-    if me in lost or not lost:
-        redundancy.create()
-    if scheme == "XOR":
-        _xor(member, files, redundancy, next(iter(lost), None))
-    else:
-        _shift(member, -1, redundancy, files, receivers=lost)
-        _shift(member, 1, files, redundancy, receivers=lost or range(members))
+    with (
+        closing(LogicalFile(member.files)) as files,
+        closing(LogicalFile([(member.redundancy, own)])) as redundancy,
+    ):
+        if me in lost:
+            files.create()
+        if me in lost or not lost:
+            redundancy.create()
+        if scheme == "XOR":
+            _xor(member, files, redundancy, next(iter(lost), None))
+        else:
+            _shift(member, -1, redundancy, files, receivers=lost)
+            _shift(member, 1, files, redundancy, receivers=lost or range(members))
     if error := files.error or redundancy.error:
         raise error
 
