@@ -34,7 +34,7 @@ _NAMES = {
 
 
 class ScrDebug:
-    """Turns the lines of rank 0, in their order, into records for :class:`.joiner.Joiner`."""
+    """Turns the lines of rank 0, in their order, into records for :class:`.join.Joiner`."""
 
     def __init__(self) -> None:
         self._dataset: int | None = None

@@ -2,7 +2,7 @@
 
 Its times are whole seconds, its durations exact. So a time is put where the durations since the last one lead
 to, within the second that the log gives it. Where the application or the preloaded library took times itself,
-:mod:`.library_events` knows better; this is for a log that was found alone.
+:mod:`.preload_events` knows better; this is for a log that was found alone.
 """
 
 from collections.abc import Iterable, Iterator

@@ -48,7 +48,7 @@ class GoodputRecorder(JobNames):
         self._write(lambda: {"step_count": int(step), "step_start_time": _seconds(at)})
 
     def started(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """An interval of a kind of :data:`~.compat_entries.PREFIXES` begins."""
+        """An interval of a kind of :data:`~.entries.PREFIXES` begins."""
         self._write(lambda: interval_entry(kind, "start", _seconds(at), name))
 
     def ended(self, kind: str, name: str = "", at: Moment = None) -> None:

@@ -27,7 +27,7 @@ class Scalar(NamedTuple):
 
 
 Find: TypeAlias = Callable[[YieldHook, bool], Iterator[list[Scalar]]]
-"""Finds what there is to write, in pieces: a :data:`~.uploads.Work` but for the writing.
+"""Finds what there is to write, in pieces: a :data:`~.periodic_tasks.Work` but for the writing.
 
 It is asked for the next piece when the last one is written: how far it has come, it counts then.
 """

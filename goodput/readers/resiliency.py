@@ -262,7 +262,7 @@ class _Steps:
 
 
 def _end_s(event: GoodputEvent) -> float:
-    """The later one of :func:`.sanity.span`, quickly: a log may have millions of steps."""
+    """The later one of :func:`.validation.span`, quickly: a log may have millions of steps."""
     time_s: float | None = getattr(event, "time_s", None)
     return span(event)[1] if time_s is None else time_s
 
