@@ -18,9 +18,9 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ..intents.events import TextEnum, Value, Values, ValueSource
+from ..intents.mutability import Mutability
 from ..units import bytes_text
 
-Mutability = Literal["live", "re-init", "launch", "none"]
 TOKEN_LIMIT_BYTES = 1023
 """The longest key or value in a config file: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
 
@@ -32,6 +32,9 @@ _CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
 _LONGEST_NAME = 40
 _NEAR = 0.8  # of difflib's ratio
 _LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
+
+LAYERS = (ValueSource.ENVIRONMENT, ValueSource.USER_CONFIG, ValueSource.SCR_CONFIG, ValueSource.SYSTEM_CONFIG)
+"""The places where SCR looks for a value, in this order."""
 
 
 class ValueType(TextEnum):
@@ -83,10 +86,9 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     `default` is the value as compiled (at `default_source`), or None when it is worked out at run time or
     held elsewhere: `default_text` says it in words. `documented_default` is that of SCR's manual where it
     differs.
-    `mutability` is the cheapest way to change it in a running job: ``live``, ``re-init`` (SCR_Finalize and
-    SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how. `means`
-    and `symbol` are how libscrtune.so does it, and the variable or function of SCR's that it takes; without
-    them a running job keeps the value (`native/levers_table.py`).
+    `mutability` is the cheapest way to change it in a running job; `mechanism` says how. `means` and `symbol`
+    are how libscrtune.so does it, and the variable or function of SCR's that it takes; without them a running
+    job keeps the value (`native/levers_table.py`).
     `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
     matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names
     that `scrtune explain` shows. `since` is the first release whose sources read it (1.1 is the oldest there
@@ -97,7 +99,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     name: str
     scope: Scope = Scope.LIBRARY
     type: ValueType
-    default: Value | None
+    default: Value | None = None
     default_text: str = ""
     default_source: str = ""
     documented_default: Value | None = None
@@ -112,11 +114,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mechanism: str = ""
     means: Literal["", "int", "double", "async", "axl", "er", "cpus", "threads", "reinit"] = ""
     symbol: str = ""
-    equal_on_ranks: bool
+    equal_on_ranks: bool = False
     rank_0_decides: bool = False
-    layers: tuple[ValueSource, ...]
+    layers: tuple[ValueSource, ...] = LAYERS
     intents: tuple[str, ...] = ()
-    since: str
+    since: str = "1.1"
     until: str = ""
     source: str
     status: Status = Status.ACTIVE
@@ -208,7 +210,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     default_text: str
     choices: tuple[str, ...] = ()
     doc: str
-    since: str
+    since: str = "1.1"
     status: Status = Status.ACTIVE
     note: str = ""
 
@@ -223,27 +225,54 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     name: str
     value: str
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...] = ()
     open_keys: bool = False
     doc: str
     read_when: str = "SCR_Init"
-    mutability: Mutability
+    mutability: Mutability = Mutability.REINIT
     mechanism: str
-    equal_on_ranks: bool
-    layers: tuple[ValueSource, ...]
+    equal_on_ranks: bool = True
+    layers: tuple[ValueSource, ...] = LAYERS[1:]
     intents: tuple[str, ...] = ()
-    since: str
+    since: str = "1.1"
     source: str
     note: str = ""
 
 
 _Named = TypeVar("_Named", Parameter, Descriptor)
+_Fields = Mapping[str, object]
+_COMMON: Mapping[str, _Fields] = {
+    "int": {"minimum": -(2**31), "maximum": 2**31 - 1},
+    "bytes": {"minimum": 0, "maximum": 2**53},
+    "re-init": {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
+    "launch": {"mechanism": "the next run"},
+    "none": {"status": Status.INERT},
+    "component": {"read_when": "AXL_Init, in SCR_Init", "layers": LAYERS[:1]},
+    "scripts": {
+        "read_when": "start of scr_run",
+        "mutability": Mutability.LAUNCH,
+        "mechanism": "the next scr_run",
+        "layers": LAYERS[:1],
+    },
+    "lever": {"read_when": "each SCR_Start_output", "layers": LAYERS[:3]},
+}
+"""The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
+
+
+def _complete(name: str, entry: _Fields) -> _Fields:
+    """Return `entry` with the fields that it leaves out."""
+    words = (entry.get(field) for field in ("type", "mutability", "scope"))
+    common = {field: value for word in words for field, value in _COMMON.get(str(word), {}).items()}
+    text = {"default_text": "none"} if "default" not in entry else {}
+    symbol = {"symbol": name.lower()} if "means" in entry else {}
+    return {"name": name, **common, **text, **symbol, **entry}
 
 
 def _load(file: str, kind: type[_Named]) -> Mapping[str, _Named]:
     data = resources.files(__package__).joinpath(file).read_bytes()
-    entries: list[_Named] = msgspec.json.decode(data, type=list[kind])  # type: ignore[valid-type]
-    return MappingProxyType({entry.name: entry for entry in entries})
+    entries = msgspec.json.decode(data, type=dict[str, dict[str, object]])
+    fill = _complete if kind is Parameter else lambda name, entry: {"name": name, **entry}
+    return MappingProxyType({name: msgspec.convert(fill(name, each), kind) for name, each in entries.items()})
 
 
 CATALOGUE: Mapping[str, Parameter] = _load("parameters.json", Parameter)

@@ -2,8 +2,17 @@
 
 from collections.abc import Iterable
 
-from .catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Key, Parameter, Scope, Status, ValueType
-from .resolution import LAYERS
+from .catalogue import (
+    CATALOGUE,
+    DESCRIPTOR_LINES,
+    LAYERS,
+    Descriptor,
+    Key,
+    Parameter,
+    Scope,
+    Status,
+    ValueType,
+)
 
 _INTRODUCTION = """\
 # SCR's parameters

@@ -11,6 +11,7 @@ import msgspec
 from ..intents.events import Value, Values, ValueSource
 from .catalogue import (
     CATALOGUE,
+    LAYERS,
     SECRETS,
     Parameter,
     ParameterError,
@@ -25,8 +26,6 @@ from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
 DEFAULT = ValueSource.DEFAULT
-LAYERS = (ValueSource.ENVIRONMENT, ValueSource.USER_CONFIG, ValueSource.SCR_CONFIG, ValueSource.SYSTEM_CONFIG)
-"""The places where SCR looks, in this order."""
 _NAMES = frozenset({*CATALOGUE, *DESCRIPTORS})
 
 

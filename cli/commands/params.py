@@ -7,14 +7,15 @@ from typing import Literal
 import click
 import msgspec
 
+from ...intents.mutability import Mutability
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
 from ...scr_config.catalogue_page import page
 from ..options import command, option
 from ..output import json_text
 from ..text import config, tables
 
-Mutability = Literal["live", "re-init", "launch", "none"]
 Form = Literal["table", "json", "markdown"]
+CLASSES = [each.value for each in Mutability if each is not Mutability.RANK0]
 INTENTS = sorted({intent for entry in CATALOGUE.values() for intent in entry.intents})
 
 
@@ -28,7 +29,9 @@ class ParamsOptions:
         "Only those that this intent of scrtune's may set.",
         click.Choice(INTENTS, case_sensitive=False),
     )
-    mutability: Mutability | None = option("--class", "Only those that change in this way in a running job.")
+    mutability: str | None = option(
+        "--class", "Only those that change in this way in a running job.", click.Choice(CLASSES)
+    )
     form: Form = option(
         "--format", "Output form; markdown is the page of the whole catalogue.", default="table"
     )
