@@ -30,8 +30,8 @@ class RunMutability(msgspec.Struct, frozen=True, kw_only=True):
     """The mutability of all parameters in one run.
 
     `parameters` as in :class:`scrtune.intents.events.SettingsObserved`: empty means that everything can
-    change, and what is missing from one that is not empty, or has a word that is none, can not. `found` are the settings that the run
-    began with. `held` are values that stay until the next launch for another reason.
+    change; in one that is not empty, what is missing or has another word can not. `found` are the settings
+    that the run began with. `held` are values that stay until the next launch for another reason.
     """
 
     parameters: dict[str, str] = {}
