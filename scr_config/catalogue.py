@@ -29,6 +29,7 @@ _LEADING_INT = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIZE = re.compile(r"(\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?:([kmgtpe])b?)?", re.IGNORECASE)
 _CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+_UNKNOWN = "a parameter of SCR's: this name is not known"
 _LONGEST_NAME = 40
 _NEAR = 0.8  # of difflib's ratio
 _LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
@@ -295,7 +296,7 @@ def coerce(name: str, text: str) -> Value:
     Raises :class:`ParameterError` for an unknown name, a text of the wrong form and a value out of bounds.
     """
     if (parameter := CATALOGUE.get(name)) is None:
-        raise ParameterError(name, text, "a parameter of SCR's: this name is not known")
+        raise ParameterError(name, text, _UNKNOWN)
     value = _convert(parameter, text)
     if value is None or not parameter.accepts(value):
         raise ParameterError(name, text, parameter.allowed)
@@ -335,6 +336,19 @@ def text_of(value: Value) -> str:
 def defaults() -> Values:
     """Return the compiled default of every parameter that has one."""
     return {name: entry.default for name, entry in CATALOGUE.items() if entry.default is not None}
+
+
+def checked(values: Mapping[str, Value]) -> Values:
+    """Return the compiled defaults with `values` over them.
+
+    Raises :class:`ParameterError` for an unknown name and a value that its parameter does not take.
+    """
+    for name, value in values.items():
+        if name not in CATALOGUE:
+            raise ParameterError(name, str(value), _UNKNOWN)
+        if not CATALOGUE[name].accepts(value):
+            raise ParameterError(name, str(value), CATALOGUE[name].allowed)
+    return {**defaults(), **values}
 
 
 def cpus_of(text: str) -> frozenset[int]:

@@ -11,8 +11,8 @@ from typing import Literal
 
 from ..intents.events import Values
 from .catalogue import CATALOGUE, text_of
-from .constraints import fatal, validate
-from .problems import ConfigProblem, Severity
+from .constraints import fatal, unfit_for_file
+from .problems import ConfigProblem
 
 Form = Literal["sh", "csh", "fish", "json", "slurm", "flux", "conf"]
 _CSH_SPECIAL = re.compile(r"[!\\'\n]")
@@ -28,9 +28,10 @@ def config_text(settings: Values, comment: str) -> str:
     """Return the text of a config file: `comment` first, then the settings by name.
 
     Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises RenderError
-    for settings that :func:`validate` calls an error, and for SCR_COPY_TYPE=FILE: it needs CKPT lines.
+    for settings that are :func:`fatal` or :func:`unfit_for_file`, and for SCR_COPY_TYPE=FILE, which needs
+    CKPT lines.
     """
-    refuse(problem for problem in validate(settings) if problem.severity is Severity.ERROR)
+    refuse(fatal(settings) or unfit_for_file(settings))
     if settings.get("SCR_COPY_TYPE") == "FILE":
         raise RenderError(
             "SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; name a scheme, or keep your own file"
@@ -61,8 +62,7 @@ def environment_text(settings: Values, form: Form, others: Mapping[str, str] | N
     - ``flux``: options of ``flux run``, see :func:`flux_options`. Written from Flux's documentation.
     - ``conf``: no environment but a config file, see :func:`config_text`; without `others`.
 
-    Raises RenderError for settings that :func:`validate` calls an error, but for values that only a config
-    file could not carry; and for values that the form cannot carry.
+    Raises RenderError for settings that are :func:`fatal`, and for values that the form cannot carry.
     """
     if form == "conf":
         return config_text(settings, "What scrtune recommends, for SCR's config file")

@@ -10,7 +10,7 @@ import msgspec
 
 from ..intents.events import Value, ValueSource
 from .catalogue import CATALOGUE, SCRIPT_KEYS, ParameterError, coerce, text_of
-from .constraints import fatal, validate
+from .constraints import fatal, unfit_for_file
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse
 from .problems import Code, Severity
 from .render import refuse
@@ -82,7 +82,7 @@ def file_values(settings: Mapping[str, Value]) -> dict[str, str]:
     Raises RenderError for settings that are :func:`fatal`.
     """
     refuse(fatal(settings))
-    unfit = {problem.parameter for problem in validate(settings) if problem.severity is Severity.ERROR}
+    unfit = {problem.parameter for problem in unfit_for_file(settings)}
     return {
         name: text_of(value)
         for name, value in settings.items()

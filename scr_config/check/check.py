@@ -3,18 +3,22 @@
 Pure: the caller reads the files and measures the caches (cli/commands/check.py).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+
+import msgspec
 
 from ...intents.events import Values, ValueSource
-from ..catalogue import CATALOGUE, ParameterError, defaults
-from ..constraints import CONSTRAINTS
-from ..parse import Entry, Pair
-from ..problems import ConfigProblem, Finding
-from ..settings import Settings
-from .lines import LINE_RULES
-from .model import CheckContext, Configuration, Fault, value_in, version_of
-from .sources import ENVIRONMENT, Source, in_job, read, variables
-from .values import of_config_file, of_environment
+from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, defaults, suggestion
+from ..parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse, problem_at, unknown_name
+from ..problems import Code, ConfigProblem, Finding, Severity
+from ..resolution import bad_value, descriptor_in_environment, expand, problems_in
+from .model import CheckContext, Configuration, value_in, version_of
+from .rules import RULES, Fault
+from .sources import ENVIRONMENT, Source, variables
+
+_VARIABLE = re.compile(r"\\[\s\S]|\$(?P<name>[A-Za-z_]+)(?P<digit>[0-9]?)")
 
 
 def check(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ...]:
@@ -25,10 +29,10 @@ def check(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ..
     """
     found: list[Finding] = []
     for source in sources:
-        judge = of_environment if source.layer is ValueSource.ENVIRONMENT else of_config_file
+        judge = _of_environment if source.layer is ValueSource.ENVIRONMENT else _of_config_file
         found += (_located(problem, source.file) for problem in judge(source, context))
     for config in configurations(sources, context):
-        for rule in (*CONSTRAINTS, *LINE_RULES):
+        for rule in RULES:
             if config.knows(rule.needs):
                 found += (_finding(config, fault) for fault in rule.judge(config))
     order = {source.file: index for index, source in enumerate(sources)}
@@ -73,10 +77,10 @@ def _configuration(
     lines: dict[str, tuple[Entry, ...]] = {}
     for source in (system, user):
         if source is not None:
-            file = read(source, context)
+            file = _read(source, context)
             for name, pair in file.values.items():
                 if name in CATALOGUE and source.layer in CATALOGUE[name].layers:
-                    given[name] = in_job(pair, context)
+                    given[name] = _in_job(pair, context)
             lines |= _by_kind(file.descriptors)
     given |= environment
     return Configuration(
@@ -103,8 +107,8 @@ def _by_kind(entries: Iterable[Entry]) -> dict[str, tuple[Entry, ...]]:
     return {kind: tuple(alike.values()) for kind, alike in found.items()}
 
 
-def _active(given: Mapping[str, Pair], context: CheckContext) -> Settings:
-    settings: Values = defaults()
+def _active(given: Mapping[str, Pair], context: CheckContext) -> Values:
+    settings = defaults()
     if context.version < version_of(CATALOGUE["SCR_CACHE_BYPASS"].since):
         settings["SCR_CACHE_BYPASS"] = 0  # there was no bypass yet
     for name, setting in given.items():
@@ -114,7 +118,7 @@ def _active(given: Mapping[str, Pair], context: CheckContext) -> Settings:
         except ParameterError:
             if name == "SCR_COPY_TYPE":
                 settings[name] = "FILE"  # SCR takes any other word for it
-    return Settings(settings)
+    return settings
 
 
 def _located(problem: ConfigProblem, file: str) -> Finding:
@@ -140,3 +144,104 @@ def _finding(config: Configuration, fault: Fault) -> Finding:
         column, about = pair.value_column, fault.at[0]
     message = f"{about}: {fault.what}"
     return Finding(pair.file, pair.line, column, fault.severity, fault.code, message, fault.remedy)
+
+
+def _read(source: Source, context: CheckContext) -> ConfigFile:
+    """Return a config file as SCR reads it; variables that are not set here stand for themselves."""
+    return parse(source.text, assumed(source.text, context.environment), source.file)
+
+
+def _in_job(pair: Pair, context: CheckContext) -> Pair:
+    """Return one pair of a config file with its variables expanded as far as they are set here.
+
+    The carriage return of a DOS line end is a problem of its own; here the value is what was meant.
+    """
+    value = expand(pair.value, context.environment, keep_unset=True).removesuffix("\r")
+    return msgspec.structs.replace(pair, value=value)
+
+
+def _of_config_file(source: Source, context: CheckContext) -> Iterator[ConfigProblem]:
+    """Yield the problems of a config file, line by line."""
+    file = _read(source, context)
+    yield from problems_in(file, source.layer)
+    for entry in file.entries:
+        for pair in entry.pairs:
+            yield from _of_variables_in(pair, context)
+        parameter = CATALOGUE.get(entry.parent.key)
+        if parameter is not None and source.layer in parameter.layers:
+            yield from _of_setting(_in_job(entry.parent, context), parameter, context)
+
+
+def _of_environment(source: Source, context: CheckContext) -> Iterator[ConfigProblem]:
+    """Yield the problems of the variables of an environment or a job script."""
+    for setting in variables(source):
+        name = setting.key
+        if (parameter := CATALOGUE.get(name)) is not None:
+            yield from _of_setting(setting, parameter, context)
+        elif name in DESCRIPTORS:
+            yield descriptor_in_environment(setting)
+        elif name.startswith("SCR") and suggestion(name):
+            yield unknown_name(setting)
+    if source.kind == "job script":
+        yield from _of_script(source)
+
+
+def _of_script(source: Source) -> Iterator[ConfigProblem]:
+    if source.language:
+        what = f"not read: {source.language}. Nothing of what this script sets was checked"
+        remedy = "run `scrtune check --env` where it has set its variables"
+        yield ConfigProblem(Severity.WARNING, Code.NOT_READ, "", what, remedy, 1, 1)
+    what = "there is a NUL byte: this is no script that a shell could read"
+    yield from _of_bytes(source, "\0", Code.NUL, what, "delete it; is this a text file?")
+    what = "a DOS line end: shells take the carriage return for part of the last word"
+    yield from _of_bytes(source, "\r\n", Code.CARRIAGE_RETURN, what, "convert the file to Unix line ends")
+    for entry in source.assignments:
+        if not entry.exported and entry.key in CATALOGUE:
+            what = "it is set for the script only; the application never sees it"
+            yield problem_at(entry, Code.NOT_EXPORTED, what, f"export {entry.key}")
+
+
+def _of_bytes(source: Source, found: str, code: Code, what: str, remedy: str) -> Iterator[ConfigProblem]:
+    """Yield a problem for the first `found` in a script."""
+    if found in source.text:
+        line = source.text.count("\n", 0, source.text.index(found)) + 1
+        yield ConfigProblem(Severity.ERROR, code, "", what, remedy, line, 1)
+
+
+def _of_setting(setting: Pair, parameter: Parameter, context: CheckContext) -> Iterator[ConfigProblem]:
+    """Yield the problems of one value by itself."""
+    if not parameter.is_lever and (why := _inert(parameter, context.version)):
+        yield problem_at(setting, Code.INERT, why, "take it out")
+    if not setting.is_known:
+        return
+    try:
+        value_in(context.version, setting.key, setting.value)
+    except ParameterError as error:
+        yield bad_value(setting, error)
+
+
+def _inert(parameter: Parameter, version: tuple[int, ...]) -> str:
+    """Return why the parameter does nothing in that version of SCR; empty when it does something."""
+    shown = ".".join(map(str, version))
+    until, since = version_of(parameter.until), version_of(parameter.since)
+    if until and version[: len(until)] > until:
+        return f"it did something up to SCR {parameter.until}; {shown} reads it and does nothing with it"
+    if not until and parameter.status is Status.INERT:
+        return "SCR reads it and does nothing with it"
+    if version < since[: len(version)]:
+        return f"SCR {shown} does not know it yet: it came with {parameter.since}"
+    return ""
+
+
+def _of_variables_in(pair: Pair, context: CheckContext) -> Iterator[ConfigProblem]:
+    """Yield the variables that SCR reads otherwise than a shell, and those that are not set here."""
+    for match in filter(itemgetter("name"), _VARIABLE.finditer(pair.raw)):
+        name, digit = match["name"], match["digit"]
+        at = msgspec.structs.replace(pair, column=pair.value_column + match.start())
+        if digit:
+            what = f"SCR reads ${name}{digit} as ${name} and a {digit}"
+            remedy = "use a variable without digits in its name"
+            yield problem_at(at, Code.VARIABLE_DIGITS, what, remedy, Severity.ERROR)
+        elif name not in context.environment:
+            what = f"${name} is not set here; where it is not, SCR drops the value"
+            yield problem_at(at, Code.UNSET_VARIABLE, what, f"make sure that the job exports {name}")

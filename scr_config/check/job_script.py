@@ -62,14 +62,14 @@ def other_language(file: str, text: str) -> str:
 def nodes_asked_for(text: str) -> int | None:
     """Return the nodes that the last ``#SBATCH``, ``#BSUB``, ``#PBS`` or ``#flux:`` line with some asks for.
 
-    None when they do not say. A PBS chunk counts as one node: ``4:ppn=8`` is 4, ``ncpus=8`` or a host's name 1.
+    None when they do not say. A PBS chunk without a number, such as ``ncpus=8`` or a host, is one node.
     """
     if counts := _NODES.findall(text):
         return int(counts[-1])
     if not (found := _PBS_CHUNKS.findall(text)):
         return None
-    counts = map(_CHUNK_COUNT.match, found[-1].split("+"))
-    return sum(int(count[1]) if count else 1 for count in counts)
+    matches = map(_CHUNK_COUNT.match, found[-1].split("+"))
+    return sum(int(match[1]) if match else 1 for match in matches)
 
 
 def assignments(text: str, file: str = "") -> tuple[Assignment, ...]:

@@ -6,17 +6,14 @@ scr_storedesc.c and scr_reddesc.c (their keys and defaults).
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import msgspec
 
-from ...intents.events import Value
+from ...intents.events import Value, Values
 from ...intents.observe.redundancy import effective
 from ..catalogue import ParameterError, atoi, coerce
 from ..parse import Entry, Pair
-from ..problems import Code, Severity
-from ..settings import Settings
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -93,12 +90,24 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     given: Mapping[str, Pair]
-    settings: Settings
+    settings: Values
     context: CheckContext
     fallback: str = ""
     config_file: str | None = None
     system_file: str | None = None
     entries: tuple[Entry, ...] = ()
+
+    def flag(self, name: str) -> bool:
+        """Return a parameter that is 0 or 1."""
+        return bool(self.settings[name])
+
+    def integer(self, name: str) -> int:
+        """Return a whole number."""
+        return int(self.settings[name])
+
+    def text(self, name: str) -> str:
+        """Return a word or a path."""
+        return str(self.settings[name])
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -106,46 +115,42 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
         These are the CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies.
         """
-        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
-        lines: tuple[Entry | None, ...] = self.lines("CKPT") if is_file else (None,)
-        return tuple(_checkpoint(self.settings, entry) for entry in lines)
+        is_file = self.text("SCR_COPY_TYPE") == "FILE"
+        return tuple(map(self._checkpoint, self.lines("CKPT") if is_file else (None,)))
 
     @property
     def stores(self) -> Mapping[str, Store]:
         """Return the active stores by path: the STORE lines, and the cache and control directory."""
-        settings = self.settings
         found: dict[str, Store] = {}
-        for entry in self.lines("STORE"):
-            store = _store(settings, entry)
+        for store in map(self._store, self.lines("STORE")):
             found.setdefault(store.path, store)
-        for name, count in (("SCR_CACHE_BASE", settings.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
-            path = reduced(settings.text(name))
-            flush_type = settings.text("SCR_FLUSH_TYPE")
-            found.setdefault(path, Store(path=path, count=count, flush_type=flush_type))
+        for name, count in (("SCR_CACHE_BASE", self.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
+            path = reduced(self.text(name))
+            found.setdefault(path, Store(path=path, count=count, flush_type=self.text("SCR_FLUSH_TYPE")))
         return found
 
     @property
     def all_bypass(self) -> bool:
         """Return whether no dataset goes through the cache."""
         lines = self.checkpoints
-        return all(line.bypass for line in lines) if lines else self.settings.flag("SCR_CACHE_BYPASS")
+        return all(line.bypass for line in lines) if lines else self.flag("SCR_CACHE_BYPASS")
 
     @property
     def flush_types(self) -> set[str]:
         """Return the transfers of the stores in use."""
         used = {line.store for line in self.checkpoints if not line.bypass}
         types = {store.flush_type for path, store in self.stores.items() if path in used}
-        return types or {self.settings.text("SCR_FLUSH_TYPE")}
+        return types or {self.text("SCR_FLUSH_TYPE")}
 
     @property
     def ckpt_lines(self) -> tuple[Entry, ...]:
         """Return the CKPT lines, none if SCR ignores them."""
-        return self.lines("CKPT") if self.settings.text("SCR_COPY_TYPE") == "FILE" else ()
+        return self.lines("CKPT") if self.text("SCR_COPY_TYPE") == "FILE" else ()
 
     @property
     def has_unknown_descriptors(self) -> bool:
         """Return whether the CKPT lines are all in a file that was not read."""
-        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
+        is_file = self.text("SCR_COPY_TYPE") == "FILE"
         return self.config_file is None and is_file and not self.lines("CKPT")
 
     @property
@@ -172,53 +177,31 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         nodes = self.context.nodes
         return checkpoint.scheme if nodes is None else effective(checkpoint.scheme, nodes)
 
+    def _store(self, entry: Entry) -> Store:
+        return Store(
+            path=reduced(entry.parent.value),
+            count=_number(entry, "COUNT", self.integer("SCR_CACHE_SIZE")),
+            flush_type=_text(entry, "FLUSH", self.text("SCR_FLUSH_TYPE")),
+            enabled=bool(_number(entry, "ENABLED", 1)),
+            entry=entry,
+        )
 
-class Fault(NamedTuple):
-    """A finding of a rule: at a pair of a config file, or where the first of these names was given."""
-
-    at: Pair | tuple[str, ...]
-    code: Code
-    what: str
-    remedy: str
-    severity: Severity = Severity.WARNING
-
-
-class Rule(NamedTuple):
-    """`judge` yields what is wrong with a configuration; without the values of `needs` it cannot.
-
-    A bad value is a problem of its own; SCR's default stands in for it here.
-    """
-
-    judge: Callable[[Configuration], Iterator[Fault]]
-    needs: tuple[str, ...]
+    def _checkpoint(self, entry: Entry | None) -> Checkpoint:
+        return Checkpoint(
+            store=reduced(_text(entry, "STORE", self.text("SCR_CACHE_BASE"))),
+            scheme=_text(entry, "TYPE", self.text("SCR_COPY_TYPE")).upper(),
+            interval=_number(entry, "INTERVAL", 1),
+            bypass=bool(_number(entry, "BYPASS", self.integer("SCR_CACHE_BYPASS"))),
+            failures=_number(entry, "SET_FAILURES", self.integer("SCR_SET_FAILURES")),
+            set_size=_number(entry, "SET_SIZE", self.integer("SCR_SET_SIZE")),
+            declared=bool(_number(entry, "ENABLED", 1)),
+            entry=entry,
+        )
 
 
 def reduced(path: str) -> str:
     """Return `path` as SCR compares it: without doubled or trailing slashes, ``.`` and ``..``."""
     return posixpath.normpath(path) if path else path
-
-
-def _store(settings: Settings, entry: Entry) -> Store:
-    return Store(
-        path=reduced(entry.parent.value),
-        count=_number(entry, "COUNT", settings.integer("SCR_CACHE_SIZE")),
-        flush_type=_text(entry, "FLUSH", settings.text("SCR_FLUSH_TYPE")),
-        enabled=bool(_number(entry, "ENABLED", 1)),
-        entry=entry,
-    )
-
-
-def _checkpoint(settings: Settings, entry: Entry | None) -> Checkpoint:
-    return Checkpoint(
-        store=reduced(_text(entry, "STORE", settings.text("SCR_CACHE_BASE"))),
-        scheme=_text(entry, "TYPE", settings.text("SCR_COPY_TYPE")).upper(),
-        interval=_number(entry, "INTERVAL", 1),
-        bypass=bool(_number(entry, "BYPASS", int(settings.flag("SCR_CACHE_BYPASS")))),
-        failures=_number(entry, "SET_FAILURES", settings.integer("SCR_SET_FAILURES")),
-        set_size=_number(entry, "SET_SIZE", settings.integer("SCR_SET_SIZE")),
-        declared=bool(_number(entry, "ENABLED", 1)),
-        entry=entry,
-    )
 
 
 def _text(entry: Entry | None, key: str, default: str) -> str:

@@ -17,8 +17,8 @@ from scrtune.scr_config.catalogue import CATALOGUE, Parameter, coerce, defaults,
 from scrtune.scr_config.check.check import check
 from scrtune.scr_config.check.model import CheckContext
 from scrtune.scr_config.check.sources import source_of
-from scrtune.scr_config.constraints import validate
-from scrtune.scr_config.parse import parse
+from scrtune.scr_config.constraints import fatal, unfit_for_file
+from scrtune.scr_config.parse import parse, value_oddities
 from scrtune.scr_config.problems import exit_code
 from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
 from scrtune.scr_config.resolution import resolve
@@ -86,7 +86,8 @@ def test_a_rendered_file_resolves_to_the_settings_and_has_no_problem(settings: V
     resolved = resolve({}, config_text(settings, comment))
     told = {(problem.parameter, problem.code) for problem in resolved.problems}
     # quotes and # are kept as they are, here and there: the only thing that is worth a warning in both
-    expected = {(p.parameter, p.code) for p in validate(settings) if p.code in ("quotes-kept", "hash-kept")}
+    kept = {name: text_of(settings[name]) for name in names_of_a_file(settings)}
+    expected = {(name, code) for name, text in kept.items() for code, _, _ in value_oddities(text)}
     assert told == expected
     for name in names_of_a_file(settings):
         assert resolved.settings[name] == settings[name]
@@ -108,7 +109,7 @@ def test_whatever_is_asked_for_a_file_that_check_rejects_is_never_rendered(
     try:
         text = config_text(values, comment)
     except RenderError:
-        assert any(problem.severity == "error" for problem in validate(values))
+        assert fatal(values) or unfit_for_file(values) or values["SCR_COPY_TYPE"] == "FILE"
         return
     assert exit_code(check([source_of("scr.conf", text)], CheckContext())) < 2, text
 
