@@ -68,7 +68,7 @@ class Status(TextEnum):
     BROKEN = "broken"
 
 
-_WHOLE = (ValueType.INT, ValueType.BYTES)
+_WHOLE = (ValueType.BOOL, ValueType.INT, ValueType.BYTES)
 
 
 class ParameterError(ValueError):
@@ -84,17 +84,14 @@ class ParameterError(ValueError):
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One parameter.
 
-    `default` is the value as compiled (at `default_source`), or None when it is worked out at run time or
-    held elsewhere: `default_text` says it in words. `documented_default` is that of SCR's manual where it
-    differs.
-    `mutability` is the cheapest way to change it in a running job; `mechanism` says how. `means` and `symbol`
-    are how libscrtune.so does it, and the variable or function of SCR's that it takes; without them a running
-    job keeps the value (`native/levers_table.py`).
-    `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
-    matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names
-    that `scrtune explain` shows. `since` is the first release whose sources read it (1.1 is the oldest there
-    is), `until` the last in which it does something, empty when it still does.
-    `if_wrong`: what SCR does with a value out of bounds.
+    `default` is the value as compiled (at `default_source`); None where only `default_text` says it in words.
+    `documented_default` is that of SCR's manual where it differs. `mutability` is the cheapest way to change
+    it in a running job; `mechanism` says how. `means` and `symbol` are how libscrtune.so does it, and the
+    variable or function of SCR's that it takes; without them a running job keeps the value.
+    `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' do not matter.
+    `intents`: those that may set it, by the names that `scrtune explain` shows. `since` is the first release
+    that reads it (1.1 is the oldest there is), `until` the last in which it did something. `if_wrong`: what
+    SCR does with a value out of bounds.
     """
 
     name: str
@@ -115,7 +112,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mechanism: str = ""
     means: Literal["", "int", "double", "async", "axl", "er", "cpus", "threads", "reinit"] = ""
     symbol: str = ""
-    equal_on_ranks: bool = False
+    equal_on_ranks: bool = True
     rank_0_decides: bool = False
     layers: tuple[ValueSource, ...] = LAYERS
     intents: tuple[str, ...] = ()
@@ -180,18 +177,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def accepts(self, value: Value) -> bool:
         """Return whether `value` is of its type, within its bounds and one of its choices."""
-        if self.type is ValueType.BOOL:
-            return isinstance(value, int) and value in (0, 1)
-        if self.type in _WHOLE:
-            low = -math.inf if self.minimum is None else self.minimum
-            high = math.inf if self.maximum is None else self.maximum
-            return isinstance(value, int) and low <= value <= high
+        if self.type in _WHOLE:  # a bool has no bounds of its own
+            return isinstance(value, int) and (self.minimum or 0) <= value <= (self.maximum or 1)
         if self.type is ValueType.FLOAT:
             return isinstance(value, int | float) and math.isfinite(value)
-        if not isinstance(value, str) or not _is_c_string(value):
-            return False
         if self.type is ValueType.ENUM:
             return value in self.choices
+        if not isinstance(value, str) or not _is_c_string(value):
+            return False
         return self.type is not ValueType.CPUS or _cpus(value) is not None
 
     def _shown(self, value: Value) -> str:
@@ -201,10 +194,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One key of a descriptor line. `default_text` is what stands without it, mostly a parameter's name.
-
-    `choices` are none when any value of the type goes.
-    """
+    """One key of a descriptor line. `default_text` is what counts without it, mostly a parameter's name."""
 
     name: str
     type: ValueType
@@ -217,11 +207,10 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One kind of descriptor line, ``NAME=value KEY=VALUE ...``.
+    """One kind of descriptor line, ``NAME=value KEY=VALUE ...``; `value` says what stands behind the name.
 
-    SCR takes all lines of one kind from the first layer that has any: a CKPT line in the user's file hides
-    every one of the system's. `value` says what stands behind the name. `open_keys`: names other than those
-    in `keys` are allowed, and mean what `value` says. The other fields are as in :class:`Parameter`.
+    SCR takes all lines of one kind from the first layer that has any. `open_keys`: other names than those of
+    `keys` are allowed. The other fields are as in :class:`Parameter`.
     """
 
     name: str
@@ -248,25 +237,47 @@ _COMMON: Mapping[str, _Fields] = {
     "re-init": {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
     "launch": {"mechanism": "the next run"},
     "none": {"status": Status.INERT},
-    "component": {"read_when": "AXL_Init, in SCR_Init", "layers": LAYERS[:1]},
+    "component": {
+        "read_when": "AXL_Init, in SCR_Init",
+        "equal_on_ranks": False,
+        "layers": LAYERS[:1],
+        "since": "3.0",
+    },
     "scripts": {
         "read_when": "start of scr_run",
         "mutability": Mutability.LAUNCH,
         "mechanism": "the next scr_run",
+        "equal_on_ranks": False,
         "layers": LAYERS[:1],
     },
-    "lever": {"read_when": "each SCR_Start_output", "layers": LAYERS[:3]},
+    "lever": {
+        "read_when": "each SCR_Start_output",
+        "equal_on_ranks": False,
+        "layers": LAYERS[:3],
+        "since": "3.0",
+    },
 }
 """The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
+
+_DEFAULT = {
+    "value": "default",
+    "text": "default_text",
+    "source": "default_source",
+    "manual": "documented_default",
+}
 
 
 def _complete(name: str, entry: _Fields) -> _Fields:
     """Return `entry` with the fields that it leaves out."""
+    if means := entry.get("means"):
+        mutability = Mutability.REINIT if means == "reinit" else Mutability.LIVE
+        entry = {"mutability": mutability, "symbol": name.lower(), **entry}
     words = (entry.get(field) for field in ("type", "mutability", "scope"))
     common = {field: value for word in words for field, value in _COMMON.get(str(word), {}).items()}
-    text = {"default_text": "none"} if "default" not in entry else {}
-    symbol = {"symbol": name.lower()} if "means" in entry else {}
-    return {"name": name, **common, **text, **symbol, **entry}
+    default = msgspec.convert(entry.get("default", {"text": "none"}), dict[str, object])
+    told = {_DEFAULT[word]: value for word, value in default.items()}
+    equal = not entry.get("rank_0_decides")
+    return {"name": name, "equal_on_ranks": equal, **common, **entry, "default": None, **told}
 
 
 def _load(file: str, kind: type[_Named]) -> Mapping[str, _Named]:
@@ -353,8 +364,7 @@ def checked(values: Mapping[str, Value]) -> Values:
 
 def cpus_of(text: str) -> frozenset[int]:
     """Return the CPUs of a Linux cpu list such as ``1,3-5``; none for an empty one. Raises ValueError."""
-    cpus = _cpus(text)
-    if cpus is None:
+    if (cpus := _cpus(text)) is None:
         raise ValueError(f"{text!r} is no cpu list; write CPUs 0 to {_LARGEST_CPU} as in 1,3-5")
     return cpus
 

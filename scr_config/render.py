@@ -49,19 +49,17 @@ def refuse(errors: Iterable[ConfigProblem]) -> None:
 
 def comment_lines(comment: str) -> list[str]:
     """Return `comment` as lines of a config file: each begins with ``#``, and none can end early."""
-    return [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
+    return [
+        "# " + "".join(each if each.isprintable() else " " for each in line).rstrip()
+        for line in comment.splitlines()
+    ]
 
 
 def environment_text(settings: Values, form: Form, others: Mapping[str, str] | None = None) -> str:
     """Return every setting as environment, in the form asked for; then `others`, which are no settings.
 
-    - ``sh`` (bash, zsh), ``csh`` (tcsh), ``fish``: commands of that shell that export it. The quoting is
-      exact: the shell gives the application the very characters.
-    - ``json``: one object, every value the text that the environment would hold.
-    - ``slurm``: what a task prolog prints, see :func:`prolog_lines`.
-    - ``flux``: options of ``flux run``, see :func:`flux_options`. Written from Flux's documentation.
-    - ``conf``: no environment but a config file, see :func:`config_text`; without `others`.
-
+    The commands for ``sh`` (bash, zsh), ``csh`` (tcsh) and ``fish`` are quoted exactly: the application gets
+    the very characters. ``conf`` is no environment but a config file (:func:`config_text`), without `others`.
     Raises RenderError for settings that are :func:`fatal`, and for values that the form cannot carry.
     """
     if form == "conf":
@@ -74,8 +72,8 @@ def environment_text(settings: Values, form: Form, others: Mapping[str, str] | N
 def prolog_lines(variables: Mapping[str, str]) -> str:
     """Return what a Slurm task prolog prints: ``export NAME=value``, the value as it is, without any quoting.
 
-    Everything behind the ``=`` up to the end of the line is the value (slurm.conf(5), TaskProlog). Raises
-    RenderError for a value of several lines.
+    The value is all up to the end of the line (slurm.conf(5), TaskProlog). Raises RenderError for a value of
+    several lines.
     """
     return "".join(f"export {each}\n" for each in _one_line_each(variables, "a Slurm task prolog"))
 
@@ -105,10 +103,6 @@ def _commands(pattern: str, quote: Callable[[str], str]) -> Callable[[Mapping[st
     return lambda texts: "".join(f"{pattern.format(name, quote(text))}\n" for name, text in texts.items())
 
 
-def _json(texts: Mapping[str, str]) -> str:
-    return json.dumps(texts, indent=2) + "\n"
-
-
 def csh_quote(text: str) -> str:
     """Return `text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
     return "'" + _CSH_SPECIAL.sub(lambda match: _CSH_QUOTED[match[0]], text) + "'"
@@ -119,15 +113,11 @@ def fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _printable(line: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in line)
-
-
 _FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
     "sh": _commands("export {}={}", shlex.quote),
     "csh": _commands("setenv {} {}", csh_quote),
     "fish": _commands("set -gx {} {}", fish_quote),
-    "json": _json,
+    "json": lambda texts: json.dumps(texts, indent=2) + "\n",
     "slurm": prolog_lines,
     "flux": flux_options,
 }
