@@ -20,7 +20,8 @@ _BOUNDS = {"int": (-(2**31), 2**31 - 1), "bytes": (0, 2**53)}
 def table(parameters: Path) -> str:
     """Return the initializers of `levers[]` for `parameters`, the JSON file, in the order of the names."""
     entries = json.loads(parameters.read_bytes())
-    return "".join(f"{{{_row(name, entry)}}},\n" for name, entry in sorted(entries.items()))
+    rows = (_row(name, {**entry, **entry.get("change", {})}) for name, entry in sorted(entries.items()))
+    return "".join(f"{{{row}}},\n" for row in rows)
 
 
 def _row(name: str, entry: dict[str, object]) -> str:

@@ -231,31 +231,16 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 _Named = TypeVar("_Named", Parameter, Descriptor)
 _Fields = Mapping[str, object]
+_OUTSIDE: _Fields = {"equal_on_ranks": False, "layers": LAYERS[:1]}
 _COMMON: Mapping[str, _Fields] = {
-    "int": {"minimum": -(2**31), "maximum": 2**31 - 1},
-    "bytes": {"minimum": 0, "maximum": 2**53},
-    "re-init": {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
-    "launch": {"mechanism": "the next run"},
-    "none": {"status": Status.INERT},
-    "component": {
-        "read_when": "AXL_Init, in SCR_Init",
-        "equal_on_ranks": False,
-        "layers": LAYERS[:1],
-        "since": "3.0",
-    },
-    "scripts": {
-        "read_when": "start of scr_run",
-        "mutability": Mutability.LAUNCH,
-        "mechanism": "the next scr_run",
-        "equal_on_ranks": False,
-        "layers": LAYERS[:1],
-    },
-    "lever": {
-        "read_when": "each SCR_Start_output",
-        "equal_on_ranks": False,
-        "layers": LAYERS[:3],
-        "since": "3.0",
-    },
+    ValueType.INT: {"minimum": -(2**31), "maximum": 2**31 - 1},
+    ValueType.BYTES: {"minimum": 0, "maximum": 2**53, "unit": "bytes"},
+    Mutability.REINIT: {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
+    Mutability.LAUNCH: {"mechanism": "the next run"},
+    Mutability.INERT: {"status": Status.INERT},
+    Scope.COMPONENT: {**_OUTSIDE, "read_when": "AXL_Init, in SCR_Init", "since": "3.0"},
+    Scope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
+    Scope.LEVER: {**_OUTSIDE, "read_when": "each SCR_Start_output", "layers": LAYERS[:3], "since": "3.0"},
 }
 """The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
 
@@ -268,16 +253,18 @@ _DEFAULT = {
 
 
 def _complete(name: str, entry: _Fields) -> _Fields:
-    """Return `entry` with the fields that it leaves out."""
-    if means := entry.get("means"):
-        mutability = Mutability.REINIT if means == "reinit" else Mutability.LIVE
-        entry = {"mutability": mutability, "symbol": name.lower(), **entry}
-    words = (entry.get(field) for field in ("type", "mutability", "scope"))
-    common = {field: value for word in words for field, value in _COMMON.get(str(word), {}).items()}
-    default = msgspec.convert(entry.get("default", {"text": "none"}), dict[str, object])
-    told = {_DEFAULT[word]: value for word, value in default.items()}
-    equal = not entry.get("rank_0_decides")
-    return {"name": name, "equal_on_ranks": equal, **common, **entry, "default": None, **told}
+    """Return the fields of `entry` with those that it leaves out."""
+    change = msgspec.convert(entry.get("change", {"mutability": "launch"}), dict[str, str])
+    if "means" in change:
+        mutability = Mutability.REINIT if change["means"] == "reinit" else Mutability.LIVE
+        change = {"mutability": mutability, "symbol": name.lower(), **change}
+    default = msgspec.convert(entry.get("default", {"text": "none"}), dict[str, Value])
+    own = {field: value for field, value in entry.items() if field not in ("change", "default")}
+    own |= change | {_DEFAULT[word]: value for word, value in default.items()}
+    common: dict[str, object] = {"name": name, "equal_on_ranks": not entry.get("rank_0_decides")}
+    for field in ("type", "mutability", "scope"):
+        common |= _COMMON.get(str(own.get(field)), {})
+    return {**common, **own}
 
 
 def _load(file: str, kind: type[_Named]) -> Mapping[str, _Named]:

@@ -19,6 +19,13 @@ from .rules import RULES, Fault
 from .sources import ENVIRONMENT, Source, variables
 
 _VARIABLE = re.compile(r"\\[\s\S]|\$(?P<name>[A-Za-z_]+)(?P<digit>[0-9]?)")
+_NO_TEXT = "there is a NUL byte: this is no script that a shell could read"
+_DOS = "a DOS line end: shells take the carriage return for part of the last word"
+_UNREADABLE = {
+    Code.NUL: ("\0", _NO_TEXT, "delete it; is this a text file?"),
+    Code.CARRIAGE_RETURN: ("\r\n", _DOS, "convert the file to Unix line ends"),
+}
+"""What a job script cannot have."""
 
 
 def check(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ...]:
@@ -49,10 +56,11 @@ def configurations(sources: Sequence[Source], context: CheckContext) -> tuple[Co
         for setting in variables(source)
         if setting.key in CATALOGUE
     }
-    system = next((source for source in sources if source.kind == "system file"), None)
-    files: list[Source | None] = [source for source in sources if source.kind == "config file"]
+    system = [source for source in sources if source.kind == "system file"][:1]
+    users = [[source] for source in sources if source.kind == "config file"]
     fallback = sources[0].file if sources else ENVIRONMENT
-    return tuple(_configuration(environment, user, system, context, fallback) for user in files or [None])
+    jobs: list[dict[str, Source]] = [{each.kind: each for each in system + user} for user in users or [[]]]
+    return tuple(_configuration(environment, files, context, fallback) for files in jobs)
 
 
 def cache_paths(sources: Sequence[Source], context: CheckContext) -> frozenset[str]:
@@ -66,30 +74,26 @@ def cache_paths(sources: Sequence[Source], context: CheckContext) -> frozenset[s
 
 
 def _configuration(
-    environment: Mapping[str, Pair],
-    user: Source | None,
-    system: Source | None,
-    context: CheckContext,
-    fallback: str,
+    environment: Mapping[str, Pair], files: Mapping[str, Source], context: CheckContext, fallback: str
 ) -> Configuration:
     """Return the layers over each other; faults in no line belong to the user's file, else to `fallback`."""
     given: dict[str, Pair] = {}
     lines: dict[str, tuple[Entry, ...]] = {}
-    for source in (system, user):
-        if source is not None:
-            file = _read(source, context)
-            for name, pair in file.values.items():
-                if name in CATALOGUE and source.layer in CATALOGUE[name].layers:
-                    given[name] = _in_job(pair, context)
-            lines |= _by_kind(file.descriptors)
+    for source in files.values():
+        file = _read(source, context)
+        for name, pair in file.values.items():
+            if name in CATALOGUE and source.layer in CATALOGUE[name].layers:
+                given[name] = _in_job(pair, context)
+        lines |= _by_kind(file.descriptors)
     given |= environment
+    names = {kind: source.file for kind, source in files.items()}
     return Configuration(
         given=given,
         settings=_active(given, context),
         context=context,
-        fallback=user.file if user is not None else fallback,
-        config_file=user.file if user is not None else None,
-        system_file=system.file if system is not None else None,
+        fallback=names.get("config file", fallback),
+        config_file=names.get("config file"),
+        system_file=names.get("system file"),
         entries=tuple(entry for entries in lines.values() for entry in entries),
     )
 
@@ -191,21 +195,14 @@ def _of_script(source: Source) -> Iterator[ConfigProblem]:
         what = f"not read: {source.language}. Nothing of what this script sets was checked"
         remedy = "run `scrtune check --env` where it has set its variables"
         yield ConfigProblem(Severity.WARNING, Code.NOT_READ, "", what, remedy, 1, 1)
-    what = "there is a NUL byte: this is no script that a shell could read"
-    yield from _of_bytes(source, "\0", Code.NUL, what, "delete it; is this a text file?")
-    what = "a DOS line end: shells take the carriage return for part of the last word"
-    yield from _of_bytes(source, "\r\n", Code.CARRIAGE_RETURN, what, "convert the file to Unix line ends")
+    for code, (text, what, remedy) in _UNREADABLE.items():
+        if text in source.text:
+            line = source.text.count("\n", 0, source.text.index(text)) + 1
+            yield ConfigProblem(Severity.ERROR, code, "", what, remedy, line, 1)
     for entry in source.assignments:
         if not entry.exported and entry.key in CATALOGUE:
             what = "it is set for the script only; the application never sees it"
             yield problem_at(entry, Code.NOT_EXPORTED, what, f"export {entry.key}")
-
-
-def _of_bytes(source: Source, found: str, code: Code, what: str, remedy: str) -> Iterator[ConfigProblem]:
-    """Yield a problem for the first `found` in a script."""
-    if found in source.text:
-        line = source.text.count("\n", 0, source.text.index(found)) + 1
-        yield ConfigProblem(Severity.ERROR, code, "", what, remedy, line, 1)
 
 
 def _of_setting(setting: Pair, parameter: Parameter, context: CheckContext) -> Iterator[ConfigProblem]:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 import msgspec
 
 from ...intents.events import Value, Values
-from ...intents.observe.redundancy import effective
 from ..catalogue import ParameterError, atoi, coerce
 from ..parse import Entry, Pair
 
@@ -84,9 +83,8 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one job: those of its environment and of its config files, if it has any.
 
     `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
-    Faults that are in no line belong to `fallback`. `config_file` is the name of the user's file and
-    `system_file` that of SCR's system file, None when none was read. `entries` are the STORE, CKPT and GROUPS
-    lines that count: the user's, and those of the system's of a kind that the user's file has not.
+    Faults that are in no line belong to the file `fallback`. `config_file` is the user's and `system_file`
+    SCR's, None when none was read. `entries` are the STORE, CKPT and GROUPS lines that count.
     """
 
     given: Mapping[str, Pair]
@@ -110,13 +108,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         return str(self.settings[name])
 
     @property
-    def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """Return the active descriptors, also those that SCR will disable.
+    def has_own_lines(self) -> bool:
+        """Return whether the CKPT lines count, and not the descriptor that SCR implies."""
+        return self.text("SCR_COPY_TYPE") == "FILE"
 
-        These are the CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies.
-        """
-        is_file = self.text("SCR_COPY_TYPE") == "FILE"
-        return tuple(map(self._checkpoint, self.lines("CKPT") if is_file else (None,)))
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Return the active descriptors, also those that SCR will disable."""
+        return tuple(map(self._checkpoint, self.ckpt_lines if self.has_own_lines else (None,)))
 
     @property
     def stores(self) -> Mapping[str, Store]:
@@ -145,13 +144,12 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ckpt_lines(self) -> tuple[Entry, ...]:
         """Return the CKPT lines, none if SCR ignores them."""
-        return self.lines("CKPT") if self.text("SCR_COPY_TYPE") == "FILE" else ()
+        return self.lines("CKPT") if self.has_own_lines else ()
 
     @property
     def has_unknown_descriptors(self) -> bool:
         """Return whether the CKPT lines are all in a file that was not read."""
-        is_file = self.text("SCR_COPY_TYPE") == "FILE"
-        return self.config_file is None and is_file and not self.lines("CKPT")
+        return self.config_file is None and self.has_own_lines and not self.lines("CKPT")
 
     @property
     def unread_file(self) -> str:
@@ -171,11 +169,6 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     def lines(self, key: str) -> tuple[Entry, ...]:
         """Return the lines that begin with `key` and count."""
         return tuple(entry for entry in self.entries if entry.parent.key == key)
-
-    def scheme(self, checkpoint: Checkpoint) -> str:
-        """Return the scheme that SCR really uses for it on so many nodes."""
-        nodes = self.context.nodes
-        return checkpoint.scheme if nodes is None else effective(checkpoint.scheme, nodes)
 
     def _store(self, entry: Entry) -> Store:
         return Store(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ...intents.observe.redundancy import storage_factor
+from ...intents.observe.redundancy import effective, storage_factor
 from ...units import bytes_text
 from ..catalogue import DESCRIPTOR_LINES, Key, ValueType, atoi
 from ..parse import Pair
@@ -43,6 +43,12 @@ GROUPS = ("NODE", "WORLD")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _LARGEST_INT = 2**31 - 1
 
+_HARMFUL_SWITCHES = {
+    "SCR_CACHE_PURGE": (True, "each SCR_Init deletes the cached datasets, flushed or not"),
+    "SCR_PREFIX_PURGE": (True, "each SCR_Init deletes every dataset in the prefix directory"),
+    "SCR_DISTRIBUTE": (False, "each SCR_Init deletes the cached datasets"),
+    "SCR_ENABLE": (False, "SCR_Init and every call after it do nothing: all other settings are moot"),
+}
 _MOOT_WITH_BYPASS = (
     "SCR_CACHE_BASE",
     "SCR_CACHE_SIZE",
@@ -66,27 +72,24 @@ def _failures_exceed_the_set(config: Configuration) -> Iterator[Fault]:
         yield Fault(names, Code.FAILURES_EXCEED_SET, what, f"choose 1 to {size}", Severity.ERROR)
 
 
-def _datasets_are_deleted(config: Configuration) -> Iterator[Fault]:
-    deletes = {
-        "SCR_CACHE_PURGE": (True, "each SCR_Init deletes the cached datasets, flushed or not"),
-        "SCR_PREFIX_PURGE": (True, "each SCR_Init deletes every dataset in the prefix directory"),
-        "SCR_DISTRIBUTE": (False, "each SCR_Init deletes the cached datasets"),
-    }
-    for name, (value, what) in deletes.items():
+def _switches(config: Configuration) -> Iterator[Fault]:
+    """Source of SCR_ENABLE: scr.c:639."""
+    for name, (value, what) in _HARMFUL_SWITCHES.items():
         if config.flag(name) == value:
-            yield Fault((name,), Code.DELETES_DATASETS, what, f"set {name}={int(not value)}")
+            code = Code.SCR_OFF if name == "SCR_ENABLE" else Code.DELETES_DATASETS
+            yield Fault((name,), code, what, f"set {name}={int(not value)}")
 
 
 def _poststage_with_async(config: Configuration) -> Iterator[Fault]:
     if not (config.flag("SCR_FLUSH_POSTSTAGE") and config.flag("SCR_FLUSH_ASYNC")):
         return
     what = "with SCR_FLUSH_ASYNC=1 SCR crashes in the flush (scr_flush_async.c:340)"
-    names, remedy = ("SCR_FLUSH_POSTSTAGE", "SCR_FLUSH_ASYNC"), "set one of the two to 0"
+    names = ("SCR_FLUSH_POSTSTAGE", "SCR_FLUSH_ASYNC")
     if config.flush_types == {"BBAPI"}:
         what = "SCR's manual has it for IBM's BBAPI; with every other transfer SCR crashes in the flush"
         yield Fault(names, Code.POSTSTAGE_ASYNC, what, "try it before you rely on it")
     else:
-        yield Fault(names, Code.POSTSTAGE_ASYNC, what, remedy, Severity.ERROR)
+        yield Fault(names, Code.POSTSTAGE_ASYNC, what, "set one of the two to 0", Severity.ERROR)
 
 
 def _bypass_makes_moot(config: Configuration) -> Iterator[Fault]:
@@ -118,20 +121,17 @@ def _async_does_not_overlap(config: Configuration) -> Iterator[Fault]:
 
 
 def _file_without_lines(config: Configuration) -> Iterator[Fault]:
-    if config.text("SCR_COPY_TYPE") != "FILE":
+    if not config.has_own_lines or config.lines("CKPT"):
         return
     names, remedy = ("SCR_COPY_TYPE",), "add CKPT lines, or name a scheme: SINGLE, PARTNER, XOR or RS"
-    if config.lines("CKPT"):
-        return
     if config.config_file is None:
         what = "SCR_Init aborts unless the config file has CKPT lines; none was looked at"
         yield Fault(names, Code.NEEDS_CKPT, what, "check the config file together with this")
-    elif config.system_file is None:
+        return
+    what = "neither the config file nor the system's has a CKPT line: SCR_Init aborts"
+    if config.system_file is None:
         what = "the config file has no CKPT line: SCR_Init aborts, unless the system's file has them"
-        yield Fault(names, Code.NEEDS_CKPT, what, remedy, Severity.ERROR)
-    else:
-        what = "neither the config file nor the system's has a CKPT line: SCR_Init aborts"
-        yield Fault(names, Code.NEEDS_CKPT, what, remedy, Severity.ERROR)
+    yield Fault(names, Code.NEEDS_CKPT, what, remedy, Severity.ERROR)
 
 
 def _redundancy_on_one_node(config: Configuration) -> Iterator[Fault]:
@@ -179,14 +179,7 @@ def _cache_is_too_small(config: Configuration) -> Iterator[Fault]:
 def _factor(config: Configuration, line: Checkpoint, nodes: int) -> float:
     """Return bytes in the caches per byte of checkpoint; SCR takes SCR_SET_SIZE, not that of the line."""
     set_size = min(config.integer("SCR_SET_SIZE"), nodes)
-    return storage_factor(config.scheme(line), set_size, line.failures)
-
-
-def _scr_is_off(config: Configuration) -> Iterator[Fault]:
-    """Source: scr.c:639."""
-    if not config.flag("SCR_ENABLE"):
-        what = "SCR_Init and every call after it do nothing: all other settings are moot"
-        yield Fault(("SCR_ENABLE",), Code.SCR_OFF, what, "set SCR_ENABLE=1, or take it out")
+    return storage_factor(effective(line.scheme, nodes), set_size, line.failures)
 
 
 def _never_flushed(config: Configuration) -> Iterator[Fault]:
@@ -201,12 +194,10 @@ def _never_flushed(config: Configuration) -> Iterator[Fault]:
 
 
 def _lines_are_ignored(config: Configuration) -> Iterator[Fault]:
-    scheme = config.text("SCR_COPY_TYPE")
     is_chosen = config.is_the_users("SCR_COPY_TYPE")
-    for entry in config.lines("CKPT"):
-        is_an_offer = entry.parent.file == config.system_file and is_chosen
-        if scheme != "FILE" and not is_an_offer:
-            what = f"SCR_COPY_TYPE is {scheme}: SCR does not look at CKPT lines"
+    for entry in () if config.has_own_lines else config.lines("CKPT"):
+        if not (is_chosen and entry.parent.file == config.system_file):  # which only offers them
+            what = f"SCR_COPY_TYPE is {config.text('SCR_COPY_TYPE')}: SCR does not look at CKPT lines"
             yield Fault(entry.parent, Code.CKPT_IGNORED, what, "set SCR_COPY_TYPE=FILE")
 
 
@@ -222,9 +213,8 @@ def _disabled_lines(config: Configuration) -> Iterator[Fault]:
     for line in config.checkpoints:
         why = _disabled(line)
         if line.entry is not None and line.declared and why is not None:
-            what, remedy = why
-            what = f"{what}: SCR disables the line"
-            yield Fault(line.entry.parent, Code.CKPT_DISABLED, what, remedy, Severity.ERROR)
+            what = f"{why[0]}: SCR disables the line"
+            yield Fault(line.entry.parent, Code.CKPT_DISABLED, what, why[1], Severity.ERROR)
 
 
 def _stores_exist(config: Configuration) -> Iterator[Fault]:
@@ -234,9 +224,8 @@ def _stores_exist(config: Configuration) -> Iterator[Fault]:
         store = stores.get(line.store)
         if line.entry is None or "$" in line.store or (store is not None and store.enabled):
             continue
-        what = f"no enabled STORE line has {line.store}: SCR disables the line"
-        if elsewhere:
-            what += f" unless {elsewhere} has the STORE line"
+        hint = f" unless {elsewhere} has the STORE line" if elsewhere else ""
+        what = f"no enabled STORE line has {line.store}: SCR disables the line{hint}"
         severity = Severity.WARNING if elsewhere else Severity.ERROR
         pair = line.entry.child("STORE") or line.entry.parent
         yield Fault(pair, Code.UNKNOWN_STORE, what, f"add STORE={line.store}", severity)
@@ -326,11 +315,10 @@ def _disabled(line: Checkpoint) -> tuple[str, str] | None:
 
 RULES: tuple[Rule, ...] = (
     Rule(_failures_exceed_the_set, ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_SET_FAILURES")),
-    Rule(_datasets_are_deleted, ()),
+    Rule(_switches, ()),
     Rule(_poststage_with_async, ("SCR_COPY_TYPE", "SCR_FLUSH_TYPE")),
     Rule(_bypass_makes_moot, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS")),
     Rule(_async_does_not_overlap, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_FLUSH_TYPE")),
-    Rule(_scr_is_off, ()),
     Rule(_never_flushed, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS", "SCR_FLUSH")),
     Rule(_file_without_lines, ("SCR_COPY_TYPE",)),
     Rule(_redundancy_on_one_node, ("SCR_COPY_TYPE", "SCR_CACHE_BYPASS")),
