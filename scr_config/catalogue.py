@@ -396,14 +396,9 @@ def _size(text: str) -> int | None:
 
 
 def _cpus(text: str) -> frozenset[int] | None:
-    if not text:
-        return frozenset()
-    cpus: set[int] = set()
-    for part in text.split(","):
-        if (match := _CPU_RANGE.fullmatch(part)) is None:
-            return None
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not first <= last <= _LARGEST_CPU:
-            return None
-        cpus.update(range(first, last + 1))
-    return frozenset(cpus)
+    """Return the CPUs of a cpu list, None for a text that is none."""
+    parts = [_CPU_RANGE.fullmatch(part) for part in text.split(",")] if text else []
+    ranges = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+    if None in parts or not all(first <= last <= _LARGEST_CPU for first, last in ranges):
+        return None
+    return frozenset(cpu for first, last in ranges for cpu in range(first, last + 1))

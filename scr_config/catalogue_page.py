@@ -2,17 +2,7 @@
 
 from collections.abc import Iterable
 
-from .catalogue import (
-    CATALOGUE,
-    DESCRIPTOR_LINES,
-    LAYERS,
-    Descriptor,
-    Key,
-    Parameter,
-    Scope,
-    Status,
-    ValueType,
-)
+from .catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Scope, Status
 
 _INTRODUCTION = """\
 # SCR's parameters
@@ -83,7 +73,7 @@ def _section(descriptor: Descriptor) -> str:
 
 
 def _key_row(key: Key) -> tuple[str, ...]:
-    kinds = {ValueType.BOOL: "0 or 1", ValueType.INT: "a whole number"}
+    kinds = {"bool": "0 or 1", "int": "a whole number"}
     value = ", ".join(key.choices) or kinds.get(key.type, f"a {key.type}")
     inert = "Changes nothing." if key.status is Status.INERT else ""
     meaning = " ".join(filter(None, (key.doc, inert, key.note)))
@@ -91,6 +81,5 @@ def _key_row(key: Key) -> tuple[str, ...]:
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "".join(f"{line}\n" for line in lines)
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in (columns, *rows)]
+    return "".join(f"| {line} |\n" for line in lines).replace("\n", f"\n|{'---|' * len(columns)}\n", 1)

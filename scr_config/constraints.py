@@ -55,15 +55,11 @@ def _together(settings: Mapping[str, Value]) -> Iterator[ConfigProblem]:
 def _misfit(value: str) -> tuple[str, str] | None:
     """Return why a config file cannot carry `value`, and the remedy; None when it can."""
     if not value:
-        return (
-            "a config file cannot hold an empty value: SCR would take whatever is in memory",
-            "leave the parameter out",
-        )
+        what = "a config file cannot hold an empty value: SCR would take whatever is in memory"
+        return what, "leave the parameter out"
     if _NOT_IN_A_FILE.search(value):
-        return (
-            f"a config file cannot carry {value!r}: spaces and = end a value, $ and \\ are expanded",
-            "choose another value, or give it in the environment",
-        )
+        what = f"a config file cannot carry {value!r}: spaces and = end a value, $ and \\ are expanded"
+        return what, "choose another value, or give it in the environment"
     if len(value.encode(errors="replace")) > TOKEN_LIMIT_BYTES:
         return f"SCR reads values of {TOKEN_LIMIT_BYTES} bytes at most from a config file", "shorten it"
     return None

@@ -70,8 +70,7 @@ class Code(TextEnum):
 class ConfigProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong: what SCR makes of it, how to correct it, and where it is.
 
-    `line` and `column` count from 1 and are 0 when the problem is in no file. `source` is the layer it was
-    found in, empty when it is in none.
+    `line` and `column` count from 1 and are 0 outside files. `source` is the layer, empty for none.
     """
 
     severity: Severity

@@ -15,9 +15,6 @@ from .constraints import fatal, unfit_for_file
 from .problems import ConfigProblem
 
 Form = Literal["sh", "csh", "fish", "json", "slurm", "flux", "conf"]
-_CSH_SPECIAL = re.compile(r"[!\\'\n]")
-# each closes the quotes, says itself and opens them again; a newline counts within quotes only
-_CSH_QUOTED = {"!": "'\\!'", "\\": "'\\\\'", "'": "'\\''", "\n": "''\\\n''"}
 
 
 class RenderError(ValueError):
@@ -105,7 +102,7 @@ def _commands(pattern: str, quote: Callable[[str], str]) -> Callable[[Mapping[st
 
 def csh_quote(text: str) -> str:
     """Return `text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
-    return "'" + _CSH_SPECIAL.sub(lambda match: _CSH_QUOTED[match[0]], text) + "'"
+    return "'" + re.sub(r"[!\\']", r"'\\\g<0>'", text).replace("\n", "\\\n") + "'"
 
 
 def fish_quote(text: str) -> str:

@@ -13,11 +13,10 @@ import msgspec
 from rich.table import Table
 
 from ...scr_config.catalogue import coerce
-from ...scr_config.check.check import cache_paths
+from ...scr_config.check.check import Source, cache_paths, environment_source, source_of, variables
 from ...scr_config.check.check import check as check_sources
 from ...scr_config.check.job_script import nodes_asked_for
 from ...scr_config.check.model import Capacity, CheckContext
-from ...scr_config.check.sources import Source, environment_source, source_of, variables
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.problems import Finding, exit_code
 from ...scr_config.resolution import expand

@@ -23,7 +23,7 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 class CheckContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts besides the files. `capacities`: of each cache path, on this node.
+    """The facts besides the files: of the job, and of each cache path on this node.
 
     `environment` is what ``$NAME`` in values is taken from; `checkpoint_bytes` is one checkpoint, all ranks'.
     """

@@ -36,10 +36,7 @@ class Rule(NamedTuple):
     needs: tuple[str, ...]
 
 
-SCHEMES = ("SINGLE", "PARTNER", "XOR", "RS")
-GROUPS = ("NODE", "WORLD")
-"""The groups that SCR makes up itself."""
-
+_SCHEMES = ("SINGLE", "PARTNER", "XOR", "RS")
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
 _LARGEST_INT = 2**31 - 1
 
@@ -233,7 +230,7 @@ def _stores_exist(config: Configuration) -> Iterator[Fault]:
 
 def _groups_exist(config: Configuration) -> Iterator[Fault]:
     lines = config.lines("GROUPS")
-    known = {*GROUPS, *(pair.key for entry in lines for pair in entry.children)}
+    known = {"NODE", "WORLD", *(pair.key for entry in lines for pair in entry.children)}
     elsewhere = "" if lines else config.unread_file
     severity = Severity.WARNING if elsewhere else Severity.ERROR
     hint = f", unless {elsewhere} has it" if elsewhere else ""
@@ -276,9 +273,8 @@ def _children(config: Configuration) -> Iterator[Fault]:
 def _child_value(pair: Pair, key: Key) -> Iterator[Fault]:
     if "$" in pair.value:
         return
-    if key.type in (ValueType.INT, ValueType.BOOL):
-        if (fault := _bad_number(pair)) is not None:
-            yield Fault(pair, Code.BAD_VALUE, *fault, Severity.ERROR)
+    if key.type in (ValueType.INT, ValueType.BOOL) and (fault := _bad_number(pair)):
+        yield Fault(pair, Code.BAD_VALUE, *fault, Severity.ERROR)
     elif key.name in ("FLUSH", "VIEW") and pair.value not in key.choices:
         choices = ", ".join(key.choices)
         what = f"it must be one of {choices} (capital letters)"
@@ -303,13 +299,11 @@ def _disabled(line: Checkpoint) -> tuple[str, str] | None:
     """Return why SCR disables a CKPT line, and the remedy; ENABLED=0 is a reason like any other."""
     if not line.declared:
         return "ENABLED is 0", "set ENABLED=1"
-    if line.scheme not in SCHEMES and "$" not in line.scheme:
-        return "its TYPE is missing or none that SCR knows", f"say TYPE as one of {', '.join(SCHEMES)}"
+    if line.scheme not in _SCHEMES and "$" not in line.scheme:
+        return "its TYPE is missing or none that SCR knows", f"say TYPE as one of {', '.join(_SCHEMES)}"
     if not 1 <= line.failures <= line.set_size:
-        return (
-            f"SET_FAILURES {line.failures} is not within 1 and the set size {line.set_size}",
-            "choose SET_FAILURES within the set",
-        )
+        what = f"SET_FAILURES {line.failures} is not within 1 and the set size {line.set_size}"
+        return what, "choose SET_FAILURES within the set"
     return None
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Value, Values
 from scrtune.scr_config.catalogue import CATALOGUE, Parameter, coerce, defaults, text_of
-from scrtune.scr_config.check.check import check
+from scrtune.scr_config.check.check import check, source_of
 from scrtune.scr_config.check.model import CheckContext
-from scrtune.scr_config.check.sources import source_of
 from scrtune.scr_config.constraints import fatal, unfit_for_file
 from scrtune.scr_config.parse import parse, value_oddities
 from scrtune.scr_config.problems import exit_code

@@ -7,9 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, SCRIPT_KEYS, coerce
-from scrtune.scr_config.check.check import check
+from scrtune.scr_config.check.check import check, source_of
 from scrtune.scr_config.check.model import CheckContext
-from scrtune.scr_config.check.sources import source_of
 from scrtune.scr_config.parse import DESCRIPTORS, ConfigFile, assumed, parse
 from scrtune.scr_config.render import RenderError
 from scrtune.scr_config.rewrite import HEADING, file_values, raw_values, rewrite

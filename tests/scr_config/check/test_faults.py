@@ -8,9 +8,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, SCRIPT_KEYS
-from scrtune.scr_config.check.check import cache_paths, check, configurations
+from scrtune.scr_config.check.check import (
+    ENVIRONMENT,
+    Source,
+    cache_paths,
+    check,
+    configurations,
+    environment_source,
+    source_of,
+)
 from scrtune.scr_config.check.model import Capacity, CheckContext
-from scrtune.scr_config.check.sources import ENVIRONMENT, Source, environment_source, source_of
 from scrtune.scr_config.parse import DESCRIPTORS
 from scrtune.scr_config.problems import Finding, Severity, exit_code
 

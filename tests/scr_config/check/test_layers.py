@@ -4,9 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.scr_config.check.check import cache_paths, check, configurations
+from scrtune.scr_config.check.check import (
+    Source,
+    cache_paths,
+    check,
+    configurations,
+    environment_source,
+    source_of,
+)
 from scrtune.scr_config.check.model import Capacity, CheckContext
-from scrtune.scr_config.check.sources import Source, environment_source, source_of
 from scrtune.scr_config.parse import parse
 from scrtune.scr_config.problems import Code, Finding
 from scrtune.scr_config.resolution import resolve
