@@ -20,7 +20,8 @@ _BOUNDS = {"int": (-(2**31), 2**31 - 1), "bytes": (0, 2**53)}
 def table(parameters: Path) -> str:
     """Return the initializers of `levers[]` for `parameters`, the JSON file, in the order of the names."""
     entries = json.loads(parameters.read_bytes())
-    rows = (_row(name, {**entry, **entry.get("change", {})}) for name, entry in sorted(entries.items()))
+    flat = ((name, {**each, **each["value"], **each.get("change", {})}) for name, each in entries.items())
+    rows = (_row(name, entry) for name, entry in sorted(flat))
     return "".join(f"{{{row}}},\n" for row in rows)
 
 

@@ -244,23 +244,19 @@ _COMMON: Mapping[str, _Fields] = {
 }
 """The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
 
-_DEFAULT = {
-    "value": "default",
-    "text": "default_text",
-    "source": "default_source",
-    "manual": "documented_default",
-}
+_DEFAULT = {"value": "default", "text": "default_text", "source": "default_source"}
 
 
 def _complete(name: str, entry: _Fields) -> _Fields:
-    """Return the fields of `entry` with those that it leaves out."""
-    change = msgspec.convert(entry.get("change", {"mutability": "launch"}), dict[str, str])
+    """Return the fields of `entry`, with those of its objects and those that it leaves out."""
+    own = {"default": {"text": "none"}, "change": {"mutability": "launch"}, **entry}
+    value, default, change = (
+        msgspec.convert(own.pop(group), dict[str, object]) for group in ("value", "default", "change")
+    )
     if "means" in change:
         mutability = Mutability.REINIT if change["means"] == "reinit" else Mutability.LIVE
         change = {"mutability": mutability, "symbol": name.lower(), **change}
-    default = msgspec.convert(entry.get("default", {"text": "none"}), dict[str, Value])
-    own = {field: value for field, value in entry.items() if field not in ("change", "default")}
-    own |= change | {_DEFAULT[word]: value for word, value in default.items()}
+    own |= value | change | {_DEFAULT.get(word, word): each for word, each in default.items()}
     common: dict[str, object] = {"name": name, "equal_on_ranks": not entry.get("rank_0_decides")}
     for field in ("type", "mutability", "scope"):
         common |= _COMMON.get(str(own.get(field)), {})

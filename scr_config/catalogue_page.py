@@ -35,12 +35,8 @@ def page() -> str:
     for scope, (title, what) in _GROUPS.items():
         rows = (_row(entry) for entry in CATALOGUE.values() if entry.scope is scope)
         parts.append(f"\n## {title}\n\n{what}\n\n{_table(_COLUMNS, rows)}")
-    parts.append(
-        "\n## Descriptor lines\n\nOf config files. SCR takes all lines of a kind from the first layer"
-        " that has some.\n"
-    )
-    parts.extend(_section(descriptor) for descriptor in DESCRIPTOR_LINES.values())
-    return "".join(parts)
+    what = "Of config files. SCR takes all lines of a kind from the first layer that has some."
+    return "".join([*parts, f"\n## Descriptor lines\n\n{what}\n", *map(_section, DESCRIPTOR_LINES.values())])
 
 
 def _row(entry: Parameter) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from .render import comment_lines
 BACKUP_SUFFIX = ".scrtune-backup"
 _AUTHOR = "Written by scrtune"
 _INVITATION = "Edit what you like: what you write here wins, and `scrtune explain` says so"
-_OMISSION = "What is only on trial is not in here."
 _TUNED = "# scrtune-tuned: "
 _MARK = "# scrtune-sha256: "
 _HEADER = (f"# {_AUTHOR}", f"# {_INVITATION}", _TUNED.rstrip(), _MARK.rstrip())
@@ -40,7 +39,12 @@ def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] |
         for name, each in sorted((tuned or {}).items())
     )
     return above + "\n".join(
-        [*comment_lines(f"{said}\n{_INVITATION}. {_OMISSION}"), *before, _MARK + _digest(body), body]
+        [
+            *comment_lines(f"{said}\n{_INVITATION}. What is only on trial is not in here."),
+            *before,
+            _MARK + _digest(body),
+            body,
+        ]
     )
 
 

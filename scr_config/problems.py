@@ -1,7 +1,4 @@
-"""Problems of a configuration of SCR: their kinds, and one problem with its place.
-
-docs/check.md says of each code what happens in SCR and how to correct it; a test keeps the two equal.
-"""
+"""Problems of a configuration of SCR; docs/check.md says of each code what happens and how to correct it."""
 
 from collections.abc import Iterable
 

@@ -258,11 +258,9 @@ def _set_size_of_a_line(config: Configuration) -> Iterator[Fault]:
 def _children(config: Configuration) -> Iterator[Fault]:
     """Judge the keys and values of STORE and CKPT lines."""
     for entry in config.entries:
-        descriptor = DESCRIPTOR_LINES.get(entry.parent.key)
-        if descriptor is None or descriptor.open_keys:
-            continue
+        descriptor = DESCRIPTOR_LINES[entry.parent.key]
         keys = {key.name: key for key in descriptor.keys}
-        for pair in entry.children:
+        for pair in () if descriptor.open_keys else entry.children:
             if (key := keys.get(pair.key)) is None:
                 what, remedy = f"a {descriptor.name} line has no such key", f"use one of {', '.join(keys)}"
                 yield Fault(pair, Code.UNKNOWN_CHILD, f"{what}: SCR ignores it", remedy)
