@@ -257,7 +257,7 @@ def _complete(name: str, entry: _Fields) -> _Fields:
         mutability = Mutability.REINIT if change["means"] == "reinit" else Mutability.LIVE
         change = {"mutability": mutability, "symbol": name.lower(), **change}
     own |= value | change | {_DEFAULT.get(word, word): each for word, each in default.items()}
-    common: dict[str, object] = {"name": name, "equal_on_ranks": not entry.get("rank_0_decides")}
+    common: dict[str, object] = {"name": name, "equal_on_ranks": not change.get("rank_0_decides")}
     for field in ("type", "mutability", "scope"):
         common |= _COMMON.get(str(own.get(field)), {})
     return {**common, **own}
@@ -338,10 +338,9 @@ def checked(values: Mapping[str, Value]) -> Values:
     Raises :class:`ParameterError` for an unknown name and a value that its parameter does not take.
     """
     for name, value in values.items():
-        if name not in CATALOGUE:
-            raise ParameterError(name, str(value), _UNKNOWN)
-        if not CATALOGUE[name].accepts(value):
-            raise ParameterError(name, str(value), CATALOGUE[name].allowed)
+        parameter = CATALOGUE.get(name)
+        if parameter is None or not parameter.accepts(value):
+            raise ParameterError(name, str(value), parameter.allowed if parameter else _UNKNOWN)
     return {**defaults(), **values}
 
 

@@ -29,7 +29,7 @@ _GROUPS = {
 _COLUMNS = ("Parameter", "Value", "Default", "Change", "Ranks", "SCR", "Intents", "Meaning", "Source")
 
 
-def page() -> str:
+def catalogue_page() -> str:
     """Return the whole page."""
     parts = [_INTRODUCTION]
     for scope, (title, what) in _GROUPS.items():

@@ -27,7 +27,8 @@ def write_config(path: Path, text: str) -> None:
     """
     try:
         target = Path(os.path.realpath(path))
-        write_atomic(target, text.encode("utf-8", "surrogateescape"), mode=_mode_of(target))
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else _CONFIG_MODE
+        write_atomic(target, text.encode("utf-8", "surrogateescape"), mode=mode)
     except OSError as error:
         reason = error.strerror or str(error)
         raise ConfigWriteError(
@@ -88,10 +89,3 @@ def sync_directory(path: Path, sync: Callable[[int], None] = os.fsync) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _mode_of(path: Path) -> int:
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return _CONFIG_MODE

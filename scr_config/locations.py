@@ -63,8 +63,6 @@ def file_lines(path: Path) -> Sequence[str]:
 
     Raises OSError, also for what is no regular file: reading it could block.
     """
-    if not path.exists():
-        return []
-    if not path.is_file():
+    if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file")
-    return path.read_text("utf-8", errors="replace").split("\n")
+    return path.read_text("utf-8", errors="replace").split("\n") if path.exists() else []

@@ -34,18 +34,10 @@ def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] |
     is found in it, for the user may replace one everywhere. `above` are the user's lines above the header.
     """
     said = " ".join(f"{_AUTHOR} {reason}".split())
-    before = (
-        f"{_TUNED}{name}: {'not set' if each.own is None else each.own} -> {each.text}"
-        for name, each in sorted((tuned or {}).items())
-    )
-    return above + "\n".join(
-        [
-            *comment_lines(f"{said}\n{_INVITATION}. What is only on trial is not in here."),
-            *before,
-            _MARK + _digest(body),
-            body,
-        ]
-    )
+    lines = comment_lines(f"{said}\n{_INVITATION}. What is only on trial is not in here.")
+    for name, each in sorted((tuned or {}).items()):
+        lines.append(f"{_TUNED}{name}: {'not set' if each.own is None else each.own} -> {each.text}")
+    return above + "\n".join([*lines, _MARK + _digest(body), body])
 
 
 def tuned(text: str) -> dict[str, Tuned]:

@@ -103,6 +103,6 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{place}: {self.severity}: {self.message}; {self.remedy} [{self.code}]"
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def worst_exit_code(findings: Iterable[Finding]) -> int:
     """Return 0 for no findings, 1 for warnings only, 2 for errors."""
     return max((2 if finding.severity is Severity.ERROR else 1 for finding in findings), default=0)

@@ -21,7 +21,7 @@ class RenderError(ValueError):
     """Settings that SCR fails on, or that the form asked for cannot carry; the text says which and why."""
 
 
-def config_text(settings: Values, comment: str) -> str:
+def rendered_config(settings: Values, comment: str) -> str:
     """Return the text of a config file: `comment` first, then the settings by name.
 
     Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises RenderError
@@ -56,11 +56,11 @@ def environment_text(settings: Values, form: Form, others: Mapping[str, str] | N
     """Return every setting as environment, in the form asked for; then `others`, which are no settings.
 
     The commands for ``sh`` (bash, zsh), ``csh`` (tcsh) and ``fish`` are quoted exactly: the application gets
-    the very characters. ``conf`` is no environment but a config file (:func:`config_text`), without `others`.
+    the very characters. ``conf`` is a config file (:func:`rendered_config`), without `others`.
     Raises RenderError for settings that are :func:`fatal`, and for values that the form cannot carry.
     """
     if form == "conf":
-        return config_text(settings, "What scrtune recommends, for SCR's config file")
+        return rendered_config(settings, "What scrtune recommends, for SCR's config file")
     refuse(fatal(settings))
     texts = {name: text_of(settings[name]) for name in sorted(settings)}
     return _FORMS[form]({**texts, **(others or {})})

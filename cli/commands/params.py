@@ -9,7 +9,7 @@ import msgspec
 
 from ...intents.mutability import Mutability
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
-from ...scr_config.catalogue_page import page
+from ...scr_config.catalogue_page import catalogue_page
 from ..options import command, option
 from ..output import json_text
 from ..text import config, tables
@@ -54,7 +54,7 @@ def params(options: ParamsOptions) -> None:
     if options.form == "markdown":
         if options.name is not None or options.intent or options.mutability:
             raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
-        click.echo(page(), nl=False)
+        click.echo(catalogue_page(), nl=False)
         return
     entries, lines = _chosen(options)
     if options.form == "json":

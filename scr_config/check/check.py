@@ -77,7 +77,7 @@ def variables(source: Source) -> Iterator[Pair]:
         yield from (entry for entry in source.assignments if entry.exported)
 
 
-def check(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ...]:
+def check_sources(sources: Sequence[Source], context: CheckContext) -> tuple[Finding, ...]:
     """Return every fault of `sources`, by file and line. Never raises.
 
     Job scripts and the environment are taken together, the later over the earlier, over each config file:

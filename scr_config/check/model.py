@@ -120,13 +120,11 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def stores(self) -> Mapping[str, Store]:
         """Return the active stores by path: the STORE lines, and the cache and control directory."""
-        found: dict[str, Store] = {}
-        for store in map(self._store, self.lines("STORE")):
-            found.setdefault(store.path, store)
+        stores = list(map(self._store, self.lines("STORE")))
         for name, count in (("SCR_CACHE_BASE", self.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
-            path = reduced(self.text(name))
-            found.setdefault(path, Store(path=path, count=count, flush_type=self.text("SCR_FLUSH_TYPE")))
-        return found
+            path, flush_type = reduced(self.text(name)), self.text("SCR_FLUSH_TYPE")
+            stores.append(Store(path=path, count=count, flush_type=flush_type))
+        return {store.path: store for store in reversed(stores)}
 
     @property
     def all_bypass(self) -> bool:
