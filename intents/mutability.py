@@ -9,20 +9,19 @@ LEVER = "SCRTUNE_"
 
 
 class Mutability(TextEnum):
-    """The mutability of one parameter of a job's SCR. An unknown word counts as LAUNCH."""
+    """The mutability of one parameter of SCR."""
 
     LIVE = "live"
     RANK0 = "live on rank 0"
     REINIT = "re-init"
     """SCR is finalized and initialised again, between two outputs."""
     LAUNCH = "launch"
-    INERT = "inert"
-    """This SCR does not read it."""
+    INERT = "none"
+    """SCR reads it and does nothing with it, or does not read it."""
 
-    @classmethod
-    def _missing_(cls, _value: object) -> "Mutability":
-        return cls.LAUNCH
 
+_WORDS = {**{each.value: each for each in Mutability}, "inert": Mutability.INERT}
+"""The words of libscrtune.so and the journal."""
 
 _CHANGEABLE = frozenset({Mutability.LIVE, Mutability.RANK0, Mutability.REINIT})
 
@@ -31,8 +30,8 @@ class RunMutability(msgspec.Struct, frozen=True, kw_only=True):
     """The mutability of all parameters in one run.
 
     `parameters` as in :class:`scrtune.intents.events.SettingsObserved`: empty means that everything can
-    change, and what is missing from one that is not empty can not. `found` are the settings that the run
-    began with. `held` are values that stay until the next launch for another reason.
+    change; in one that is not empty, what is missing or has another word can not. `found` are the settings
+    that the run began with. `held` are values that stay until the next launch for another reason.
     """
 
     parameters: dict[str, str] = {}
@@ -43,7 +42,7 @@ class RunMutability(msgspec.Struct, frozen=True, kw_only=True):
         """Return the mutability of `name`."""
         if not self.parameters:
             return Mutability.LIVE
-        return Mutability(self.parameters.get(name, Mutability.LAUNCH))
+        return _WORDS.get(self.parameters.get(name, ""), Mutability.LAUNCH)
 
     def is_inert(self, name: str) -> bool:
         """Return whether this SCR does not read `name` at all."""

@@ -18,9 +18,9 @@ from typing import Literal, TypeVar
 import msgspec
 
 from ..intents.events import TextEnum, Value, Values, ValueSource
+from ..intents.mutability import Mutability
 from ..units import bytes_text
 
-Mutability = Literal["live", "re-init", "launch", "none"]
 TOKEN_LIMIT_BYTES = 1023
 """The longest key or value in a config file: SCR_MAX_FILENAME of scr.h, less the terminating zero."""
 
@@ -29,9 +29,13 @@ _LEADING_INT = re.compile(r"[ \t]*([+-]?[0-9]{1,18})")
 _FLOAT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _SIZE = re.compile(r"(\+?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?)(?:([kmgtpe])b?)?", re.IGNORECASE)
 _CPU_RANGE = re.compile(r"([0-9]{1,4})(?:-([0-9]{1,4}))?")
+_UNKNOWN = "a parameter of SCR's: this name is not known"
 _LONGEST_NAME = 40
 _NEAR = 0.8  # of difflib's ratio
 _LARGEST_CPU = 8191  # the kernel's largest NR_CPUS, less one
+
+LAYERS = (ValueSource.ENVIRONMENT, ValueSource.USER_CONFIG, ValueSource.SCR_CONFIG, ValueSource.SYSTEM_CONFIG)
+"""The places where SCR looks for a value, in this order."""
 
 
 class ValueType(TextEnum):
@@ -64,7 +68,7 @@ class Status(TextEnum):
     BROKEN = "broken"
 
 
-_WHOLE = (ValueType.INT, ValueType.BYTES)
+_WHOLE = (ValueType.BOOL, ValueType.INT, ValueType.BYTES)
 
 
 class ParameterError(ValueError):
@@ -80,24 +84,20 @@ class ParameterError(ValueError):
 class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One parameter.
 
-    `default` is the value as compiled (at `default_source`), or None when it is worked out at run time or
-    held elsewhere: `default_text` says it in words. `documented_default` is that of SCR's manual where it
-    differs.
-    `mutability` is the cheapest way to change it in a running job: ``live``, ``re-init`` (SCR_Finalize and
-    SCR_Init), ``launch``, or ``none`` (SCR reads it and does nothing with it); `mechanism` says how. `means`
-    and `symbol` are how libscrtune.so does it, and the variable or function of SCR's that it takes; without
-    them a running job keeps the value (`native/levers_table.py`).
-    `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' values do not
-    matter. `layers`: where SCR looks for it. `intents`: which of scrtune's intents may set it, by the names
-    that `scrtune explain` shows. `since` is the first release whose sources read it (1.1 is the oldest there
-    is), `until` the last in which it does something, empty when it still does.
-    `if_wrong`: what SCR does with a value out of bounds.
+    `default` is the value as compiled (at `default_source`); None where only `default_text` says it in words.
+    `documented_default` is that of SCR's manual where it differs. `mutability` is the cheapest way to change
+    it in a running job; `mechanism` says how. `means` and `symbol` are how libscrtune.so does it, and the
+    variable or function of SCR's that it takes; without them a running job keeps the value.
+    `equal_on_ranks`: ranks with different values hang or abort; `rank_0_decides`: the others' do not matter.
+    `intents`: those that may set it, by the names that `scrtune explain` shows. `since` is the first release
+    that reads it (1.1 is the oldest there is), `until` the last in which it did something. `if_wrong`: what
+    SCR does with a value out of bounds.
     """
 
     name: str
     scope: Scope = Scope.LIBRARY
     type: ValueType
-    default: Value | None
+    default: Value | None = None
     default_text: str = ""
     default_source: str = ""
     documented_default: Value | None = None
@@ -112,11 +112,11 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mechanism: str = ""
     means: Literal["", "int", "double", "async", "axl", "er", "cpus", "threads", "reinit"] = ""
     symbol: str = ""
-    equal_on_ranks: bool
+    equal_on_ranks: bool = True
     rank_0_decides: bool = False
-    layers: tuple[ValueSource, ...]
+    layers: tuple[ValueSource, ...] = LAYERS
     intents: tuple[str, ...] = ()
-    since: str
+    since: str = "1.1"
     until: str = ""
     source: str
     status: Status = Status.ACTIVE
@@ -177,18 +177,14 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def accepts(self, value: Value) -> bool:
         """Return whether `value` is of its type, within its bounds and one of its choices."""
-        if self.type is ValueType.BOOL:
-            return isinstance(value, int) and value in (0, 1)
-        if self.type in _WHOLE:
-            low = -math.inf if self.minimum is None else self.minimum
-            high = math.inf if self.maximum is None else self.maximum
-            return isinstance(value, int) and low <= value <= high
+        if self.type in _WHOLE:  # a bool has no bounds of its own
+            return isinstance(value, int) and (self.minimum or 0) <= value <= (self.maximum or 1)
         if self.type is ValueType.FLOAT:
             return isinstance(value, int | float) and math.isfinite(value)
-        if not isinstance(value, str) or not _is_c_string(value):
-            return False
         if self.type is ValueType.ENUM:
             return value in self.choices
+        if not isinstance(value, str) or not _is_c_string(value):
+            return False
         return self.type is not ValueType.CPUS or _cpus(value) is not None
 
     def _shown(self, value: Value) -> str:
@@ -198,52 +194,80 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One key of a descriptor line. `default_text` is what stands without it, mostly a parameter's name.
-
-    `choices` are none when any value of the type goes.
-    """
+    """One key of a descriptor line. `default_text` is what counts without it, mostly a parameter's name."""
 
     name: str
     type: ValueType
     default_text: str
     choices: tuple[str, ...] = ()
     doc: str
-    since: str
+    since: str = "1.1"
     status: Status = Status.ACTIVE
     note: str = ""
 
 
 class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One kind of descriptor line, ``NAME=value KEY=VALUE ...``.
+    """One kind of descriptor line, ``NAME=value KEY=VALUE ...``; `value` says what stands behind the name.
 
-    SCR takes all lines of one kind from the first layer that has any: a CKPT line in the user's file hides
-    every one of the system's. `value` says what stands behind the name. `open_keys`: names other than those
-    in `keys` are allowed, and mean what `value` says. The other fields are as in :class:`Parameter`.
+    SCR takes all lines of one kind from the first layer that has any. `open_keys`: other names than those of
+    `keys` are allowed. The other fields are as in :class:`Parameter`.
     """
 
     name: str
     value: str
-    keys: tuple[Key, ...]
+    keys: tuple[Key, ...] = ()
     open_keys: bool = False
     doc: str
     read_when: str = "SCR_Init"
-    mutability: Mutability
+    mutability: Mutability = Mutability.REINIT
     mechanism: str
-    equal_on_ranks: bool
-    layers: tuple[ValueSource, ...]
+    equal_on_ranks: bool = True
+    layers: tuple[ValueSource, ...] = LAYERS[1:]
     intents: tuple[str, ...] = ()
-    since: str
+    since: str = "1.1"
     source: str
     note: str = ""
 
 
 _Named = TypeVar("_Named", Parameter, Descriptor)
+_Fields = Mapping[str, object]
+_OUTSIDE: _Fields = {"equal_on_ranks": False, "layers": LAYERS[:1]}
+_COMMON: Mapping[str, _Fields] = {
+    ValueType.INT: {"minimum": -(2**31), "maximum": 2**31 - 1},
+    ValueType.BYTES: {"minimum": 0, "maximum": 2**53, "unit": "bytes"},
+    Mutability.REINIT: {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
+    Mutability.LAUNCH: {"mechanism": "the next run"},
+    Mutability.INERT: {"status": Status.INERT},
+    Scope.COMPONENT: {**_OUTSIDE, "read_when": "AXL_Init, in SCR_Init", "since": "3.0"},
+    Scope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
+    Scope.LEVER: {**_OUTSIDE, "read_when": "each SCR_Start_output", "layers": LAYERS[:3], "since": "3.0"},
+}
+"""The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
+
+_DEFAULT = {"value": "default", "text": "default_text", "source": "default_source"}
+
+
+def _complete(name: str, entry: _Fields) -> _Fields:
+    """Return the fields of `entry`, with those of its objects and those that it leaves out."""
+    own = {"default": {"text": "none"}, "change": {"mutability": "launch"}, **entry}
+    value, default, change = (
+        msgspec.convert(own.pop(group), dict[str, object]) for group in ("value", "default", "change")
+    )
+    if "means" in change:
+        mutability = Mutability.REINIT if change["means"] == "reinit" else Mutability.LIVE
+        change = {"mutability": mutability, "symbol": name.lower(), **change}
+    own |= value | change | {_DEFAULT.get(word, word): each for word, each in default.items()}
+    common: dict[str, object] = {"name": name, "equal_on_ranks": not change.get("rank_0_decides")}
+    for field in ("type", "mutability", "scope"):
+        common |= _COMMON.get(str(own.get(field)), {})
+    return {**common, **own}
 
 
 def _load(file: str, kind: type[_Named]) -> Mapping[str, _Named]:
     data = resources.files(__package__).joinpath(file).read_bytes()
-    entries: list[_Named] = msgspec.json.decode(data, type=list[kind])  # type: ignore[valid-type]
-    return MappingProxyType({entry.name: entry for entry in entries})
+    entries = msgspec.json.decode(data, type=dict[str, dict[str, object]])
+    fill = _complete if kind is Parameter else lambda name, entry: {"name": name, **entry}
+    return MappingProxyType({name: msgspec.convert(fill(name, each), kind) for name, each in entries.items()})
 
 
 CATALOGUE: Mapping[str, Parameter] = _load("parameters.json", Parameter)
@@ -266,7 +290,7 @@ def coerce(name: str, text: str) -> Value:
     Raises :class:`ParameterError` for an unknown name, a text of the wrong form and a value out of bounds.
     """
     if (parameter := CATALOGUE.get(name)) is None:
-        raise ParameterError(name, text, "a parameter of SCR's: this name is not known")
+        raise ParameterError(name, text, _UNKNOWN)
     value = _convert(parameter, text)
     if value is None or not parameter.accepts(value):
         raise ParameterError(name, text, parameter.allowed)
@@ -308,10 +332,21 @@ def defaults() -> Values:
     return {name: entry.default for name, entry in CATALOGUE.items() if entry.default is not None}
 
 
+def checked(values: Mapping[str, Value]) -> Values:
+    """Return the compiled defaults with `values` over them.
+
+    Raises :class:`ParameterError` for an unknown name and a value that its parameter does not take.
+    """
+    for name, value in values.items():
+        parameter = CATALOGUE.get(name)
+        if parameter is None or not parameter.accepts(value):
+            raise ParameterError(name, str(value), parameter.allowed if parameter else _UNKNOWN)
+    return {**defaults(), **values}
+
+
 def cpus_of(text: str) -> frozenset[int]:
     """Return the CPUs of a Linux cpu list such as ``1,3-5``; none for an empty one. Raises ValueError."""
-    cpus = _cpus(text)
-    if cpus is None:
+    if (cpus := _cpus(text)) is None:
         raise ValueError(f"{text!r} is no cpu list; write CPUs 0 to {_LARGEST_CPU} as in 1,3-5")
     return cpus
 
@@ -356,14 +391,9 @@ def _size(text: str) -> int | None:
 
 
 def _cpus(text: str) -> frozenset[int] | None:
-    if not text:
-        return frozenset()
-    cpus: set[int] = set()
-    for part in text.split(","):
-        if (match := _CPU_RANGE.fullmatch(part)) is None:
-            return None
-        first, last = int(match[1]), int(match[2] or match[1])
-        if not first <= last <= _LARGEST_CPU:
-            return None
-        cpus.update(range(first, last + 1))
-    return frozenset(cpus)
+    """Return the CPUs of a cpu list, None for a text that is none."""
+    parts = [_CPU_RANGE.fullmatch(part) for part in text.split(",")] if text else []
+    ranges = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+    if None in parts or not all(first <= last <= _LARGEST_CPU for first, last in ranges):
+        return None
+    return frozenset(cpu for first, last in ranges for cpu in range(first, last + 1))

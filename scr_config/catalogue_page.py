@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from .catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Key, Parameter, Scope, Status, ValueType
-from .resolution import LAYERS
+from .catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Scope, Status
 
 _INTRODUCTION = """\
 # SCR's parameters
@@ -30,18 +29,14 @@ _GROUPS = {
 _COLUMNS = ("Parameter", "Value", "Default", "Change", "Ranks", "SCR", "Intents", "Meaning", "Source")
 
 
-def page() -> str:
+def catalogue_page() -> str:
     """Return the whole page."""
     parts = [_INTRODUCTION]
     for scope, (title, what) in _GROUPS.items():
         rows = (_row(entry) for entry in CATALOGUE.values() if entry.scope is scope)
         parts.append(f"\n## {title}\n\n{what}\n\n{_table(_COLUMNS, rows)}")
-    parts.append(
-        "\n## Descriptor lines\n\nOf config files. SCR takes all lines of a kind from the first layer"
-        " that has some.\n"
-    )
-    parts.extend(_section(descriptor) for descriptor in DESCRIPTOR_LINES.values())
-    return "".join(parts)
+    what = "Of config files. SCR takes all lines of a kind from the first layer that has some."
+    return "".join([*parts, f"\n## Descriptor lines\n\n{what}\n", *map(_section, DESCRIPTOR_LINES.values())])
 
 
 def _row(entry: Parameter) -> tuple[str, ...]:
@@ -74,7 +69,7 @@ def _section(descriptor: Descriptor) -> str:
 
 
 def _key_row(key: Key) -> tuple[str, ...]:
-    kinds = {ValueType.BOOL: "0 or 1", ValueType.INT: "a whole number"}
+    kinds = {"bool": "0 or 1", "int": "a whole number"}
     value = ", ".join(key.choices) or kinds.get(key.type, f"a {key.type}")
     inert = "Changes nothing." if key.status is Status.INERT else ""
     meaning = " ".join(filter(None, (key.doc, inert, key.note)))
@@ -82,6 +77,5 @@ def _key_row(key: Key) -> tuple[str, ...]:
 
 
 def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in rows]
-    return "".join(f"{line}\n" for line in lines)
+    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in (columns, *rows)]
+    return "".join(f"| {line} |\n" for line in lines).replace("\n", f"\n|{'---|' * len(columns)}\n", 1)

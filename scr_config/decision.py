@@ -8,9 +8,8 @@
     end
 
 The checksum is that of the line ``generation`` and of everything behind the line ``crc32``. A decision holds
-all that is explicit or was ever tuned, not only what changed: to apply it twice is to apply it once. There is
-one file for each job and node. The daemon writes it; the embedded engine's session reads it here, and
-libscrtune.so by `native/decision.c`, which accepts and refuses the same texts.
+all that is explicit or was ever tuned: to apply it twice is to apply it once. There is one file for each job
+and node. `native/decision.c` accepts and refuses the same texts.
 """
 
 import os
@@ -61,7 +60,8 @@ def decision_text(advice: Advice) -> str:
     texts = {name: text_of(value) for name, value in sorted(advice.settings.items())}
     lines = "".join(f"{name}={text}\n" for name, text in texts.items() if not _LINE_END.search(text))
     generation, rest = f"generation {advice.generation}\n", f"{lines}end\n"
-    text = f"scrtune-decision 1\n{generation}crc32 {_crc(generation + rest)}\n{rest}"
+    crc = _crc(f"{generation}{rest}".encode("utf-8", "surrogateescape"))
+    text = f"scrtune-decision 1\n{generation}crc32 {crc}\n{rest}"
     parse_decision(text)
     return text
 
@@ -71,17 +71,15 @@ def parse_decision(text: str | bytes) -> ParsedDecision:
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if len(data) > DECISION_LIMIT_BYTES:
         raise DecisionError(f"a decision has {DECISION_LIMIT_BYTES} bytes at most, this has {len(data)}")
-    match = _FORM.fullmatch(data)
-    if match is None:
+    if (match := _FORM.fullmatch(data)) is None:
         raise DecisionError("this is no whole decision of version 1")
     if _crc(match["generation"] + match["rest"]) != match["crc"].decode():
         raise DecisionError("the checksum of the decision is wrong: it was not written as it is")
     lines = match["lines"].decode("utf-8", "surrogateescape").split("\n")[:-1]
-    pairs = [line.partition("=") for line in lines]
-    names = [name for name, _, _ in pairs]
-    if names != sorted(set(names)):
+    values = dict(line.split("=", 1) for line in lines)
+    if len(values) < len(lines) or list(values) != sorted(values):
         raise DecisionError("the names of a decision are sorted, and each comes once")
-    return ParsedDecision(int(match["generation"].split()[1]), {name: value for name, _, value in pairs})
+    return ParsedDecision(int(match["generation"].split()[1]), values)
 
 
 class DecisionFile:
@@ -130,6 +128,5 @@ def _identity(status: os.stat_result) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _crc(data: str | bytes) -> str:
-    data = data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data
+def _crc(data: bytes) -> str:
     return f"{zlib.crc32(data):08x}"

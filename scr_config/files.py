@@ -5,9 +5,9 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
-BACKUP_SUFFIX = ".scrtune-backup"
 _CONFIG_MODE = 0o600
 _FILE_MODE = 0o666  # less the umask
 
@@ -25,26 +25,31 @@ def write_config(path: Path, text: str) -> None:
 
     Raises :class:`ConfigWriteError`. Characters that stand for undecodable bytes become those bytes again.
     """
-    _write_config(path, text.encode("utf-8", "surrogateescape"))
+    try:
+        target = Path(os.path.realpath(path))
+        mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else _CONFIG_MODE
+        write_atomic(target, text.encode("utf-8", "surrogateescape"), mode=mode)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigWriteError(
+            error.errno or errno.EIO,
+            f"{path}: cannot be written ({reason}); what was there is untouched."
+            " Make its directory writable, free some space, or choose another path",
+        ) from error
 
 
-def back_up(path: Path) -> Path:
-    """Keep a copy of the file at `path` beside it, as ``<name>.scrtune-backup``; a copy that is there stays.
-
-    Returns where the copy is. Raises :class:`ConfigWriteError`, and OSError when `path` cannot be read.
-    """
-    original = Path(os.path.realpath(path))
-    backup = original.with_name(original.name + BACKUP_SUFFIX)
-    if not backup.exists():
-        _write_config(backup, original.read_bytes())
-    return backup
-
-
-def write_atomic(path: Path, content: bytes, *, durable: bool = True, mode: int | None = None) -> None:
+def write_atomic(
+    path: Path,
+    content: bytes,
+    *,
+    durable: bool = True,
+    mode: int | None = None,
+    sync: Callable[[int], None] = os.fsync,
+) -> None:
     """Replace the file at `path` by `content`. Raises OSError and leaves the old file.
 
-    `durable` also waits until it would survive a loss of power; what lies in a cache need not. The new file
-    has `mode`, by default what the umask leaves.
+    `durable` also waits (`sync`) until it would survive a loss of power; what lies in a cache need not. The
+    new file has `mode`, by default what the umask leaves.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
@@ -56,52 +61,31 @@ def write_atomic(path: Path, content: bytes, *, durable: bool = True, mode: int 
             file.write(content)
             if durable:
                 file.flush()
-                os.fsync(descriptor)
+                sync(descriptor)
         temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink()
         raise
     if durable:
-        sync_directory(path.parent)
+        sync_directory(path.parent, sync)
 
 
 def make_directory(path: Path) -> None:
     """Make `path` and what is missing above it, and make the new names durable."""
-    if path.is_dir():
-        return
-    make_directory(path.parent)
-    path.mkdir(exist_ok=True)
-    sync_directory(path.parent)
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        sync_directory(path.parent)
 
 
-def sync_directory(path: Path) -> None:
+def sync_directory(path: Path, sync: Callable[[int], None] = os.fsync) -> None:
     """Make the names in directory `path` durable, where its file system can. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     except OSError as error:
         if error.errno != errno.EINVAL:  # fsync(2): it does not support synchronization
             raise
     finally:
         os.close(descriptor)
-
-
-def _write_config(path: Path, content: bytes) -> None:
-    try:
-        target = Path(os.path.realpath(path))
-        write_atomic(target, content, mode=_mode_of(target))
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise ConfigWriteError(
-            error.errno or errno.EIO,
-            f"{path}: cannot be written ({reason}); what was there is untouched."
-            " Make its directory writable, free some space, or choose another path",
-        ) from error
-
-
-def _mode_of(path: Path) -> int:
-    try:
-        return stat.S_IMODE(path.stat().st_mode)
-    except FileNotFoundError:
-        return _CONFIG_MODE

@@ -12,8 +12,6 @@ from .resolution import expand
 COMPILED_SYSTEM_CONF = Path("/etc/scr.conf")
 """The system's config file when SCR's build names none (src/scr_conf.h:91)."""
 
-_NAMING = ("SCR_PREFIX", "SCR_CONF_FILE")
-_PROGRAM = "scr_index"
 _SCRIPTS_CONFIG = Path("libexec/python/scrjob/config.py")
 _PATH_IN_SCRIPTS = re.compile(r"^SCR_CONFIG_FILE = '([^'\n]+)'", re.MULTILINE)
 
@@ -35,22 +33,19 @@ def user_conf_text(environment: Mapping[str, str], programmatic: str = "") -> st
     `programmatic` is what was given to SCR_Config, a line each: it can name the file (scr_param.c:326-352),
     unless the environment does.
     """
-    given = parse(programmatic, environment).values
-    named = {name: pair.value for name, pair in given.items() if name in _NAMING}
-    path = user_conf_path({**named, **environment})
+    given = {name: pair.value for name, pair in parse(programmatic, environment).values.items()}
+    path = user_conf_path({**given, **environment})
     return path.read_text("utf-8", errors="replace") if path.is_file() else None
 
 
 def system_conf_path(search_path: str | None = None) -> Path:
     """Return the path compiled into the SCR whose programs are on `search_path` (default: $PATH).
 
-    It is what CMake was given (``-DSCR_CONFIG_FILE=``), else ``<install>/etc/scr.conf``
-    (SCR_OPTIONS.cmake:57). SCR's scripts are installed with the very path
-    (scripts/python/scrjob/config.py.in:6): there it can be read without running SCR. Without an SCR it is
-    COMPILED_SYSTEM_CONF. The file need not exist. Never raises.
+    SCR's scripts are installed with the very path (scripts/python/scrjob/config.py.in:6); without them it is
+    ``<install>/etc/scr.conf`` (SCR_OPTIONS.cmake:57), without an SCR COMPILED_SYSTEM_CONF. The file need not
+    exist. Never raises.
     """
-    program = shutil.which(_PROGRAM, path=search_path)
-    if program is None:
+    if (program := shutil.which("scr_index", path=search_path)) is None:
         return COMPILED_SYSTEM_CONF
     install = Path(program).resolve().parent.parent
     try:
@@ -68,8 +63,6 @@ def file_lines(path: Path) -> Sequence[str]:
 
     Raises OSError, also for what is no regular file: reading it could block.
     """
-    if not path.exists():
-        return []
-    if not path.is_file():
+    if path.exists() and not path.is_file():
         raise OSError(errno.EINVAL, "it is no regular file")
-    return path.read_text("utf-8", errors="replace").split("\n")
+    return path.read_text("utf-8", errors="replace").split("\n") if path.exists() else []

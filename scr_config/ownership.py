@@ -1,18 +1,19 @@
 """The header of a config file that scrtune wrote, with a digest by which later changes are noticed."""
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
-from .files import back_up
+from .files import write_config
 from .render import comment_lines
 
+BACKUP_SUFFIX = ".scrtune-backup"
 _AUTHOR = "Written by scrtune"
 _INVITATION = "Edit what you like: what you write here wins, and `scrtune explain` says so"
-_OMISSION = "What is only on trial is not in here."
 _TUNED = "# scrtune-tuned: "
 _MARK = "# scrtune-sha256: "
 _HEADER = (f"# {_AUTHOR}", f"# {_INVITATION}", _TUNED.rstrip(), _MARK.rstrip())
@@ -29,21 +30,20 @@ class Tuned(msgspec.Struct, frozen=True):
 def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] | None = None) -> str:
     """Return `body` below a header: scrtune wrote it, for which `reason`, and the digest of the body.
 
-    The header also has the `tuned` values with those before, because it outlives the job. `above` are the
-    user's lines above the header, see :func:`taken_apart`.
+    The header also has the `tuned` values with those before, because it outlives the job; no line of the file
+    is found in it, for the user may replace one everywhere. `above` are the user's lines above the header.
     """
     said = " ".join(f"{_AUTHOR} {reason}".split())
-    before = [_tuned_line(name, each) for name, each in sorted((tuned or {}).items())]
-    return above + "\n".join(
-        [*comment_lines(f"{said}\n{_INVITATION}. {_OMISSION}"), *before, _MARK + _digest(body), body]
-    )
+    lines = comment_lines(f"{said}\n{_INVITATION}. What is only on trial is not in here.")
+    for name, each in sorted((tuned or {}).items()):
+        lines.append(f"{_TUNED}{name}: {'not set' if each.own is None else each.own} -> {each.text}")
+    return above + "\n".join([*lines, _MARK + _digest(body), body])
 
 
 def tuned(text: str) -> dict[str, Tuned]:
     """Return the tuned values in the header of `text`; none without a header."""
-    digest, body = _split(text)
-    head = text[: len(text) - len(body)] if digest else ""
-    matches = filter(None, map(_TUNED_LINE.fullmatch, head.split("\n")))
+    head, digest, _ = _split(text)
+    matches = filter(None, map(_TUNED_LINE.fullmatch, head.split("\n") if digest else ()))
     return {match["name"]: Tuned(match["text"], match["own"]) for match in matches}
 
 
@@ -52,52 +52,43 @@ def taken_apart(text: str) -> tuple[str, str]:
 
     A line above it that is no comment belongs to the rest, because SCR reads it.
     """
-    above, body = _without_header(text)
-    return (above, body) if _is_silent(above) else ("", above + body)
+    head, digest, body = _split(text)
+    own = "\n".join(line for line in head.split("\n") if not line.startswith(_HEADER))
+    return (own, body) if digest and _is_silent(own) else ("", own + body)
 
 
 def signature(text: str) -> str:
     """Return the digest in the header of `text`, or empty when scrtune did not write it."""
-    return _split(text)[0]
+    return _split(text)[1]
 
 
 def is_as_written(text: str) -> bool:
     """Return whether scrtune wrote `text` and it is unchanged (except for comments above the digest)."""
-    digest, body = _split(text)
-    return bool(digest) and digest == _digest(body) and _is_silent(_without_header(text)[0])
+    head, digest, body = _split(text)
+    return bool(digest) and digest == _digest(body) and _is_silent(head)
 
 
 def back_up_foreign(path: Path, known: str = "") -> None:
-    """Call :func:`back_up` before the file at `path` is overwritten, unless scrtune wrote it.
+    """Copy the file at `path` to ``<name>.scrtune-backup`` beside it, unless scrtune wrote it.
 
-    The text `known` needs no backup: it is somewhere else too. Raises :class:`ConfigWriteError`.
+    A copy that is there stays. The text `known` needs no copy: it is somewhere else too. Raises
+    :class:`ConfigWriteError`.
     """
+    original = Path(os.path.realpath(path))
+    backup = original.with_name(original.name + BACKUP_SUFFIX)
     try:
-        text = path.read_bytes().decode("utf-8", "surrogateescape")
+        text = original.read_bytes().decode("utf-8", "surrogateescape")
     except OSError:
         return  # there is no file, or none that could be overwritten
-    if text.strip() and text != known and not signature(text):
-        back_up(path)
+    if text.strip() and text != known and not signature(text) and not backup.exists():
+        write_config(backup, text)
 
 
-def _tuned_line(name: str, tuned: Tuned) -> str:
-    """Return a comment in which no line of the file is found: the user may replace one everywhere."""
-    return f"{_TUNED}{name}: {'not set' if tuned.own is None else tuned.own} -> {tuned.text}"
-
-
-def _split(text: str) -> tuple[str, str]:
-    """Return the digest in the header, and everything below its line."""
-    _, mark, rest = ("\n" + text).partition("\n" + _MARK)
+def _split(text: str) -> tuple[str, str, str]:
+    """Return the header with all above it, its digest, and the rest; without a digest it is all in front."""
+    _, _, rest = ("\n" + text).partition("\n" + _MARK)
     digest, _, body = rest.partition("\n")
-    return (digest.strip(), body) if mark else ("", text)
-
-
-def _without_header(text: str) -> tuple[str, str]:
-    """Return the text above the header, and that below it. Without a digest nothing is above."""
-    digest, body = _split(text)
-    head = text[: len(text) - len(body)] if digest else text
-    own = "\n".join(line for line in head.split("\n") if not line.startswith(_HEADER))
-    return (own, body) if digest else ("", own)
+    return (text[: len(text) - len(body)], digest.strip(), body) if digest.strip() else (text, "", "")
 
 
 def _is_silent(text: str) -> bool:

@@ -105,8 +105,7 @@ class _UnreadableError(Exception):
 def parse(text: str, environment: Mapping[str, str], file: str = "") -> ConfigFile:
     """Read `text`, with ``$NAME`` taken from `environment`. Never raises: what is wrong is in `problems`.
 
-    `file` is the name that the pairs carry. Undecodable bytes may come as surrogates
-    (``errors="surrogateescape"``); they are kept.
+    `file` is the name that the pairs carry. Surrogates that stand for undecodable bytes are kept.
     """
     entries: list[Entry] = []
     problems: list[ConfigProblem] = []

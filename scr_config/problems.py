@@ -1,7 +1,4 @@
-"""Problems of a configuration of SCR: their kinds, and one problem with its place.
-
-docs/check.md says of each code what happens in SCR and how to correct it; a test keeps the two equal.
-"""
+"""Problems of a configuration of SCR; docs/check.md says of each code what happens and how to correct it."""
 
 from collections.abc import Iterable
 
@@ -70,8 +67,7 @@ class Code(TextEnum):
 class ConfigProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong: what SCR makes of it, how to correct it, and where it is.
 
-    `line` and `column` count from 1 and are 0 when the problem is in no file. `source` is the layer it was
-    found in, empty when it is in none.
+    `line` and `column` count from 1 and are 0 outside files. `source` is the layer, empty for none.
     """
 
     severity: Severity
@@ -107,6 +103,6 @@ class Finding(msgspec.Struct, frozen=True):
         return f"{place}: {self.severity}: {self.message}; {self.remedy} [{self.code}]"
 
 
-def exit_code(findings: Iterable[Finding]) -> int:
+def worst_exit_code(findings: Iterable[Finding]) -> int:
     """Return 0 for no findings, 1 for warnings only, 2 for errors."""
     return max((2 if finding.severity is Severity.ERROR else 1 for finding in findings), default=0)

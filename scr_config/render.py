@@ -11,26 +11,24 @@ from typing import Literal
 
 from ..intents.events import Values
 from .catalogue import CATALOGUE, text_of
-from .constraints import fatal, validate
-from .problems import ConfigProblem, Severity
+from .constraints import fatal, unfit_for_file
+from .problems import ConfigProblem
 
 Form = Literal["sh", "csh", "fish", "json", "slurm", "flux", "conf"]
-_CSH_SPECIAL = re.compile(r"[!\\'\n]")
-# each closes the quotes, says itself and opens them again; a newline counts within quotes only
-_CSH_QUOTED = {"!": "'\\!'", "\\": "'\\\\'", "'": "'\\''", "\n": "''\\\n''"}
 
 
 class RenderError(ValueError):
     """Settings that SCR fails on, or that the form asked for cannot carry; the text says which and why."""
 
 
-def config_text(settings: Values, comment: str) -> str:
+def rendered_config(settings: Values, comment: str) -> str:
     """Return the text of a config file: `comment` first, then the settings by name.
 
     Names that SCR does not look for in a file (the ``SCRTUNE_`` levers too) are left out. Raises RenderError
-    for settings that :func:`validate` calls an error, and for SCR_COPY_TYPE=FILE: it needs CKPT lines.
+    for settings that are :func:`fatal` or :func:`unfit_for_file`, and for SCR_COPY_TYPE=FILE, which needs
+    CKPT lines.
     """
-    refuse(problem for problem in validate(settings) if problem.severity is Severity.ERROR)
+    refuse(fatal(settings) or unfit_for_file(settings))
     if settings.get("SCR_COPY_TYPE") == "FILE":
         raise RenderError(
             "SCR_COPY_TYPE=FILE: SCR_Init aborts without CKPT lines; name a scheme, or keep your own file"
@@ -48,24 +46,21 @@ def refuse(errors: Iterable[ConfigProblem]) -> None:
 
 def comment_lines(comment: str) -> list[str]:
     """Return `comment` as lines of a config file: each begins with ``#``, and none can end early."""
-    return [f"# {_printable(line)}".rstrip() for line in comment.splitlines()]
+    return [
+        "# " + "".join(each if each.isprintable() else " " for each in line).rstrip()
+        for line in comment.splitlines()
+    ]
 
 
 def environment_text(settings: Values, form: Form, others: Mapping[str, str] | None = None) -> str:
     """Return every setting as environment, in the form asked for; then `others`, which are no settings.
 
-    - ``sh`` (bash, zsh), ``csh`` (tcsh), ``fish``: commands of that shell that export it. The quoting is
-      exact: the shell gives the application the very characters.
-    - ``json``: one object, every value the text that the environment would hold.
-    - ``slurm``: what a task prolog prints, see :func:`prolog_lines`.
-    - ``flux``: options of ``flux run``, see :func:`flux_options`. Written from Flux's documentation.
-    - ``conf``: no environment but a config file, see :func:`config_text`; without `others`.
-
-    Raises RenderError for settings that :func:`validate` calls an error, but for values that only a config
-    file could not carry; and for values that the form cannot carry.
+    The commands for ``sh`` (bash, zsh), ``csh`` (tcsh) and ``fish`` are quoted exactly: the application gets
+    the very characters. ``conf`` is a config file (:func:`rendered_config`), without `others`.
+    Raises RenderError for settings that are :func:`fatal`, and for values that the form cannot carry.
     """
     if form == "conf":
-        return config_text(settings, "What scrtune recommends, for SCR's config file")
+        return rendered_config(settings, "What scrtune recommends, for SCR's config file")
     refuse(fatal(settings))
     texts = {name: text_of(settings[name]) for name in sorted(settings)}
     return _FORMS[form]({**texts, **(others or {})})
@@ -74,8 +69,8 @@ def environment_text(settings: Values, form: Form, others: Mapping[str, str] | N
 def prolog_lines(variables: Mapping[str, str]) -> str:
     """Return what a Slurm task prolog prints: ``export NAME=value``, the value as it is, without any quoting.
 
-    Everything behind the ``=`` up to the end of the line is the value (slurm.conf(5), TaskProlog). Raises
-    RenderError for a value of several lines.
+    The value is all up to the end of the line (slurm.conf(5), TaskProlog). Raises RenderError for a value of
+    several lines.
     """
     return "".join(f"export {each}\n" for each in _one_line_each(variables, "a Slurm task prolog"))
 
@@ -105,13 +100,9 @@ def _commands(pattern: str, quote: Callable[[str], str]) -> Callable[[Mapping[st
     return lambda texts: "".join(f"{pattern.format(name, quote(text))}\n" for name, text in texts.items())
 
 
-def _json(texts: Mapping[str, str]) -> str:
-    return json.dumps(texts, indent=2) + "\n"
-
-
 def csh_quote(text: str) -> str:
     """Return `text` as one word of csh, which expands ``!`` and ends lines even within quotes."""
-    return "'" + _CSH_SPECIAL.sub(lambda match: _CSH_QUOTED[match[0]], text) + "'"
+    return "'" + re.sub(r"[!\\']", r"'\\\g<0>'", text).replace("\n", "\\\n") + "'"
 
 
 def fish_quote(text: str) -> str:
@@ -119,15 +110,11 @@ def fish_quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _printable(line: str) -> str:
-    return "".join(character if character.isprintable() else " " for character in line)
-
-
 _FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
     "sh": _commands("export {}={}", shlex.quote),
     "csh": _commands("setenv {} {}", csh_quote),
     "fish": _commands("set -gx {} {}", fish_quote),
-    "json": _json,
+    "json": lambda texts: json.dumps(texts, indent=2) + "\n",
     "slurm": prolog_lines,
     "flux": flux_options,
 }

@@ -11,6 +11,7 @@ import msgspec
 from ..intents.events import Value, Values, ValueSource
 from .catalogue import (
     CATALOGUE,
+    LAYERS,
     SECRETS,
     Parameter,
     ParameterError,
@@ -25,8 +26,6 @@ from .problems import Code, ConfigProblem, Severity
 
 _VARIABLE = re.compile(r"\$\{(?P<braced>[A-Za-z0-9_]*)\}|\$(?P<plain>[A-Za-z0-9_]+)(?![A-Za-z0-9_}])")
 DEFAULT = ValueSource.DEFAULT
-LAYERS = (ValueSource.ENVIRONMENT, ValueSource.USER_CONFIG, ValueSource.SCR_CONFIG, ValueSource.SYSTEM_CONFIG)
-"""The places where SCR looks, in this order."""
 _NAMES = frozenset({*CATALOGUE, *DESCRIPTORS})
 
 
@@ -34,8 +33,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """The value of a parameter in one layer, and its place.
 
     `text` is what the layer holds, its variables expanded; `value` is what it means, None when it is no value
-    of the parameter. `file` is as the caller named it, empty when the layer is no file; `line` and `column`
-    (of the value) count from 1 and are 0 where there is no file.
+    of the parameter. `file` is as the caller named it; `line` and `column` (of the value) count from 1.
     """
 
     layer: ValueSource
@@ -56,10 +54,9 @@ class FoundLines(msgspec.Struct, frozen=True):
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
     """Every parameter that has a value, and the layer of that value.
 
-    `sources` has the names of `settings`. `found` has the values of all layers for a parameter, the highest
-    first, the compiled default last: the first with a value is active, those behind it are shadowed. `lines`
-    has the same for each kind of descriptor line; SCR takes all lines of a kind from the first layer that has
-    any.
+    `found` has the values of all layers for a parameter, the highest first, the compiled default last: the
+    first with a value is active, those behind it are shadowed. `lines` has the same for each kind of
+    descriptor line; SCR takes all lines of a kind from the first layer that has any.
     """
 
     settings: Values
@@ -101,8 +98,7 @@ def resolve(
     keeps it of the last run. `files` names the files, for `Found.file`.
 
     Never raises. A value that is none (SCR would take 0 or the default, or crash) is a problem, and the next
-    layer's value counts. Parameters without a compiled default (SCR_PREFIX: the working directory) are absent
-    when no layer has them.
+    layer's value counts.
     """
     pairs = _pairs(environment)
     lines = [pairs[name] for name in DESCRIPTORS if name in pairs]

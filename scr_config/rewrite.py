@@ -10,7 +10,7 @@ import msgspec
 
 from ..intents.events import Value, ValueSource
 from .catalogue import CATALOGUE, SCRIPT_KEYS, ParameterError, coerce, text_of
-from .constraints import fatal, validate
+from .constraints import fatal, unfit_for_file
 from .parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse
 from .problems import Code, Severity
 from .render import refuse
@@ -38,12 +38,11 @@ def rewrite(text: str, changes: Mapping[str, str | None]) -> str:
     """Return `text` with these parameters as given (None: taken out), and every other line as it was.
 
     A value changes where it stands, in the line that counts for SCR; one that was not there is added at the
-    end, below HEADING. With a line that goes, its comment stays. Values are written as they are given: SCR
-    expands the variables in them.
+    end, below HEADING. With a line that goes, its comment stays.
 
     Turned into comments that say why: what SCR cannot read (from there to the end of the line), all but one
     of the lines that give a parameter, keys of a descriptor line that contradict each other, and values that
-    are none of their parameter. Carriage returns at line ends go. Descriptor lines that SCR can read stay.
+    are none of their parameter. Carriage returns at line ends go.
 
     Raises ValueError for a name that is no parameter and for a value that a config file cannot carry.
     """
@@ -82,7 +81,7 @@ def file_values(settings: Mapping[str, Value]) -> dict[str, str]:
     Raises RenderError for settings that are :func:`fatal`.
     """
     refuse(fatal(settings))
-    unfit = {problem.parameter for problem in validate(settings) if problem.severity is Severity.ERROR}
+    unfit = {problem.parameter for problem in unfit_for_file(settings)}
     return {
         name: text_of(value)
         for name, value in settings.items()

@@ -13,13 +13,18 @@ import msgspec
 from rich.table import Table
 
 from ...scr_config.catalogue import coerce
-from ...scr_config.check.check import cache_paths
-from ...scr_config.check.check import check as check_sources
+from ...scr_config.check.check import (
+    Source,
+    cache_paths,
+    check_sources,
+    environment_source,
+    source_of,
+    variables,
+)
 from ...scr_config.check.job_script import nodes_asked_for
 from ...scr_config.check.model import Capacity, CheckContext
-from ...scr_config.check.sources import Source, environment_source, source_of, variables
 from ...scr_config.locations import system_conf_path, user_conf_path
-from ...scr_config.problems import Finding, exit_code
+from ...scr_config.problems import Finding, worst_exit_code
 from ...scr_config.resolution import expand
 from ..format import printable
 from ..options import UNREAD, command, option
@@ -97,7 +102,7 @@ def check(options: CheckOptions) -> None:
         _leave_standard_output()
         click.echo(f"scrtune: what was found cannot be printed: {_why_not(error)}", err=True)
         sys.exit(EXIT_UNREADABLE)
-    sys.exit(exit_code(findings))
+    sys.exit(worst_exit_code(findings))
 
 
 def _situation(options: CheckOptions, sources: list[Source]) -> CheckContext:

@@ -7,14 +7,15 @@ from typing import Literal
 import click
 import msgspec
 
+from ...intents.mutability import Mutability
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
-from ...scr_config.catalogue_page import page
+from ...scr_config.catalogue_page import catalogue_page
 from ..options import command, option
 from ..output import json_text
 from ..text import config, tables
 
-Mutability = Literal["live", "re-init", "launch", "none"]
 Form = Literal["table", "json", "markdown"]
+CLASSES = [each.value for each in Mutability if each is not Mutability.RANK0]
 INTENTS = sorted({intent for entry in CATALOGUE.values() for intent in entry.intents})
 
 
@@ -28,7 +29,9 @@ class ParamsOptions:
         "Only those that this intent of scrtune's may set.",
         click.Choice(INTENTS, case_sensitive=False),
     )
-    mutability: Mutability | None = option("--class", "Only those that change in this way in a running job.")
+    mutability: str | None = option(
+        "--class", "Only those that change in this way in a running job.", click.Choice(CLASSES)
+    )
     form: Form = option(
         "--format", "Output form; markdown is the page of the whole catalogue.", default="table"
     )
@@ -51,7 +54,7 @@ def params(options: ParamsOptions) -> None:
     if options.form == "markdown":
         if options.name is not None or options.intent or options.mutability:
             raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
-        click.echo(page(), nl=False)
+        click.echo(catalogue_page(), nl=False)
         return
     entries, lines = _chosen(options)
     if options.form == "json":

@@ -6,13 +6,12 @@ from pathlib import Path
 import msgspec
 
 from ...intents.events import Value, ValueSource
-from ...scr_config.catalogue import CATALOGUE, SECRETS
+from ...scr_config.catalogue import CATALOGUE, LAYERS, SECRETS
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.parse import Entry
 from ...scr_config.problems import ConfigProblem
 from ...scr_config.resolution import (
     DEFAULT,
-    LAYERS,
     Found,
     FoundLines,
     Resolved,

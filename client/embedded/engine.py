@@ -15,7 +15,6 @@ from ...goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from ...intents.effects import Advice
 from ...intents.events import SettingsObserved
 from ...scr_config.files import make_directory
-from ...scr_config.settings import Settings
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .flush import Flusher
@@ -231,7 +230,7 @@ class EmbeddedEngine:
 
         As SCR's halt check (scr.c, scr_env.c:80) does, it reads the environment each time.
         """
-        halt_s = Settings(self._resolved.settings).integer("SCR_HALT_SECONDS")
+        halt_s = int(self._resolved.settings["SCR_HALT_SECONDS"])
         end_s = os.environ.get("SCR_END_TIME", "")
         is_set = halt_s > 0 and end_s.isdecimal() and int(end_s) > 0
         return bool(self._comm.bcast(is_set and int(end_s) - time.time() <= halt_s))

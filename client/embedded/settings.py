@@ -6,9 +6,8 @@ import msgspec
 from msgspec import field
 
 from ...intents.events import Values
-from ...scr_config.catalogue import cpus_of, defaults
+from ...scr_config.catalogue import checked, cpus_of
 from ...scr_config.constraints import fatal
-from ...scr_config.settings import Settings
 from .copy import CopyOptions
 
 _SUPPORTED = {
@@ -59,11 +58,11 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises UnsupportedSettingError, and ParameterError for a value that no SCR takes.
         """
-        given = Settings(settings)
+        given = checked(settings)
         for name, supported in _SUPPORTED.items():
-            if given.text(name) not in supported:
-                raise UnsupportedSettingError(name, given.text(name))
-        return msgspec.convert({**defaults(), **given}, cls, strict=False)  # not strict: flags are 0 or 1
+            if given[name] not in supported:
+                raise UnsupportedSettingError(name, str(given[name]))
+        return msgspec.convert(given, cls, strict=False)  # not strict: flags are 0 or 1
 
     @property
     def flush_async(self) -> bool:

@@ -6,17 +6,13 @@ scr_storedesc.c and scr_reddesc.c (their keys and defaults).
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
 import msgspec
 
-from ...intents.events import Value
-from ...intents.observe.redundancy import effective
+from ...intents.events import Value, Values
 from ..catalogue import ParameterError, atoi, coerce
 from ..parse import Entry, Pair
-from ..problems import Code, Severity
-from ..settings import Settings
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -27,7 +23,7 @@ class Capacity(msgspec.Struct, frozen=True):
 
 
 class CheckContext(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts besides the files. `capacities`: of each cache path, on this node.
+    """The facts besides the files: of the job, and of each cache path on this node.
 
     `environment` is what ``$NAME`` in values is taken from; `checkpoint_bytes` is one checkpoint, all ranks'.
     """
@@ -87,66 +83,71 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """The settings of one job: those of its environment and of its config files, if it has any.
 
     `given` has the setting that counts for each name; `settings` their valid values and SCR's defaults.
-    Faults that are in no line belong to `fallback`. `config_file` is the name of the user's file and
-    `system_file` that of SCR's system file, None when none was read. `entries` are the STORE, CKPT and GROUPS
-    lines that count: the user's, and those of the system's of a kind that the user's file has not.
+    Faults that are in no line belong to the file `fallback`. `config_file` is the user's and `system_file`
+    SCR's, None when none was read. `entries` are the STORE, CKPT and GROUPS lines that count.
     """
 
     given: Mapping[str, Pair]
-    settings: Settings
+    settings: Values
     context: CheckContext
     fallback: str = ""
     config_file: str | None = None
     system_file: str | None = None
     entries: tuple[Entry, ...] = ()
 
+    def flag(self, name: str) -> bool:
+        """Return a parameter that is 0 or 1."""
+        return bool(self.settings[name])
+
+    def integer(self, name: str) -> int:
+        """Return a whole number."""
+        return int(self.settings[name])
+
+    def text(self, name: str) -> str:
+        """Return a word or a path."""
+        return str(self.settings[name])
+
+    @property
+    def has_own_lines(self) -> bool:
+        """Return whether the CKPT lines count, and not the descriptor that SCR implies."""
+        return self.text("SCR_COPY_TYPE") == "FILE"
+
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
-        """Return the active descriptors, also those that SCR will disable.
-
-        These are the CKPT lines when SCR_COPY_TYPE=FILE, else the one that SCR implies.
-        """
-        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
-        lines: tuple[Entry | None, ...] = self.lines("CKPT") if is_file else (None,)
-        return tuple(_checkpoint(self.settings, entry) for entry in lines)
+        """Return the active descriptors, also those that SCR will disable."""
+        return tuple(map(self._checkpoint, self.ckpt_lines if self.has_own_lines else (None,)))
 
     @property
     def stores(self) -> Mapping[str, Store]:
         """Return the active stores by path: the STORE lines, and the cache and control directory."""
-        settings = self.settings
-        found: dict[str, Store] = {}
-        for entry in self.lines("STORE"):
-            store = _store(settings, entry)
-            found.setdefault(store.path, store)
-        for name, count in (("SCR_CACHE_BASE", settings.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
-            path = reduced(settings.text(name))
-            flush_type = settings.text("SCR_FLUSH_TYPE")
-            found.setdefault(path, Store(path=path, count=count, flush_type=flush_type))
-        return found
+        stores = list(map(self._store, self.lines("STORE")))
+        for name, count in (("SCR_CACHE_BASE", self.integer("SCR_CACHE_SIZE")), ("SCR_CNTL_BASE", 0)):
+            path, flush_type = reduced(self.text(name)), self.text("SCR_FLUSH_TYPE")
+            stores.append(Store(path=path, count=count, flush_type=flush_type))
+        return {store.path: store for store in reversed(stores)}
 
     @property
     def all_bypass(self) -> bool:
         """Return whether no dataset goes through the cache."""
         lines = self.checkpoints
-        return all(line.bypass for line in lines) if lines else self.settings.flag("SCR_CACHE_BYPASS")
+        return all(line.bypass for line in lines) if lines else self.flag("SCR_CACHE_BYPASS")
 
     @property
     def flush_types(self) -> set[str]:
         """Return the transfers of the stores in use."""
         used = {line.store for line in self.checkpoints if not line.bypass}
         types = {store.flush_type for path, store in self.stores.items() if path in used}
-        return types or {self.settings.text("SCR_FLUSH_TYPE")}
+        return types or {self.text("SCR_FLUSH_TYPE")}
 
     @property
     def ckpt_lines(self) -> tuple[Entry, ...]:
         """Return the CKPT lines, none if SCR ignores them."""
-        return self.lines("CKPT") if self.settings.text("SCR_COPY_TYPE") == "FILE" else ()
+        return self.lines("CKPT") if self.has_own_lines else ()
 
     @property
     def has_unknown_descriptors(self) -> bool:
         """Return whether the CKPT lines are all in a file that was not read."""
-        is_file = self.settings.text("SCR_COPY_TYPE") == "FILE"
-        return self.config_file is None and is_file and not self.lines("CKPT")
+        return self.config_file is None and self.has_own_lines and not self.lines("CKPT")
 
     @property
     def unread_file(self) -> str:
@@ -167,58 +168,31 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
         """Return the lines that begin with `key` and count."""
         return tuple(entry for entry in self.entries if entry.parent.key == key)
 
-    def scheme(self, checkpoint: Checkpoint) -> str:
-        """Return the scheme that SCR really uses for it on so many nodes."""
-        nodes = self.context.nodes
-        return checkpoint.scheme if nodes is None else effective(checkpoint.scheme, nodes)
+    def _store(self, entry: Entry) -> Store:
+        return Store(
+            path=reduced(entry.parent.value),
+            count=_number(entry, "COUNT", self.integer("SCR_CACHE_SIZE")),
+            flush_type=_text(entry, "FLUSH", self.text("SCR_FLUSH_TYPE")),
+            enabled=bool(_number(entry, "ENABLED", 1)),
+            entry=entry,
+        )
 
-
-class Fault(NamedTuple):
-    """A finding of a rule: at a pair of a config file, or where the first of these names was given."""
-
-    at: Pair | tuple[str, ...]
-    code: Code
-    what: str
-    remedy: str
-    severity: Severity = Severity.WARNING
-
-
-class Rule(NamedTuple):
-    """`judge` yields what is wrong with a configuration; without the values of `needs` it cannot.
-
-    A bad value is a problem of its own; SCR's default stands in for it here.
-    """
-
-    judge: Callable[[Configuration], Iterator[Fault]]
-    needs: tuple[str, ...]
+    def _checkpoint(self, entry: Entry | None) -> Checkpoint:
+        return Checkpoint(
+            store=reduced(_text(entry, "STORE", self.text("SCR_CACHE_BASE"))),
+            scheme=_text(entry, "TYPE", self.text("SCR_COPY_TYPE")).upper(),
+            interval=_number(entry, "INTERVAL", 1),
+            bypass=bool(_number(entry, "BYPASS", self.integer("SCR_CACHE_BYPASS"))),
+            failures=_number(entry, "SET_FAILURES", self.integer("SCR_SET_FAILURES")),
+            set_size=_number(entry, "SET_SIZE", self.integer("SCR_SET_SIZE")),
+            declared=bool(_number(entry, "ENABLED", 1)),
+            entry=entry,
+        )
 
 
 def reduced(path: str) -> str:
     """Return `path` as SCR compares it: without doubled or trailing slashes, ``.`` and ``..``."""
     return posixpath.normpath(path) if path else path
-
-
-def _store(settings: Settings, entry: Entry) -> Store:
-    return Store(
-        path=reduced(entry.parent.value),
-        count=_number(entry, "COUNT", settings.integer("SCR_CACHE_SIZE")),
-        flush_type=_text(entry, "FLUSH", settings.text("SCR_FLUSH_TYPE")),
-        enabled=bool(_number(entry, "ENABLED", 1)),
-        entry=entry,
-    )
-
-
-def _checkpoint(settings: Settings, entry: Entry | None) -> Checkpoint:
-    return Checkpoint(
-        store=reduced(_text(entry, "STORE", settings.text("SCR_CACHE_BASE"))),
-        scheme=_text(entry, "TYPE", settings.text("SCR_COPY_TYPE")).upper(),
-        interval=_number(entry, "INTERVAL", 1),
-        bypass=bool(_number(entry, "BYPASS", int(settings.flag("SCR_CACHE_BYPASS")))),
-        failures=_number(entry, "SET_FAILURES", settings.integer("SCR_SET_FAILURES")),
-        set_size=_number(entry, "SET_SIZE", settings.integer("SCR_SET_SIZE")),
-        declared=bool(_number(entry, "ENABLED", 1)),
-        entry=entry,
-    )
 
 
 def _text(entry: Entry | None, key: str, default: str) -> str:

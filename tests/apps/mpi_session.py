@@ -14,7 +14,6 @@ from scrtune.client.embedded.engine import EmbeddedEngine
 from scrtune.client.paths import JobPaths
 from scrtune.client.session import Session
 from scrtune.intents.effects import Advice
-from scrtune.scr_config.settings import Settings
 
 
 class Watched(EmbeddedEngine):
@@ -25,7 +24,7 @@ class Watched(EmbeddedEngine):
         self.applied: list[tuple[int, dict[str, object]]] = []
 
     def apply(self, advice: Advice | None) -> int:
-        before, own = self._generation, Settings(self._resolved.settings)
+        before, own = self._generation, self._resolved.settings
         generation = super().apply(advice)
         if generation != before:
             changed = {name: value for name, value in self._settings.items() if own.get(name) != value}

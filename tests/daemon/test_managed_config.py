@@ -21,7 +21,7 @@ from scrtune.goodput.events import JobStarted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
 from scrtune.scr_config.catalogue import CATALOGUE
-from scrtune.scr_config.files import BACKUP_SUFFIX
+from scrtune.scr_config.ownership import BACKUP_SUFFIX
 from scrtune.scr_config.parse import assumed, parse
 
 WaitUntil = Callable[[Callable[[], object]], None]

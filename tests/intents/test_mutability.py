@@ -53,6 +53,10 @@ def situation(**known: object) -> Situation:
 
 
 class TestRunMutability:
+    @pytest.mark.parametrize("word", ["inert", "none"])
+    def test_the_words_of_the_library_and_of_the_catalogue_are_both_read(self, word: str) -> None:
+        assert RunMutability(parameters={"SCR_FLUSH_WIDTH": word}).is_inert("SCR_FLUSH_WIDTH")
+
     def test_where_nothing_is_said_everything_can_change(self) -> None:
         assert not RunMutability().is_fixed("SCR_SET_SIZE")
         assert not RunMutability().needs_reinit("SCR_SET_SIZE")

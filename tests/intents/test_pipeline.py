@@ -339,7 +339,7 @@ def test_words_of_a_newer_or_foreign_sender_make_no_event_unreadable() -> None:
 
 def test_words_travel_as_their_values() -> None:
     assert msgspec.json.encode([*Mutability, *Tier]) == (
-        b'["live","live on rank 0","re-init","launch","inert","cache","prefix","scr","other"]'
+        b'["live","live on rank 0","re-init","launch","none","cache","prefix","scr","other"]'
     )
     assert {Tier.CACHE: 1}["cache"] == {"cache": 1}[Tier.CACHE]  # type: ignore[index]
     assert f"{Tier.CACHE} {Verdict.BASELINE}" == "cache back to the user's settings"

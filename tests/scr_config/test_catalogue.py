@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrtune.intents.events import Values
 from scrtune.intents.rules import guards, policy, situation
 from scrtune.scr_config.catalogue import (
     CATALOGUE,
     DESCRIPTOR_LINES,
     ParameterError,
+    checked,
     coerce,
     cpus_of,
     defaults,
@@ -287,3 +289,22 @@ def test_what_the_rules_take_for_scrs_defaults_is_what_the_catalogue_says() -> N
     """The core knows no catalogue: what it has of SCR's defaults must not drift from it."""
     library = {name: value for name, value in situation.DEFAULTS.items() if name.startswith("SCR_")}
     assert library == {name: CATALOGUE[name].default for name in library}
+
+
+def test_checked_settings_are_the_defaults_with_what_was_given_over_them() -> None:
+    assert checked({}) == defaults()
+    assert checked({"SCR_FLUSH": 3, "SCR_PREFIX": "/p"}) == {**defaults(), "SCR_FLUSH": 3, "SCR_PREFIX": "/p"}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"SCR_FLUSH_WIDHT": 1}, "this name is not known"),
+        ({"SCR_FILE_BUF_SIZE": 0}, "SCR_FILE_BUF_SIZE='0': must be"),
+        ({"SCR_FLUSH": "ten"}, "a whole number"),
+        ({"SCR_FLUSH_TYPE": "pthread"}, "capital letters"),
+    ],
+)
+def test_settings_that_are_no_values_are_refused(values: Values, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        checked(values)

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.scr_config import files as write
-from scrtune.scr_config.files import ConfigWriteError, back_up, write_config
+from scrtune.scr_config.files import ConfigWriteError, write_atomic, write_config
 from scrtune.scr_config.ownership import back_up_foreign, is_as_written, signature, signed
 
 
@@ -91,34 +90,28 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
     assert names_in(tmp_path) == ["scr.conf"]
 
 
-def test_an_interrupt_half_way_leaves_the_old_file_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_half_way_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "scr.conf"
     path.write_text("old")
 
     def interrupted(_descriptor: int) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(write.os, "fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_config(path, "new")
+        write_atomic(path, b"new", sync=interrupted)
     assert path.read_text() == "old"
     assert names_in(tmp_path) == ["scr.conf"]
 
 
-def test_the_file_is_on_disk_before_it_has_its_name_and_the_name_after(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, order, fsync = tmp_path / "scr.conf", [], os.fsync
+def test_the_file_is_on_disk_before_it_has_its_name_and_the_name_after(tmp_path: Path) -> None:
+    path, order = tmp_path / "scr.conf", list[tuple[str, bool]]()
 
     def noted(descriptor: int) -> None:
         kind = "directory" if stat.S_ISDIR(os.fstat(descriptor).st_mode) else "file"
         order.append((kind, path.exists()))
-        fsync(descriptor)
+        os.fsync(descriptor)
 
-    monkeypatch.setattr(write.os, "fsync", noted)
-    write_config(path, "SCR_FLUSH=1\n")
+    write_atomic(path, b"SCR_FLUSH=1\n", sync=noted)
     assert order == [("file", False), ("directory", True)]
 
 
@@ -147,12 +140,13 @@ def test_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
 def test_a_backup_is_the_file_byte_by_byte_and_the_first_one_stays(tmp_path: Path) -> None:
     path = tmp_path / "scr.conf"
     path.write_bytes(b"SCR_FLUSH=1\r\n\xe9")
-    backup = back_up(path)
-    assert backup == tmp_path / "scr.conf.scrtune-backup"
+    back_up_foreign(path)
+    backup = tmp_path / "scr.conf.scrtune-backup"
     assert backup.read_bytes() == b"SCR_FLUSH=1\r\n\xe9"
     assert mode(backup) == 0o600
     path.write_text("ours")
-    assert back_up(path).read_bytes() == b"SCR_FLUSH=1\r\n\xe9"
+    back_up_foreign(path)
+    assert backup.read_bytes() == b"SCR_FLUSH=1\r\n\xe9"
 
 
 def test_a_backup_of_a_link_lies_beside_what_it_points_to(tmp_path: Path) -> None:
@@ -160,7 +154,8 @@ def test_a_backup_of_a_link_lies_beside_what_it_points_to(tmp_path: Path) -> Non
     (tmp_path / "project" / "scr.conf").write_text("theirs")
     link = tmp_path / ".scrconf"
     link.symlink_to(tmp_path / "project" / "scr.conf")
-    assert back_up(link) == tmp_path / "project" / "scr.conf.scrtune-backup"
+    back_up_foreign(link)
+    assert (tmp_path / "project" / "scr.conf.scrtune-backup").read_text() == "theirs"
     assert link.is_symlink()
 
 

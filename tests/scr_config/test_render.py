@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Value, Values
 from scrtune.scr_config.catalogue import CATALOGUE, Parameter, coerce, defaults, text_of
-from scrtune.scr_config.check.check import check
+from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
-from scrtune.scr_config.check.sources import source_of
-from scrtune.scr_config.constraints import validate
-from scrtune.scr_config.parse import parse
-from scrtune.scr_config.problems import exit_code
-from scrtune.scr_config.render import Form, RenderError, config_text, environment_text, prolog_lines
+from scrtune.scr_config.constraints import fatal, unfit_for_file
+from scrtune.scr_config.parse import parse, value_oddities
+from scrtune.scr_config.problems import worst_exit_code
+from scrtune.scr_config.render import Form, RenderError, environment_text, prolog_lines, rendered_config
 from scrtune.scr_config.resolution import resolve
 
 QUICK = hypothesis.settings(max_examples=60)
@@ -73,7 +72,7 @@ def names_of_a_file(settings: Values) -> set[str]:
 @QUICK
 @given(settings=settings_with(FILE_TEXT), comment=st.text(max_size=60))
 def test_what_is_rendered_is_what_is_parsed(settings: Values, comment: str) -> None:
-    file = parse(config_text(settings, comment), {})
+    file = parse(rendered_config(settings, comment), {})
     assert {name: coerce(name, pair.value) for name, pair in file.values.items()} == {
         name: settings[name] for name in names_of_a_file(settings)
     }
@@ -83,10 +82,11 @@ def test_what_is_rendered_is_what_is_parsed(settings: Values, comment: str) -> N
 @QUICK
 @given(settings=settings_with(FILE_TEXT), comment=st.text(max_size=60))
 def test_a_rendered_file_resolves_to_the_settings_and_has_no_problem(settings: Values, comment: str) -> None:
-    resolved = resolve({}, config_text(settings, comment))
+    resolved = resolve({}, rendered_config(settings, comment))
     told = {(problem.parameter, problem.code) for problem in resolved.problems}
     # quotes and # are kept as they are, here and there: the only thing that is worth a warning in both
-    expected = {(p.parameter, p.code) for p in validate(settings) if p.code in ("quotes-kept", "hash-kept")}
+    kept = {name: text_of(settings[name]) for name in names_of_a_file(settings)}
+    expected = {(name, code) for name, text in kept.items() for code, _, _ in value_oddities(text)}
     assert told == expected
     for name in names_of_a_file(settings):
         assert resolved.settings[name] == settings[name]
@@ -106,11 +106,11 @@ def test_whatever_is_asked_for_a_file_that_check_rejects_is_never_rendered(
 ) -> None:
     """Values or not, that go together or not: what is rendered has no error, or nothing is."""
     try:
-        text = config_text(values, comment)
+        text = rendered_config(values, comment)
     except RenderError:
-        assert any(problem.severity == "error" for problem in validate(values))
+        assert fatal(values) or unfit_for_file(values) or values["SCR_COPY_TYPE"] == "FILE"
         return
-    assert exit_code(check([source_of("scr.conf", text)], CheckContext())) < 2, text
+    assert worst_exit_code(check_sources([source_of("scr.conf", text)], CheckContext())) < 2, text
 
 
 @QUICK
@@ -118,7 +118,7 @@ def test_whatever_is_asked_for_a_file_that_check_rejects_is_never_rendered(
 def test_settings_that_go_together_are_always_rendered_and_check_has_nothing_against_them(
     settings: Values,
 ) -> None:
-    findings = check([source_of("scr.conf", config_text(settings, "by a test"))], CheckContext())
+    findings = check_sources([source_of("scr.conf", rendered_config(settings, "by a test"))], CheckContext())
     assert [each.gcc for each in findings if each.severity == "error"] == []
 
 
@@ -134,7 +134,7 @@ def test_a_config_file_is_one_of_the_forms() -> None:
 
 
 def test_a_file_is_sorted_and_says_first_what_the_caller_says() -> None:
-    text = config_text(
+    text = rendered_config(
         {"SCR_FLUSH": 5, "SCR_CACHE_BASE": "/ssd", "SCR_CHECKPOINT_OVERHEAD": 2.5, "SCR_FLUSH_ASYNC": True},
         "written by scrtune\nfor decision 7",
     )
@@ -145,14 +145,14 @@ def test_a_file_is_sorted_and_says_first_what_the_caller_says() -> None:
 
 
 def test_names_that_scr_does_not_look_for_in_a_file_are_left_out() -> None:
-    text = config_text(
+    text = rendered_config(
         {"SCRTUNE_FLUSH_THREADS": 2, "SCRTUNE_FLUSH_CPUS": "1", "SCR_RUNS": 3, "SCR_FLUSH": 1}, ""
     )
     assert text == "SCR_FLUSH=1\n"
 
 
 def test_a_comment_cannot_end_its_line_early() -> None:
-    text = config_text({"SCR_FLUSH": 1}, "a\r\nSCR_FLUSH=2\vSCR_FLUSH=3\x00")
+    text = rendered_config({"SCR_FLUSH": 1}, "a\r\nSCR_FLUSH=2\vSCR_FLUSH=3\x00")
     assert parse(text, {}).values["SCR_FLUSH"].value == "1"
     assert len(parse(text, {}).entries) == 1
 
@@ -171,12 +171,12 @@ def test_a_comment_cannot_end_its_line_early() -> None:
 )
 def test_what_scr_fails_on_is_refused_by_name(settings: Values) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
-        config_text(settings, "")
+        rendered_config(settings, "")
 
 
 def test_a_file_without_the_ckpt_lines_that_its_copy_type_needs_is_refused() -> None:
     with pytest.raises(ValueError, match="CKPT"):
-        config_text({"SCR_COPY_TYPE": "FILE"}, "")
+        rendered_config({"SCR_COPY_TYPE": "FILE"}, "")
 
 
 @pytest.mark.parametrize(("command", "shell", "before"), SHELLS)
@@ -271,4 +271,4 @@ def test_what_scr_fails_on_is_not_exported_either() -> None:
 
 
 def test_scr_own_defaults_render() -> None:
-    assert resolve({}, config_text(defaults(), "the defaults")).settings == defaults()
+    assert resolve({}, rendered_config(defaults(), "the defaults")).settings == defaults()

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import ValueSource
-from scrtune.scr_config.catalogue import CATALOGUE, defaults
-from scrtune.scr_config.resolution import LAYERS, expand, resolve
+from scrtune.scr_config.catalogue import CATALOGUE, LAYERS, defaults
+from scrtune.scr_config.resolution import expand, resolve
 
 
 def test_with_nothing_given_the_compiled_defaults_stand() -> None:

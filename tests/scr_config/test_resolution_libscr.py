@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, text_of
 from scrtune.scr_config.locations import system_conf_path, user_conf_path
-from scrtune.scr_config.render import config_text
+from scrtune.scr_config.render import rendered_config
 from scrtune.scr_config.resolution import expand, resolve
 
 from .test_render import FILE_TEXT, names_of_a_file, settings_with, values_of
@@ -182,7 +182,7 @@ def test_scr_and_we_find_the_same_text_for_every_parameter(tmp_path: Path, case:
 @REAL
 @given(settings=settings_with(FILE_TEXT))
 def test_scr_reads_what_we_render(tmp_path: Path, settings: dict[str, int | float | str]) -> None:
-    case = in_a_file(tmp_path, Case({}, config_text(settings, "rendered by scrtune")))
+    case = in_a_file(tmp_path, Case({}, rendered_config(settings, "rendered by scrtune")))
     names = [name for name in NAMES if "user config" in CATALOGUE[name].layers]
     expected = {name: text_of(settings[name]) for name in names_of_a_file(settings) if name in names}
     said = what_scr_says(case, tmp_path, names)

@@ -7,9 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, SCRIPT_KEYS, coerce
-from scrtune.scr_config.check.check import check
+from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
-from scrtune.scr_config.check.sources import source_of
 from scrtune.scr_config.parse import DESCRIPTORS, ConfigFile, assumed, parse
 from scrtune.scr_config.render import RenderError
 from scrtune.scr_config.rewrite import HEADING, file_values, raw_values, rewrite
@@ -244,7 +243,7 @@ def test_what_is_not_changed_says_the_same_as_before(text: str, changes: dict[st
 
 @given(lines=st.lists(LINES))
 def test_check_finds_no_error_in_a_parameter_of_a_rewritten_file(lines: list[str]) -> None:
-    found = check(
+    found = check_sources(
         [source_of("scr.conf", rewrite("\n".join(lines), {}))], CheckContext(environment={"N": "1"})
     )
     about_descriptors = {"unknown-store", "unknown-group", "ckpt-disabled", "no-interval-1", "needs-ckpt"}

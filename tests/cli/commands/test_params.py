@@ -13,7 +13,7 @@ from scrtune.cli import main as cli
 from scrtune.cli.commands.params import INTENTS
 from scrtune.intents.rules.situation import Intents
 from scrtune.scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES
-from scrtune.scr_config.catalogue_page import page
+from scrtune.scr_config.catalogue_page import catalogue_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "parameters.md"
 
@@ -52,15 +52,17 @@ def resolved(scrtune: Scrtune, *arguments: Any) -> tuple[dict[str, Any], Any]:
 
 
 def test_the_page_is_the_catalogue() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "scrtune params --format markdown > docs/parameters.md"
+    assert PAGE.read_text(encoding="utf-8") == catalogue_page(), (
+        "scrtune params --format markdown > docs/parameters.md"
+    )
 
 
 def test_the_page_is_what_the_command_prints(scrtune: Scrtune) -> None:
-    assert scrtune("params", "--format", "markdown").stdout == page()
+    assert scrtune("params", "--format", "markdown").stdout == catalogue_page()
 
 
 def test_every_row_of_the_page_has_as_many_cells_as_its_table() -> None:
-    rows = [line.replace("\\|", "") for line in page().splitlines() if line.startswith("|")]
+    rows = [line.replace("\\|", "") for line in catalogue_page().splitlines() if line.startswith("|")]
     assert {row.count("|") for row in rows} == {10, 6}
     names = {row.split("`")[1] for row in rows if row.count("|") == 10 and "`" in row}
     assert names == CATALOGUE.keys()

@@ -18,7 +18,7 @@ from scrtune.intents.rules.guards import NEVER
 from scrtune.intents.rules.policy import RULES, cached_write_prior_s, cpu_list, proposals
 from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
 from scrtune.scr_config.catalogue import CATALOGUE
-from scrtune.scr_config.constraints import validate
+from scrtune.scr_config.constraints import fatal, unfit_for_file
 
 MIB, GIB = 1024**2, 1024**3
 SEEN = Evidence(count=5, window_s=60.0, source="test")
@@ -324,7 +324,8 @@ def test_whatever_the_situation_proposals_are_valid_new_and_worth_it(now: Situat
         assert proposal.changes
         assert all(now.settings.get(name) != value for name, value in proposal.changes.items())
         assert not NEVER & proposal.changes.keys()
-        assert not [each for each in validate(proposal.changes) if each.severity == "error"]
+        assert not fatal(proposal.changes)
+        assert not unfit_for_file(proposal.changes)
         assert proposal.changes.keys() <= DEFAULTS.keys(), "so that there is a value to go back to"
         assert proposal.because
         assert proposal.source

@@ -8,11 +8,18 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from scrtune.scr_config.catalogue import CATALOGUE, SCRIPT_KEYS
-from scrtune.scr_config.check.check import cache_paths, check, configurations
+from scrtune.scr_config.check.check import (
+    ENVIRONMENT,
+    Source,
+    cache_paths,
+    check_sources,
+    configurations,
+    environment_source,
+    source_of,
+)
 from scrtune.scr_config.check.model import Capacity, CheckContext
-from scrtune.scr_config.check.sources import ENVIRONMENT, Source, environment_source, source_of
 from scrtune.scr_config.parse import DESCRIPTORS
-from scrtune.scr_config.problems import Finding, Severity, exit_code
+from scrtune.scr_config.problems import Finding, Severity, worst_exit_code
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data" / "scr_conf"
@@ -29,7 +36,7 @@ def text_of(path: Path) -> str:
 
 
 def found(text: str, situation: CheckContext = SITUATION, file: str = "scr.conf") -> tuple[Finding, ...]:
-    return check([source_of(file, text)], situation)
+    return check_sources([source_of(file, text)], situation)
 
 
 def codes(findings: tuple[Finding, ...]) -> list[str]:
@@ -218,7 +225,7 @@ def test_the_environment_is_checked_as_the_application_would_get_it() -> None:
         "SCR_CACHE_BYPAS": "0",
         "USER": "ann",
     }
-    findings = check([environment_source(variables)], CheckContext(environment=variables))
+    findings = check_sources([environment_source(variables)], CheckContext(environment=variables))
     assert [(one.file, one.line, one.column) for one in findings] == [(ENVIRONMENT, 0, 0)] * len(findings)
     assert sorted(codes(findings)) == [
         "bad-value",
@@ -231,8 +238,8 @@ def test_the_environment_is_checked_as_the_application_would_get_it() -> None:
 def test_script_and_config_file_are_taken_together_and_the_environment_wins() -> None:
     file = source_of("scr.conf", "SCR_FLUSH_ASYNC=1\nSCR_FLUSH_TYPE=PTHREAD\nSCR_CACHE_BYPASS=1\n")
     script = source_of("job.sh", "#!/bin/sh\nexport SCR_CACHE_BYPASS=0\n")
-    assert "async-bypass" in codes(check([file], SITUATION))
-    assert codes(check([script, file], SITUATION)) == []
+    assert "async-bypass" in codes(check_sources([file], SITUATION))
+    assert codes(check_sources([script, file], SITUATION)) == []
     (config,) = configurations([script, file], SITUATION)
     assert config.settings["SCR_CACHE_BYPASS"] == 0
 
@@ -301,7 +308,7 @@ def test_the_exit_code_is_that_of_the_worst(findings: list[str], code: int) -> N
         Finding(**{**{f: getattr(one, f) for f in one.__struct_fields__}, "severity": Severity(s)})
         for s in findings
     ]
-    assert exit_code(made) == code
+    assert worst_exit_code(made) == code
 
 
 HOSTILE = st.binary(max_size=300) | st.text(alphabet="SCR_ab=\n\t #$'\"\\{}<>;0", max_size=200).map(
@@ -315,7 +322,7 @@ HOSTILE = st.binary(max_size=300) | st.text(alphabet="SCR_ab=\n\t #$'\"\\{}<>;0"
 def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
     source = Source(file="f", kind="config file", text=text)
-    findings = check([source], CheckContext(nodes=1, checkpoint_bytes=1))
+    findings = check_sources([source], CheckContext(nodes=1, checkpoint_bytes=1))
     lines = text.split("\n")
     for finding in findings:
         assert finding.code in CODES
@@ -334,7 +341,7 @@ def test_no_bytes_crash_it_and_none_pass_as_a_clean_file_without_being_one(data:
 @example(data=b"SCR_FLUSH=1\nunset SCR_FLUSH\n" * 2_000)
 def test_no_bytes_crash_it_or_hold_it_up_as_a_job_script(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    findings = check([Source(file="f", kind="job script", text=text)], CheckContext())
+    findings = check_sources([Source(file="f", kind="job script", text=text)], CheckContext())
     assert ("\0" in text) == ("nul" in codes(findings))
     for finding in findings:
         assert finding.code in CODES

@@ -4,9 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.scr_config.check.check import cache_paths, check, configurations
+from scrtune.scr_config.check.check import (
+    Source,
+    cache_paths,
+    check_sources,
+    configurations,
+    environment_source,
+    source_of,
+)
 from scrtune.scr_config.check.model import Capacity, CheckContext
-from scrtune.scr_config.check.sources import Source, environment_source, source_of
 from scrtune.scr_config.parse import parse
 from scrtune.scr_config.problems import Code, Finding
 from scrtune.scr_config.resolution import resolve
@@ -20,7 +26,7 @@ def beneath(text: str) -> Source:
 
 
 def found(user: str, system: str, situation: CheckContext = HERE) -> tuple[Finding, ...]:
-    return check([source_of("user", user), beneath(system)], situation)
+    return check_sources([source_of("user", user), beneath(system)], situation)
 
 
 def places(findings: tuple[Finding, ...]) -> list[tuple[str, int, str, str]]:
@@ -84,7 +90,7 @@ def test_its_lines_count_when_the_users_file_has_none_of_that_kind() -> None:
 
 def test_no_file_has_ckpt_lines() -> None:
     user = "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=FILE\n"
-    (unsure,) = check([source_of("user", user)], HERE)
+    (unsure,) = check_sources([source_of("user", user)], HERE)
     assert "unless the system's file has them" in unsure.message
     (sure,) = found(user, "SCR_FLUSH=1\n")
     assert (sure.code, sure.severity) == ("needs-ckpt", "error")
@@ -102,7 +108,7 @@ def test_no_file_has_ckpt_lines() -> None:
     ],
 )
 def test_what_its_lines_could_have_mended_is_certain_once_it_was_read(user: str, code: str) -> None:
-    (unsure,) = check([source_of("user", user)], HERE)
+    (unsure,) = check_sources([source_of("user", user)], HERE)
     assert (unsure.code, unsure.severity) == (code, "warning")
     assert "unless SCR's system file has" in unsure.message
     (sure,) = found(user, "")
@@ -113,11 +119,11 @@ def test_what_its_lines_could_have_mended_is_certain_once_it_was_read(user: str,
 
 def test_without_the_users_file_it_is_that_which_may_have_the_lines() -> None:
     script = source_of("job.sh", "#!/bin/sh\nexport SCR_COPY_TYPE=FILE SCR_CACHE_BYPASS=0\n")
-    (finding,) = check([script, beneath(LINES)], HERE)
+    (finding,) = check_sources([script, beneath(LINES)], HERE)
     assert (finding.file, finding.code, finding.severity) == ("system", "unknown-store", "warning")
     assert "unless the user's file has the STORE line" in finding.message
-    assert check([script, beneath(f"STORE=/ssd\n{LINES}")], HERE) == ()
-    (missing,) = check([script, beneath("")], HERE)
+    assert check_sources([script, beneath(f"STORE=/ssd\n{LINES}")], HERE) == ()
+    (missing,) = check_sources([script, beneath("")], HERE)
     assert (missing.code, missing.severity) == ("needs-ckpt", "warning")
 
 
@@ -134,7 +140,10 @@ def test_what_the_user_overrules_is_no_fault_of_the_systems_file() -> None:
     assert found("SCR_COPY_TYPE=XOR\n", menu) == ()
     assert places(found("", menu)) == [("system", 3, "warning", "ckpt-ignored")]
     variables = {"SCR_COPY_TYPE": "XOR"}
-    assert check([environment_source(variables), beneath(menu)], CheckContext(environment=variables)) == ()
+    assert (
+        check_sources([environment_source(variables), beneath(menu)], CheckContext(environment=variables))
+        == ()
+    )
 
 
 def test_the_caches_that_it_names_are_measured() -> None:
@@ -142,7 +151,7 @@ def test_the_caches_that_it_names_are_measured() -> None:
     assert cache_paths(sources, HERE) == {"/ssd"}
     capacities = {"/ssd": Capacity(total_bytes=10, free_bytes=10)}
     small = CheckContext(nodes=2, checkpoint_bytes=100, capacities=capacities)
-    assert places(check(sources, small)) == [("system", 2, "error", "cache-too-small")]
+    assert places(check_sources(sources, small)) == [("system", 2, "error", "cache-too-small")]
 
 
 # ---- properties
@@ -184,11 +193,11 @@ def test_the_layers_are_those_of_env_resolved(user: str, system: str) -> None:
 )
 def test_no_bytes_in_it_crash_the_check_and_findings_lie_in_it(data: bytes) -> None:
     text = data.decode("utf-8", "surrogateescape")
-    for finding in check([source_of("user", "SCR_COPY_TYPE=FILE\n"), beneath(text)], HERE):
+    for finding in check_sources([source_of("user", "SCR_COPY_TYPE=FILE\n"), beneath(text)], HERE):
         assert finding.code in Code
         assert finding.file in ("user", "system")
         if finding.file == "system":
             assert 1 <= finding.line <= text.count("\n") + 1
     problems = {problem.line for problem in parse(text, {}).problems if problem.severity == "error"}
-    told = {one.line for one in check([beneath(text)], HERE) if one.file == "system"}
+    told = {one.line for one in check_sources([beneath(text)], HERE) if one.file == "system"}
     assert problems <= told
