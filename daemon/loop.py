@@ -9,12 +9,10 @@ from itertools import islice
 
 import msgspec
 
-from ..goodput.events import OutputCompleted, OutputStarted
 from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
 from .control import Control
 from .executor import Executor
-from .flush_threads import FlushThreads
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock, Signals
@@ -51,7 +49,6 @@ class Daemon:
         self._executor = Executor(options)
         self._node = NodeObserver(options.paths.host)
         self._ranks = Ranks(options.paths)
-        self._flush_threads = FlushThreads()
         self._control = Control(
             self._pipeline,
             self._executor,
@@ -60,7 +57,6 @@ class Daemon:
             complete=self._complete,
         )
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
-        self._active_generation = -1  # of the last output
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
         self._leave_s = float("inf")
@@ -148,7 +144,6 @@ class Daemon:
             rejected=self._ingest.rejected,
             journal_lost=self._journal.lost,
             monitors=self._monitor.views(),
-            flush_threads={what: count for what, count in self._flush_threads.counts.items() if count},
         )
 
     def _late(self) -> bool:
@@ -179,23 +174,13 @@ class Daemon:
             return
         if (edited := self._executor.edited()) is not None:
             self._handle(edited)
-        pids = self._ranks.pids(job)
-        self._bind_flush_threads(job, pids)
-        seen = self._node.look(pids, job.cache)
+        seen = self._node.look(self._ranks.pids(job), job.cache)
         if seen.processes:
             self._handle(seen)
 
-    def _bind_flush_threads(self, job: SettingsObserved, pids: list[int]) -> None:
-        """Bind those that run, once the application is under the settings that say where to."""
-        advice = self._executor.advice
-        settings = advice.settings if advice.generation == self._active_generation else {}
-        self._flush_threads.look(pids, settings, cache=job.cache, prefix=job.prefix)
-
     def _handle(self, event: Event) -> None:
         now = self._clock()
-        if isinstance(event, OutputStarted | OutputCompleted):
-            self._active_generation = event.generation
-        elif isinstance(event, SettingsObserved) and self._pipeline.job is None:
+        if isinstance(event, SettingsObserved) and self._pipeline.job is None:
             event = self._executor.without_earlier_advice(event)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)

@@ -56,8 +56,6 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     config_failure: str = ""
     journal_lost: int = 0
-    flush_threads: dict[str, int] = {}
-    """What became of flush threads that ran already when their CPUs changed (`daemon/flush_threads.py`)."""
     monitors: tuple[MonitorView, ...] = ()
 
 
