@@ -1,4 +1,4 @@
-"""Perform what the pipeline decided. A failure is logged, counted and tried again."""
+"""Perform what the pipeline decided. A failure is logged and tried again."""
 
 import logging
 from collections.abc import Iterable
@@ -24,7 +24,6 @@ class Executor:
         self._file = ManagedConfig(options.scr_conf, options.user_conf)
         self.advice = Advice()
         self.rewrites = 0
-        self.failures = 0
         self.last_failure = ""
         self.unfinished = False
         """Whether advice waits to be published: a file could not be written, or the user has edited it."""
@@ -83,7 +82,6 @@ class Executor:
         self.unfinished = False
 
     def _failed(self, text: str) -> None:
-        self.failures += 1
         if text != self.last_failure:
             log.error("%s", text)
         self.last_failure = text

@@ -145,22 +145,24 @@ decision_fault decision_read(char *text, size_t length, decision *found, char wh
     return fault;
 }
 
-const char *decision_value(const decision *given, const char *name)
-{
-    for (size_t i = 0; i < given->count; i++) {
-        if (strcmp(given->entries[i].lever->name, name) == 0) {
-            return given->entries[i].value;
-        }
-    }
-    return NULL;
-}
-
-void decision_put(decision *given, const char *name, const char *value)
+static size_t position(const decision *given, const char *name)
 {
     size_t i = 0;
     while (i < given->count && strcmp(given->entries[i].lever->name, name) != 0) {
         i++;
     }
+    return i;
+}
+
+const char *decision_value(const decision *given, const char *name)
+{
+    const size_t i = position(given, name);
+    return i < given->count ? given->entries[i].value : NULL;
+}
+
+void decision_put(decision *given, const char *name, const char *value)
+{
+    const size_t i = position(given, name);
     if (i < LEVER_LIMIT) {
         given->entries[i].lever = lever_named(name);
         given->entries[i].value = value;

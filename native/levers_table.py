@@ -1,13 +1,10 @@
 # ruff: noqa: INP001  these are C sources, and this is how one of them is made
 """Write the C table of levers from `scr_config/parameters.json`, where each parameter is described once.
 
-    python native/levers_table.py scr_config/parameters.json levers.inc
-
-`setup.py` runs it before it compiles. It needs the standard library only.
+`setup.py` calls it before it compiles; it needs the standard library only.
 """
 
 import json
-import sys
 from pathlib import Path
 
 _CLASSES = {"": "LAUNCH", "reinit": "REINIT"}
@@ -50,7 +47,3 @@ def _integer(bound: object) -> str:
 
 def _text(text: object) -> str:
     return json.dumps(text)
-
-
-if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(table(Path(sys.argv[1])), encoding="ascii")

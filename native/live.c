@@ -62,42 +62,16 @@ static bool component_verified(const char *config, const char *key)
     return component(config, key, before) == before && is_taken;
 }
 
-static bool int_verified(const char *name)
-{
-    volatile int *variable = scr_variable(name, sizeof *variable);
-    if (variable == NULL) {
-        return false;
-    }
-    const int before = *variable;
-    *variable = before ^ 1;
-    const bool is_taken = *variable == (before ^ 1);
-    *variable = before;
-    return is_taken && *variable == before;
-}
-
-static bool double_verified(const char *name)
-{
-    volatile double *variable = scr_variable(name, sizeof *variable);
-    if (variable == NULL) {
-        return false;
-    }
-    const double before = *variable;
-    *variable = before + 1.0;
-    const bool is_taken = fabs(*variable - before - 1.0) < 1e-6;
-    *variable = before;
-    return is_taken;
-}
-
 bool live_verified(const lever *given)
 {
     switch (given->means) {
     case BY_INT:
-        return int_verified(given->symbol);
+        return scr_variable(given->symbol, sizeof(int)) != NULL;
     case BY_DOUBLE:
-        return double_verified(given->symbol);
+        return scr_variable(given->symbol, sizeof(double)) != NULL;
     case BY_ASYNC:
         /* with SCR_FLUSH_POSTSTAGE=1 SCR crashes in an asynchronous flush (scr_flush_async.c) */
-        return int_verified(given->symbol) && scr_symbol("scr_flush_async_init") != NULL &&
+        return scr_variable(given->symbol, sizeof(int)) != NULL && scr_symbol("scr_flush_async_init") != NULL &&
                scr_symbol("scr_flush_async_in_progress") != NULL && scr_int("scr_flush_poststage", 0) == 0;
     case BY_AXL:
         return component_verified(given->symbol, axl_buffer);
@@ -123,10 +97,6 @@ void live_begin(void)
 /* From 1 to 0 nothing is lost: SCR looks after the flushes that run, whatever the variable says. */
 static void apply_async(const char *symbol, int wanted)
 {
-    int *variable = scr_variable(symbol, sizeof *variable);
-    if (variable == NULL) {
-        return;
-    }
     if (wanted && !has_async_list) {
         int (*create_list)(void);
         int (*is_busy)(void);
@@ -137,24 +107,15 @@ static void apply_async(const char *symbol, int wanted)
         }
         has_async_list = true;
     }
-    *variable = wanted;
-}
-
-static void set_flush_cpus(const char *value)
-{
-    flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);
+    scr_set_int(symbol, wanted);
 }
 
 void live_apply(const lever *given, const char *value)
 {
     switch (given->means) {
-    case BY_INT: {
-        int *variable = scr_variable(given->symbol, sizeof *variable);
-        if (variable != NULL) {
-            *variable = (int)lever_integer(value);
-        }
+    case BY_INT:
+        scr_set_int(given->symbol, (int)lever_integer(value));
         break;
-    }
     case BY_DOUBLE: {
         double *variable = scr_variable(given->symbol, sizeof *variable);
         const double number = lever_float(value);
@@ -173,7 +134,7 @@ void live_apply(const lever *given, const char *value)
         component(given->symbol, er_buffer, (unsigned long)lever_integer(value));
         break;
     case BY_CPUS:
-        set_flush_cpus(value);
+        flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);
         break;
     case BY_THREADS:
         flush.threads = (unsigned int)lever_integer(value);

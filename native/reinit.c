@@ -49,7 +49,48 @@ static size_t change_count;
 static char *place_values[PLACES];
 
 reinit_stage reinit_now;
-static bool has_seen_halt;
+bool has_seen_halt;
+
+/* What the application set by SCR_Config, which SCR forgets when it is initialized again. */
+static struct {
+    char **lines;
+    size_t count;
+    bool is_lost;
+} configs;
+
+void configs_record(const char *config)
+{
+    if (config == NULL || strchr(config, '=') == NULL) { /* it only asks */
+        return;
+    }
+    char **lines = realloc(configs.lines, (configs.count + 1) * sizeof *lines);
+    char *line = strdup(config);
+    configs.lines = lines != NULL ? lines : configs.lines;
+    if (lines == NULL || line == NULL) {
+        configs.is_lost = true;
+        free(line);
+        return;
+    }
+    configs.lines[configs.count++] = line;
+}
+
+void configs_forget(void)
+{
+    for (size_t i = 0; i < configs.count; i++) {
+        free(configs.lines[i]);
+    }
+    free(configs.lines);
+    memset(&configs, 0, sizeof configs);
+}
+
+static void replay_configs(void)
+{
+    const char *(*config)(const char *);
+    RESOLVE(config, real_function("SCR_Config"));
+    for (size_t i = 0; config != NULL && i < configs.count; i++) {
+        config(configs.lines[i]);
+    }
+}
 
 /* ---- whether it may be done */
 
@@ -87,7 +128,7 @@ bool reinit_safe(char why[WHY_LIMIT])
             return false;
         }
     }
-    if (configs_are_lost()) {
+    if (configs.is_lost) {
         return fault(why, "the application's own SCR_Config settings could not be remembered");
     }
     if (scr_int("scr_distribute", 0) == 0 || scr_int("scr_purge", 1) != 0 || scr_int("scr_prefix_purge", 1) != 0 ||
@@ -243,13 +284,6 @@ bool reinit_prepare(const decision *given)
     return is_prepared;
 }
 
-static void set_environment(void)
-{
-    for (size_t i = 0; i < change_count; i++) {
-        setenv(changes[i].name, changes[i].value, 1);
-    }
-}
-
 static void restore_environment(void)
 {
     for (size_t i = 0; i < change_count; i++) {
@@ -260,14 +294,6 @@ static void restore_environment(void)
         }
     }
     forget_changes();
-}
-
-static void set_int(const char *name, int value)
-{
-    int *variable = scr_variable(name, sizeof *variable);
-    if (variable != NULL) {
-        *variable = value;
-    }
 }
 
 /* What SCR_Finalize would flush, while SCR logs it. Collective. */
@@ -303,11 +329,13 @@ void reinit_run(void)
     flush_newest();
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
      * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
-    set_int("scr_log_enable", 0);
+    scr_set_int("scr_log_enable", 0);
     reinit_now = REINIT_FINALIZING;
     finalize();
-    set_environment();
-    configs_replay();
+    for (size_t i = 0; i < change_count; i++) {
+        setenv(changes[i].name, changes[i].value, 1);
+    }
+    replay_configs();
     reinit_now = REINIT_INITIALIZING;
     if (init() != SCR_SUCCESS) {
         tell("SCR_Init failed when SCR was initialized again");
@@ -315,17 +343,12 @@ void reinit_run(void)
     reinit_now = REINIT_NONE;
     restore_environment();
     for (size_t i = 0; i < KEPT; i++) {
-        set_int(kept[i], before[i]);
+        scr_set_int(kept[i], before[i]);
     }
     for (size_t i = 0; i < RISING; i++) {
         if (scr_int(rising[i], 0) < numbers[i]) {
-            set_int(rising[i], numbers[i]);
+            scr_set_int(rising[i], numbers[i]);
         }
     }
     live_begin();
-}
-
-void reinit_saw_halt(void)
-{
-    has_seen_halt = true;
 }

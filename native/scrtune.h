@@ -9,7 +9,6 @@
  *   decision.c   reads the text of a decision
  *   levers.c     every parameter a decision may hold, and what its values look like
  *   live.c       changes what can be changed while SCR runs
- *   configs.c    what the application set by SCR_Config
  *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
  *   sharing.c    whether an output's files could lie in SCR's cache, and how many ranks have this library
  *   session.c    who takes part, and the one collective point at which a decision is applied
@@ -67,6 +66,9 @@ void *scr_variable(const char *name, size_t size);
 
 /* The value of an exported int, or `otherwise`. */
 int scr_int(const char *name, int otherwise);
+
+/* Set an exported int, if it is there. */
+void scr_set_int(const char *name, int value);
 
 /* The value of an exported char*, or NULL. */
 const char *scr_text(const char *name);
@@ -148,7 +150,7 @@ void decision_forget(void);
 
 /* ---- live.c */
 
-/* Whether `given` is there in this libscr and does what it should: written, read back and restored. */
+/* Whether `given` is there in this libscr; a component's own configuration is written, read back and restored. */
 bool live_verified(const lever *given);
 
 /* What live.c must know when SCR was initialized. */
@@ -164,19 +166,11 @@ void flush_mask_leave(void);
 /* AXL's threads a rank by the decision, 0 for its own number. */
 unsigned int flush_threads(void);
 
-/* ---- configs.c */
+/* ---- reinit.c */
 
 /* Remember what the application gives to SCR_Config, and forget it all. */
 void configs_record(const char *config);
 void configs_forget(void);
-
-/* Whether something could not be remembered. */
-bool configs_are_lost(void);
-
-/* Set it all again. */
-void configs_replay(void);
-
-/* ---- reinit.c */
 
 /* Whether SCR_Finalize and SCR_Init in the middle of the job are safe with what is set; `why` if not. */
 bool reinit_safe(char why[WHY_LIMIT]);
@@ -200,7 +194,7 @@ typedef enum { REINIT_NONE, REINIT_FINALIZING, REINIT_INITIALIZING } reinit_stag
 extern reinit_stage reinit_now;
 
 /* SCR's halt file goes through this library, so that it can be held back. */
-void reinit_saw_halt(void);
+extern bool has_seen_halt;
 
 /* ---- sharing.c */
 
@@ -263,12 +257,12 @@ files_seen session_completed(bool is_valid);
 /* Whether it `is_true` on every rank. Collective, of engaged ranks. */
 bool all_true(bool is_true);
 
-/* Say `text` once on standard error. */
+/* Say `text` once on rank 0's standard error. */
 void tell(const char *text);
 
 double epoch_s(void);
 
-/* ---- events.c */
+/* ---- events.c: only rank 0 writes */
 
 typedef struct {
     char name[NAME_LIMIT];

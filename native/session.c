@@ -40,7 +40,7 @@ void tell(const char *text)
     enum { MOST = 16 };
     static char last[WHY_LIMIT];
     static int told;
-    if (strncmp(last, text, sizeof last - 1) != 0 && told < MOST) {
+    if (job.is_root && strncmp(last, text, sizeof last - 1) != 0 && told < MOST) {
         told++;
         snprintf(last, sizeof last, "%s", text);
         dprintf(STDERR_FILENO, "scrtune: %s\n", text);
@@ -92,7 +92,7 @@ static void find_classes(void)
 {
     char why[WHY_LIMIT] = "";
     job.may_reinit = reinit_safe(why);
-    if (!job.may_reinit && job.is_root) {
+    if (!job.may_reinit) {
         tell(why);
     }
     for (size_t i = 0; i < lever_count; i++) {
@@ -163,37 +163,31 @@ void session_counted(unsigned long here)
 {
     if (here != (unsigned long)scr_int("scr_ranks_world", 0)) {
         job.is_willing = false;
-        if (job.is_root) {
-            tell("some ranks run without libscrtune.so: settings stay as they are (is it on a file system that all "
-                 "nodes see?)");
-        }
+        tell("some ranks run without libscrtune.so: settings stay as they are (is it on a file system that all "
+             "nodes see?)");
         return;
     }
     even_nodes = number_of_nodes(&job.nodes);
     job.is_bypass_own = all_true(scr_int("scr_cache_bypass", 0) == 1);
     job.is_engaged = agree_on_classes();
     job.is_willing = job.is_engaged;
-    if (!job.is_engaged && job.is_root) {
+    if (!job.is_engaged) {
         tell("the ranks have different libraries of SCR: settings stay as they are");
     }
 }
 
 void session_end(void)
 {
-    if (job.is_root) {
-        event_ended();
-    }
+    event_ended();
     memset(&job, 0, sizeof job);
     forget_in_force();
     configs_forget();
 }
 
-static void refuse(long generation, const char *why)
+static void refuse(long generation, const char *why, bool is_bypass_back)
 {
-    if (job.is_root) {
-        tell(why);
-        event_refused(generation, why, false);
-    }
+    tell(why);
+    event_refused(generation, why, is_bypass_back);
 }
 
 /* Rank 0: the text of a decision that is new, or NULL. */
@@ -203,7 +197,7 @@ static char *new_decision(void)
     const char *path = decision_path();
     char *text = path != NULL && scr_int("scr_in_output", 0) == 0 ? decision_look(path, why) : NULL;
     if (why[0] != '\0') {
-        refuse(-1, why);
+        refuse(-1, why, false);
     }
     return text;
 }
@@ -223,9 +217,7 @@ static void apply_live(const decision *found)
 static void check_reinit(const decision *found)
 {
     if (!all_true(reinit_needless(found))) {
-        if (job.is_root) {
-            tell("this SCR does not take all values in SCR_Init: such settings wait for the next launch");
-        }
+        tell("this SCR does not take all values in SCR_Init: such settings wait for the next launch");
         job.may_reinit = false;
         for (size_t i = 0; i < lever_count; i++) {
             job.classes[i] = levers[i].means == BY_REINIT ? CLASS_LAUNCH : job.classes[i];
@@ -275,7 +267,7 @@ static apply_how apply_text(char *text)
     }
     is_ready = is_ready && reinit_prepare(&found);
     if (!all_true(is_ready)) {
-        refuse(found.generation, why);
+        refuse(found.generation, why, false);
         free(text);
         return HOW_REFUSED;
     }
@@ -303,14 +295,11 @@ static bool leave_cache(int kind)
     job.is_cache_barred = true;
     decision_put(&in_force, "SCR_CACHE_BYPASS", "1");
     if (!all_true(reinit_safe(why) && reinit_prepare(&in_force))) {
-        refuse(job.generation, why);
+        refuse(job.generation, why, false);
         return false;
     }
     initialize_again(&in_force);
-    if (job.is_root) {
-        tell(why);
-        event_refused(job.generation, why, true);
-    }
+    refuse(job.generation, why, true);
     return true;
 }
 
@@ -332,7 +321,7 @@ apply_how session_apply(int kind)
     if (leave_cache(kind)) {
         how = HOW_REINIT;
     }
-    if (job.is_root && how != HOW_NOT && how != HOW_REFUSED) {
+    if (how == HOW_LIVE || how == HOW_REINIT) {
         event_applied(job.generation, how, epoch_s() - entered_s);
     }
     return how;
@@ -343,9 +332,7 @@ files_seen session_completed(bool is_valid)
     const files_seen here = sharing_seen();
     if (job.is_willing && !job.is_engaged) { /* it was not asked for the names of files */
         job.is_willing = false;
-        if (job.is_root) {
-            tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
-        }
+        tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
     }
     if (!job.is_engaged || !job.is_bypass_own || here == FILES_NOT_LOOKED_AT) {
         return FILES_UNKNOWN;
