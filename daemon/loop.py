@@ -168,7 +168,7 @@ class Daemon:
         job = self._pipeline.job
         if job is None:
             return
-        if (edited := self._executor.edited()) is not None:
+        if (edited := self._executor.file.edited()) is not None:
             self._handle(edited)
         seen = self._node.look(self._ranks.pids(job), job.cache)
         if seen.processes:
@@ -177,7 +177,7 @@ class Daemon:
     def _handle(self, event: Event) -> None:
         now = self._clock()
         if isinstance(event, SettingsObserved) and self._pipeline.job is None:
-            event = self._executor.without_earlier_advice(event)
+            event = self._executor.file.without_earlier_advice(event)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)

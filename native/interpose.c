@@ -25,18 +25,13 @@ static void restore_errno(const int *before)
 }
 #define KEEP_ERRNO __attribute__((cleanup(restore_errno), unused)) const int errno_before = errno
 
-static void initialized(void)
-{
-    KEEP_ERRNO;
-    session_begin();
-}
-
 SCRTUNE_API int SCR_Init(void)
 {
     REAL(SCR_Init, SCR_FAILURE);
     const int result = real();
     if (result == SCR_SUCCESS) {
-        initialized();
+        KEEP_ERRNO;
+        session_begin();
     }
     return result;
 }
@@ -120,12 +115,6 @@ SCRTUNE_API int SCR_Start_checkpoint(void)
     return result;
 }
 
-static void after_complete(bool is_valid)
-{
-    KEEP_ERRNO;
-    event_output(&current, scr_int("scr_dataset_id", 0), is_valid, session_completed(is_valid));
-}
-
 static int complete(int (*real)(int), int valid)
 {
     const double closing_s = epoch_s();
@@ -134,8 +123,10 @@ static int complete(int (*real)(int), int valid)
     }
     const int result = real(valid);
     if (--depth == 0) {
+        KEEP_ERRNO;
+        const files_seen files = session_completed(result == SCR_SUCCESS);
         current.closing_s = closing_s;
-        after_complete(result == SCR_SUCCESS);
+        event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
     }
     return result;
 }
@@ -234,7 +225,7 @@ SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int 
     const char *host = scr_text("scr_my_hostname");
     real(text, comm, tag0, tag1, groups, id);
     if (text != NULL && text == host && groups != NULL) {
-        session_saw_nodes(*groups);
+        nodes_seen = *groups;
     }
 }
 

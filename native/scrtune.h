@@ -217,7 +217,7 @@ files_seen sharing_seen(void);
 
 /* ---- session.c */
 
-typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT, HOW_REFUSED } apply_how;
+typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT } apply_how;
 
 typedef struct {
     bool is_root;     /* rank 0, the one that looks and tells */
@@ -231,7 +231,7 @@ typedef struct {
     bool is_cached_by_us; /* and a decision has made it 0 */
     bool is_cache_barred; /* and no decision may, any more */
     bool do_files_meet;   /* an output was seen whose files could not lie in the cache */
-    bool is_kind_apart[KIND_LIMIT]; /* an output of this kind was seen whose files could */
+    unsigned kinds_apart;   /* bit n: an output of kind n was seen whose files could */
     long generation;  /* of the decision in force, -1 before the first */
     lever_class classes[LEVER_LIMIT]; /* of levers[] with this libscr, the same on every rank */
 } session;
@@ -242,14 +242,17 @@ extern session job;
 void session_begin(void);
 void session_end(void);
 
-/* SCR has counted its nodes. */
-void session_saw_nodes(int nodes);
+/* The nodes as SCR_Init has counted them. */
+extern int nodes_seen;
+
+/* Whether an output of the kind that is open was seen whose files could lie in the cache. */
+bool is_kind_apart(void);
 
 /* `here` ranks are willing, as every one of them is told at the same time. Collective. */
 void session_counted(unsigned long here);
 
-/* The one collective point, before an output of `kind`. Returns what was done. */
-apply_how session_apply(int kind);
+/* The one collective point, before an output of `kind`. */
+void session_apply(int kind);
 
 /* After an output. Collective. Whether its files could lie in the cache, as all ranks see it. */
 files_seen session_completed(bool is_valid);

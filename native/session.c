@@ -21,7 +21,7 @@ static struct {
     int (*size)(communicator, int *);                  /* MPI_Comm_size */
 } mpi;
 
-static int nodes_seen; /* as SCR_Init counted them */
+int nodes_seen;
 static int even_nodes; /* 0 when they have different numbers of ranks */
 
 /* What was applied last, with the text that it points into. */
@@ -45,6 +45,11 @@ void tell(const char *text)
         snprintf(last, sizeof last, "%s", text);
         dprintf(STDERR_FILENO, "scrtune: %s\n", text);
     }
+}
+
+bool is_kind_apart(void)
+{
+    return (job.kinds_apart >> job.kind & 1) != 0;
 }
 
 static communicator world(void)
@@ -123,11 +128,6 @@ static const char *decision_path(void)
 {
     const char *path = getenv("SCRTUNE_DECISION_FILE");
     return path != NULL && path[0] != '\0' ? path : NULL;
-}
-
-void session_saw_nodes(int nodes)
-{
-    nodes_seen = nodes;
 }
 
 static void forget_in_force(void)
@@ -232,11 +232,7 @@ static bool may_cache(const decision *found, char why[WHY_LIMIT])
     if (bypass == NULL || strcmp(bypass, "0") != 0 || !job.is_bypass_own || job.is_cached_by_us) {
         return true;
     }
-    bool is_any_apart = false;
-    for (int kind = 0; kind < KIND_LIMIT; kind++) {
-        is_any_apart |= job.is_kind_apart[kind];
-    }
-    if (is_any_apart && !job.do_files_meet && !job.is_cache_barred) {
+    if (job.kinds_apart != 0 && !job.do_files_meet && !job.is_cache_barred) {
         return true;
     }
     snprintf(why, WHY_LIMIT, "SCR_CACHE_BYPASS=0: %s",
@@ -269,7 +265,7 @@ static apply_how apply_text(char *text)
     if (!all_true(is_ready)) {
         refuse(found.generation, why, false);
         free(text);
-        return HOW_REFUSED;
+        return HOW_NOT;
     }
     const bool is_reinit = !all_true(!is_reinit_wanted);
     if (is_reinit) {
@@ -285,11 +281,11 @@ static apply_how apply_text(char *text)
 }
 
 /* Collective: the cache that a decision has chosen is left before an output that may not be for it. */
-static bool leave_cache(int kind)
+static bool leave_cache(void)
 {
     char why[WHY_LIMIT] = "this kind of output was not seen before, and its files might meet in the cache: "
                           "SCR_CACHE_BYPASS is 1 again";
-    if (!job.is_cached_by_us || all_true(job.is_kind_apart[kind] && !job.do_files_meet)) {
+    if (!job.is_cached_by_us || all_true(is_kind_apart() && !job.do_files_meet)) {
         return false;
     }
     job.is_cache_barred = true;
@@ -303,28 +299,22 @@ static bool leave_cache(int kind)
     return true;
 }
 
-static apply_how apply_new(void)
-{
-    char *text = job.is_root ? new_decision() : NULL;
-    mpi.broadcast_text(&text, 0, world());
-    return text != NULL ? apply_text(text) : HOW_NOT;
-}
-
-apply_how session_apply(int kind)
+void session_apply(int kind)
 {
     job.kind = kind;
     if (!job.is_engaged) {
-        return HOW_NOT;
+        return;
     }
     const double entered_s = epoch_s();
-    apply_how how = apply_new();
-    if (leave_cache(kind)) {
+    char *text = job.is_root ? new_decision() : NULL;
+    mpi.broadcast_text(&text, 0, world());
+    apply_how how = text != NULL ? apply_text(text) : HOW_NOT;
+    if (leave_cache()) {
         how = HOW_REINIT;
     }
-    if (how == HOW_LIVE || how == HOW_REINIT) {
+    if (how != HOW_NOT) {
         event_applied(job.generation, how, epoch_s() - entered_s);
     }
-    return how;
 }
 
 files_seen session_completed(bool is_valid)
@@ -339,7 +329,7 @@ files_seen session_completed(bool is_valid)
     }
     const bool are_apart = all_true(here == FILES_APART && is_valid);
     const bool do_meet = !are_apart && !all_true(here != FILES_MEET);
-    job.is_kind_apart[job.kind] |= are_apart;
+    job.kinds_apart |= (unsigned)are_apart << job.kind;
     job.do_files_meet |= do_meet;
     return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
 }

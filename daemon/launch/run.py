@@ -48,7 +48,10 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
     Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
     the application has ended, while the daemon still answers, unless it runs without.
     """
-    services = _services(paths)
+    services: NodeServices | SlurmServices = NodeServices(paths)
+    if in_allocation(os.environ):
+        prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
+        services = SlurmServices(paths, Path(prefix).absolute())
     added: dict[str, str] = {}
     is_tuned = False
     foreground = _Foreground()
@@ -68,13 +71,6 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
         finally:
             services.stop()
     return code
-
-
-def _services(paths: JobPaths) -> NodeServices | SlurmServices:
-    if not in_allocation(os.environ):
-        return NodeServices(paths)
-    prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
-    return SlurmServices(paths, Path(prefix).absolute())
 
 
 class _Foreground:

@@ -79,6 +79,7 @@ class SlurmServices:
         """`prefix` is a directory that all nodes see."""
         self._local = paths
         self._shared = prefix / f".scrtune-{os.getuid()}" / paths.job_id  # others may use the prefix, too
+        self._log = self._shared / "daemons.log"
         self._step: subprocess.Popen[bytes] | None = None
 
     def create(self) -> Path:
@@ -130,10 +131,6 @@ class SlurmServices:
         except subprocess.TimeoutExpired:
             log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
             end(self._step)  # srun kills the step then
-
-    @property
-    def _log(self) -> Path:
-        return self._shared / "daemons.log"
 
     def _srun(self, job: Job, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
         command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]

@@ -332,18 +332,16 @@ def test_the_library_is_preloaded_where_it_was_built_and_the_forwarder_follows_i
 
 
 def test_a_library_that_cannot_be_preloaded_costs_only_the_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(preload, "libscrtune_path", lambda: None)
-    assert preload.library("never") is None
+    assert preload.library("never", lambda: None) is None
     assert caplog.text == ""
     for wanted in ("auto", "always"):
         caplog.clear()
-        assert preload.library(wanted) is None
+        assert preload.library(wanted, lambda: None) is None
         assert "runs untuned" in caplog.text
         assert "make a C compiler available" in caplog.text
-    monkeypatch.setattr(preload, "libscrtune_path", lambda: tmp_path / "a dir" / "libscrtune.so")
-    assert preload.library("auto") is None
+    assert preload.library("auto", lambda: tmp_path / "a dir" / "libscrtune.so") is None
     assert "LD_PRELOAD takes no path with a space" in caplog.text
 
 
