@@ -4,16 +4,6 @@
  * end, block or slow down the application: whatever is missing or wrong means that SCR is called as if this
  * library were not there. Neither MPI's nor SCR's headers are needed; symbols are looked up by name, and
  * variables are believed only when they have the size that is expected.
- *
- *   library.c    finds SCR's functions and variables in the process
- *   decision.c   reads the text of a decision
- *   levers.c     every parameter a decision may hold, and what its values look like
- *   live.c       changes what can be changed while SCR runs
- *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
- *   sharing.c    whether an output's files could lie in SCR's cache, and how many ranks have this library
- *   session.c    who takes part, and the one collective point at which a decision is applied
- *   events.c     tells scrtune what happened
- *   interpose.c  the functions of SCR and AXL that the application, and SCR, find here first
  */
 #ifndef SCRTUNE_H
 #define SCRTUNE_H
@@ -48,7 +38,7 @@ typedef long communicator;
 
 /* ---- library.c */
 
-/* The `name` that would be called without this library, or NULL. */
+/* The function `name` that would be called without this library, or NULL. */
 void *real_function(const char *name);
 
 /* dlsym's void pointer as the function that `target`, a function pointer, points to. */
@@ -64,13 +54,9 @@ void *scr_symbol(const char *name);
 /* SCR's exported variable `name`, or NULL when it is not there with exactly `size` bytes. */
 void *scr_variable(const char *name, size_t size);
 
-/* The value of an exported int, or `otherwise`. */
+/* The value of an exported int or char*, or `otherwise`, or NULL; an int is set if it is there. */
 int scr_int(const char *name, int otherwise);
-
-/* Set an exported int, if it is there. */
 void scr_set_int(const char *name, int value);
-
-/* The value of an exported char*, or NULL. */
 const char *scr_text(const char *name);
 
 /* The communicator in SCR's exported variable `name`, or false. */
@@ -142,7 +128,7 @@ const char *decision_value(const decision *given, const char *name);
  * cannot be read: `why` is not empty then. To be freed. */
 char *decision_look(const char *path, char why[WHY_LIMIT]);
 
-/* Put `value`, which must outlive `given`, in the place of the one that `name` has there, if any. */
+/* Let `name` have `value`, which must outlive `given`. */
 void decision_put(decision *given, const char *name, const char *value);
 
 /* The next look finds a file again even if it has not changed. */
@@ -153,10 +139,9 @@ void decision_forget(void);
 /* Whether `given` is there in this libscr; a component's own configuration is written, read back and restored. */
 bool live_verified(const lever *given);
 
-/* What live.c must know when SCR was initialized. */
+/* SCR was initialized. */
 void live_begin(void);
 
-/* Put `value` in force. */
 void live_apply(const lever *given, const char *value);
 
 /* The mask of the calling thread is that of the flush threads between these two. */
@@ -185,7 +170,7 @@ bool reinit_needless(const decision *given);
 /* Get the memory that reinit_run needs. */
 bool reinit_prepare(const decision *given);
 
-/* SCR_Finalize and SCR_Init with the values that reinit_prepare was given. Collective. */
+/* SCR_Finalize and SCR_Init with the values of reinit_prepare. Collective. */
 void reinit_run(void);
 
 /* In SCR_Finalize the job does not end, whatever SCR says of it; in SCR_Init it does not begin, and cached datasets

@@ -20,7 +20,7 @@ from .preload import EVENTS_FILE, library_variables
 
 log = logging.getLogger("scrtune.run")
 
-READY_LIMIT_S = 20.0
+_READY_LIMIT_S = 20.0
 _ASK_LIMIT_S = 0.2
 _STOP_LIMIT_S = 10.0
 _POLL_S = 0.05
@@ -79,7 +79,7 @@ class NodeServices:
         self._spawn(DAEMON)
         if variables or said:
             self._spawn(FORWARDER)
-        deadline_s = time.monotonic() + READY_LIMIT_S
+        deadline_s = time.monotonic() + _READY_LIMIT_S
         while not give_up() and not self.ready():
             if self._running[DAEMON].poll() is not None or time.monotonic() >= deadline_s:
                 log.warning("the daemon did not start; see %s. The application runs untuned.", paths.log)
