@@ -5,10 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The keys of axl.h and er.h. */
-static const char axl_buffer[] = "FILE_BUF_SIZE";
-static const char er_buffer[] = "MPI_BUF_SIZE";
-
 /* SCR creates its list of running flushes in SCR_Init only when SCR_FLUSH_ASYNC is 1 there. A second list would
  * lose what is in the first. */
 static bool has_async_list;
@@ -19,15 +15,16 @@ static struct {
     unsigned int threads;
 } flush;
 
-/* `config`, AXL_Config or ER_Config: sets `bytes` when they are not 0, and returns what is in force, 0 if unknown. */
-static unsigned long component(const char *config, const char *key, unsigned long bytes)
+/* By AXL_Config or ER_Config: sets `bytes` when they are not 0, and returns what is in force, 0 if unknown. */
+static unsigned long component(const lever *given, unsigned long bytes)
 {
+    const char *key = given->means == BY_AXL ? "FILE_BUF_SIZE" : "MPI_BUF_SIZE"; /* axl.h, er.h */
     void *(*configure)(const void *);
     void *(*create)(void);
     int (*destroy)(void **);
     int (*put)(void *, const char *, unsigned long);
     int (*get)(const void *, const char *, unsigned long *);
-    RESOLVE(configure, scr_symbol(config));
+    RESOLVE(configure, scr_symbol(given->symbol));
     RESOLVE(create, scr_symbol("kvtree_new"));
     RESOLVE(destroy, scr_symbol("kvtree_delete"));
     RESOLVE(put, scr_symbol("kvtree_util_set_bytecount"));
@@ -51,15 +48,15 @@ static unsigned long component(const char *config, const char *key, unsigned lon
     return actual;
 }
 
-static bool component_verified(const char *config, const char *key)
+static bool component_verified(const lever *given)
 {
-    const unsigned long before = component(config, key, 0);
+    const unsigned long before = component(given, 0);
     if (before == 0) {
         return false;
     }
     const unsigned long other = before > 1 ? before - 1 : before + 1; /* SCR_MPI_BUF_SIZE may be the largest int */
-    const bool is_taken = component(config, key, other) == other;
-    return component(config, key, before) == before && is_taken;
+    const bool is_taken = component(given, other) == other;
+    return component(given, before) == before && is_taken;
 }
 
 bool live_verified(const lever *given)
@@ -74,9 +71,8 @@ bool live_verified(const lever *given)
         return scr_variable(given->symbol, sizeof(int)) != NULL && scr_symbol("scr_flush_async_init") != NULL &&
                scr_symbol("scr_flush_async_in_progress") != NULL && scr_int("scr_flush_poststage", 0) == 0;
     case BY_AXL:
-        return component_verified(given->symbol, axl_buffer);
     case BY_ER:
-        return component_verified(given->symbol, er_buffer);
+        return component_verified(given);
     case BY_CPUS:
     case BY_THREADS:
         return real_function(given->symbol) != NULL;
@@ -128,10 +124,8 @@ void live_apply(const lever *given, const char *value)
         apply_async(given->symbol, (int)lever_integer(value));
         break;
     case BY_AXL:
-        component(given->symbol, axl_buffer, (unsigned long)lever_integer(value));
-        break;
     case BY_ER:
-        component(given->symbol, er_buffer, (unsigned long)lever_integer(value));
+        component(given, (unsigned long)lever_integer(value));
         break;
     case BY_CPUS:
         flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);

@@ -75,21 +75,13 @@ static bool has_mpi(void)
 }
 
 /* Collective: the number of nodes; 0 when it is not known, or when they have different numbers of ranks. */
-static int number_of_nodes(int *nodes)
+static int find_even_nodes(void)
 {
-    void (*number_texts)(const char *, communicator, int, int, int *, int *);
-    const char *host = scr_text("scr_my_hostname");
-    int node_size = 0, id = 0;
+    int node_size = 0;
     communicator node = 0;
-    RESOLVE(number_texts, scr_symbol("rankstr_mpi"));
-    *nodes = 0;
-    if (!all_true(number_texts != NULL && host != NULL)) {
-        return 0;
-    }
-    number_texts(host, world(), 0, 1, nodes, &id);
     communicator_named("scr_comm_node", &node);
     mpi.size(node, &node_size);
-    return all_true(*nodes * node_size == scr_int("scr_ranks_world", 0)) ? *nodes : 0;
+    return all_true(job.nodes * node_size == scr_int("scr_ranks_world", 0)) ? job.nodes : 0;
 }
 
 /* What this rank could do with this libscr. */
@@ -167,7 +159,7 @@ void session_counted(unsigned long here)
              "nodes see?)");
         return;
     }
-    even_nodes = number_of_nodes(&job.nodes);
+    even_nodes = find_even_nodes();
     job.is_bypass_own = all_true(scr_int("scr_cache_bypass", 0) == 1);
     job.is_engaged = agree_on_classes();
     job.is_willing = job.is_engaged;
