@@ -179,7 +179,7 @@ def test_batches_hold_whole_lines_and_little_memory(tmp_path: Path) -> None:
     trace = tmp_path / "app.pfw"
     whole = lines(0, 5000)
     trace.write_bytes(whole.removesuffix(b"\n"))
-    batches = list(read([trace]))
+    batches = list(read([trace], Summary()))
     assert b"".join(batch.data for batch in batches) == whole.removesuffix(b"\n")
     assert all(batch.data.endswith(b"\n") for batch in batches[:-1])
     assert max(len(batch.data) for batch in batches) < 2 * 64 * 1024
@@ -188,7 +188,7 @@ def test_batches_hold_whole_lines_and_little_memory(tmp_path: Path) -> None:
 def test_files_are_merged_in_order_of_time(tmp_path: Path) -> None:
     (tmp_path / "a.pfw").write_bytes(b"".join(line(number) for number in range(0, 4000, 2)))
     (tmp_path / "b.pfw.gz").write_bytes(gzip.compress(b"".join(line(number) for number in range(1, 4000, 2))))
-    ends = [batch.end_s or 0.0 for batch in read([tmp_path])]
+    ends = [batch.end_s or 0.0 for batch in read([tmp_path], Summary())]
     assert ends == sorted(ends)
     assert len(ends) > 4
     assert ends[-1] == pytest.approx(1_700_000_000 + 3999)
@@ -209,7 +209,7 @@ def test_files_are_merged_in_order_of_time(tmp_path: Path) -> None:
 def test_the_end_of_a_batch_in_whatever_unit(tmp_path: Path, ts: bytes, end_s: float | None) -> None:
     trace = tmp_path / "app.pfw"
     trace.write_bytes(b'{"name":"write","ph":1,"ts":' + ts + b"}\n")
-    assert [batch.end_s for batch in read([trace])] == [end_s and pytest.approx(end_s)]
+    assert [batch.end_s for batch in read([trace], Summary())] == [end_s and pytest.approx(end_s)]
 
 
 def test_a_line_without_end_is_cut_and_said(tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_where_there_is_nothing_to_read_the_user_is_told(tmp_path: Path) -> None
     with pytest.raises(TraceNotFoundError, match="not there"):
         find([tmp_path / "absent.pfw"])
     with pytest.raises(TraceNotFoundError, match=r"no \.pfw or \.pfw\.gz file"):
-        read([tmp_path])
+        read([tmp_path], Summary())
 
 
 def test_a_file_that_vanishes_costs_only_itself(tmp_path: Path) -> None:
