@@ -110,7 +110,7 @@ def _unpacked(payload: bytes) -> bytes:
     return zlib.decompressobj().decompress(payload, _MAX_RECORD_BYTES)
 
 
-def replayed(journal: Path) -> tuple[Pipeline, float]:
+def replay_journal(journal: Path) -> tuple[Pipeline, float]:
     """Return the pipeline as a journal left it, and the time of its last record. Raises as reading does."""
     pipeline, last_s = Pipeline(), 0.0
     for now, event in JournalReader(journal):

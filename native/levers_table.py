@@ -11,7 +11,7 @@ _CLASSES = {"": "LAUNCH", "reinit": "REINIT"}
 """The class of a parameter by its means; all other means are live."""
 
 
-def table(parameters: Path) -> str:
+def levers_table(parameters: Path) -> str:
     """Return the initializers of `levers[]` for `parameters`, the JSON file, in the order of the names."""
     entries = json.loads(parameters.read_bytes())
     return "".join(f"{{{_row(entry)}}},\n" for entry in sorted(entries, key=lambda entry: entry["name"]))

@@ -11,7 +11,7 @@ from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
-from .traces import Summary, read
+from .traces import Summary, read_traces
 
 _BATCHES_A_DIGEST = 64
 
@@ -45,7 +45,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[ConfigProblem, ...] = ()
 
 
-def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
+def replay_traces(paths: Iterable[Path], shape: JobShape) -> Replayed:
     """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
     summary = Summary()
     digests = read_digests(paths, shape, summary)
@@ -118,7 +118,7 @@ def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> li
     tiers = {shape.cache: "cache", shape.prefix: "prefix"}
     decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory})
     digests = []
-    for number, batch in enumerate(read(paths, summary), start=1):
+    for number, batch in enumerate(read_traces(paths, summary), start=1):
         decoder.feed(batch.data, batch.source)
         if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
             digests.append(digest)

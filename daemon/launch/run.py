@@ -42,7 +42,7 @@ def job_paths(job_id: str | None) -> JobPaths:
     return JobPaths.of(job_id, base=default_base().absolute())
 
 
-def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
+def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
     Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
