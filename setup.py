@@ -22,7 +22,7 @@ class BuildPreloaded(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         """Write the table of levers into the directory of the build, then compile `ext`."""
-        table = runpy.run_path("native/levers_table.py")["table"]
+        table = runpy.run_path("native/levers_table.py")["levers_table"]
         directory = Path(self.build_temp)
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "levers.inc").write_text(table(Path("scr_config/parameters.json")), encoding="ascii")

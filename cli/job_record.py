@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from ..client.paths import JobPaths
-from ..daemon.journal import replayed
+from ..daemon.journal import replay_journal
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent
@@ -67,7 +67,7 @@ class JobRecord:
         if self.journal is None:
             costs = costs_of(self.events)
             return Tuning(costs, {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in costs)})
-        pipeline, _ = replayed(self.journal)
+        pipeline, _ = replay_journal(self.journal)
         settings = pipeline.settings if pipeline.tuner else None
         return Tuning(pipeline.costs, pipeline.ledger.charges, tuple(pipeline.decisions), settings)
 

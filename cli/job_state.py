@@ -42,7 +42,7 @@ def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
     Raises UnknownJobError when there is no journal.
     """
     try:
-        return journal.replayed(paths.journal)
+        return journal.replay_journal(paths.journal)
     except FileNotFoundError as error:
         raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
 
@@ -64,7 +64,7 @@ def status(paths: JobPaths) -> views.StatusView:
         return ask(paths, "status", views.StatusView)
     except DaemonUnavailable:
         pipeline, last_s = replayed(paths)
-        view = views.status(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
+        view = views.status_view(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
         return msgspec.structs.replace(view, config_failure=_unpublished(paths, pipeline))
 
 
@@ -74,7 +74,7 @@ def explain(paths: JobPaths) -> views.ExplainView:
         view, spent = ask(paths, "explain", views.ExplainView), ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
         pipeline, last_s = replayed(paths)
-        view, spent = views.explain(pipeline), views.goodput(pipeline, last_s)
+        view, spent = views.explain_view(pipeline), views.goodput_view(pipeline, last_s)
         view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
     return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions, spent.costs))
 
@@ -84,7 +84,7 @@ def goodput(paths: JobPaths) -> views.GoodputView:
     try:
         view = ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        view = views.goodput(*replayed(paths))
+        view = views.goodput_view(*replayed(paths))
     return msgspec.structs.replace(view, gains=gains(view.decisions, view.costs))
 
 

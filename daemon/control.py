@@ -86,10 +86,10 @@ class Control:
             case Command.STATUS:
                 return self.status(now)
             case Command.EXPLAIN:
-                view = views.explain(self._pipeline)
+                view = views.explain_view(self._pipeline)
                 return msgspec.structs.replace(view, unpublished=self._executor.last_failure)
             case Command.GOODPUT:
-                return views.goodput(self._pipeline, now)
+                return views.goodput_view(self._pipeline, now)
             case Command.OFF | Command.ON:
                 return self._switched(on=command is Command.ON)
 
@@ -109,7 +109,7 @@ class Control:
     def status(self, now: float) -> views.StatusView:
         """Return the state of the job and of its daemon."""
         paths = self._options.paths
-        view = self._complete(views.status(self._pipeline, now, job_id=paths.job_id, host=paths.host))
+        view = self._complete(views.status_view(self._pipeline, now, job_id=paths.job_id, host=paths.host))
         return msgspec.structs.replace(
             view,
             rejected=dict(Counter(view.rejected) + Counter({"questions": self._refused})),

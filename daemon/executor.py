@@ -1,10 +1,9 @@
-"""Perform what the pipeline decided. A failure is logged, counted and tried again."""
+"""Perform what the pipeline decided. A failure is logged and tried again."""
 
 import logging
 from collections.abc import Iterable
 
 from ..intents.effects import Advice, Effect, RewriteConfig, Tell
-from ..intents.events import SettingsObserved, UserEdited
 from ..scr_config.decision import DecisionError, decision_text, parse_decision
 from ..scr_config.files import write_config
 from .managed_config import ManagedConfig
@@ -14,17 +13,14 @@ log = logging.getLogger("scrtune.daemon")
 
 
 class Executor:
-    """Writes SCR's config file, for the next SCR_Init, and the decision, for the application that runs.
-
-    The last advice that was written is kept for questions.
-    """
+    """Writes SCR's config file, for the next SCR_Init, and the decision, for the application that runs."""
 
     def __init__(self, options: DaemonOptions) -> None:
         self._options = options
-        self._file = ManagedConfig(options.scr_conf, options.user_conf)
+        self.file = ManagedConfig(options.scr_conf, options.user_conf)
         self.advice = Advice()
+        """As it was published last."""
         self.rewrites = 0
-        self.failures = 0
         self.last_failure = ""
         self.unfinished = False
         """Whether advice waits to be published: a file could not be written, or the user has edited it."""
@@ -41,8 +37,7 @@ class Executor:
     def recall(self, recovered: Advice) -> None:
         """Go on with the advice that a daemon before us published last: it is what SCR's config file says.
 
-        That is `recovered`, what the journal ends with, unless the decision says that it came no further than
-        to an earlier one.
+        That is `recovered`, what the journal ends with, unless the decision is an earlier one.
         """
         try:
             decision = parse_decision(self._options.paths.decision.read_bytes())
@@ -50,24 +45,16 @@ class Executor:
         except (OSError, DecisionError):
             return
         self.advice = recovered if recovered.generation == decision.generation else earlier
-        self._file.recall(self.advice)
-
-    def without_earlier_advice(self, job: SettingsObserved) -> SettingsObserved:
-        """The job's first settings, without what scrtune itself had left in the config file."""
-        return self._file.without_earlier_advice(job)
-
-    def edited(self) -> UserEdited | None:
-        """What the user has written into the config file since the last rewrite, once."""
-        return self._file.edited()
+        self.file.recall(self.advice)
 
     def publish(self, advice: Advice, now: float) -> None:
         """Write the config file, then the decision: who sees the new decision finds the file the same.
 
-        An edit of the user's stays until the pipeline has heard of it (:meth:`edited`).
+        An edit of the user's stays until the pipeline has heard of it (:meth:`ManagedConfig.edited`).
         """
         self.unfinished = True
         try:
-            if not self._file.write(advice, now):
+            if not self.file.write(advice, now):
                 return
         except (OSError, ValueError) as error:
             self._failed(f"SCR's config file: {error}; the application goes on with the settings it has")
@@ -83,7 +70,6 @@ class Executor:
         self.unfinished = False
 
     def _failed(self, text: str) -> None:
-        self.failures += 1
         if text != self.last_failure:
             log.error("%s", text)
         self.last_failure = text

@@ -27,7 +27,7 @@ _LOGGED_FAILURES = 10
 _MAGIC = b"scrtune journal 1\n"
 _HEADER = struct.Struct("<II")
 _MAX_RECORD_BYTES = 64 * 1024 * 1024
-_COMPRESSED_FROM_BYTES = 256
+_SMALL_BYTES = 256  # not worth compressing
 _ZLIB_FIRST_BYTE = 0x78  # MessagePack of a pair begins with 0x92
 
 
@@ -101,9 +101,7 @@ def _payload(read: Callable[[int], bytes], header: bytes) -> tuple[bytes, str]:
 
 def _packed(payload: bytes) -> bytes:
     """Return `payload`, compressed if that is shorter: masks of many processes repeat themselves."""
-    if len(payload) < _COMPRESSED_FROM_BYTES:
-        return payload
-    return min(payload, zlib.compress(payload, 1), key=len)
+    return payload if len(payload) < _SMALL_BYTES else min(payload, zlib.compress(payload, 1), key=len)
 
 
 def _unpacked(payload: bytes) -> bytes:
@@ -112,7 +110,7 @@ def _unpacked(payload: bytes) -> bytes:
     return zlib.decompressobj().decompress(payload, _MAX_RECORD_BYTES)
 
 
-def replayed(journal: Path) -> tuple[Pipeline, float]:
+def replay_journal(journal: Path) -> tuple[Pipeline, float]:
     """Return the pipeline as a journal left it, and the time of its last record. Raises as reading does."""
     pipeline, last_s = Pipeline(), 0.0
     for now, event in JournalReader(journal):
@@ -154,9 +152,8 @@ class Journal:
             self._end = end if end >= len(_MAGIC) else 0
             os.ftruncate(self._fd, self._end)
         except OSError as error:
-            raise JournalError(
-                f"{path}: cannot be opened ({error.strerror}); check the run directory"
-            ) from error
+            why = f"cannot be opened ({error.strerror}); check the run directory"
+            raise JournalError(f"{path}: {why}") from error
 
     def append(self, now: float, event: Event) -> None:
         """Queue a record; :meth:`flush` writes it. One that no reader would take is counted as lost."""

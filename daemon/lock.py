@@ -6,8 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -25,22 +24,38 @@ class Lock:
         self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        except OSError as error:
             holder = os.read(self._fd, 32).decode(errors="replace").strip() or "unknown"
-            os.close(self._fd)
+            self.close()
+            if not isinstance(error, BlockingIOError):
+                raise
             raise AlreadyRunningError(
                 f"{path}: the daemon of this job already runs on this node (pid {holder});"
                 " ask it with `scrtune status`, or end it with SIGTERM"
             ) from error
-        except OSError:
-            os.close(self._fd)
-            raise
         with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
             os.ftruncate(self._fd, os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0))
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Release the lock."""
         os.close(self._fd)
+
+
+@contextlib.contextmanager
+def handled(
+    numbers: Iterable[signal.Signals], handler: Callable[[int, FrameType | None], None]
+) -> Iterator[None]:
+    """Have `handler` called for the signals `numbers` while the block runs.
+
+    One that this process was started to ignore (nohup) stays ignored.
+    """
+    ours = [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, handler) for number in ours}
+    try:
+        yield
+    finally:
+        for number, restored in before.items():
+            signal.signal(number, restored)
 
 
 class Signals:
@@ -48,7 +63,6 @@ class Signals:
 
     def __init__(self) -> None:
         self._reader, self._writer = socket.socketpair()
-        self._reader.setblocking(False)
         self._writer.setblocking(False)
         self.ending = False
 
@@ -57,23 +71,15 @@ class Signals:
         """Return a descriptor that is readable as soon as a signal has arrived."""
         return self._reader.fileno()
 
-    @contextmanager
+    @contextlib.contextmanager
     def watched(self) -> Iterator["Signals"]:
-        """Watch the signals while the block runs, and restore the handlers afterwards.
-
-        A signal that this process was started to ignore (nohup) stays ignored.
-        """
-        handled = [number for number in ENDING_SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-        before = {number: signal.signal(number, self._handle) for number in handled}
-        wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
-        try:
-            yield self
-        finally:
-            signal.set_wakeup_fd(wakeup)
-            for number, handler in before.items():
-                signal.signal(number, handler)
-            self._reader.close()
-            self._writer.close()
+        """Watch the signals while the block runs, and restore the handlers afterwards."""
+        with self._reader, self._writer, handled(ENDING_SIGNALS, self._handle):
+            wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+            try:
+                yield self
+            finally:
+                signal.set_wakeup_fd(wakeup)
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.ending = True
@@ -82,8 +88,7 @@ class Signals:
 def end_at_eof(fd: int) -> None:
     """From now on the end of the file `fd` ends this process as SIGTERM does.
 
-    On a pipe that another process holds, this process does not outlive that one, however it dies. A thread
-    waits, so that signals stay the only way to be ended.
+    On a pipe that another process holds, this process does not outlive that one, however it dies.
     """
 
     def wait() -> None:

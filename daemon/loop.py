@@ -9,12 +9,10 @@ from itertools import islice
 
 import msgspec
 
-from ..goodput.events import OutputCompleted, OutputStarted
 from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
 from .control import Control
 from .executor import Executor
-from .flush_threads import FlushThreads
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock, Signals
@@ -29,9 +27,11 @@ log = logging.getLogger("scrtune.daemon")
 _LAST_DRAIN_S = 0.25  # SIGTERM to exit stays well below a second
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
-_PACE = 0.01  # ticks and looks become rarer with the daemon's age: 0.1 s at first, 1 s after 100 s
-_SLOWEST_TICK_S = 2.0
-_SLOWEST_LOOK_S = 10.0
+_MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
+# digests of the trace and observations of the node become rarer with the daemon's age, within these bounds
+_PACE = 0.01
+_TICK_S = (0.1, 2.0)
+_LOOK_S = (1.0, 10.0)
 
 
 class Daemon:
@@ -44,14 +44,13 @@ class Daemon:
     def __init__(self, options: DaemonOptions, clock: Callable[[], float] = time.time) -> None:
         self._options = options
         self._clock = clock
-        self._signals: Signals
+        self._signals = Signals()
         self._journal: Journal
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
         self._node = NodeObserver(options.paths.host)
         self._ranks = Ranks(options.paths)
-        self._flush_threads = FlushThreads()
         self._control = Control(
             self._pipeline,
             self._executor,
@@ -60,7 +59,6 @@ class Daemon:
             complete=self._complete,
         )
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
-        self._active_generation = -1  # of the last output
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
         self._leave_s = float("inf")
@@ -71,16 +69,12 @@ class Daemon:
         Raises :class:`scrtune.daemon.lock.AlreadyRunningError`, :class:`JournalError` and
         :class:`scrtune.client.paths.RunDirectoryError`; nothing that arrives later ends it.
         """
-        self._signals = Signals()
         with self._signals.watched() as signals:
             paths = self._options.paths.create()
-            lock = Lock(paths.lock)
-            try:
+            with closing(Lock(paths.lock)):
                 if self._recover():
                     with closing(Sockets(paths, signals.fd)) as sockets:
                         self._serve(sockets)
-            finally:
-                lock.release()
 
     def _recover(self) -> bool:
         """Go on from the journal; False when a signal came before it was read, which leaves it as it is."""
@@ -94,18 +88,16 @@ class Daemon:
                 if self._signals.ending:
                     return False
         except FileNotFoundError:
-            self._journal = Journal(path)
-            return True
+            pass
         except JournalError as error:
             aside = path.with_suffix(".unreadable")
             path.replace(aside)
             log.error("%s; it lies at %s now", error, aside)
-            self._journal = Journal(path)
-            return True
         recovered = reader.recovered
         self._journal = Journal(path, keep=recovered.end)
         generation = self._pipeline.advice.generation
-        log.info("recovered %d records from the journal, generation %d", recovered.records, generation)
+        if recovered.records:
+            log.info("recovered %d records from the journal, generation %d", recovered.records, generation)
         if recovered.torn:
             log.warning("the journal ended in %s; it was cut there", recovered.torn)
         if self._pipeline.job is not None:
@@ -125,7 +117,7 @@ class Daemon:
     def _turn(self, sockets: Sockets) -> None:
         """One turn: events, questions in between, tick when it is due, journal."""
         self._answer(sockets)
-        for message in islice(sockets.events(), self._options.drain_limit):
+        for message in islice(sockets.events(), _MESSAGES_AT_ONCE):
             self._take(message, sockets)
         if time.monotonic() >= self._next_tick_s:
             self._tick(time.monotonic())
@@ -148,7 +140,6 @@ class Daemon:
             rejected=self._ingest.rejected,
             journal_lost=self._journal.lost,
             monitors=self._monitor.views(),
-            flush_threads={what: count for what, count in self._flush_threads.counts.items() if count},
         )
 
     def _late(self) -> bool:
@@ -160,12 +151,12 @@ class Daemon:
 
     def _tick(self, time_s: float) -> None:
         pace_s = _PACE * (time_s - self._started_s)
-        self._next_tick_s = time_s + max(self._options.tick_s, min(_SLOWEST_TICK_S, pace_s))
+        self._next_tick_s = time_s + sorted((*_TICK_S, pace_s))[1]
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
         if time_s >= self._next_look_s:
-            self._next_look_s = time_s + max(self._options.look_s, min(_SLOWEST_LOOK_S, pace_s))
+            self._next_look_s = time_s + sorted((*_LOOK_S, pace_s))[1]
             self._look()
         if self._executor.unfinished and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
@@ -177,26 +168,16 @@ class Daemon:
         job = self._pipeline.job
         if job is None:
             return
-        if (edited := self._executor.edited()) is not None:
+        if (edited := self._executor.file.edited()) is not None:
             self._handle(edited)
-        pids = self._ranks.pids(job)
-        self._bind_flush_threads(job, pids)
-        seen = self._node.look(pids, job.cache)
+        seen = self._node.look(self._ranks.pids(job), job.cache)
         if seen.processes:
             self._handle(seen)
 
-    def _bind_flush_threads(self, job: SettingsObserved, pids: list[int]) -> None:
-        """Bind those that run, once the application is under the settings that say where to."""
-        advice = self._executor.advice
-        settings = advice.settings if advice.generation == self._active_generation else {}
-        self._flush_threads.look(pids, settings, cache=job.cache, prefix=job.prefix)
-
     def _handle(self, event: Event) -> None:
         now = self._clock()
-        if isinstance(event, OutputStarted | OutputCompleted):
-            self._active_generation = event.generation
-        elif isinstance(event, SettingsObserved) and self._pipeline.job is None:
-            event = self._executor.without_earlier_advice(event)
+        if isinstance(event, SettingsObserved) and self._pipeline.job is None:
+            event = self._executor.file.without_earlier_advice(event)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
@@ -207,10 +188,8 @@ class Daemon:
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock())
-        if self._journal.error and had_room:
-            log.error(
-                "the journal cannot be written (%s); records are lost until it can", self._journal.error
-            )
+        if had_room and (error := self._journal.error):
+            log.error("the journal cannot be written (%s); records are lost until it can", error)
 
     def _end(self, sockets: Sockets) -> None:
         """Take in what is there already, as far as time allows, then put everything on disk."""

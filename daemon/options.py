@@ -41,10 +41,9 @@ class Monitoring(msgspec.Struct, frozen=True, kw_only=True):
         """Return the same as `scrtune run`, `scrtune daemon` and `scrtune node` take it."""
         if not self.is_wanted:
             return []
-        given = {"--metrics": self.metrics, "--tensorboard": self.tensorboard, "--csv": self.csv}
-        places = [part for name, value in given.items() if value for part in (name, str(value))]
-        windows = [part for window in self.windows_s for part in ("--monitor-window", str(window))]
-        return [*places, "--monitor-every", str(self.every_s), *windows]
+        given = [("--metrics", self.metrics), ("--tensorboard", self.tensorboard), ("--csv", self.csv)]
+        timing = [("--monitor-every", self.every_s), *(("--monitor-window", each) for each in self.windows_s)]
+        return [part for name, value in (*given, *timing) if value for part in (name, str(value))]
 
 
 def address_of(text: str) -> tuple[str, int]:
@@ -63,7 +62,7 @@ def address_of(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class DaemonOptions:
-    """Options of one daemon. The first four have flags of `scrtune daemon`."""
+    """Options of one daemon."""
 
     paths: JobPaths
     """The job's run directory on this node."""
@@ -76,12 +75,3 @@ class DaemonOptions:
 
     monitoring: Monitoring = field(default_factory=Monitoring)
     """Who may watch."""
-
-    tick_s: float = 0.1
-    """Seconds between two digests of the trace, in the first seconds; they become rarer."""
-
-    look_s: float = 1.0
-    """Seconds between two observations of the node, likewise."""
-
-    drain_limit: int = 64
-    """Messages taken in before questions are answered and the tick may run."""

@@ -56,8 +56,6 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     config_failure: str = ""
     journal_lost: int = 0
-    flush_threads: dict[str, int] = {}
-    """What became of flush threads that ran already when their CPUs changed (`daemon/flush_threads.py`)."""
     monitors: tuple[MonitorView, ...] = ()
 
 
@@ -114,7 +112,7 @@ class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
     gains: tuple[GainView, ...] = ()
 
 
-def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
+def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
     """Return every intent, whether it has evidence or not."""
     return tuple(
         IntentView(
@@ -129,7 +127,7 @@ def intents(pipeline: Pipeline) -> tuple[IntentView, ...]:
     )
 
 
-def explain(pipeline: Pipeline) -> ExplainView:
+def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner = pipeline.tuner
     shown = sorted(pipeline.advice.settings)
@@ -137,7 +135,7 @@ def explain(pipeline: Pipeline) -> ExplainView:
         baseline={name: tuner.baseline[name] for name in shown if name in tuner.baseline} if tuner else {},
         settings={name: tuner.settings[name] for name in shown} if tuner else {},
         sources={name: pipeline.job.sources.get(name, "default") for name in shown} if pipeline.job else {},
-        intents=intents(pipeline),
+        intents=intent_views(pipeline),
         decisions=tuple(pipeline.decisions),
         baseline_cost_s=tuner.baseline_s if tuner else 0.0,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
@@ -147,7 +145,7 @@ def explain(pipeline: Pipeline) -> ExplainView:
     )
 
 
-def goodput(pipeline: Pipeline, now: float) -> GoodputView:
+def goodput_view(pipeline: Pipeline, now: float) -> GoodputView:
     """Return the account until `now` (epoch seconds) and the costs that are remembered."""
     account = pipeline.account(now)
     return GoodputView(
@@ -158,7 +156,9 @@ def goodput(pipeline: Pipeline, now: float) -> GoodputView:
     )
 
 
-def status(pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True) -> StatusView:
+def status_view(
+    pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True
+) -> StatusView:
     """Return the state in short; the daemon adds what only it knows (:mod:`scrtune.daemon.control`)."""
     job, tuner, account = pipeline.job, pipeline.tuner, pipeline.account(now)
     return StatusView(

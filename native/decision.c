@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char first_line[] = "scrtune-decision 1\n";
 static const char upper[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 static const char name_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
@@ -27,73 +26,27 @@ static uint32_t checksum(uint32_t crc, const char *bytes, size_t length)
     return ~crc;
 }
 
-/* What stands between `prefix` and the end of the line at `*at`, of `allowed` characters; NULL if nothing does. */
-static const char *field(const char **at, const char *prefix, const char *allowed, size_t *length)
+/* The head of a decision; `*at` is behind it then. What sscanf finds is compared as it must have been written. */
+static decision_fault read_head(char **at, const char *end, decision *found)
 {
-    const size_t skip = strlen(prefix);
-    if (strncmp(*at, prefix, skip) != 0) {
-        return NULL;
-    }
-    const char *start = *at + skip;
-    *length = strspn(start, allowed);
-    if (start[*length] != '\n') {
-        return NULL;
-    }
-    *at = start + *length + 1;
-    return start;
-}
-
-/* The head of a decision; `*at` is behind it then. */
-static decision_fault read_head(const char **at, size_t length, decision *found)
-{
-    size_t digits = 0, hex = 0;
-    const char *end = *at + length;
-    if (strncmp(*at, first_line, sizeof first_line - 1) != 0) {
+    char generation[10] = "", crc[9] = "", line[32], head[80];
+    sscanf(*at, "scrtune-decision 1 generation %9[0-9] crc32 %8[0-9a-f]", generation, crc);
+    const int line_length = snprintf(line, sizeof line, "generation %s\n", generation);
+    const int length = snprintf(head, sizeof head, "scrtune-decision 1\n%scrc32 %s\n", line, crc);
+    if (generation[0] == '\0' || strlen(crc) != 8 || strncmp(*at, head, (size_t)length) != 0 ||
+        end - *at < length + 4 || memcmp(end - 4, "end\n", 4) != 0) {
         return DECISION_NOT_WHOLE;
     }
-    *at += sizeof first_line - 1;
-    const char *line = *at;
-    const char *generation = field(at, "generation ", "0123456789", &digits);
-    if (generation == NULL || digits < 1 || digits > 9) {
-        return DECISION_NOT_WHOLE;
-    }
-    const size_t line_length = (size_t)(*at - line);
-    const char *crc = field(at, "crc32 ", "0123456789abcdef", &hex);
-    if (crc == NULL || hex != 8 || end - *at < 4 || memcmp(end - 4, "end\n", 4) != 0) {
-        return DECISION_NOT_WHOLE;
-    }
-    const uint32_t actual = checksum(checksum(0, line, line_length), *at, (size_t)(end - *at));
-    if (actual != (uint32_t)strtoul(crc, NULL, 16)) {
+    *at += length;
+    if (checksum(checksum(0, line, (size_t)line_length), *at, (size_t)(end - *at)) != strtoul(crc, NULL, 16)) {
         return DECISION_WRONG_CHECKSUM;
     }
     found->generation = strtol(generation, NULL, 10);
     return DECISION_GOOD;
 }
 
-/* Split the lines NAME=VALUE from `at` to the last line into C strings; the first fault of the form. */
-static decision_fault split_lines(char *at, const char *last, size_t *count)
+static decision_fault take(const char *name, const char *value, decision *found, char why[WHY_LIMIT])
 {
-    const char *previous = "";
-    decision_fault order = DECISION_GOOD;
-    for (*count = 0; at < last; (*count)++) {
-        const size_t length = strspn(at, name_characters);
-        char *newline = strchr(at, '\n');
-        if (length == 0 || strchr(upper, *at) == NULL || at[length] != '=' || newline >= last) {
-            return DECISION_NOT_WHOLE;
-        }
-        at[length] = *newline = '\0';
-        if (strcmp(previous, at) >= 0) {
-            order = DECISION_NOT_SORTED;
-        }
-        previous = at;
-        at = newline + 1;
-    }
-    return order;
-}
-
-static decision_fault check_line(const char *name, decision *found, char why[WHY_LIMIT])
-{
-    const char *value = name + strlen(name) + 1;
     const lever *named = lever_named(name);
     if (named == NULL) {
         snprintf(why, WHY_LIMIT, "there is no parameter %.64s", name);
@@ -109,58 +62,71 @@ static decision_fault check_line(const char *name, decision *found, char why[WHY
     return DECISION_GOOD;
 }
 
-static decision_fault fault_of_form(decision_fault fault, char why[WHY_LIMIT])
+/* Take the lines NAME=VALUE from `at` to the last line. A fault of the form comes before one of a value. */
+static decision_fault read_lines(char *at, const char *last, decision *found, char why[WHY_LIMIT])
 {
-    static const char *const words[] = {
-        [DECISION_NOT_WHOLE] = "the decision file holds no whole decision of version 1",
-        [DECISION_WRONG_CHECKSUM] = "the checksum of the decision file is wrong",
-        [DECISION_NOT_SORTED] = "the names in the decision file are not sorted, or come twice",
-    };
-    snprintf(why, WHY_LIMIT, "%s", words[fault]);
+    const char *previous = "";
+    decision_fault fault = DECISION_GOOD;
+    while (at < last) {
+        const size_t length = strspn(at, name_characters);
+        char *newline = strchr(at, '\n');
+        if (length == 0 || strchr(upper, *at) == NULL || at[length] != '=' || newline >= last) {
+            return DECISION_NOT_WHOLE;
+        }
+        at[length] = *newline = '\0';
+        if (strcmp(previous, at) >= 0) {
+            fault = DECISION_NOT_SORTED;
+        } else if (fault == DECISION_GOOD) {
+            fault = take(at, at + length + 1, found, why);
+        }
+        previous = at;
+        at = newline + 1;
+    }
     return fault;
 }
 
 decision_fault decision_read(char *text, size_t length, decision *found, char why[WHY_LIMIT])
 {
+    static const char *const words[] = {
+        [DECISION_NOT_WHOLE] = "the decision file holds no whole decision of version 1",
+        [DECISION_WRONG_CHECKSUM] = "the checksum of the decision file is wrong",
+        [DECISION_NOT_SORTED] = "the names in the decision file are not sorted, or come twice",
+        [DECISION_BAD_VALUE] = NULL,
+    };
+    char *at = text;
+    decision_fault fault = DECISION_NOT_WHOLE;
     found->generation = -1;
     found->count = 0;
-    if (length > DECISION_LIMIT || memchr(text, '\0', length) != NULL) {
-        return fault_of_form(DECISION_NOT_WHOLE, why);
+    if (length <= DECISION_LIMIT && memchr(text, '\0', length) == NULL) {
+        fault = read_head(&at, text + length, found);
     }
-    const char *at = text;
-    decision_fault fault = read_head(&at, length, found);
-    size_t lines = 0;
-    char *line = text + (at - text);
     if (fault == DECISION_GOOD) {
-        fault = split_lines(line, text + length - 4, &lines);
+        fault = read_lines(at, text + length - 4, found, why);
     }
-    if (fault != DECISION_GOOD) {
-        return fault_of_form(fault, why);
-    }
-    for (size_t i = 0; i < lines && fault == DECISION_GOOD; i++) {
-        fault = check_line(line, found, why);
-        line += strlen(line) + 1;
-        line += strlen(line) + 1;
+    if (words[fault] != NULL) {
+        snprintf(why, WHY_LIMIT, "%s", words[fault]);
     }
     return fault;
 }
 
-const char *decision_value(const decision *given, const char *name)
-{
-    for (size_t i = 0; i < given->count; i++) {
-        if (strcmp(given->entries[i].lever->name, name) == 0) {
-            return given->entries[i].value;
-        }
-    }
-    return NULL;
-}
-
-void decision_put(decision *given, const char *name, const char *value)
+static size_t position(const decision *given, const char *name)
 {
     size_t i = 0;
     while (i < given->count && strcmp(given->entries[i].lever->name, name) != 0) {
         i++;
     }
+    return i;
+}
+
+const char *decision_value(const decision *given, const char *name)
+{
+    const size_t i = position(given, name);
+    return i < given->count ? given->entries[i].value : NULL;
+}
+
+void decision_put(decision *given, const char *name, const char *value)
+{
+    const size_t i = position(given, name);
     if (i < LEVER_LIMIT) {
         given->entries[i].lever = lever_named(name);
         given->entries[i].value = value;

@@ -18,7 +18,7 @@ enum { LINE_LIMIT = 64 * 1024, END_SPACE = 8 };
 
 static char line[LINE_LIMIT];
 static size_t used;
-static bool is_full; /* something did not fit */
+static bool is_full; /* something did not fit: nothing is written */
 
 static void put_bytes(const char *bytes, size_t length)
 {
@@ -33,6 +33,9 @@ static void put_bytes(const char *bytes, size_t length)
 __attribute__((format(printf, 1, 2))) static void put(const char *format, ...)
 {
     char piece[512];
+    if (is_full) {
+        return;
+    }
     va_list arguments;
     va_start(arguments, format);
     const int length = vsnprintf(piece, sizeof piece, format, arguments);
@@ -65,16 +68,14 @@ static void put_text(const char *text)
 
 static void put_field(const char *name, const char *text)
 {
-    if (text != NULL) {
-        put(",\"%s\":", name);
-        put_text(text);
-    }
+    put(",\"%s\":", name);
+    put_text(text != NULL ? text : "");
 }
 
 static void begin(const char *type)
 {
     used = 0;
-    is_full = false;
+    is_full = !job.is_root; /* which alone writes */
     put("{\"type\":\"%s\"", type);
 }
 

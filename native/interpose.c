@@ -10,14 +10,13 @@
 static output current;
 static int depth; /* an old libscr makes one of these functions call another */
 
-/* Let `target` be the function `name` behind this one; where there is none, return `otherwise`. */
-#define REAL(target, name, otherwise)         \
-    do {                                      \
-        RESOLVE(target, real_function(name)); \
-        if ((target) == NULL) {               \
-            return otherwise;                 \
-        }                                     \
-    } while (0)
+/* `real` is the function `name` behind this one; where there is none, return `otherwise`. */
+#define REAL(name, otherwise)            \
+    __typeof__(&name) real;              \
+    RESOLVE(real, real_function(#name)); \
+    if (real == NULL) {                  \
+        return otherwise;                \
+    }
 
 /* The application sees the errno of SCR's function. */
 static void restore_errno(const int *before)
@@ -26,27 +25,20 @@ static void restore_errno(const int *before)
 }
 #define KEEP_ERRNO __attribute__((cleanup(restore_errno), unused)) const int errno_before = errno
 
-static void initialized(void)
-{
-    KEEP_ERRNO;
-    session_begin();
-}
-
 SCRTUNE_API int SCR_Init(void)
 {
-    int (*real)(void);
-    REAL(real, "SCR_Init", SCR_FAILURE);
+    REAL(SCR_Init, SCR_FAILURE);
     const int result = real();
     if (result == SCR_SUCCESS) {
-        initialized();
+        KEEP_ERRNO;
+        session_begin();
     }
     return result;
 }
 
 SCRTUNE_API int SCR_Finalize(void)
 {
-    int (*real)(void);
-    REAL(real, "SCR_Finalize", SCR_FAILURE);
+    REAL(SCR_Finalize, SCR_FAILURE);
     const int result = real();
     session_end();
     return result;
@@ -54,8 +46,7 @@ SCRTUNE_API int SCR_Finalize(void)
 
 SCRTUNE_API const char *SCR_Config(const char *config)
 {
-    const char *(*real)(const char *);
-    REAL(real, "SCR_Config", NULL);
+    REAL(SCR_Config, NULL);
     const char *result = real(config);
     KEEP_ERRNO;
     configs_record(config);
@@ -65,11 +56,10 @@ SCRTUNE_API const char *SCR_Config(const char *config)
 /* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
 SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 {
-    int (*real)(int *);
-    REAL(real, "SCR_Need_checkpoint", SCR_FAILURE);
+    REAL(SCR_Need_checkpoint, SCR_FAILURE);
     const double began_s = epoch_s();
     const int result = real(flag);
-    if (depth == 0 && job.is_root) {
+    if (depth == 0) {
         event_asked(began_s, epoch_s());
     }
     return result;
@@ -78,9 +68,7 @@ SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 /* For an application that tells its steps: then what lies between the calls is none. */
 SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
 {
-    if (job.is_root) {
-        event_step(step, start_s, end_s);
-    }
+    event_step(step, start_s, end_s);
 }
 
 /* ---- outputs, by the present functions and the old ones */
@@ -111,8 +99,7 @@ static void after_start(const char *name)
 
 SCRTUNE_API int SCR_Start_output(const char *name, int flags)
 {
-    int (*real)(const char *, int);
-    REAL(real, "SCR_Start_output", SCR_FAILURE);
+    REAL(SCR_Start_output, SCR_FAILURE);
     before_start(flags);
     const int result = real(name, flags);
     after_start(name);
@@ -121,47 +108,39 @@ SCRTUNE_API int SCR_Start_output(const char *name, int flags)
 
 SCRTUNE_API int SCR_Start_checkpoint(void)
 {
-    int (*real)(void);
-    REAL(real, "SCR_Start_checkpoint", SCR_FAILURE);
+    REAL(SCR_Start_checkpoint, SCR_FAILURE);
     before_start(SCR_FLAG_CHECKPOINT);
     const int result = real();
     after_start(NULL);
     return result;
 }
 
-static void after_complete(bool is_valid)
+static int complete(int (*real)(int), int valid)
 {
-    KEEP_ERRNO;
-    const files_seen files = session_completed(is_valid);
-    if (job.is_root) {
-        event_output(&current, scr_int("scr_dataset_id", 0), is_valid, files);
-    }
-}
-
-static int complete(const char *function, int valid)
-{
-    int (*real)(int);
-    REAL(real, function, SCR_FAILURE);
     const double closing_s = epoch_s();
     if (depth++ == 0) {
         sharing_expect();
     }
     const int result = real(valid);
     if (--depth == 0) {
+        KEEP_ERRNO;
+        const files_seen files = session_completed(result == SCR_SUCCESS);
         current.closing_s = closing_s;
-        after_complete(result == SCR_SUCCESS);
+        event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
     }
     return result;
 }
 
 SCRTUNE_API int SCR_Complete_output(int valid)
 {
-    return complete("SCR_Complete_output", valid);
+    REAL(SCR_Complete_output, SCR_FAILURE);
+    return complete(real, valid);
 }
 
 SCRTUNE_API int SCR_Complete_checkpoint(int valid)
 {
-    return complete("SCR_Complete_checkpoint", valid);
+    REAL(SCR_Complete_checkpoint, SCR_FAILURE);
+    return complete(real, valid);
 }
 
 /* ---- restarts, which are only told */
@@ -171,8 +150,7 @@ static double restart_entered_s;
 
 SCRTUNE_API int SCR_Start_restart(char *name)
 {
-    int (*real)(char *);
-    REAL(real, "SCR_Start_restart", SCR_FAILURE);
+    REAL(SCR_Start_restart, SCR_FAILURE);
     restart_entered_s = epoch_s();
     const int result = real(name);
     KEEP_ERRNO;
@@ -182,12 +160,9 @@ SCRTUNE_API int SCR_Start_restart(char *name)
 
 SCRTUNE_API int SCR_Complete_restart(int valid)
 {
-    int (*real)(int);
-    REAL(real, "SCR_Complete_restart", SCR_FAILURE);
+    REAL(SCR_Complete_restart, SCR_FAILURE);
     const int result = real(valid);
-    if (job.is_root) {
-        event_restart(restart_name, result == SCR_SUCCESS, restart_entered_s);
-    }
+    event_restart(restart_name, result == SCR_SUCCESS, restart_entered_s);
     return result;
 }
 
@@ -196,22 +171,20 @@ SCRTUNE_API int SCR_Complete_restart(int valid)
 /* SCR_Finalize would tell scr_run not to start the job again. */
 SCRTUNE_API int scr_halt_sync_and_decrement(const void *path, void *hash, int decrement)
 {
-    int (*real)(const void *, void *, int);
-    reinit_saw_halt();
+    has_seen_halt = true;
     if (reinit_now == REINIT_FINALIZING) {
         return SCR_SUCCESS;
     }
-    REAL(real, "scr_halt_sync_and_decrement", SCR_FAILURE);
+    REAL(scr_halt_sync_and_decrement, SCR_FAILURE);
     return real(path, hash, decrement);
 }
 
 SCRTUNE_API int scr_log_halt(const char *reason)
 {
-    int (*real)(const char *);
     if (reinit_now == REINIT_FINALIZING) {
         return SCR_SUCCESS;
     }
-    REAL(real, "scr_log_halt", SCR_FAILURE);
+    REAL(scr_log_halt, SCR_FAILURE);
     return real(reason);
 }
 
@@ -219,11 +192,10 @@ SCRTUNE_API int scr_log_halt(const char *reason)
  * the dataset. In the middle of a job nothing has to be recovered. */
 SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
 {
-    int (*real)(void *, int, const char *);
     if (reinit_now == REINIT_INITIALIZING) {
         return SCR_SUCCESS;
     }
-    REAL(real, "scr_reddesc_recover", SCR_FAILURE);
+    REAL(scr_reddesc_recover, SCR_FAILURE);
     return real(index, id, directory);
 }
 
@@ -231,8 +203,7 @@ SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
  * runs on the CPUs of the flush threads. */
 SCRTUNE_API int AXL_Dispatch(int id)
 {
-    int (*real)(int);
-    REAL(real, "AXL_Dispatch", -1);
+    REAL(AXL_Dispatch, -1);
     flush_mask_enter();
     const int result = real(id);
     flush_mask_leave();
@@ -241,29 +212,26 @@ SCRTUNE_API int AXL_Dispatch(int id)
 
 SCRTUNE_API unsigned int axl_get_nprocs(void)
 {
-    unsigned int (*real)(void);
     if (flush_threads() > 0) {
         return flush_threads();
     }
-    REAL(real, "axl_get_nprocs", (unsigned int)get_nprocs());
+    REAL(axl_get_nprocs, (unsigned int)get_nprocs());
     return real();
 }
 
 SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
 {
-    void (*real)(const char *, communicator, int, int, int *, int *);
-    REAL(real, "rankstr_mpi", );
+    REAL(rankstr_mpi, );
     const char *host = scr_text("scr_my_hostname");
     real(text, comm, tag0, tag1, groups, id);
     if (text != NULL && text == host && groups != NULL) {
-        session_saw_nodes(*groups);
+        nodes_seen = *groups;
     }
 }
 
 SCRTUNE_API int DTCMP_Rankv_strings(int count, const char *names[], uint64_t *groups, uint64_t id[],
                                     uint64_t ranks[], uint64_t rank[], unsigned int flags, communicator comm)
 {
-    rank_strings real;
-    REAL(real, "DTCMP_Rankv_strings", 1);
+    REAL(DTCMP_Rankv_strings, 1);
     return sharing_rank(real, count, names, groups, id, ranks, rank, flags, comm);
 }

@@ -30,15 +30,20 @@ long long lever_integer(const char *value)
 }
 
 /* The application may have set a locale with another decimal point. */
-double lever_float(const char *value)
+static double float_until(const char *value, char **end)
 {
     locale_t c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (c_locale == (locale_t)0) {
         return NAN;
     }
-    const double number = strtod_l(value, NULL, c_locale);
+    const double number = strtod_l(value, end, c_locale);
     freelocale(c_locale);
     return number;
+}
+
+double lever_float(const char *value)
+{
+    return float_until(value, NULL);
 }
 
 static bool is_integer(const char *value)
@@ -51,26 +56,9 @@ static bool is_integer(const char *value)
 /* As Python writes a float: 0.5, 1e-05, 12.0. */
 static bool is_float(const char *value)
 {
-    const char *at = value + (*value == '-');
-    size_t digits = strspn(at, "0123456789");
-    at += digits;
-    if (*at == '.') {
-        const size_t behind = strspn(++at, "0123456789");
-        at += behind;
-        digits += behind;
-    }
-    if (digits == 0) {
-        return false;
-    }
-    if (*at == 'e' || *at == 'E') {
-        at += 1 + (at[1] == '-' || at[1] == '+');
-        const size_t exponent = strspn(at, "0123456789");
-        if (exponent == 0) {
-            return false;
-        }
-        at += exponent;
-    }
-    return *at == '\0' && isfinite(lever_float(value));
+    char *end = NULL;
+    const size_t length = strspn(value, "0123456789.eE+-");
+    return length > 0 && value[0] != '+' && isfinite(float_until(value, &end)) && end == value + length && *end == '\0';
 }
 
 /* `choices` begins and ends with a space. */

@@ -1,13 +1,10 @@
 # ruff: noqa: INP001  these are C sources, and this is how one of them is made
 """Write the C table of levers from `scr_config/parameters.json`, where each parameter is described once.
 
-    python native/levers_table.py scr_config/parameters.json levers.inc
-
-`setup.py` runs it before it compiles. It needs the standard library only.
+`setup.py` calls it before it compiles; it needs the standard library only.
 """
 
 import json
-import sys
 from pathlib import Path
 
 _CLASSES = {"": "LAUNCH", "reinit": "REINIT"}
@@ -17,7 +14,7 @@ _BOUNDS = {"int": (-(2**31), 2**31 - 1), "bytes": (0, 2**53)}
 """The bounds of a type that an entry leaves out, as in `scr_config/catalogue.py`."""
 
 
-def table(parameters: Path) -> str:
+def levers_table(parameters: Path) -> str:
     """Return the initializers of `levers[]` for `parameters`, the JSON file, in the order of the names."""
     entries = json.loads(parameters.read_bytes())
     flat = ((name, {**each, **each["value"], **each.get("change", {})}) for name, each in entries.items())
@@ -56,7 +53,3 @@ def _integer(bound: object) -> str:
 
 def _text(text: object) -> str:
     return json.dumps(text)
-
-
-if __name__ == "__main__":
-    Path(sys.argv[2]).write_text(table(Path(sys.argv[1])), encoding="ascii")

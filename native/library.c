@@ -86,6 +86,14 @@ int scr_int(const char *name, int otherwise)
     return variable != NULL ? *variable : otherwise;
 }
 
+void scr_set_int(const char *name, int value)
+{
+    int *variable = scr_variable(name, sizeof *variable);
+    if (variable != NULL) {
+        *variable = value;
+    }
+}
+
 const char *scr_text(const char *name)
 {
     char *const *variable = scr_variable(name, sizeof *variable);

@@ -5,10 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The keys of axl.h and er.h. */
-static const char axl_buffer[] = "FILE_BUF_SIZE";
-static const char er_buffer[] = "MPI_BUF_SIZE";
-
 /* SCR creates its list of running flushes in SCR_Init only when SCR_FLUSH_ASYNC is 1 there. A second list would
  * lose what is in the first. */
 static bool has_async_list;
@@ -19,15 +15,16 @@ static struct {
     unsigned int threads;
 } flush;
 
-/* `config`, AXL_Config or ER_Config: sets `bytes` when they are not 0, and returns what is in force, 0 if unknown. */
-static unsigned long component(const char *config, const char *key, unsigned long bytes)
+/* By AXL_Config or ER_Config: sets `bytes` when they are not 0, and returns what is in force, 0 if unknown. */
+static unsigned long component(const lever *given, unsigned long bytes)
 {
+    const char *key = given->means == BY_AXL ? "FILE_BUF_SIZE" : "MPI_BUF_SIZE"; /* axl.h, er.h */
     void *(*configure)(const void *);
     void *(*create)(void);
     int (*destroy)(void **);
     int (*put)(void *, const char *, unsigned long);
     int (*get)(const void *, const char *, unsigned long *);
-    RESOLVE(configure, scr_symbol(config));
+    RESOLVE(configure, scr_symbol(given->symbol));
     RESOLVE(create, scr_symbol("kvtree_new"));
     RESOLVE(destroy, scr_symbol("kvtree_delete"));
     RESOLVE(put, scr_symbol("kvtree_util_set_bytecount"));
@@ -51,58 +48,31 @@ static unsigned long component(const char *config, const char *key, unsigned lon
     return actual;
 }
 
-static bool component_verified(const char *config, const char *key)
+static bool component_verified(const lever *given)
 {
-    const unsigned long before = component(config, key, 0);
+    const unsigned long before = component(given, 0);
     if (before == 0) {
         return false;
     }
     const unsigned long other = before > 1 ? before - 1 : before + 1; /* SCR_MPI_BUF_SIZE may be the largest int */
-    const bool is_taken = component(config, key, other) == other;
-    return component(config, key, before) == before && is_taken;
-}
-
-static bool int_verified(const char *name)
-{
-    volatile int *variable = scr_variable(name, sizeof *variable);
-    if (variable == NULL) {
-        return false;
-    }
-    const int before = *variable;
-    *variable = before ^ 1;
-    const bool is_taken = *variable == (before ^ 1);
-    *variable = before;
-    return is_taken && *variable == before;
-}
-
-static bool double_verified(const char *name)
-{
-    volatile double *variable = scr_variable(name, sizeof *variable);
-    if (variable == NULL) {
-        return false;
-    }
-    const double before = *variable;
-    *variable = before + 1.0;
-    const bool is_taken = fabs(*variable - before - 1.0) < 1e-6;
-    *variable = before;
-    return is_taken;
+    const bool is_taken = component(given, other) == other;
+    return component(given, before) == before && is_taken;
 }
 
 bool live_verified(const lever *given)
 {
     switch (given->means) {
     case BY_INT:
-        return int_verified(given->symbol);
+        return scr_variable(given->symbol, sizeof(int)) != NULL;
     case BY_DOUBLE:
-        return double_verified(given->symbol);
+        return scr_variable(given->symbol, sizeof(double)) != NULL;
     case BY_ASYNC:
         /* with SCR_FLUSH_POSTSTAGE=1 SCR crashes in an asynchronous flush (scr_flush_async.c) */
-        return int_verified(given->symbol) && scr_symbol("scr_flush_async_init") != NULL &&
+        return scr_variable(given->symbol, sizeof(int)) != NULL && scr_symbol("scr_flush_async_init") != NULL &&
                scr_symbol("scr_flush_async_in_progress") != NULL && scr_int("scr_flush_poststage", 0) == 0;
     case BY_AXL:
-        return component_verified(given->symbol, axl_buffer);
     case BY_ER:
-        return component_verified(given->symbol, er_buffer);
+        return component_verified(given);
     case BY_CPUS:
     case BY_THREADS:
         return real_function(given->symbol) != NULL;
@@ -123,10 +93,6 @@ void live_begin(void)
 /* From 1 to 0 nothing is lost: SCR looks after the flushes that run, whatever the variable says. */
 static void apply_async(const char *symbol, int wanted)
 {
-    int *variable = scr_variable(symbol, sizeof *variable);
-    if (variable == NULL) {
-        return;
-    }
     if (wanted && !has_async_list) {
         int (*create_list)(void);
         int (*is_busy)(void);
@@ -137,24 +103,15 @@ static void apply_async(const char *symbol, int wanted)
         }
         has_async_list = true;
     }
-    *variable = wanted;
-}
-
-static void set_flush_cpus(const char *value)
-{
-    flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);
+    scr_set_int(symbol, wanted);
 }
 
 void live_apply(const lever *given, const char *value)
 {
     switch (given->means) {
-    case BY_INT: {
-        int *variable = scr_variable(given->symbol, sizeof *variable);
-        if (variable != NULL) {
-            *variable = (int)lever_integer(value);
-        }
+    case BY_INT:
+        scr_set_int(given->symbol, (int)lever_integer(value));
         break;
-    }
     case BY_DOUBLE: {
         double *variable = scr_variable(given->symbol, sizeof *variable);
         const double number = lever_float(value);
@@ -167,13 +124,11 @@ void live_apply(const lever *given, const char *value)
         apply_async(given->symbol, (int)lever_integer(value));
         break;
     case BY_AXL:
-        component(given->symbol, axl_buffer, (unsigned long)lever_integer(value));
-        break;
     case BY_ER:
-        component(given->symbol, er_buffer, (unsigned long)lever_integer(value));
+        component(given, (unsigned long)lever_integer(value));
         break;
     case BY_CPUS:
-        set_flush_cpus(value);
+        flush.is_wanted = value[0] != '\0' && cpus_of(value, &flush.wanted);
         break;
     case BY_THREADS:
         flush.threads = (unsigned int)lever_integer(value);

@@ -42,14 +42,54 @@ static const char *const rising[] = {"scr_dataset_id", "scr_checkpoint_id", "scr
 enum { RISING = sizeof rising / sizeof rising[0] };
 
 static struct {
-    const char *name, *value;
-    char *before;
+    const char *name;
+    char *value, *before;
 } changes[LEVER_LIMIT + HELD + PLACES];
 static size_t change_count;
-static char *place_values[PLACES];
 
 reinit_stage reinit_now;
-static bool has_seen_halt;
+bool has_seen_halt;
+
+/* What the application set by SCR_Config, which SCR forgets when it is initialized again. */
+static struct {
+    char **lines;
+    size_t count;
+    bool is_lost;
+} configs;
+
+void configs_record(const char *config)
+{
+    if (config == NULL || strchr(config, '=') == NULL) { /* it only asks */
+        return;
+    }
+    char **lines = realloc(configs.lines, (configs.count + 1) * sizeof *lines);
+    char *line = strdup(config);
+    configs.lines = lines != NULL ? lines : configs.lines;
+    if (lines == NULL || line == NULL) {
+        configs.is_lost = true;
+        free(line);
+        return;
+    }
+    configs.lines[configs.count++] = line;
+}
+
+void configs_forget(void)
+{
+    for (size_t i = 0; i < configs.count; i++) {
+        free(configs.lines[i]);
+    }
+    free(configs.lines);
+    memset(&configs, 0, sizeof configs);
+}
+
+static void replay_configs(void)
+{
+    const char *(*config)(const char *);
+    RESOLVE(config, real_function("SCR_Config"));
+    for (size_t i = 0; config != NULL && i < configs.count; i++) {
+        config(configs.lines[i]);
+    }
+}
 
 /* ---- whether it may be done */
 
@@ -87,7 +127,7 @@ bool reinit_safe(char why[WHY_LIMIT])
             return false;
         }
     }
-    if (configs_are_lost()) {
+    if (configs.is_lost) {
         return fault(why, "the application's own SCR_Config settings could not be remembered");
     }
     if (scr_int("scr_distribute", 0) == 0 || scr_int("scr_purge", 1) != 0 || scr_int("scr_prefix_purge", 1) != 0 ||
@@ -103,6 +143,16 @@ bool reinit_safe(char why[WHY_LIMIT])
     return true;
 }
 
+static const char *scheme_named(int number)
+{
+    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
+        if (schemes[i].number == number) {
+            return schemes[i].name;
+        }
+    }
+    return "";
+}
+
 static bool is_in_force(const lever *given, const char *value)
 {
     if (given->type == TYPE_TEXT || strcmp(given->name, "SCR_FLUSH_TYPE") == 0) {
@@ -110,15 +160,10 @@ static bool is_in_force(const lever *given, const char *value)
         return now != NULL && strcmp(now, value) == 0;
     }
     const int *now = scr_variable(given->symbol, sizeof *now);
-    if (given->type != TYPE_ENUM) {
-        return now != NULL && *now == lever_integer(value);
+    if (now == NULL) {
+        return false;
     }
-    for (size_t i = 0; i < sizeof schemes / sizeof schemes[0]; i++) {
-        if (now != NULL && schemes[i].number == *now) {
-            return strcmp(schemes[i].name, value) == 0;
-        }
-    }
-    return false;
+    return given->type == TYPE_ENUM ? strcmp(scheme_named(*now), value) == 0 : *now == lever_integer(value);
 }
 
 bool reinit_needless(const decision *given)
@@ -142,7 +187,8 @@ static long long wanted_integer(const decision *given, const char *name, const c
  * of as many ranks as there are nodes, or SCR_SET_SIZE, whichever is smaller. */
 static bool sets_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
 {
-    const char *scheme = decision_value(given, "SCR_COPY_TYPE");
+    const char *wanted = decision_value(given, "SCR_COPY_TYPE");
+    const char *scheme = wanted != NULL ? wanted : scheme_named(scr_int("scr_copy_type", SCHEME_FILE));
     const char *group = decision_value(given, "SCR_GROUP");
     const long long size = wanted_integer(given, "SCR_SET_SIZE", "scr_set_size");
     const long long failures = wanted_integer(given, "SCR_SET_FAILURES", "scr_set_failures");
@@ -150,14 +196,11 @@ static bool sets_acceptable(const decision *given, int nodes, char why[WHY_LIMIT
     if (failures > size) {
         return fault(why, "SCR_SET_FAILURES would be larger than SCR_SET_SIZE");
     }
-    const int number = scr_int("scr_copy_type", SCHEME_FILE);
-    const bool is_single = scheme != NULL ? strcmp(scheme, "SINGLE") == 0 : number == 1;
-    const bool is_rs = scheme != NULL ? strcmp(scheme, "RS") == 0 : number == 16;
     /* SCR would look into a group that it does not have (scr_reddesc.c) */
     if (group != NULL && strcmp(group, "NODE") != 0 && strcmp(group, scr_text("scr_group")) != 0) {
         return fault(why, "whether SCR has such a SCR_GROUP cannot be told");
     }
-    if (is_single || nodes == 1) {
+    if (strcmp(scheme, "SINGLE") == 0 || nodes == 1) {
         return true; /* SCR takes SINGLE on one node */
     }
     if (nodes == 0) {
@@ -166,7 +209,7 @@ static bool sets_acceptable(const decision *given, int nodes, char why[WHY_LIMIT
     if (strcmp(group != NULL ? group : scr_text("scr_group"), "NODE") != 0) {
         return fault(why, "redundancy sets are made over SCR_GROUP=NODE only");
     }
-    if (smallest < 2 || (is_rs && failures >= smallest)) {
+    if (smallest < 2 || (strcmp(scheme, "RS") == 0 && failures >= smallest)) {
         return fault(why, "the redundancy sets would be too small for this scheme");
     }
     return true;
@@ -195,24 +238,21 @@ bool reinit_acceptable(const decision *given, int nodes, char why[WHY_LIMIT])
 
 /* ---- doing it */
 
-static void add_change(const char *name, const char *value, bool *is_prepared)
+static bool add_change(const char *name, const char *value)
 {
+    const size_t i = change_count++;
     const char *before = getenv(name);
-    changes[change_count].name = name;
-    changes[change_count].value = value;
-    changes[change_count].before = before != NULL ? strdup(before) : NULL;
-    *is_prepared &= before == NULL || changes[change_count].before != NULL;
-    change_count++;
+    changes[i].name = name;
+    changes[i].value = value != NULL ? strdup(value) : NULL;
+    changes[i].before = before != NULL ? strdup(before) : NULL;
+    return changes[i].value != NULL && (before == NULL || changes[i].before != NULL);
 }
 
 static void forget_changes(void)
 {
     for (size_t i = 0; i < change_count; i++) {
+        free(changes[i].value);
         free(changes[i].before);
-    }
-    for (size_t i = 0; i < PLACES; i++) {
-        free(place_values[i]);
-        place_values[i] = NULL;
     }
     change_count = 0;
 }
@@ -225,29 +265,19 @@ bool reinit_prepare(const decision *given)
         return true;
     }
     for (size_t i = 0; i < PLACES; i++) {
-        const char *now = scr_text(places[i][1]);
-        place_values[i] = now != NULL ? strdup(now) : NULL;
-        is_prepared &= place_values[i] != NULL;
-        add_change(places[i][0], place_values[i], &is_prepared);
+        is_prepared &= add_change(places[i][0], scr_text(places[i][1]));
     }
     for (size_t i = 0; i < HELD; i++) {
-        add_change(held[i][0], held[i][1], &is_prepared);
+        is_prepared &= add_change(held[i][0], held[i][1]);
     }
     for (size_t i = 0; i < given->count; i++) {
         const lever *each = given->entries[i].lever;
         const lever_class class = job.classes[each - levers];
         if (strncmp(each->name, "SCR_", 4) == 0 && class != CLASS_LAUNCH && class != CLASS_INERT) {
-            add_change(each->name, given->entries[i].value, &is_prepared);
+            is_prepared &= add_change(each->name, given->entries[i].value);
         }
     }
     return is_prepared;
-}
-
-static void set_environment(void)
-{
-    for (size_t i = 0; i < change_count; i++) {
-        setenv(changes[i].name, changes[i].value, 1);
-    }
 }
 
 static void restore_environment(void)
@@ -260,14 +290,6 @@ static void restore_environment(void)
         }
     }
     forget_changes();
-}
-
-static void set_int(const char *name, int value)
-{
-    int *variable = scr_variable(name, sizeof *variable);
-    if (variable != NULL) {
-        *variable = value;
-    }
 }
 
 /* What SCR_Finalize would flush, while SCR logs it. Collective. */
@@ -303,11 +325,13 @@ void reinit_run(void)
     flush_newest();
     /* SCR_Finalize closes SCR's log, SCR_Init does not open it again, and the next line in it would end the job
      * (scr_log.c:799, 944; scr_io.c:374): neither of them is told that there is a log. */
-    set_int("scr_log_enable", 0);
+    scr_set_int("scr_log_enable", 0);
     reinit_now = REINIT_FINALIZING;
     finalize();
-    set_environment();
-    configs_replay();
+    for (size_t i = 0; i < change_count; i++) {
+        setenv(changes[i].name, changes[i].value, 1);
+    }
+    replay_configs();
     reinit_now = REINIT_INITIALIZING;
     if (init() != SCR_SUCCESS) {
         tell("SCR_Init failed when SCR was initialized again");
@@ -315,17 +339,12 @@ void reinit_run(void)
     reinit_now = REINIT_NONE;
     restore_environment();
     for (size_t i = 0; i < KEPT; i++) {
-        set_int(kept[i], before[i]);
+        scr_set_int(kept[i], before[i]);
     }
     for (size_t i = 0; i < RISING; i++) {
         if (scr_int(rising[i], 0) < numbers[i]) {
-            set_int(rising[i], numbers[i]);
+            scr_set_int(rising[i], numbers[i]);
         }
     }
     live_begin();
-}
-
-void reinit_saw_halt(void)
-{
-    has_seen_halt = true;
 }

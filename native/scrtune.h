@@ -4,17 +4,6 @@
  * end, block or slow down the application: whatever is missing or wrong means that SCR is called as if this
  * library were not there. Neither MPI's nor SCR's headers are needed; symbols are looked up by name, and
  * variables are believed only when they have the size that is expected.
- *
- *   library.c    finds SCR's functions and variables in the process
- *   decision.c   reads the text of a decision
- *   levers.c     every parameter a decision may hold, and what its values look like
- *   live.c       changes what can be changed while SCR runs
- *   configs.c    what the application set by SCR_Config
- *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
- *   sharing.c    whether an output's files could lie in SCR's cache, and how many ranks have this library
- *   session.c    who takes part, and the one collective point at which a decision is applied
- *   events.c     tells scrtune what happened
- *   interpose.c  the functions of SCR and AXL that the application, and SCR, find here first
  */
 #ifndef SCRTUNE_H
 #define SCRTUNE_H
@@ -49,7 +38,7 @@ typedef long communicator;
 
 /* ---- library.c */
 
-/* The `name` that would be called without this library, or NULL. */
+/* The function `name` that would be called without this library, or NULL. */
 void *real_function(const char *name);
 
 /* dlsym's void pointer as the function that `target`, a function pointer, points to. */
@@ -65,10 +54,9 @@ void *scr_symbol(const char *name);
 /* SCR's exported variable `name`, or NULL when it is not there with exactly `size` bytes. */
 void *scr_variable(const char *name, size_t size);
 
-/* The value of an exported int, or `otherwise`. */
+/* The value of an exported int or char*, or `otherwise`, or NULL; an int is set if it is there. */
 int scr_int(const char *name, int otherwise);
-
-/* The value of an exported char*, or NULL. */
+void scr_set_int(const char *name, int value);
 const char *scr_text(const char *name);
 
 /* The communicator in SCR's exported variable `name`, or false. */
@@ -140,7 +128,7 @@ const char *decision_value(const decision *given, const char *name);
  * cannot be read: `why` is not empty then. To be freed. */
 char *decision_look(const char *path, char why[WHY_LIMIT]);
 
-/* Put `value`, which must outlive `given`, in the place of the one that `name` has there, if any. */
+/* Let `name` have `value`, which must outlive `given`. */
 void decision_put(decision *given, const char *name, const char *value);
 
 /* The next look finds a file again even if it has not changed. */
@@ -148,13 +136,12 @@ void decision_forget(void);
 
 /* ---- live.c */
 
-/* Whether `given` is there in this libscr and does what it should: written, read back and restored. */
+/* Whether `given` is there in this libscr; a component's own configuration is written, read back and restored. */
 bool live_verified(const lever *given);
 
-/* What live.c must know when SCR was initialized. */
+/* SCR was initialized. */
 void live_begin(void);
 
-/* Put `value` in force. */
 void live_apply(const lever *given, const char *value);
 
 /* The mask of the calling thread is that of the flush threads between these two. */
@@ -164,19 +151,11 @@ void flush_mask_leave(void);
 /* AXL's threads a rank by the decision, 0 for its own number. */
 unsigned int flush_threads(void);
 
-/* ---- configs.c */
+/* ---- reinit.c */
 
 /* Remember what the application gives to SCR_Config, and forget it all. */
 void configs_record(const char *config);
 void configs_forget(void);
-
-/* Whether something could not be remembered. */
-bool configs_are_lost(void);
-
-/* Set it all again. */
-void configs_replay(void);
-
-/* ---- reinit.c */
 
 /* Whether SCR_Finalize and SCR_Init in the middle of the job are safe with what is set; `why` if not. */
 bool reinit_safe(char why[WHY_LIMIT]);
@@ -191,7 +170,7 @@ bool reinit_needless(const decision *given);
 /* Get the memory that reinit_run needs. */
 bool reinit_prepare(const decision *given);
 
-/* SCR_Finalize and SCR_Init with the values that reinit_prepare was given. Collective. */
+/* SCR_Finalize and SCR_Init with the values of reinit_prepare. Collective. */
 void reinit_run(void);
 
 /* In SCR_Finalize the job does not end, whatever SCR says of it; in SCR_Init it does not begin, and cached datasets
@@ -200,7 +179,7 @@ typedef enum { REINIT_NONE, REINIT_FINALIZING, REINIT_INITIALIZING } reinit_stag
 extern reinit_stage reinit_now;
 
 /* SCR's halt file goes through this library, so that it can be held back. */
-void reinit_saw_halt(void);
+extern bool has_seen_halt;
 
 /* ---- sharing.c */
 
@@ -223,7 +202,7 @@ files_seen sharing_seen(void);
 
 /* ---- session.c */
 
-typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT, HOW_REFUSED } apply_how;
+typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT } apply_how;
 
 typedef struct {
     bool is_root;     /* rank 0, the one that looks and tells */
@@ -237,7 +216,7 @@ typedef struct {
     bool is_cached_by_us; /* and a decision has made it 0 */
     bool is_cache_barred; /* and no decision may, any more */
     bool do_files_meet;   /* an output was seen whose files could not lie in the cache */
-    bool is_kind_apart[KIND_LIMIT]; /* an output of this kind was seen whose files could */
+    unsigned kinds_apart;   /* bit n: an output of kind n was seen whose files could */
     long generation;  /* of the decision in force, -1 before the first */
     lever_class classes[LEVER_LIMIT]; /* of levers[] with this libscr, the same on every rank */
 } session;
@@ -248,14 +227,17 @@ extern session job;
 void session_begin(void);
 void session_end(void);
 
-/* SCR has counted its nodes. */
-void session_saw_nodes(int nodes);
+/* The nodes as SCR_Init has counted them. */
+extern int nodes_seen;
+
+/* Whether an output of the kind that is open was seen whose files could lie in the cache. */
+bool is_kind_apart(void);
 
 /* `here` ranks are willing, as every one of them is told at the same time. Collective. */
 void session_counted(unsigned long here);
 
-/* The one collective point, before an output of `kind`. Returns what was done. */
-apply_how session_apply(int kind);
+/* The one collective point, before an output of `kind`. */
+void session_apply(int kind);
 
 /* After an output. Collective. Whether its files could lie in the cache, as all ranks see it. */
 files_seen session_completed(bool is_valid);
@@ -263,12 +245,12 @@ files_seen session_completed(bool is_valid);
 /* Whether it `is_true` on every rank. Collective, of engaged ranks. */
 bool all_true(bool is_true);
 
-/* Say `text` once on standard error. */
+/* Say `text` once on rank 0's standard error. */
 void tell(const char *text);
 
 double epoch_s(void);
 
-/* ---- events.c */
+/* ---- events.c: only rank 0 writes */
 
 typedef struct {
     char name[NAME_LIMIT];

@@ -21,7 +21,7 @@ static struct {
     int (*size)(communicator, int *);                  /* MPI_Comm_size */
 } mpi;
 
-static int nodes_seen; /* as SCR_Init counted them */
+int nodes_seen;
 static int even_nodes; /* 0 when they have different numbers of ranks */
 
 /* What was applied last, with the text that it points into. */
@@ -40,11 +40,16 @@ void tell(const char *text)
     enum { MOST = 16 };
     static char last[WHY_LIMIT];
     static int told;
-    if (strncmp(last, text, sizeof last - 1) != 0 && told < MOST) {
+    if (job.is_root && strncmp(last, text, sizeof last - 1) != 0 && told < MOST) {
         told++;
         snprintf(last, sizeof last, "%s", text);
         dprintf(STDERR_FILENO, "scrtune: %s\n", text);
     }
+}
+
+bool is_kind_apart(void)
+{
+    return (job.kinds_apart >> job.kind & 1) != 0;
 }
 
 static communicator world(void)
@@ -70,21 +75,13 @@ static bool has_mpi(void)
 }
 
 /* Collective: the number of nodes; 0 when it is not known, or when they have different numbers of ranks. */
-static int number_of_nodes(int *nodes)
+static int find_even_nodes(void)
 {
-    void (*number_texts)(const char *, communicator, int, int, int *, int *);
-    const char *host = scr_text("scr_my_hostname");
-    int node_size = 0, id = 0;
+    int node_size = 0;
     communicator node = 0;
-    RESOLVE(number_texts, scr_symbol("rankstr_mpi"));
-    *nodes = 0;
-    if (!all_true(number_texts != NULL && host != NULL)) {
-        return 0;
-    }
-    number_texts(host, world(), 0, 1, nodes, &id);
     communicator_named("scr_comm_node", &node);
     mpi.size(node, &node_size);
-    return all_true(*nodes * node_size == scr_int("scr_ranks_world", 0)) ? *nodes : 0;
+    return all_true(job.nodes * node_size == scr_int("scr_ranks_world", 0)) ? job.nodes : 0;
 }
 
 /* What this rank could do with this libscr. */
@@ -92,7 +89,7 @@ static void find_classes(void)
 {
     char why[WHY_LIMIT] = "";
     job.may_reinit = reinit_safe(why);
-    if (!job.may_reinit && job.is_root) {
+    if (!job.may_reinit) {
         tell(why);
     }
     for (size_t i = 0; i < lever_count; i++) {
@@ -123,11 +120,6 @@ static const char *decision_path(void)
 {
     const char *path = getenv("SCRTUNE_DECISION_FILE");
     return path != NULL && path[0] != '\0' ? path : NULL;
-}
-
-void session_saw_nodes(int nodes)
-{
-    nodes_seen = nodes;
 }
 
 static void forget_in_force(void)
@@ -163,37 +155,31 @@ void session_counted(unsigned long here)
 {
     if (here != (unsigned long)scr_int("scr_ranks_world", 0)) {
         job.is_willing = false;
-        if (job.is_root) {
-            tell("some ranks run without libscrtune.so: settings stay as they are (is it on a file system that all "
-                 "nodes see?)");
-        }
+        tell("some ranks run without libscrtune.so: settings stay as they are (is it on a file system that all "
+             "nodes see?)");
         return;
     }
-    even_nodes = number_of_nodes(&job.nodes);
+    even_nodes = find_even_nodes();
     job.is_bypass_own = all_true(scr_int("scr_cache_bypass", 0) == 1);
     job.is_engaged = agree_on_classes();
     job.is_willing = job.is_engaged;
-    if (!job.is_engaged && job.is_root) {
+    if (!job.is_engaged) {
         tell("the ranks have different libraries of SCR: settings stay as they are");
     }
 }
 
 void session_end(void)
 {
-    if (job.is_root) {
-        event_ended();
-    }
+    event_ended();
     memset(&job, 0, sizeof job);
     forget_in_force();
     configs_forget();
 }
 
-static void refuse(long generation, const char *why)
+static void refuse(long generation, const char *why, bool is_bypass_back)
 {
-    if (job.is_root) {
-        tell(why);
-        event_refused(generation, why, false);
-    }
+    tell(why);
+    event_refused(generation, why, is_bypass_back);
 }
 
 /* Rank 0: the text of a decision that is new, or NULL. */
@@ -203,7 +189,7 @@ static char *new_decision(void)
     const char *path = decision_path();
     char *text = path != NULL && scr_int("scr_in_output", 0) == 0 ? decision_look(path, why) : NULL;
     if (why[0] != '\0') {
-        refuse(-1, why);
+        refuse(-1, why, false);
     }
     return text;
 }
@@ -223,9 +209,7 @@ static void apply_live(const decision *found)
 static void check_reinit(const decision *found)
 {
     if (!all_true(reinit_needless(found))) {
-        if (job.is_root) {
-            tell("this SCR does not take all values in SCR_Init: such settings wait for the next launch");
-        }
+        tell("this SCR does not take all values in SCR_Init: such settings wait for the next launch");
         job.may_reinit = false;
         for (size_t i = 0; i < lever_count; i++) {
             job.classes[i] = levers[i].means == BY_REINIT ? CLASS_LAUNCH : job.classes[i];
@@ -240,11 +224,7 @@ static bool may_cache(const decision *found, char why[WHY_LIMIT])
     if (bypass == NULL || strcmp(bypass, "0") != 0 || !job.is_bypass_own || job.is_cached_by_us) {
         return true;
     }
-    bool is_any_apart = false;
-    for (int kind = 0; kind < KIND_LIMIT; kind++) {
-        is_any_apart |= job.is_kind_apart[kind];
-    }
-    if (is_any_apart && !job.do_files_meet && !job.is_cache_barred) {
+    if (job.kinds_apart != 0 && !job.do_files_meet && !job.is_cache_barred) {
         return true;
     }
     snprintf(why, WHY_LIMIT, "SCR_CACHE_BYPASS=0: %s",
@@ -275,9 +255,9 @@ static apply_how apply_text(char *text)
     }
     is_ready = is_ready && reinit_prepare(&found);
     if (!all_true(is_ready)) {
-        refuse(found.generation, why);
+        refuse(found.generation, why, false);
         free(text);
-        return HOW_REFUSED;
+        return HOW_NOT;
     }
     const bool is_reinit = !all_true(!is_reinit_wanted);
     if (is_reinit) {
@@ -293,49 +273,40 @@ static apply_how apply_text(char *text)
 }
 
 /* Collective: the cache that a decision has chosen is left before an output that may not be for it. */
-static bool leave_cache(int kind)
+static bool leave_cache(void)
 {
     char why[WHY_LIMIT] = "this kind of output was not seen before, and its files might meet in the cache: "
                           "SCR_CACHE_BYPASS is 1 again";
-    if (!job.is_cached_by_us || all_true(job.is_kind_apart[kind] && !job.do_files_meet)) {
+    if (!job.is_cached_by_us || all_true(is_kind_apart() && !job.do_files_meet)) {
         return false;
     }
     job.is_cache_barred = true;
     decision_put(&in_force, "SCR_CACHE_BYPASS", "1");
     if (!all_true(reinit_safe(why) && reinit_prepare(&in_force))) {
-        refuse(job.generation, why);
+        refuse(job.generation, why, false);
         return false;
     }
     initialize_again(&in_force);
-    if (job.is_root) {
-        tell(why);
-        event_refused(job.generation, why, true);
-    }
+    refuse(job.generation, why, true);
     return true;
 }
 
-static apply_how apply_new(void)
-{
-    char *text = job.is_root ? new_decision() : NULL;
-    mpi.broadcast_text(&text, 0, world());
-    return text != NULL ? apply_text(text) : HOW_NOT;
-}
-
-apply_how session_apply(int kind)
+void session_apply(int kind)
 {
     job.kind = kind;
     if (!job.is_engaged) {
-        return HOW_NOT;
+        return;
     }
     const double entered_s = epoch_s();
-    apply_how how = apply_new();
-    if (leave_cache(kind)) {
+    char *text = job.is_root ? new_decision() : NULL;
+    mpi.broadcast_text(&text, 0, world());
+    apply_how how = text != NULL ? apply_text(text) : HOW_NOT;
+    if (leave_cache()) {
         how = HOW_REINIT;
     }
-    if (job.is_root && how != HOW_NOT && how != HOW_REFUSED) {
+    if (how != HOW_NOT) {
         event_applied(job.generation, how, epoch_s() - entered_s);
     }
-    return how;
 }
 
 files_seen session_completed(bool is_valid)
@@ -343,16 +314,14 @@ files_seen session_completed(bool is_valid)
     const files_seen here = sharing_seen();
     if (job.is_willing && !job.is_engaged) { /* it was not asked for the names of files */
         job.is_willing = false;
-        if (job.is_root) {
-            tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
-        }
+        tell("with this SCR it cannot be told whether all ranks have libscrtune.so: settings stay as they are");
     }
     if (!job.is_engaged || !job.is_bypass_own || here == FILES_NOT_LOOKED_AT) {
         return FILES_UNKNOWN;
     }
     const bool are_apart = all_true(here == FILES_APART && is_valid);
     const bool do_meet = !are_apart && !all_true(here != FILES_MEET);
-    job.is_kind_apart[job.kind] |= are_apart;
+    job.kinds_apart |= (unsigned)are_apart << job.kind;
     job.do_files_meet |= do_meet;
     return do_meet ? FILES_MEET : are_apart ? FILES_APART : FILES_UNKNOWN;
 }

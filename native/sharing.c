@@ -115,7 +115,7 @@ static files_seen base_names(rank_strings real, int count, const char *names[], 
 static bool is_look_due(void)
 {
     const unsigned long number = ++job.looks;
-    return job.is_cached_by_us || (number & (number - 1)) == 0 || !all_true(job.is_kind_apart[job.kind]);
+    return job.is_cached_by_us || (number & (number - 1)) == 0 || !all_true(is_kind_apart());
 }
 
 int sharing_rank(rank_strings real, int count, const char *names[], uint64_t *groups, uint64_t id[],

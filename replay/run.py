@@ -10,8 +10,8 @@ from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, T
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
-from ..scr_config.resolution import Resolved, resolve
-from .traces import Summary, read
+from ..scr_config.resolution import resolve
+from .traces import Summary, read_traces
 
 _BATCHES_A_DIGEST = 64
 
@@ -45,7 +45,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     problems: tuple[ConfigProblem, ...] = ()
 
 
-def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
+def replay_traces(paths: Iterable[Path], shape: JobShape) -> Replayed:
     """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
     summary = Summary()
     digests = read_digests(paths, shape, summary)
@@ -53,15 +53,27 @@ def replay(paths: Iterable[Path], shape: JobShape) -> Replayed:
     start_s = min((digest.start_s for digest in digests if digest.end_s > 0), default=0.0)
     end_s = max((digest.end_s for digest in digests), default=0.0)
     processes = tuple(sorted({process for digest in digests for process in digest.processes}))
-    nodes = shape.nodes or max(1, len({host for host, _ in processes}))
-    pipeline.handle(JobStarted(time_s=start_s, ranks=max(1, len(processes)), nodes=nodes), start_s)
+    ranks, nodes = max(1, len(processes)), shape.nodes or max(1, len({host for host, _ in processes}))
+    pipeline.handle(JobStarted(time_s=start_s, ranks=ranks, nodes=nodes), start_s)
     resolved = resolve({}, shape.conf, None, shape.system_conf)
-    pipeline.handle(_settings(shape, resolved, processes, nodes), start_s)
+    observed = SettingsObserved(
+        settings=resolved.settings,
+        sources=resolved.sources,
+        engine="recorded trace",
+        ranks=ranks,
+        nodes=nodes,
+        prefix=shape.prefix,
+        cache=shape.cache,
+        floor=shape.floor,
+        tuning=False,
+        processes=processes,
+    )
+    pipeline.handle(observed, start_s)
     if shape.cores:
         pipeline.handle(_node(shape.cores, processes, nodes), start_s)
     for digest in digests:
         pipeline.handle(digest, digest.end_s)
-    for checkpoint in checkpoints(digests, max(1, len(processes))):
+    for checkpoint in checkpoints(digests, ranks):
         pipeline.handle(checkpoint, checkpoint.end_s)
     problems = tuple(map(_without_environment, resolved.problems))
     return Replayed(pipeline=pipeline, summary=summary, start_s=start_s, end_s=end_s, problems=problems)
@@ -106,30 +118,13 @@ def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> li
     tiers = {shape.cache: "cache", shape.prefix: "prefix"}
     decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory})
     digests = []
-    for number, batch in enumerate(read(paths, summary), start=1):
+    for number, batch in enumerate(read_traces(paths, summary), start=1):
         decoder.feed(batch.data, batch.source)
         if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
             digests.append(digest)
     if (digest := decoder.take(final=True)) is not None:
         digests.append(digest)
     return digests
-
-
-def _settings(
-    shape: JobShape, resolved: Resolved, processes: tuple[tuple[str, int], ...], nodes: int
-) -> SettingsObserved:
-    return SettingsObserved(
-        settings=resolved.settings,
-        sources=resolved.sources,
-        engine="recorded trace",
-        ranks=max(1, len(processes)),
-        nodes=nodes,
-        prefix=shape.prefix,
-        cache=shape.cache,
-        floor=shape.floor,
-        tuning=False,
-        processes=processes,
-    )
 
 
 def _without_environment(problem: ConfigProblem) -> ConfigProblem:

@@ -1,7 +1,6 @@
 """Read damaged gzip files member by member: everything that can be read, and where something is missing.
 
-dftracer 2.2.0 writes one member for each flush of its buffer, the others write one a file. A job that was
-killed leaves the last one cut off.
+dftracer 2.2.0 writes a member for each flush, the others one a file; a killed job cuts the last one off.
 """
 
 import contextlib

@@ -1,7 +1,6 @@
 """Recorded traces: files and directories of .pfw and .pfw.gz, as batches of whole lines, in order of time.
 
-:class:`.TraceDecoder` judges the lines: a torn or broken line goes to it as it is, and it counts it. Only
-what never becomes a line is counted here, as :class:`Damage`.
+:class:`.TraceDecoder` judges the lines; only what never becomes a line is counted here, as :class:`Damage`.
 """
 
 import heapq
@@ -50,7 +49,7 @@ class Summary:
     damage: list[Damage] = field(default_factory=list)
 
 
-def find(paths: Iterable[Path]) -> list[Path]:
+def find_traces(paths: Iterable[Path]) -> list[Path]:
     """Return the trace files among `paths`, each once; directories are searched for .pfw and .pfw.gz.
 
     Raises :class:`TraceNotFoundError`.
@@ -70,14 +69,13 @@ def find(paths: Iterable[Path]) -> list[Path]:
     return list(found.values())
 
 
-def read(paths: Iterable[Path], summary: Summary | None = None) -> Iterator[Batch]:
+def read_traces(paths: Iterable[Path], summary: Summary) -> Iterator[Batch]:
     """Yield the lines of all traces in `paths`, in batches of about 64 KiB, merged in order of their times.
 
     Holds one batch of each file. A file that cannot be read, or not to its end, loses only what is missing;
     `summary` says what. Raises :class:`TraceNotFoundError`.
     """
-    summary = Summary() if summary is None else summary
-    files = find(paths)
+    files = find_traces(paths)
     summary.files += len(files)
     return heapq.merge(*(_batches(path, summary) for path in files), key=lambda batch: batch.end_s or 0.0)
 

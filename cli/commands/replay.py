@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from ...intents.observe.redundancy import FLOORS
-from ...replay.run import JobShape
-from ...replay.run import replay as replay_traces
+from ...replay.run import JobShape, replay_traces
 from ..format import printable
 from ..options import Form, command, option
 from ..output import print_view

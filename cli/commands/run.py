@@ -86,7 +86,7 @@ def run(options: RunOptions) -> None:
     )
     for text in missing(job.monitoring):
         click.echo(f"scrtune: {text}", err=True)
-    sys.exit(launch.run(options.command, paths, job, lambda: _summary(paths)))
+    sys.exit(launch.run_job(options.command, paths, job, lambda: _summary(paths)))
 
 
 def missing(monitoring: Monitoring) -> Iterator[str]:

@@ -101,7 +101,6 @@ def status(view: StatusView) -> RenderableType:
             "config": (
                 f"{view.config}, rewritten {count_text(view.rewrites, 'time')}" if view.running else ""
             ),
-            "flush threads": _counts(view.flush_threads),
             "monitors": "\n".join(each.name for each in view.monitors if not each.failure),
             "dropped lines": _counts(counters.dropped),
             "lost": _counts(counters.lost),

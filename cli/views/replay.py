@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...daemon.views import IntentView, intents
+from ...daemon.views import IntentView, intent_views
 from ...intents.pipeline import Counters
 from ...intents.rules.situation import Proposal
 
@@ -39,6 +39,6 @@ def replay(replayed: "Replayed") -> ReplayView:
         checkpoints=pipeline.account(replayed.end_s).checkpoints,
         counters=pipeline.counters,
         damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
-        intents=intents(pipeline),
+        intents=intent_views(pipeline),
         proposals=pipeline.proposals(),
     )

@@ -75,10 +75,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
     """Lay the config file out (see :func:`config_files`) and name it to the application. Raises OSError."""
     files = config_files(default, options, inherited)
-    variables = {**job_variables(paths, files, options), **log_variables(files.user_conf, inherited)}
+    variables = {
+        "SCRTUNE_JOB_ID": paths.job_id,
+        "SCRTUNE_RUN_DIR": str(paths.base),
+        "SCR_CONF_FILE": str(files.scr_conf),
+        "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
+        "SCRTUNE_TUNING": "" if options.tuning else "0",
+        "SCRTUNE_OVERRIDE": "1" if options.override else "",
+    }
     return Job(
         files=files,
-        variables=variables,
+        variables={
+            **{name: value for name, value in variables.items() if value},
+            **log_variables(files.user_conf, inherited),
+        },
         trace=options.trace,
         library=library(options.preload),
         monitoring=options.monitoring,
@@ -104,22 +114,6 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
             write_config(scr_conf, text)
             write_config(begun_with, text)
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
-
-
-def job_variables(paths: JobPaths, files: ConfigFiles, options: JobOptions) -> dict[str, str]:
-    """Return the variables that are equal on all ranks of a job, wherever they run."""
-    variables = {
-        "SCRTUNE_JOB_ID": paths.job_id,
-        "SCRTUNE_RUN_DIR": str(paths.base),
-        "SCR_CONF_FILE": str(files.scr_conf),
-    }
-    if options.floor:
-        variables["SCRTUNE_REDUNDANCY_FLOOR"] = options.floor
-    if not options.tuning:
-        variables["SCRTUNE_TUNING"] = "0"
-    if options.override:
-        variables["SCRTUNE_OVERRIDE"] = "1"
-    return variables
 
 
 def to_follow(settings: Values) -> Values:
@@ -195,9 +189,7 @@ def _system_conf(inherited: Mapping[str, str]) -> str | None:
     except OSError as error:
         why = error.strerror
     if why:
-        text = (
-            "%s: SCR's system config file cannot be read (%s); directories named there alone are not traced."
-        )
+        text = "%s: SCR's system config file cannot be read (%s); directories named there are not traced."
         log.warning(text, path, why)
     return None
 

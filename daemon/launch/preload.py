@@ -6,7 +6,7 @@ nothing, so it may be in the environment of launchers and shells too.
 
 import logging
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -20,23 +20,16 @@ log = logging.getLogger("scrtune.run")
 EVENTS_FILE = "SCRTUNE_EVENTS_FILE"
 """Names the file to which the library writes, and which the forwarder follows."""
 
-DECISION_FILE = "SCRTUNE_DECISION_FILE"
-"""Names the file that the library looks at."""
-
 Preload = Literal["auto", "always", "never"]
 
-_SEPARATORS = ": "  # ld.so(8): neither can be said in a path
 
-
-def library(preload: Preload) -> Path | None:
+def library(preload: Preload, find: Callable[[], Path | None] = libscrtune_path) -> Path | None:
     """Return the library to preload, or None; warn where it is wanted and cannot be had."""
-    if preload == "never":
-        return None
-    path = libscrtune_path()
+    path = None if preload == "never" else find()
     if path is None:
-        log.warning("%s", WHY_NOT)
-        return None
-    if any(each in str(path) for each in _SEPARATORS):
+        if preload != "never":
+            log.warning("%s", WHY_NOT)
+    elif not {" ", ":"}.isdisjoint(str(path)):  # ld.so(8): neither can be said in a path
         log.warning("%s: LD_PRELOAD takes no path with a space or a colon. The library stays out.", path)
         return None
     return path
@@ -51,7 +44,7 @@ def library_variables(paths: JobPaths, path: Path | None, preloaded: str) -> dic
         return {}
     return {
         "LD_PRELOAD": ":".join([str(path), *_others(path, preloaded)]),
-        DECISION_FILE: str(paths.decision),
+        "SCRTUNE_DECISION_FILE": str(paths.decision),
         EVENTS_FILE: str(paths.library_events),
     }
 

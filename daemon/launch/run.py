@@ -6,24 +6,26 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 
 from ...client.paths import JobPaths, default_base, temporary_base
 from ...scr_config.render import RenderError
 from ...scr_config.resolution import expand
-from ..lock import AlreadyRunningError
+from ..lock import AlreadyRunningError, handled
 from .environment import JobOptions, prepare
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation
 
 log = logging.getLogger("scrtune.run")
 
-EXIT_NOT_FOUND = 127
-EXIT_NOT_EXECUTABLE = 126
-SIGNAL_BASE = 128
+_EXIT_NOT_FOUND = 127
+_EXIT_NOT_EXECUTABLE = 126
+_SIGNAL_BASE = 128
 _CHECK_S = 0.2
+_PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+_FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
 
 def job_paths(job_id: str | None) -> JobPaths:
@@ -40,17 +42,20 @@ def job_paths(job_id: str | None) -> JobPaths:
     return JobPaths.of(job_id, base=default_base().absolute())
 
 
-def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
+def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Callable[[], None]) -> int:
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
     Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
     the application has ended, while the daemon still answers, unless it runs without.
     """
-    services = _services(paths)
+    services: NodeServices | SlurmServices = NodeServices(paths)
+    if in_allocation(os.environ):
+        prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
+        services = SlurmServices(paths, Path(prefix).absolute())
     added: dict[str, str] = {}
     is_tuned = False
     foreground = _Foreground()
-    with foreground.watching():
+    with handled((*_PASSED_ON, *_FROM_THE_TERMINAL), foreground.arrived):
         try:
             try:
                 job = prepare(paths, services.create(), options, os.environ)
@@ -68,22 +73,11 @@ def run(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end: Ca
     return code
 
 
-def _services(paths: JobPaths) -> NodeServices | SlurmServices:
-    if not in_allocation(os.environ):
-        return NodeServices(paths)
-    prefix = expand(os.environ.get("SCR_PREFIX", ""), os.environ)
-    return SlurmServices(paths, Path(prefix).absolute())
-
-
 class _Foreground:
     """The application in the foreground, its signals passed on.
 
-    What a terminal sends (INT, QUIT) reaches the application by itself and must not end us. Signals that
-    somebody had ignored (nohup) stay so, for the application too.
+    What a terminal sends (INT, QUIT) reaches the application by itself and must not end us.
     """
-
-    _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-    _FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -96,34 +90,23 @@ class _Foreground:
     def run(self, command: Sequence[str], environment: dict[str, str], check: Callable[[], None]) -> int:
         """Run `command` to its end; calls `check` meanwhile. Returns its exit code, as a shell has it."""
         if self._signal:
-            return SIGNAL_BASE + self._signal
+            return _SIGNAL_BASE + self._signal
         try:
             self._process = subprocess.Popen(command, env=environment)
         except OSError as error:
             log.error("%s: %s", command[0], error.strerror)
-            return EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else EXIT_NOT_EXECUTABLE
+            return _EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else _EXIT_NOT_EXECUTABLE
         if self._signal:  # it came while the process was being made
             self._process.send_signal(self._signal)
         while True:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = self._process.wait(_CHECK_S)
-                return code if code >= 0 else SIGNAL_BASE - code
+                return code if code >= 0 else _SIGNAL_BASE - code
             check()
 
-    def _arrived(self, number: int, _frame: FrameType | None) -> None:
+    def arrived(self, number: int, _frame: FrameType | None) -> None:
+        """Take in a signal."""
         if self._process is None:
             self._signal = number
-        elif number in self._PASSED_ON:
+        elif number in _PASSED_ON:
             self._process.send_signal(number)
-
-    @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
-        """Receive the signals while the block runs, and restore the handlers afterwards."""
-        watched = (*self._PASSED_ON, *self._FROM_THE_TERMINAL)
-        ours = [number for number in watched if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, self._arrived) for number in ours}
-        try:
-            yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)

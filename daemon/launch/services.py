@@ -20,7 +20,7 @@ from .preload import EVENTS_FILE, library_variables
 
 log = logging.getLogger("scrtune.run")
 
-READY_LIMIT_S = 20.0
+_READY_LIMIT_S = 20.0
 _ASK_LIMIT_S = 0.2
 _STOP_LIMIT_S = 10.0
 _POLL_S = 0.05
@@ -55,17 +55,17 @@ class NodeServices:
         return self._paths.scr_conf
 
     def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
-        """Start both, and return the variables by which the application is traced and tuned on this node.
-
-        Returns when the daemon answers, when it cannot (then the application runs untuned), or when
-        `give_up()` is true. Raises OSError when a process cannot be started.
-        """
+        """As :meth:`start_beside`; returns how the application is tuned, too."""
         traced = self.start_beside(job, give_up)
         preloaded = traced.get("LD_PRELOAD", os.environ.get("LD_PRELOAD", ""))
         return {**traced, **library_variables(self._paths, job.library, preloaded)}
 
     def start_beside(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
-        """As :meth:`start`, but for the preloaded library: returns how the application is traced."""
+        """Start both, and return the variables by which the application is traced on this node.
+
+        Returns when the daemon answers, when it cannot (then the application runs untuned), or when
+        `give_up()` is true. Raises OSError when a process cannot be started.
+        """
         paths = self._paths
         variables = trace_variables(paths, job.files.user_conf, job.trace, os.environ)
         # the application's preloaded libraries have no business in our processes
@@ -79,21 +79,15 @@ class NodeServices:
         self._spawn(DAEMON)
         if variables or said:
             self._spawn(FORWARDER)
-        deadline_s = time.monotonic() + READY_LIMIT_S
+        deadline_s = time.monotonic() + _READY_LIMIT_S
         while not give_up() and not self.ready():
             if self._running[DAEMON].poll() is not None or time.monotonic() >= deadline_s:
-                log.warning(
-                    "the daemon did not start; see %s. The application runs untuned.", self._paths.log
-                )
-                self._forget_decision()
+                log.warning("the daemon did not start; see %s. The application runs untuned.", paths.log)
+                with contextlib.suppress(OSError):  # nobody would watch what an earlier run's decision does
+                    paths.decision.unlink(missing_ok=True)
                 break
             time.sleep(_POLL_S)
         return variables
-
-    def _forget_decision(self) -> None:
-        """What a run before us decided must not come into force with nobody to watch what it does."""
-        with contextlib.suppress(OSError):
-            self._paths.decision.unlink(missing_ok=True)
 
     def ready(self) -> bool:
         """Return whether the daemon answers."""
@@ -133,25 +127,22 @@ class NodeServices:
         self._end(FORWARDER)
         self._end(DAEMON)
         if self._is_ours:
-            self._remove_trace()
+            directory = self._paths.trace_directory
+            shutil.rmtree(directory, ignore_errors=True)
+            with contextlib.suppress(OSError):  # the run directory, where there is no tmpfs: it stays
+                directory.parent.rmdir()
 
     def _end(self, name: str) -> None:
         if process := self._running.pop(name, None):
             end(process)
-
-    def _remove_trace(self) -> None:
-        directory = self._paths.trace_directory
-        shutil.rmtree(directory, ignore_errors=True)
-        with contextlib.suppress(OSError):  # the run directory, where there is no tmpfs: it stays
-            directory.parent.rmdir()
 
     def _spawn(self, name: str) -> None:
         """Start one of our commands, in a session of its own: a Ctrl-C at the terminal is ours to handle.
 
         It reads from a pipe of ours, and ends with us even if we are killed.
         """
-        if before := self._running.get(name):
-            _close_pipe(before)
+        if (before := self._running.get(name)) and before.stdin:
+            before.stdin.close()
         with self._paths.log.open("ab") as output:
             self._running[name] = subprocess.Popen(
                 [sys.executable, "-m", "scrtune", *self._commands[name]],
@@ -166,20 +157,14 @@ class NodeServices:
 def check_alone(paths: JobPaths) -> None:
     """Raises :class:`AlreadyRunningError` when the job has a daemon on this node."""
     if paths.lock.exists():
-        Lock(paths.lock).release()
+        Lock(paths.lock).close()
 
 
 def end(process: "subprocess.Popen[bytes]") -> None:
     """End a process of ours, by force if it takes longer than 10 s."""
     process.terminate()
     try:
-        process.wait(_STOP_LIMIT_S)
+        process.communicate(timeout=_STOP_LIMIT_S)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.wait()
-    _close_pipe(process)
-
-
-def _close_pipe(process: "subprocess.Popen[bytes]") -> None:
-    if process.stdin is not None:
-        process.stdin.close()
+        process.communicate()

@@ -1,11 +1,8 @@
 """Inside a Slurm allocation: one daemon a node beside the application, and its environment by task prolog.
 
 The daemons run in a step of their own, with ``--overlap`` (else one of the steps would wait for the other)
-and an explicit ``-n`` (else the inherited SLURM_NTASKS starts several a node). The application's own srun
-line stays as it is: SLURM_TASK_PROLOG gives each task the variables of its node.
-
-srun itself is the line to the nodes: each prints on its standard output how it fares, and ends when its
-standard input does. So no controller is asked, and nothing stays when `scrtune run` is killed.
+and an explicit ``-n`` (else the inherited SLURM_NTASKS starts several a node). srun is the line to the nodes:
+each prints its state, and ends when its standard input does, so nothing stays when `scrtune run` is killed.
 """
 
 import contextlib
@@ -79,6 +76,7 @@ class SlurmServices:
         """`prefix` is a directory that all nodes see."""
         self._local = paths
         self._shared = prefix / f".scrtune-{os.getuid()}" / paths.job_id  # others may use the prefix, too
+        self._log = self._shared / "daemons.log"
         self._step: subprocess.Popen[bytes] | None = None
 
     def create(self) -> Path:
@@ -92,11 +90,10 @@ class SlurmServices:
         return self._shared / "scr.conf"
 
     def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
-        """Start the daemons and wait until every node has said how it fares, or for 30 s.
+        """Start the daemons and wait for the state of every node, 30 s at most.
 
         Returns the variable that makes srun run our prolog before each task, or none, with a warning, when
-        there is a node that does not see it: its tasks would be killed. Raises OSError when srun cannot be
-        started or the shared directory cannot be written.
+        there is a node that does not see it: its tasks would be killed. Raises OSError.
         """
         prolog = _write_script(self._shared / "task_prolog.sh", prolog_text(job, os.environ))
         nodes = int(os.environ.get("SLURM_JOB_NUM_NODES") or os.environ.get("SLURM_NNODES") or 1)
@@ -113,7 +110,7 @@ class SlurmServices:
         return {"SLURM_TASK_PROLOG": str(prolog)}
 
     def check(self) -> None:
-        """Nothing to do: `scrtune node` looks after the daemon of its node."""
+        """Do nothing: `scrtune node` looks after the daemon of its node."""
 
     def application_ended(self, exit_code: int) -> None:
         """Send the exit code to every node."""
@@ -130,10 +127,6 @@ class SlurmServices:
         except subprocess.TimeoutExpired:
             log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
             end(self._step)  # srun kills the step then
-
-    @property
-    def _log(self) -> Path:
-        return self._shared / "daemons.log"
 
     def _srun(self, job: Job, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
         command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]

@@ -24,7 +24,10 @@ class CsvRows:
 
     def write(self, snapshot: Snapshot) -> None:
         """Append rows once the job has begun. Raises OSError, and ValueError for a file of other content."""
-        columns = self._columns()
+        first_line = self._file.first_line()
+        columns = next(csv.reader([first_line or ""]), [])
+        if first_line is not None and _TIME not in columns:
+            raise ValueError(f"its first line names no column {_TIME}: it is left alone, name another file")
         if not snapshot.is_begun:
             return
         rows = [_row(snapshot, snapshot.account)]
@@ -35,16 +38,6 @@ class CsvRows:
             writer.writeheader()
         writer.writerows(rows)
         self._file.append(text.getvalue().encode())
-
-    def _columns(self) -> list[str]:
-        """Return those of the file that is there; none if there is no file."""
-        first_line = self._file.first_line()
-        if first_line is None:
-            return []
-        columns = next(csv.reader([first_line]), [])
-        if _TIME not in columns:
-            raise ValueError(f"its first line names no column {_TIME}: it is left alone, name another file")
-        return columns
 
 
 def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") -> dict[str, object]:

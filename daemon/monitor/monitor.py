@@ -1,8 +1,6 @@
-"""Goodput of a running job for others to watch: what the loop hands over, and the threads that pass it on.
+"""Goodput of a running job for others to watch: the loop takes snapshots, a thread for each sink writes them.
 
-The loop takes a :class:`Snapshot` now and then. Each sink, the OpenMetrics endpoint, TensorBoard and CSV, has
-a thread of its own that sees nothing but the last snapshot: a disk that is full or hangs, an occupied port or
-a missing library delays neither the loop nor another sink.
+A disk that is full or hangs, an occupied port or a missing library delays neither the loop nor another sink.
 """
 
 import logging
@@ -27,10 +25,8 @@ from .tensorboard import TensorBoardScalars
 
 log = logging.getLogger("scrtune.daemon")
 
-METRICS_EVERY_S = 1.0
-"""Seconds between two snapshots for the endpoint."""
-FINAL_WRITE_S = 0.5
-"""What the last write of all sinks may take together: a daemon ends well within a second."""
+_METRICS_EVERY_S = 1.0
+_FINAL_WRITE_S = 0.5  # of all sinks together: a daemon ends well within a second
 _HANGS_S = 10.0
 _MOST_DEVIATIONS = 10_000  # that are not written yet: a disk that is full for days costs no more than 1 MB
 
@@ -155,7 +151,7 @@ class Monitor:
     def tick(self, time_s: float, now: float) -> None:
         """Give the sinks a snapshot when it is time, by the monotonic clock."""
         if self._shown and time_s >= self._next_show_s:
-            self._next_show_s = time_s + METRICS_EVERY_S
+            self._next_show_s = time_s + _METRICS_EVERY_S
             self._give(self._shown, now)
         if self._written and time_s >= self._next_write_s:
             self._next_write_s = time_s + self._options.every_s
@@ -167,7 +163,7 @@ class Monitor:
         if not threads:
             return
         self._give(threads, now, self._steps.take_deviations())
-        until_s = time.monotonic() + FINAL_WRITE_S
+        until_s = time.monotonic() + _FINAL_WRITE_S
         for thread in threads:
             thread.finish()
         for thread in threads:

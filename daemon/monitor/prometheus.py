@@ -3,6 +3,7 @@
 import ipaddress
 import logging
 from collections.abc import Iterator, Mapping
+from typing import TypeAlias
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
@@ -61,32 +62,26 @@ def _of_daemon(snapshot: Snapshot) -> Iterator[Metric]:
         "snapshot_timestamp_seconds", "When these numbers were taken, since the epoch", snapshot.time_s
     )
     yield _counter("events", "Events that arrived", counters.events)
-    yield _counters("events_dropped", "Events and trace lines not counted", "reason", counters.dropped)
-    yield _counters("events_lost", "Events that never arrived", "source", counters.lost)
-    yield _counters("messages_rejected", "Messages that could not be used", "reason", status.rejected)
+    yield _counter("events_dropped", "Events and trace lines not counted", counters.dropped, "reason")
+    yield _counter("events_lost", "Events that never arrived", counters.lost, "source")
+    yield _counter("messages_rejected", "Messages that could not be used", status.rejected, "reason")
     yield _counter("journal_records_lost", "Records that the disk refused", status.journal_lost)
     yield _gauge("tuning_enabled", "1 while settings are tried", status.tuning)
     yield _gauge("settings_generation", "Number of the active settings", status.generation)
-    yield _gauges("decisions", "The last 1,000 decisions of the tuner", "verdict", snapshot.decisions)
+    yield _gauge("decisions", "The last 1,000 decisions of the tuner", snapshot.decisions, "verdict")
 
 
 def _of_time(snapshot: Snapshot) -> Iterator[Metric]:
     account = snapshot.account
     yield _gauge("goodput_ratio", "Productive share of the wall time, 0 to 1", account.goodput)
     yield _gauge("wall_seconds", "Wall time of the job over all its runs", account.wall_s)
-    yield _gauges("time_seconds", "Wall time by what it went to", "bucket", account.buckets)
+    yield _gauge("time_seconds", "Wall time by what it went to", account.buckets, "bucket")
     windows = {str(window_s): window for window_s, window in snapshot.windows.items()}
     shares = {name: window.goodput for name, window in windows.items()}
-    yield _gauges("window_goodput_ratio", "The same of the last so many seconds", "window_seconds", shares)
-    spent = GaugeMetricFamily(
-        "scrtune_window_time_seconds",
-        "Wall time of the last so many seconds by what it went to",
-        labels=("window_seconds", "bucket"),
-    )
-    for name, window in windows.items():
-        for bucket, spent_s in window.buckets.items():
-            spent.add_metric((name, bucket), spent_s)
-    yield spent
+    yield _gauge("window_goodput_ratio", "The same of the last so many seconds", shares, "window_seconds")
+    spent = {(name, bucket): s for name, window in windows.items() for bucket, s in window.buckets.items()}
+    text = "Wall time of the last so many seconds by what it went to"
+    yield _gauge("window_time_seconds", text, spent, "window_seconds", "bucket")
 
 
 def _of_steps(snapshot: Snapshot) -> Iterator[Metric]:
@@ -106,7 +101,7 @@ def _of_checkpoints(snapshot: Snapshot) -> Iterator[Metric]:
     yield _counter("node_failures", "Nodes that SCR's scripts found dead", account.node_failures)
     status = snapshot.status
     cost = {"now": status.checkpoint_cost_s, "own settings": status.baseline_cost_s}
-    yield _gauges("checkpoint_cost_seconds", "Mean cost of a checkpoint", "settings", cost)
+    yield _gauge("checkpoint_cost_seconds", "Mean cost of a checkpoint", cost, "settings")
     if last is None:
         return
     yield _gauge("last_checkpoint_cost_seconds", "Cost of the last checkpoint", last.cost_s)
@@ -117,23 +112,19 @@ def _of_checkpoints(snapshot: Snapshot) -> Iterator[Metric]:
         yield _gauge("last_checkpoint_flush_seconds", "Duration of its flush", last.flush_s)
 
 
-def _gauge(name: str, help_text: str, value: float) -> Metric:
-    return GaugeMetricFamily(f"scrtune_{name}", help_text, value=value)
+_Values: TypeAlias = float | Mapping[str, float] | Mapping[tuple[str, str], float]
 
 
-def _counter(name: str, help_text: str, value: float) -> Metric:
-    return CounterMetricFamily(f"scrtune_{name}", help_text, value=value)
+def _gauge(name: str, help_text: str, values: _Values, *labels: str) -> Metric:
+    """Return a gauge of one value, or of one for each value of `labels`."""
+    return _filled(GaugeMetricFamily(f"scrtune_{name}", help_text, labels=labels), values)
 
 
-def _gauges(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    return _labelled(GaugeMetricFamily(f"scrtune_{name}", help_text, labels=(label,)), values)
+def _counter(name: str, help_text: str, values: _Values, *labels: str) -> Metric:
+    return _filled(CounterMetricFamily(f"scrtune_{name}", help_text, labels=labels), values)
 
 
-def _counters(name: str, help_text: str, label: str, values: Mapping[str, float]) -> Metric:
-    return _labelled(CounterMetricFamily(f"scrtune_{name}", help_text, labels=(label,)), values)
-
-
-def _labelled(family: GaugeMetricFamily | CounterMetricFamily, values: Mapping[str, float]) -> Metric:
-    for label, value in values.items():
-        family.add_metric((label,), value)
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, values: _Values) -> Metric:
+    for label, value in (values if isinstance(values, Mapping) else {(): values}).items():
+        family.add_metric((label,) if isinstance(label, str) else label, value)
     return family

@@ -6,7 +6,7 @@ by line, where a bad line costs only itself.
 
 import contextlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
@@ -156,7 +156,7 @@ def _decode_loosely(line: bytes) -> TraceRecord | str:
     return record
 
 
-def _lenient(kind: type[_Struct], fields: dict[str, Any]) -> _Struct:
+def _lenient(kind: type[_Struct], fields: Mapping[str, object]) -> _Struct:
     """Return a record of the fields that can be read, long texts cut; the others have their defaults."""
     known = {}
     for field in msgspec.structs.fields(kind):

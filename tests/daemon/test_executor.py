@@ -107,7 +107,7 @@ def test_what_waits_for_the_next_launch_is_in_the_config_file_alone_and_goes_wit
     assert decision(executor).values == {"SCR_FLUSH": "4", "SCR_CACHE_SIZE": "1"}
     again = Executor(executor._options)
     again.recall(published)
-    assert again.edited() is None, "what waits is no edit of the user's"
+    assert again.file.edited() is None, "what waits is no edit of the user's"
     again.publish(Advice(generation=2, settings=settings), NOW)
     assert parse(conf.read_text(), {}).values["SCR_CACHE_SIZE"].value == "1"
     assert "SCR_SET_SIZE" not in parse(conf.read_text(), {}).values

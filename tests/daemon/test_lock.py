@@ -19,8 +19,8 @@ def test_the_second_is_told_who_the_first_is(tmp_path: Path) -> None:
     lock = Lock(tmp_path / "lock")
     with pytest.raises(AlreadyRunningError, match=rf"already runs on this node \(pid {os.getpid()}\)"):
         Lock(tmp_path / "lock")
-    lock.release()
-    Lock(tmp_path / "lock").release()
+    lock.close()
+    Lock(tmp_path / "lock").close()
 
 
 def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
@@ -43,7 +43,7 @@ def test_a_holder_that_is_killed_gives_the_lock_back(tmp_path: Path) -> None:
         holder.wait()
     lock = Lock(path)
     assert path.read_text() == f"{os.getpid()}\n"
-    lock.release()
+    lock.close()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

@@ -254,7 +254,7 @@ def test_what_the_journal_holds_gives_the_views_that_were_shown_live(real_daemon
     pipeline = Pipeline()
     for now, event in JournalReader(daemon.paths.journal):
         pipeline.handle(event, now)
-    replayed = views.explain(pipeline), views.goodput(pipeline, 0.0).costs, pipeline.counters
+    replayed = views.explain_view(pipeline), views.goodput_view(pipeline, 0.0).costs, pipeline.counters
     assert msgspec.json.encode(replayed) == msgspec.json.encode(live)
     assert live[0].decisions
     assert len(live[1]) == 30

@@ -3,6 +3,8 @@
 import contextlib
 import ctypes
 import os
+import runpy
+import shutil
 import subprocess
 import sys
 import zlib
@@ -368,9 +370,9 @@ def test_scrtune_is_installed_without_a_compiler_too_and_says_so(source: Path) -
     assert not (source / "built" / "scrtune" / "client" / "libscr" / native.NAME).exists()
 
 
-def test_the_library_is_found_or_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(native, "__file__", str(tmp_path / "native.py"))
-    assert native.libscrtune_path() is None
+def test_the_library_is_found_or_not(tmp_path: Path) -> None:
+    installed = runpy.run_path(shutil.copy(native.__file__, tmp_path))
+    assert installed["libscrtune_path"]() is None
     assert "C compiler" in native.WHY_NOT
     (tmp_path / native.NAME).touch()
-    assert native.libscrtune_path() == tmp_path / native.NAME
+    assert installed["libscrtune_path"]() == tmp_path / native.NAME

@@ -639,11 +639,11 @@ def test_a_flush_under_way_is_not_forgotten_when_async_goes_off_and_on(job: Job)
         3: {**idle, "SCR_FLUSH_ASYNC": 0},
         4: {**idle, "SCR_FLUSH_ASYNC": 1},
     }
-    told = job.run(4, 1, 4 * MIB, decisions=decisions, SCR_FLUSH_TYPE="PTHREAD", SCR_CACHE_SIZE="4")
+    told = job.run(4, 1, 16 * MIB, decisions=decisions, SCR_FLUSH_TYPE="PTHREAD", SCR_CACHE_SIZE="4")
     told.assert_sound(4)
     assert told.column("running") == ["0", "1", "1", "1"], "or nothing was tried"
     assert job.flushed == ["ckpt.2"]
-    read_back(job, ["ckpt.2"], 4 * MIB)
+    read_back(job, ["ckpt.2"], 16 * MIB)
 
 
 @in_python

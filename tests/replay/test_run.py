@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from scrtune.cli.views.replay import replay as replay_view
 from scrtune.intents.events import Access, Span, TraceDigest
-from scrtune.replay.run import JobShape, Replayed, checkpoints, replay
+from scrtune.replay.run import JobShape, Replayed, checkpoints, replay_traces
 from scrtune.replay.traces import TraceNotFoundError
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -48,7 +48,7 @@ def shown(replayed: Replayed) -> str:
 
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_every_generation_gives_its_events_and_the_same_twice(generation: str) -> None:
-    first = replay([TRACES / generation], JobShape(cores=4))
+    first = replay_traces([TRACES / generation], JobShape(cores=4))
     assert first.pipeline.counters.trace_events > 0
     assert first.pipeline.counters.trace_lines == (
         first.pipeline.counters.trace_events
@@ -56,7 +56,7 @@ def test_every_generation_gives_its_events_and_the_same_twice(generation: str) -
         + sum(is_metadata(line) for line in all_lines(generation))
     )
     assert 0 < first.start_s <= first.end_s
-    assert shown(first) == shown(replay([TRACES / generation], JobShape(cores=4)))
+    assert shown(first) == shown(replay_traces([TRACES / generation], JobShape(cores=4)))
 
 
 def all_lines(generation: str) -> list[bytes]:
@@ -78,7 +78,7 @@ def is_metadata(line: bytes) -> bool:
 
 def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
-    view = replay_view(replay([trace], JobShape(prefix="/prefix", cores=8)))
+    view = replay_view(replay_traces([trace], JobShape(prefix="/prefix", cores=8)))
     assert (view.files, view.processes, view.hosts, view.checkpoints) == (1, 2, 1, 5)
     assert view.span_s == pytest.approx(4.1)
     assert view.counters.trace_events == 2 * 5 * 9
@@ -90,11 +90,13 @@ def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) 
 
 def test_the_rules_that_run_live_propose(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
-    assert replay([trace], JobShape()).pipeline.proposals() == (), "without cores nothing is known to be idle"
+    assert replay_traces([trace], JobShape()).pipeline.proposals() == (), (
+        "without cores nothing is known to be idle"
+    )
     undeclared = JobShape(prefix="/prefix", cores=8)
-    assert replay([trace], undeclared).pipeline.proposals() == (), "on one node nobody allowed less"
+    assert replay_traces([trace], undeclared).pipeline.proposals() == (), "on one node nobody allowed less"
     declared = JobShape(prefix="/prefix", cores=8, floor="PROCESS")
-    (proposal,) = replay([trace], declared).pipeline.proposals()
+    (proposal,) = replay_traces([trace], declared).pipeline.proposals()
     assert proposal.rule == "cache instead of bypass"
     assert proposal.changes["SCR_CACHE_BYPASS"] == 0
     assert 0 < proposal.expected_gain_s < 0.1
@@ -103,7 +105,7 @@ def test_the_rules_that_run_live_propose(tmp_path: Path) -> None:
 def test_the_config_the_job_ran_with_is_where_the_rules_begin(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
     shape = JobShape(prefix="/prefix", cores=8, conf="SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=PARTNER\n")
-    replayed = replay([trace], shape)
+    replayed = replay_traces([trace], shape)
     assert replayed.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
     assert "cache instead of bypass" not in [each.rule for each in replayed.pipeline.proposals()]
 
@@ -111,7 +113,7 @@ def test_the_config_the_job_ran_with_is_where_the_rules_begin(tmp_path: Path) ->
 def test_the_systems_config_counts_below_the_users(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
     system = "SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=PARTNER\nSCR_FLUSH=3\n"
-    replayed = replay([trace], JobShape(conf="SCR_FLUSH=7\n", system_conf=system))
+    replayed = replay_traces([trace], JobShape(conf="SCR_FLUSH=7\n", system_conf=system))
     assert replayed.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
     assert replayed.pipeline.settings["SCR_FLUSH"] == 7
     assert replayed.pipeline.job is not None
@@ -122,7 +124,9 @@ def test_the_systems_config_counts_below_the_users(tmp_path: Path) -> None:
 def test_what_is_wrong_in_either_config_is_told_with_its_layer(tmp_path: Path) -> None:
     trace = write_job(tmp_path / "a.pfw")
     shape = JobShape(conf="SCR_FLUSH=ten\nSCR_CACHE_BASE=$SSD/cache\n", system_conf="\nSCR_DEBUG\n")
-    told = [(each.source, each.line, each.severity, each.code) for each in replay([trace], shape).problems]
+    told = [
+        (each.source, each.line, each.severity, each.code) for each in replay_traces([trace], shape).problems
+    ]
     assert sorted(told) == [
         ("system config", 2, "error", "no-equals"),
         ("user config", 1, "error", "bad-value"),
@@ -135,7 +139,7 @@ def test_a_declared_floor_is_required_whatever_it_costs(tmp_path: Path) -> None:
     shape = JobShape(
         prefix="/prefix", nodes=4, floor="xor", conf="SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=SINGLE\n"
     )
-    pipeline = replay([trace], shape).pipeline
+    pipeline = replay_traces([trace], shape).pipeline
     assert pipeline.settings["SCR_COPY_TYPE"] == "XOR"
     assert [decision.verdict.value for decision in pipeline.decisions] == ["required"]
 
@@ -145,17 +149,19 @@ def test_the_order_in_which_files_are_named_changes_nothing(tmp_path: Path) -> N
     one, other = tmp_path / "1.pfw", tmp_path / "2.pfw"
     one.write_text("".join(line for line in whole if '"pid":101' not in line))
     other.write_text("".join(line for line in whole if '"pid":100' not in line))
-    assert shown(replay([one, other], JobShape(cores=8))) == shown(replay([other, one], JobShape(cores=8)))
+    assert shown(replay_traces([one, other], JobShape(cores=8))) == shown(
+        replay_traces([other, one], JobShape(cores=8))
+    )
 
 
 def test_nothing_to_read_is_said(tmp_path: Path) -> None:
     with pytest.raises(TraceNotFoundError):
-        replay([tmp_path / "gone"], JobShape())
+        replay_traces([tmp_path / "gone"], JobShape())
 
 
 def test_a_trace_without_events_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "a.pfw").write_text("[\n")
-    replayed = replay([tmp_path], JobShape(cores=4))
+    replayed = replay_traces([tmp_path], JobShape(cores=4))
     assert (replayed.start_s, replayed.end_s) == (0.0, 0.0)
     assert replayed.pipeline.proposals() == ()
 

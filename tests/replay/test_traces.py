@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scrtune.intents.trace.decoder import TraceDecoder
 from scrtune.replay import traces
-from scrtune.replay.traces import Batch, Summary, TraceNotFoundError, find, read
+from scrtune.replay.traces import Batch, Summary, TraceNotFoundError, find_traces, read_traces
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 
@@ -30,7 +30,7 @@ def lines(first: int, last: int) -> bytes:
 
 def read_all(*paths: Path) -> tuple[bytes, Summary]:
     summary = Summary()
-    return b"".join(batch.data for batch in read(paths, summary)), summary
+    return b"".join(batch.data for batch in read_traces(paths, summary)), summary
 
 
 def sizes_in(data: bytes) -> set[int]:
@@ -54,7 +54,7 @@ def sizes_in(data: bytes) -> set[int]:
 )
 def test_real_traces_are_read_whole(folder: str, files: int, lines: int, size: int) -> None:
     summary = Summary()
-    data = b"".join(batch.data for batch in read([TRACES / folder], summary))
+    data = b"".join(batch.data for batch in read_traces([TRACES / folder], summary))
     assert (summary.files, summary.lines, summary.bytes, summary.damage) == (files, lines, size, [])
     assert len(data) == size
 
@@ -62,7 +62,7 @@ def test_real_traces_are_read_whole(folder: str, files: int, lines: int, size: i
 def test_all_traces_together_decode_to_what_was_fed() -> None:
     summary = Summary()
     decoder = TraceDecoder()
-    for batch in read([TRACES], summary):
+    for batch in read_traces([TRACES], summary):
         decoder.feed(batch.data, batch.source)
     taken = decoder.take(final=True)
     assert taken is not None
@@ -179,7 +179,7 @@ def test_batches_hold_whole_lines_and_little_memory(tmp_path: Path) -> None:
     trace = tmp_path / "app.pfw"
     whole = lines(0, 5000)
     trace.write_bytes(whole.removesuffix(b"\n"))
-    batches = list(read([trace]))
+    batches = list(read_traces([trace], Summary()))
     assert b"".join(batch.data for batch in batches) == whole.removesuffix(b"\n")
     assert all(batch.data.endswith(b"\n") for batch in batches[:-1])
     assert max(len(batch.data) for batch in batches) < 2 * 64 * 1024
@@ -188,7 +188,7 @@ def test_batches_hold_whole_lines_and_little_memory(tmp_path: Path) -> None:
 def test_files_are_merged_in_order_of_time(tmp_path: Path) -> None:
     (tmp_path / "a.pfw").write_bytes(b"".join(line(number) for number in range(0, 4000, 2)))
     (tmp_path / "b.pfw.gz").write_bytes(gzip.compress(b"".join(line(number) for number in range(1, 4000, 2))))
-    ends = [batch.end_s or 0.0 for batch in read([tmp_path])]
+    ends = [batch.end_s or 0.0 for batch in read_traces([tmp_path], Summary())]
     assert ends == sorted(ends)
     assert len(ends) > 4
     assert ends[-1] == pytest.approx(1_700_000_000 + 3999)
@@ -209,13 +209,13 @@ def test_files_are_merged_in_order_of_time(tmp_path: Path) -> None:
 def test_the_end_of_a_batch_in_whatever_unit(tmp_path: Path, ts: bytes, end_s: float | None) -> None:
     trace = tmp_path / "app.pfw"
     trace.write_bytes(b'{"name":"write","ph":1,"ts":' + ts + b"}\n")
-    assert [batch.end_s for batch in read([trace])] == [end_s and pytest.approx(end_s)]
+    assert [batch.end_s for batch in read_traces([trace], Summary())] == [end_s and pytest.approx(end_s)]
 
 
 def test_a_line_without_end_is_cut_and_said(tmp_path: Path) -> None:
     trace = tmp_path / "app.pfw"
     trace.write_bytes(line(1) + b"x" * (3 << 20) + b"\n" + line(2))
-    batches: list[Batch] = list(read([trace], summary := Summary()))
+    batches: list[Batch] = list(read_traces([trace], summary := Summary()))
     assert sizes_in(b"".join(batch.data for batch in batches)) == {1, 2}
     assert max(len(batch.data) for batch in batches) < (1 << 20) + (1 << 17)
     (damage,) = summary.damage
@@ -229,21 +229,21 @@ def test_directories_are_searched_and_each_file_is_read_once(tmp_path: Path) -> 
     (tmp_path / "notes.txt").write_text("no trace")
     (tmp_path / "app.pfw").mkdir()
     (tmp_path / "link.pfw").symlink_to(trace)
-    assert [path.resolve() for path in find([tmp_path, trace])] == [trace]
+    assert [path.resolve() for path in find_traces([tmp_path, trace])] == [trace]
 
 
 def test_where_there_is_nothing_to_read_the_user_is_told(tmp_path: Path) -> None:
     with pytest.raises(TraceNotFoundError, match="not there"):
-        find([tmp_path / "absent.pfw"])
+        find_traces([tmp_path / "absent.pfw"])
     with pytest.raises(TraceNotFoundError, match=r"no \.pfw or \.pfw\.gz file"):
-        read([tmp_path])
+        read_traces([tmp_path], Summary())
 
 
 def test_a_file_that_vanishes_costs_only_itself(tmp_path: Path) -> None:
     kept, gone = tmp_path / "a.pfw", tmp_path / "b.pfw"
     kept.write_bytes(line(1))
     gone.write_bytes(line(2))
-    batches = read([tmp_path], summary := Summary())
+    batches = read_traces([tmp_path], summary := Summary())
     gone.unlink()
     assert sizes_in(b"".join(batch.data for batch in batches)) == {1}
     (damage,) = summary.damage

@@ -45,7 +45,7 @@ def feed(daemon: Any) -> None:
 def snapshot(*steps: int) -> Snapshot:
     """A snapshot that has something to write, and the deviations of these steps."""
     deviations = tuple((step, 0.5) for step in steps)
-    status = views.status(Pipeline(), 1.0, job_id="j", host="n")
+    status = views.status_view(Pipeline(), 1.0, job_id="j", host="n")
     return Snapshot(time_s=1.0, status=status, account=SPENT, deviations=deviations)
 
 

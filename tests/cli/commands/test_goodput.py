@@ -46,7 +46,7 @@ from scrtune.goodput.log.store import LocalLog
 from scrtune.goodput.peer_rules.differences import differences
 from scrtune.goodput.peer_rules.rules import CompatError, compat_account
 from scrtune.intents.events import TuningSwitched
-from scrtune.replay.run import JobShape, replay
+from scrtune.replay.run import JobShape, replay_traces
 
 ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"
@@ -756,7 +756,7 @@ def test_scrs_log_alone_is_right_to_a_second() -> None:
 @pytest.mark.parametrize("name", ["gen4-python-fork-plain", "gen4-python-spawn-gz", "gen2-dftracer-2.0.0"])
 def test_traces_are_logs_with_the_checkpoints_that_a_replay_finds(name: str) -> None:
     directory = DATA / "traces" / name
-    replayed = replay([directory], JobShape())
+    replayed = replay_traces([directory], JobShape())
     job = only_job(directory)
     assert job["conserving"]["checkpoints"] == replayed.pipeline.account(replayed.end_s).checkpoints
     assert job["conserving"]["wall_s"] == pytest.approx(replayed.end_s - replayed.start_s, abs=1e-3)

@@ -216,16 +216,21 @@ def test_a_lock_is_not_looked_for_where_a_link_leads(place: Place, linked: str) 
     assert victim.read_text() == "precious"
 
 
-def test_nothing_is_removed_below_a_directory_that_was_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scrtune.client.paths._SHARED_MEMORY", place.directory / "none")
+class WithoutSharedMemory(JobPaths):
+    """The run directory on a machine where traces lie in it."""
+
+    @property
+    def trace_directory(self) -> Path:
+        return self.root / "trace"
+
+
+def test_nothing_is_removed_below_a_directory_that_was_refused(place: Place) -> None:
     theirs = place.directory / "elsewhere" / "trace" / "file"
     theirs.parent.mkdir(parents=True)
     theirs.touch()
     place.paths.root.parent.mkdir(parents=True)
     place.paths.root.symlink_to(theirs.parent.parent)
-    services = NodeServices(place.paths)
+    services = NodeServices(WithoutSharedMemory.of(place.job_id, base=place.base))
     with pytest.raises(RunDirectoryError):
         services.create()
     services.stop()
@@ -332,18 +337,16 @@ def test_the_library_is_preloaded_where_it_was_built_and_the_forwarder_follows_i
 
 
 def test_a_library_that_cannot_be_preloaded_costs_only_the_library(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(preload, "libscrtune_path", lambda: None)
-    assert preload.library("never") is None
+    assert preload.library("never", lambda: None) is None
     assert caplog.text == ""
     for wanted in ("auto", "always"):
         caplog.clear()
-        assert preload.library(wanted) is None
+        assert preload.library(wanted, lambda: None) is None
         assert "runs untuned" in caplog.text
         assert "make a C compiler available" in caplog.text
-    monkeypatch.setattr(preload, "libscrtune_path", lambda: tmp_path / "a dir" / "libscrtune.so")
-    assert preload.library("auto") is None
+    assert preload.library("auto", lambda: tmp_path / "a dir" / "libscrtune.so") is None
     assert "LD_PRELOAD takes no path with a space" in caplog.text
 
 

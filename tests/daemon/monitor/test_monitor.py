@@ -175,7 +175,7 @@ def test_nobody_pays_for_what_is_not_asked_for() -> None:
 
 
 def monitor(options: Monitoring, pipeline: Pipeline) -> Monitor:
-    return Monitor(options, pipeline, lambda now: views.status(pipeline, now, job_id="j", host="n"))
+    return Monitor(options, pipeline, lambda now: views.status_view(pipeline, now, job_id="j", host="n"))
 
 
 class BrokenPipeline(Pipeline):

@@ -285,7 +285,8 @@ def test_without_options_there_are_none_to_pass_on() -> None:
 
 
 def test_a_library_that_is_not_installed_is_told_and_the_job_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    for library in ("prometheus_client", "tensorboardX"):
+        monkeypatch.setitem(sys.modules, library, None)
     told = list(missing(Monitoring(metrics="1", tensorboard=Path("tb"))))
     assert [text.split()[0] for text in told] == ["--metrics", "--tensorboard"]
     assert all("pip install 'scrtune[monitoring]'" in text for text in told)

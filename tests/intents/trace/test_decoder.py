@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Access, TraceDigest
-from scrtune.intents.trace import digest
-from scrtune.intents.trace import names as dftracer_job
 from scrtune.intents.trace.decoder import TraceDecoder
+from scrtune.intents.trace.digest import MAX_SIZES
+from scrtune.intents.trace.names import MAX_NAMES, MAX_PROCESSES
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 TIERS = {"/scratch/study/data": "prefix"}
@@ -363,39 +363,40 @@ def test_other_spans_are_events_but_no_checkpoints_and_no_accesses() -> None:
     assert (taken.events, taken.checkpoints, taken.accesses) == (3, (), ())
 
 
-def test_beyond_the_limit_sizes_are_not_told_apart_but_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(digest, "MAX_SIZES", 4)
-    taken = digest_of(b"".join(line(args={"ret": size}) for size in range(10)))
+def numbered(template: bytes, numbers: range) -> bytes:
+    """`template`, in which NUMBER stands for each of `numbers`, so many times."""
+    return b"".join(template.replace(b"NUMBER", b"%d" % number) for number in numbers)
+
+
+def test_beyond_the_limit_sizes_are_not_told_apart_but_counted() -> None:
+    fed = range(MAX_SIZES + 6)
+    taken = digest_of(numbered(line(args={"ret": "NUMBER"}).replace(b'"NUMBER"', b"NUMBER"), fed))
     writes = access(taken, "write", "other")
-    assert (writes.count, writes.bytes, len(writes.sizes)) == (10, 45, 4)
+    assert (writes.count, writes.bytes, len(writes.sizes)) == (len(fed), sum(fed), MAX_SIZES)
 
 
-def test_the_oldest_hashes_are_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dftracer_job, "MAX_NAMES", 8)
+def test_the_oldest_hashes_are_forgotten_first() -> None:
     decoder = TraceDecoder(TIERS)
-    for number in range(12):
-        decoder.feed(
-            explain(f"f{number}", f"/scratch/study/data/{number}") + line(args={"fhash": f"f{number}"})
-        )
-    decoder.feed(line(args={"fhash": "f0"}))
+    decoder.feed(explain("f0", "/scratch/study/data/0") + line(args={"fhash": "f0"}))
+    decoder.feed(numbered(explain("fNUMBER", "/scratch/study/data/NUMBER"), range(1, MAX_NAMES + 1)))
+    for number in (0, MAX_NAMES):
+        decoder.feed(line(args={"fhash": f"f{number}"}))
     taken = decoder.take(final=True)
     assert taken is not None
-    assert access(taken, "write").count == 12
+    assert access(taken, "write").count == 2
     assert (access(taken, "write", "other").count, taken.unresolved) == (1, 1)
 
 
-def test_processes_beyond_the_limit_are_dropped_until_older_ones_fall_silent(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(dftracer_job, "MAX_PROCESSES", 4)
+def test_processes_beyond_the_limit_are_dropped_until_older_ones_fall_silent() -> None:
+    template = line(pid="NUMBER").replace(b'"NUMBER"', b"NUMBER")
     decoder = TraceDecoder()
-    decoder.feed(b"".join(line(pid=pid) for pid in range(6)))
+    decoder.feed(numbered(template, range(MAX_PROCESSES + 2)))
     first = decoder.take(final=True)
-    decoder.feed(b"".join(line(pid=pid) for pid in range(10, 14)))
+    decoder.feed(numbered(template, range(MAX_PROCESSES + 10, MAX_PROCESSES + 14)))
     second = decoder.take(final=True)
     assert first is not None
     assert second is not None
-    assert (first.events, first.dropped) == (4, {"too many processes": 2})
+    assert (first.events, first.dropped) == (MAX_PROCESSES, {"too many processes": 2})
     assert (second.events, second.dropped) == (4, {})
 
 

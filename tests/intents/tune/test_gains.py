@@ -158,7 +158,7 @@ def test_a_checkpoint_that_costs_nothing_saves_all_of_it_but_noise() -> None:
 
 
 def gains_of(job: Job) -> tuple[GainView, ...]:
-    view = views.goodput(job.pipeline, job.now)
+    view = views.goodput_view(job.pipeline, job.now)
     return gains(view.decisions, view.costs)
 
 
@@ -262,7 +262,7 @@ def text(view: views.GoodputView) -> str:
 
 def test_scrtune_goodput_shows_a_row_for_each_change_and_their_sum() -> None:
     job = Job(CACHED).checkpoints(40)
-    view = views.goodput(job.pipeline, job.now)
+    view = views.goodput_view(job.pipeline, job.now)
     assert "What each decision gained" not in text(view)
     shown = text(msgspec.structs.replace(view, gains=gains(view.decisions, view.costs)))
     row = next(line for line in shown.splitlines() if "flush asynchronously" in line)
@@ -288,14 +288,14 @@ def test_a_sum_of_gains_is_surer_than_the_sum_of_their_bounds() -> None:
         generation=1, time_s=0, rule="r", changes={}, previous={}, verdict=Verdict.ACCEPTED, gain=one
     )
     job = Job(CACHED)
-    view = msgspec.structs.replace(views.goodput(job.pipeline, job.now), gains=(each, each))
+    view = msgspec.structs.replace(views.goodput_view(job.pipeline, job.now), gains=(each, each))
     total = next(line for line in text(view).splitlines() if line.strip().startswith("together"))
     assert total.split()[1:] == ["2.000", "0.586", "to", "3.414"]
 
 
 def test_what_scrtune_explain_shows_of_a_trial_is_one_set_of_numbers() -> None:
     job = Job(CACHED, noise=0.25, seed=5).checkpoints(60, slowed_s=3.4)
-    view = msgspec.structs.replace(views.explain(job.pipeline), gains=gains_of(job))
+    view = msgspec.structs.replace(views.explain_view(job.pipeline), gains=gains_of(job))
     console = Console(file=io.StringIO(), width=200, markup=False)
     console.print(tables.explain(view))
     assert isinstance(console.file, io.StringIO)
