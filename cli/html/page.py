@@ -15,8 +15,8 @@ from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
-from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, distribution, gains, waterfall
-from .theme import GROUPS, LIGHT, PAGE, VARIABLES, colour_of, group_of
+from .figures import WIDTH, Canvas, Panel, distribution, gains, waterfall
+from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
 from .timeline import TimelineFigure
 
 _LOW = 2.0
@@ -40,7 +40,6 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         version=version,
         period=_period(report),
         cards=list(_cards(report, changes)),
-        shares=_shares(report),
         step_times=list(_step_times(report)),
         rows=[[(panel, _svg(panel)) for panel in row] for row in _panels(report, changes)],
     )
@@ -77,6 +76,7 @@ def _template() -> Template:
     environment.globals.update(
         CUSTOM=CUSTOM, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
     )
+    environment.globals.update(LIGHT=LIGHT, DARK=DARK, PAPER=PAPER)
     environment.filters.update(
         number=lambda count: f"{count:,}",
         seconds=lambda value_s: f"{value_s:,.3f}",
@@ -116,14 +116,6 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
             total_s, low_s, high_s = together(found)
             saved = f"{total_s:,.1f} s saved so far ({low_s:,.1f} to {high_s:,.1f} with 90 %)"
         yield ("Changes kept", f"{kept} of {len(changes)}", saved)
-
-
-def _shares(report: Report) -> list[tuple[str, str, float]]:
-    """Return name, colour and share of each group of buckets that would be visible."""
-    shares = dict.fromkeys(GROUPS, 0.0)
-    for bucket, spent_s in report.account.buckets.items():
-        shares[group_of(bucket)] += spent_s / (report.account.wall_s or 1.0)
-    return [(name, GROUPS[name].colour, share) for name, share in shares.items() if share >= LEAST_SHARE]
 
 
 def _step_times(report: Report) -> Iterator[tuple[str, float]]:

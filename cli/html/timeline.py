@@ -14,13 +14,13 @@ from ...goodput.report_lanes import BARS, RUNS, Lane
 from ...units import count_text, duration_text, seconds_text
 from ..views.tuner_changes import TunerChange
 from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
-from .labels import SIZE, LabelledSpan, placed
 from .theme import GROUPS, colour_of, group_of
 
 _LANES = 12
 _LANE = _LEVEL = 0.165
+_LEVELS = 8
+"""Most lines of changes: with more, the figure would not fit on a page."""
 _LEFT, _RIGHT = 0.15, 0.985
-_INCHES = (_RIGHT - _LEFT) * WIDTH
 _TOP, _BOTTOM, _GAP = 0.3, 0.42, 0.1
 _LEAST_PERCENT = 0.5
 _PAUSE = 5
@@ -30,7 +30,7 @@ _Row = tuple[str, float, Callable[[Canvas, Axes], None]]
 
 
 class TimelineFigure:
-    """The timeline of `report` and `changes`, whose labels have as much text as there is room for."""
+    """The timeline of `report` and `changes`, which have the numbers of the table."""
 
     def __init__(self, report: Report, changes: Sequence[TunerChange]) -> None:
         self.report, self.changes = report, [change for change in changes if change.is_made]
@@ -39,14 +39,8 @@ class TimelineFigure:
             ((unit_s, unit) for least_s, unit_s, unit in _UNITS if wall_s >= least_s), (1.0, "seconds")
         )
         self._end = wall_s / self._unit_s
-        texts = [(f"{each.short}, {each.word}", each.name, f"{each.number}.") for each in self.changes]
-        inch = self._end / _INCHES
-        ends = [self._span(change) for change in self.changes]
-        spans = [LabelledSpan(a / inch, b / inch, text) for (a, b), text in zip(ends, texts, strict=True)]
-        self.labels = placed(spans, _INCHES)
-        self.is_abridged = [label.text for label in self.labels] != [full for full, *_ in texts]
         self.lanes = self._lanes_shown()
-        self._levels = max(2, 1 + max((label.level for label in self.labels), default=0))
+        self._levels = min(_LEVELS, max(2, len(self.changes)))
         self._rows = self._rows_shown()
         self.height = sum(height + _GAP for _, height, _ in self._rows) - _GAP + _TOP + _BOTTOM
 
@@ -58,7 +52,7 @@ class TimelineFigure:
     def _left_out(self) -> Iterator[str]:
         """Yield sentences on what the figure does not show."""
         report = self.report
-        if self.is_abridged:
+        if self.changes:
             yield "Changes have the numbers that they have in the table."
         thinned = [
             f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
@@ -146,16 +140,13 @@ class TimelineFigure:
     def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
         axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
         axes.set_yticks([])
-        box = {"boxstyle": "square,pad=0.1", "fc": canvas.theme.paper, "ec": "none", "alpha": 0.8}
-        for change, label in zip(self.changes, self.labels, strict=True):
-            span, level = self._span(change), label.level
-            if change.ended is not None:
-                (line,) = axes.plot(span, [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45)
-                canvas.note(line, change.text)
-            canvas.note(canvas.mark(axes, (span[0], level), change, size=5), change.text)
-            if label.text:
-                at = label.begin / _INCHES * self._end
-                axes.text(at, level, label.text, va="center_baseline", fontsize=SIZE, bbox=box)
+        for index, change in enumerate(self.changes):
+            (begin, end), level = self._span(change), index % self._levels
+            (line,) = axes.plot([begin, end], [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45)
+            canvas.note(line, change.text)
+            canvas.note(canvas.mark(axes, (begin, level), change, size=5), change.text)
+            side = "left" if begin < self._end / 2 else "right"  # of the label: there is room beside the mark
+            axes.text(begin, level, f"   {change.number}.   ", ha=side, va="center_baseline", fontsize=7)
         axes.spines[:].set_visible(False)
 
     def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:

@@ -286,14 +286,13 @@ def test_figures_have_tooltips_and_tables_say_the_same_without_colours(text: str
         assert f"<h2>{heading}</h2>" in text
     assert "0.600 to 1.300" in text
     assert "12.000 to 26.000" in text
-    assert "1. flush asynchronously: saves 0.900 s (0.600 to 1.300 s), kept" in text
 
 
 def test_a_change_has_its_cause_its_outcome_and_the_time_of_the_figure(text: str) -> None:
     row = text[text.index("<b>1. flush asynchronously</b>") :].partition("</tr>")[0]
     assert "the flush blocks &lt;much&gt;" in row
     assert "<b>kept</b>: 0.42 times the cost before, in 2 pairs" in row
-    assert '<td data-label="at">30.00 s</td>' in row  # since the job began, as in the figure
+    assert '<td>30.00 s</td>' in row  # since the job began, as in the figure
 
 
 def test_changes_together_saved_what_each_did_with_errors_that_are_independent() -> None:
