@@ -3,7 +3,6 @@
 import contextlib
 import socket
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 import click
 
@@ -89,14 +88,6 @@ def is_running(paths: JobPaths) -> bool:
         except OSError:
             return False
     return True
-
-
-def check_names(logs: Collection[Path], job_id: str | None, job_name: str | None) -> None:
-    """Check that a job in logs is named, and one of scrtune's identified. Raises click.UsageError."""
-    if logs and job_id is not None:
-        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
-    if not logs and job_name is not None:
-        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
 
 
 def names_in_logs(names: Collection[str], job_name: str | None) -> list[str]:

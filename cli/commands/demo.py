@@ -15,24 +15,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from rich.console import Group, RenderableType
+from rich.text import Text
 
 from ...client.paths import JobPaths
-from ...client.transport.daemon_client import DaemonUnavailable
-from ...daemon.journal import JournalReader, apply_event
 from ...daemon.launch.run import job_paths
-from ...daemon.views import ExplainView
-from ...goodput.account import Account
-from ...goodput.buckets import PRODUCTIVE
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...intents.pipeline import Pipeline
-from ...intents.tune.decisions import Decision
-from .. import job_state
-from ..errors import CommandError, UnknownJobError
+from ...units import seconds_text
+from .. import job_record, job_state
+from ..errors import CommandError
 from ..options import command, option
-from ..output import json_text
-from ..text import tables
-from ..text.demo import report
-from ..views.demo import Column, DemoView
+from ..text import job as text
+from ..text.tables import picture, plain_table, print_view
+from ..views.demo import Column, DemoView, Spread
 
 RANKS = 2
 STEPS_BETWEEN_CHECKPOINTS = 8
@@ -40,7 +35,6 @@ SHORT_CHECKPOINTS = 6
 TUNED_CHECKPOINTS = 24
 LAST_CHECKPOINTS = 6
 NO_HELP_RATIO = 0.98
-_POLL_S = 0.25
 
 POOR = """# What users are found with: a redundancy scheme nobody asked for, a blocking flush, small buffers.
 SCR_CACHE_BYPASS=0
@@ -64,36 +58,28 @@ class DemoOptions:
 
 @command(DemoOptions)
 def demo(options: DemoOptions) -> None:
-    """Run a checkpointing MPI job with poor settings and watch it being tuned, in about a minute.
+    """Run a checkpointing MPI job with poor settings and see it tuned, in about a minute.
 
     Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
     and now.
     """
-    out = tables.console()
-    if options.as_json:
-        view = run_demo(lambda _: None, lambda _: None)
-        click.echo(json_text(view), nl=False)
-    else:
-        view = run_demo(
-            lambda decision: out.print(tables.decision_line(decision)),
-            lambda what: out.print(f"\nRunning: {what}"),
-        )
-        out.print(report(view))
+    view = run_demo(quiet=options.as_json)
+    print_view(view, "json" if options.as_json else "table", report)
     if options.svg is not None:
-        options.svg.write_text(tables.picture(report(view), "scrtune demo"), encoding="utf-8")
+        options.svg.write_text(picture(report(view), "scrtune demo"), encoding="utf-8")
 
 
-def run_demo(on_decision: Callable[[Decision], None], on_run: Callable[[str], None]) -> DemoView:
-    """Run the demo; calls back when a run begins and when a decision is made. Raises CommandError."""
+def run_demo(*, quiet: bool) -> DemoView:
+    """Run the demo; unless `quiet`, say which run begins. Raises CommandError."""
     started_s = time.monotonic()
+    say = (lambda _: None) if quiet else click.echo
     with _workplace() as place:
-        on_run("SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
+        say("\nRunning: SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
         defaults = _run(place, "defaults", SHORT_CHECKPOINTS, "", "--no-tune")
-        on_run("poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
+        say("\nRunning: poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
         poor = _run(place, "poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
-        on_run("the same poor settings, tuned while the job runs (one copy is declared to be enough)")
-        floor = ("--redundancy-floor", "SINGLE")
-        tuned = _run(place, "tuned", TUNED_CHECKPOINTS, POOR, *floor, on_decision=on_decision)
+        say("\nRunning: the same poor settings, tuned while the job runs (one copy is declared to be enough)")
+        tuned = _run(place, "tuned", TUNED_CHECKPOINTS, POOR, "--redundancy-floor", "SINGLE")
     costs = job_state.goodput(tuned).costs
     columns = (
         _column("SCR's defaults", defaults),
@@ -121,24 +107,11 @@ def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None =
     shown = view.costs if costs is None else costs
     if not shown:
         raise CommandError(f"{name}: no checkpoint was completed; see {paths.log}")
-    goodput = view.goodput if costs is None else _goodput_of(paths, shown)
+    goodput = view.goodput
+    if costs is not None:
+        job, start_s = job_record.of_job(paths), shown[0].time_s - shown[0].blocking_s - shown[0].interval_s
+        goodput = job.ledger.window(start_s, shown[-1].time_s, job.now).goodput
     return Column.of(name, paths.job_id, shown, goodput)
-
-
-def _goodput_of(paths: JobPaths, costs: Sequence[CheckpointCost]) -> float:
-    """Return the ledger's goodput from the interval before the first of `costs` to the end of the last."""
-    start_s = costs[0].time_s - costs[0].blocking_s - costs[0].interval_s
-    pipeline = Pipeline()
-    accounts: list[Account] = []
-    for now, event in JournalReader(paths.journal):
-        apply_event(pipeline, event, now)
-        if start_s <= now:
-            accounts.append(pipeline.account(now))
-        if now >= costs[-1].time_s:
-            break
-    wall_s = accounts[-1].wall_s - accounts[0].wall_s if accounts else 0.0
-    productive_s = accounts[-1].buckets[PRODUCTIVE] - accounts[0].buckets[PRODUCTIVE] if accounts else 0.0
-    return productive_s / wall_s if wall_s > 0 else 0.0
 
 
 @contextlib.contextmanager
@@ -157,14 +130,7 @@ def _cache(place: Path) -> Path:
     return shared_memory / place.name if os.access(shared_memory, os.W_OK) else place / "cache"
 
 
-def _run(
-    place: Path,
-    name: str,
-    checkpoints: int,
-    config: str,
-    *options: str,
-    on_decision: Callable[[Decision], None] | None = None,
-) -> JobPaths:
+def _run(place: Path, name: str, checkpoints: int, config: str, *options: str) -> JobPaths:
     """Run one job under `scrtune run`, as a user would start it, and return its run directory."""
     job_id = f"demo-{os.getpid()}-{name}"
     conf, prefix, output = place / f"{job_id}.conf", place / job_id, place / f"{job_id}.out"
@@ -186,34 +152,13 @@ def _run(
     arguments = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *options, "--"]
     arguments += [_mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
     arguments += ["--steps", str(steps), "--every", str(STEPS_BETWEEN_CHECKPOINTS)]
-    paths = job_paths(job_id)
-    with (
-        output.open("wb") as file,
-        subprocess.Popen(arguments, env=environment, stdout=file, stderr=subprocess.STDOUT) as process,
-    ):
-        if on_decision is not None:
-            _follow(process, paths, on_decision)
+    with output.open("wb") as file:
+        ran = subprocess.run(arguments, env=environment, stdout=file, stderr=subprocess.STDOUT, check=False)
     shutil.rmtree(prefix, ignore_errors=True)
-    if process.returncode:
+    if ran.returncode:
         text = output.read_text(encoding="utf-8", errors="replace")
-        raise CommandError(f"the job {job_id} ended with exit code {process.returncode}:\n{text[-2000:]}")
-    return paths
-
-
-def _follow(
-    process: "subprocess.Popen[bytes]", paths: JobPaths, on_decision: Callable[[Decision], None]
-) -> None:
-    """Report decisions as the daemon makes them; those of its last moments are read from the journal."""
-    seen = 0
-    is_running = True
-    while is_running:
-        time.sleep(_POLL_S)
-        is_running = process.poll() is None
-        with contextlib.suppress(DaemonUnavailable, UnknownJobError):
-            view = job_state.ask(paths, "explain", ExplainView) if is_running else job_state.explain(paths)
-            for decision in view.decisions[seen:]:
-                on_decision(decision)
-            seen = max(seen, len(view.decisions))
+        raise CommandError(f"the job {job_id} ended with exit code {ran.returncode}:\n{text[-2000:]}")
+    return job_paths(job_id)
 
 
 def _mpiexec() -> str:
@@ -223,3 +168,62 @@ def _mpiexec() -> str:
     if found is None:
         raise CommandError("no mpiexec beside this Python or on PATH; run: pip install mpich")
     return found
+
+
+def report(view: DemoView) -> RenderableType:
+    """Return events, intents, every decision with its reason, the before/after table, and the verdict."""
+    counters = view.status.counters
+    seen = (
+        f"Seen in the tuned run: {counters.trace_events} I/O events of DFTracer"
+        f" in {counters.trace_lines} lines, {sum(counters.dropped.values())} lines dropped;"
+        f" {counters.events} events in all, {sum(counters.lost.values())} messages lost."
+    )
+    return Group(
+        "",
+        seen,
+        "",
+        text.intents(view.explain.intents),
+        "",
+        text.decisions(view.explain.decisions, view.explain.start_s),
+        "",
+        _table(view),
+        "",
+        verdict(view),
+    )
+
+
+def _table(view: DemoView) -> RenderableType:
+    """Return the columns side by side: the median over the checkpoints, and least to most."""
+    rows: tuple[tuple[str, Callable[[Column], str]], ...] = (
+        ("checkpoints", lambda column: str(column.cost_s.count)),
+        ("blocking time", lambda column: _spread(column.blocking_s, seconds_text)),
+        ("flush time", lambda column: _spread(column.flush_s, seconds_text)),
+        ("slowdown by flush", lambda column: _spread(column.slowdown_s, seconds_text)),
+        ("cost (blocking + slowdown)", lambda column: _spread(column.cost_s, seconds_text)),
+        ("goodput per interval", lambda column: _spread(column.interval_goodput, "{:.0%}".format)),
+        ("goodput, by the ledger", lambda column: f"{column.goodput:.1%}"),
+    )
+    return plain_table(
+        "a checkpoint costs",
+        *(f">{column.name}" for column in view.columns),
+        rows=((name, *map(cell, view.columns)) for name, cell in rows),
+        title="Before and after",
+    )
+
+
+def verdict(view: DemoView) -> Text:
+    """Return the result in one sentence, also when tuning did not help."""
+    defaults, before, after = (view.columns[index].cost_s.median for index in (0, 1, -1))
+    what = f"{seconds_text(before)} -> {seconds_text(after)} a checkpoint"
+    engine = f"{view.ranks} ranks, {view.engine} engine, {view.seconds:.0f} s in all."
+    if not view.helped:
+        return Text(f"Tuning did not help on this machine: {what}. {engine}", style="bold yellow")
+    return Text(
+        f"Tuned while it ran: {what}, {1 / view.ratio:.1f} times cheaper than the poor settings,"
+        f" {after / defaults:.2f} x SCR's defaults. {engine}",
+        style="bold green",
+    )
+
+
+def _spread(spread: Spread, shown: Callable[[float], str]) -> str:
+    return f"{shown(spread.median)}\n({shown(spread.least)} - {shown(spread.most)})"

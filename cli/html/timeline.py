@@ -142,7 +142,9 @@ class TimelineFigure:
         axes.set_yticks([])
         for index, change in enumerate(self.changes):
             (begin, end), level = self._span(change), index % self._levels
-            (line,) = axes.plot([begin, end], [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45)
+            (line,) = axes.plot(
+                [begin, end], [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45
+            )
             canvas.note(line, change.text)
             canvas.note(canvas.mark(axes, (begin, level), change, size=5), change.text)
             side = "left" if begin < self._end / 2 else "right"  # of the label: there is room beside the mark

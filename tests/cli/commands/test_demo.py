@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.text.demo import report, verdict
+from scrtune.cli.commands.demo import report, verdict
 from scrtune.cli.text.tables import picture
 from scrtune.cli.views.demo import DemoView
 from scrtune.intents.tune.decisions import Verdict

@@ -292,7 +292,7 @@ def test_a_change_has_its_cause_its_outcome_and_the_time_of_the_figure(text: str
     row = text[text.index("<b>1. flush asynchronously</b>") :].partition("</tr>")[0]
     assert "the flush blocks &lt;much&gt;" in row
     assert "<b>kept</b>: 0.42 times the cost before, in 2 pairs" in row
-    assert '<td>30.00 s</td>' in row  # since the job began, as in the figure
+    assert "<td>30.00 s</td>" in row  # since the job began, as in the figure
 
 
 def test_changes_together_saved_what_each_did_with_errors_that_are_independent() -> None:
