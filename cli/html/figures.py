@@ -5,32 +5,27 @@ The tooltip of an artist is noted by its id (:class:`Canvas`); SVG shows it.
 
 from collections.abc import Callable, Sequence
 from html import escape
-from itertools import pairwise
 from typing import NamedTuple
 
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import FigureBase
-from matplotlib.patches import Rectangle
-from matplotlib.ticker import MaxNLocator
 
 from ...goodput.buckets import PRODUCTIVE
-from ...goodput.report import Report, Steps
-from ...units import count_text, duration_text, seconds_text
+from ...goodput.report import Report
+from ...units import duration_text
 from ..format import VERDICTS, printable
 from ..views.tuner_changes import TunerChange
 from .theme import Theme, colour_of
 
 WIDTH = 11.6
-"""Of the page, in inches."""
-HALF = WIDTH / 2 - 0.1
+"""Of all figures, in inches."""
 LEAST_SHARE = 0.0005
 """A smaller part of a whole would not be visible."""
 _LETTERS = 26
 """Most letters of a name at the edge of a figure."""
 _WALL_TIME, _REST = "wall time", "all the rest"
 _BUCKETS = 16
-_STRAGGLERS = 3
 _GAINS = 24
 
 
@@ -58,19 +53,13 @@ class Canvas:
 
 
 class Panel(NamedTuple):
-    """A figure of `width` x `height` inches; `note` says what is left out."""
+    """A figure of `height` inches; `note` says what is left out."""
 
     name: str
     heading: str
-    width: float
     height: float
     draw: Callable[[Canvas], None]
     note: str = ""
-
-    @property
-    def is_wide(self) -> bool:
-        """True if the figure needs the whole width of the page."""
-        return self.width >= WIDTH
 
 
 def waterfall(report: Report) -> Panel:
@@ -85,7 +74,7 @@ def waterfall(report: Report) -> Panel:
     height = max(2.2, 0.45 + 0.22 * len(rows))
 
     def draw(canvas: Canvas) -> None:
-        axes = canvas.figure.add_axes((0.3, 0.3 / height, 0.68, 1 - 0.35 / height))
+        axes = canvas.figure.add_axes((0.2, 0.3 / height, 0.78, 1 - 0.35 / height))
         fills = {_WALL_TIME: canvas.theme.grid, _REST: canvas.theme.muted}
         for row, (name, start_s, spent_s) in enumerate(rows):
             start, share = 100 * start_s / wall_s, 100 * spent_s / wall_s
@@ -97,12 +86,11 @@ def waterfall(report: Report) -> Panel:
             canvas.note(bar, text)
             axes.text(start + share + 1.2, row, text, va="center", fontsize=7)
         name_rows(axes, [edge_name(name) for name, _, _ in rows])
-        axes.set_xlim(0, 136)
+        axes.set_xlim(0, 118)
         axes.set_xticks([0, 25, 50, 75, 100], ["0 %", "25 %", "50 %", "75 %", "100 %"])
         axes.grid(visible=True, axis="x")
 
-    width = WIDTH if report.steps is None else HALF
-    return Panel("waterfall", "From wall time to productive", width, height, draw)
+    return Panel("waterfall", "From wall time to productive", height, draw)
 
 
 def _lost(report: Report) -> list[tuple[str, float]]:
@@ -115,41 +103,6 @@ def _lost(report: Report) -> list[tuple[str, float]]:
     lost = lost[:_BUCKETS]
     rest_s = account.wall_s - account.buckets[PRODUCTIVE] - sum(spent_s for _, spent_s in lost)
     return [*lost, (_REST, rest_s)] if rest_s >= least_s > 0 else lost
-
-
-def distribution(steps: Steps, height: float) -> Panel:
-    """Return the histogram of step times."""
-
-    def draw(canvas: Canvas) -> None:
-        axes, ink = canvas.figure.add_axes((0.11, 0.12, 0.86, 0.86)), canvas.theme.ink
-        for (low, high), count in zip(pairwise(steps.bins), steps.heights, strict=True):
-            if count:
-                colour = colour_of(PRODUCTIVE)
-                bar = axes.add_patch(Rectangle((low, 0), high - low, count, color=colour, linewidth=0))
-                canvas.note(
-                    bar, f"{count_text(count, 'step')} of {seconds_text(low)} to {seconds_text(high)}"
-                )
-        marks = (("ideal", steps.ideal_s, "-"), ("median", steps.percentiles_s[50], "--"))
-        for name, at_s, dashes in (*marks, ("95 % below", steps.percentiles_s[95], ":")):
-            label = f"{name}: {seconds_text(at_s)}"
-            axes.axvline(at_s, color=ink, linestyle=dashes, linewidth=1.0, label=label)
-        for each in steps.stragglers[:_STRAGGLERS]:
-            text = f"{edge_name(each.writer)}: {each.ratio:.2f} x the others"
-            at_s = min(each.took_s, steps.bins[-1])
-            (mark,) = axes.plot([at_s], [0], "^", color=ink, markersize=8, clip_on=False, label=text)
-            canvas.note(mark, f"straggler {text}: {seconds_text(each.took_s)} a step")
-        if steps.beyond:
-            axes.plot([], [], " ", label=f"{steps.beyond:,} longer: up to {duration_text(steps.most_s)}")
-        axes.set_xlim(min(steps.bins[0], 0.98 * steps.ideal_s), steps.bins[-1])
-        axes.set_ylim(0, 1.15 * max(steps.heights))
-        axes.yaxis.set_major_locator(MaxNLocator(5, integer=True))
-        axes.xaxis.set_major_locator(MaxNLocator(6))
-        axes.xaxis.set_major_formatter(ticks(steps.bins[-1]))
-        axes.set_ylabel("steps")
-        axes.grid(visible=True, axis="y")
-        legend(axes)
-
-    return Panel("distribution", "How long steps took", HALF, height, draw)
 
 
 def gains(changes: Sequence[TunerChange]) -> Panel | None:
@@ -178,7 +131,7 @@ def gains(changes: Sequence[TunerChange]) -> Panel | None:
         axes.set_xlabel("saved a checkpoint (left of 0: lost), with the 90 % interval")
         axes.grid(visible=True, axis="x")
 
-    return Panel("gains", "What each change of the tuner gained", WIDTH, height, draw, note)
+    return Panel("gains", "What each change of the tuner gained", height, draw, note)
 
 
 def edge_name(text: str) -> str:
@@ -202,12 +155,9 @@ def ticks(most_s: float) -> Callable[[float, float], str]:
     return lambda value, _: f"{value:g} s"
 
 
-def legend(axes: Axes, columns: int = 1, *, above: bool = False) -> None:
+def legend(axes: Axes, columns: int, *, above: bool = False) -> None:
     """Draw a legend in the upper right corner, or above the figure, if there is anything to explain."""
-    if not axes.get_legend_handles_labels()[0]:
-        return
-    drawn = axes.legend(
-        loc="upper right", ncols=columns, handlelength=2.0 if columns == 1 else 1.0, columnspacing=1.2
-    )
-    if above:
-        drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))
+    if axes.get_legend_handles_labels()[0]:
+        drawn = axes.legend(loc="upper right", ncols=columns, handlelength=1.0, columnspacing=1.2)
+        if above:
+            drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))

@@ -15,7 +15,7 @@ from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
-from .figures import WIDTH, Canvas, Panel, distribution, gains, waterfall
+from .figures import WIDTH, Canvas, Panel, gains, waterfall
 from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
 from .timeline import TimelineFigure
 
@@ -41,25 +41,21 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         period=_period(report),
         cards=list(_cards(report, changes)),
         step_times=list(_step_times(report)),
-        rows=[[(panel, _svg(panel)) for panel in row] for row in _panels(report, changes)],
+        panels=[(panel, _svg(panel)) for panel in _panels(report, changes)],
     )
 
 
 def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes:
     """Return the figures as one PNG."""
-    rows = _panels(report, changes)
-    heights = [max(panel.height for panel in row) for row in rows]
-    out = io.BytesIO()
+    panels, out = _panels(report, changes), io.BytesIO()
     with mpl.rc_context(LIGHT.settings()):
-        figure = Figure(figsize=(WIDTH, sum(heights) + 0.3 * len(heights) + 0.4))
-        ratios = [0.4, *(each for height in heights for each in (0.3, height))]
+        ratios = [0.4, *(height for panel in panels for height in (0.3, panel.height))]
+        figure = Figure(figsize=(WIDTH, sum(ratios)))
         cells = figure.subfigures(len(ratios), 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
         cells[0].text(0.015, 0.35, title, fontsize=12, fontweight="bold")
-        for heading, body, row in zip(cells[1::2], cells[2::2], rows, strict=True):
-            places = body.subfigures(1, len(row), squeeze=False)[0]
-            for index, (place, panel) in enumerate(zip(places, row, strict=True)):
-                heading.text(0.015 + index / len(row), 0.2, panel.heading, fontsize=9.5, fontweight="bold")
-                panel.draw(Canvas(place, LIGHT))
+        for heading, body, panel in zip(cells[1::2], cells[2::2], panels, strict=True):
+            heading.text(0.015, 0.2, panel.heading, fontsize=9.5, fontweight="bold")
+            panel.draw(Canvas(body, LIGHT))
         figure.savefig(out, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": "scrtune"})
     return out.getvalue()
 
@@ -129,22 +125,19 @@ def _step_times(report: Report) -> Iterator[tuple[str, float]]:
         yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
 
 
-def _panels(report: Report, changes: Sequence[TunerChange]) -> list[list[Panel]]:
-    """Return the figures in rows; there is none for data that the report does not have."""
-    first, gained = waterfall(report), gains(changes)
-    rows = [[first], [TimelineFigure(report, changes).panel]]
-    if report.steps is not None:
-        rows[0].append(distribution(report.steps, first.height))
-    if gained is not None:  # a low figure fits below the first ones on the first sheet of paper
-        rows.insert(1 if gained.height < _LOW else 2, [gained])
-    return rows
+def _panels(report: Report, changes: Sequence[TunerChange]) -> list[Panel]:
+    """Return the figures; there is none for data that the report does not have."""
+    panels = [waterfall(report), TimelineFigure(report, changes).panel]
+    if (gained := gains(changes)) is not None:  # a low figure fits below the first one on the first sheet
+        panels.insert(1 if gained.height < _LOW else 2, gained)
+    return panels
 
 
 def _svg(panel: Panel) -> str:
     """Return the panel as an element of the page, with its tooltips and in its colours."""
     out = io.BytesIO()
     with mpl.rc_context({**PAGE.settings(), "svg.hashsalt": panel.name}):
-        figure = Figure(figsize=(panel.width, panel.height))
+        figure = Figure(figsize=(WIDTH, panel.height))
         canvas = Canvas(figure, PAGE)
         panel.draw(canvas)
         figure.savefig(out, format="svg", metadata={"Date": None})

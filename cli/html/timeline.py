@@ -13,7 +13,7 @@ from ...goodput.report import Report, Steps
 from ...goodput.report_lanes import BARS, RUNS, Lane
 from ...units import count_text, duration_text, seconds_text
 from ..views.tuner_changes import TunerChange
-from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
+from .figures import LEAST_SHARE, Canvas, Panel, edge_name, legend, name_rows, ticks
 from .theme import GROUPS, colour_of, group_of
 
 _LANES = 12
@@ -47,7 +47,7 @@ class TimelineFigure:
     @property
     def panel(self) -> Panel:
         """The figure as a part of the page."""
-        return Panel("timeline", "Over time", WIDTH, self.height, self.draw, " ".join(self._left_out()))
+        return Panel("timeline", "Over time", self.height, self.draw, " ".join(self._left_out()))
 
     def _left_out(self) -> Iterator[str]:
         """Yield sentences on what the figure does not show."""

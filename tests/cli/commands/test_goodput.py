@@ -7,7 +7,6 @@ import json
 import os
 import re
 import shlex
-import threading
 import time
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
