@@ -26,7 +26,6 @@ _LETTERS = 26
 """Most letters of a name at the edge of a figure."""
 _WALL_TIME, _REST = "wall time", "all the rest"
 _BUCKETS = 16
-_GAINS = 24
 
 
 class Canvas:
@@ -65,7 +64,7 @@ class Panel(NamedTuple):
 def waterfall(report: Report) -> Panel:
     """Return the figure from the wall time down to the productive time, one bucket a row, largest first."""
     account = report.account
-    wall_s = account.wall_s or 1.0
+    whole_s = account.wall_s or 1.0
     rows, left_s = [(_WALL_TIME, 0.0, account.wall_s)], account.wall_s
     for name, spent_s in _lost(report):
         left_s -= spent_s
@@ -77,11 +76,9 @@ def waterfall(report: Report) -> Panel:
         axes = canvas.figure.add_axes((0.2, 0.3 / height, 0.78, 1 - 0.35 / height))
         fills = {_WALL_TIME: canvas.theme.grid, _REST: canvas.theme.muted}
         for row, (name, start_s, spent_s) in enumerate(rows):
-            start, share = 100 * start_s / wall_s, 100 * spent_s / wall_s
+            start, share = 100 * start_s / whole_s, 100 * spent_s / whole_s
             colour = fills.get(name) or colour_of(name)
             (bar,) = axes.barh([row], [max(share, 0.1)], 0.7, left=[start], color=colour, linewidth=0)
-            if name == _WALL_TIME:
-                bar.set(edgecolor=canvas.theme.muted, linewidth=0.6)
             text = f"{duration_text(spent_s)}, {share:.1f} %"
             canvas.note(bar, text)
             axes.text(start + share + 1.2, row, text, va="center", fontsize=7)
@@ -103,35 +100,6 @@ def _lost(report: Report) -> list[tuple[str, float]]:
     lost = lost[:_BUCKETS]
     rest_s = account.wall_s - account.buckets[PRODUCTIVE] - sum(spent_s for _, spent_s in lost)
     return [*lost, (_REST, rest_s)] if rest_s >= least_s > 0 else lost
-
-
-def gains(changes: Sequence[TunerChange]) -> Panel | None:
-    """Return the figure of what changes save a checkpoint, with 90 % intervals; None if nothing was measured.
-
-    If there are too many, it shows those that saved or cost most.
-    """
-    measured = [(change, change.gain) for change in changes if change.gain is not None]
-    if not measured:
-        return None
-    most = sorted(measured, key=lambda each: -abs(each[1].total_s))[:_GAINS]
-    shown = sorted(most, key=lambda each: each[0].number)
-    left = len(measured) - len(shown)
-    note = f"Those that saved or cost most; {left} more in the table." if left else ""
-    height = 0.65 + 0.22 * len(shown)
-
-    def draw(canvas: Canvas) -> None:
-        axes, theme = canvas.figure.add_axes((0.3, 0.45 / height, 0.67, 1 - 0.5 / height)), canvas.theme
-        for row, (change, gain) in enumerate(shown):
-            axes.hlines(row, gain.low_s, gain.high_s, color=theme.muted, linewidth=1.4)
-            mark = canvas.mark(axes, (gain.saved_s, row), change, size=6)
-            canvas.note(mark, f"{change.text}; {change.word}")
-        axes.axvline(0, color=theme.muted, linewidth=0.8)
-        name_rows(axes, [f"{change.name}, {change.word}" for change, _ in shown])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g} s")
-        axes.set_xlabel("saved a checkpoint (left of 0: lost), with the 90 % interval")
-        axes.grid(visible=True, axis="x")
-
-    return Panel("gains", "What each change of the tuner gained", height, draw, note)
 
 
 def edge_name(text: str) -> str:

@@ -15,11 +15,10 @@ from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
-from .figures import WIDTH, Canvas, Panel, gains, waterfall
+from .figures import WIDTH, Canvas, Panel, waterfall
 from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
-from .timeline import TimelineFigure
+from .timeline import timeline
 
-_LOW = 2.0
 _LEAST_S = 0.0005
 """A shorter time would be shown as 0.000 s."""
 _DOTS_PER_INCH = 150
@@ -41,13 +40,13 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         period=_period(report),
         cards=list(_cards(report, changes)),
         step_times=list(_step_times(report)),
-        panels=[(panel, _svg(panel)) for panel in _panels(report, changes)],
+        panels=[(panel, _svg(panel)) for panel in (waterfall(report), timeline(report, changes))],
     )
 
 
 def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes:
     """Return the figures as one PNG."""
-    panels, out = _panels(report, changes), io.BytesIO()
+    panels, out = (waterfall(report), timeline(report, changes)), io.BytesIO()
     with mpl.rc_context(LIGHT.settings()):
         ratios = [0.4, *(height for panel in panels for height in (0.3, panel.height))]
         figure = Figure(figsize=(WIDTH, sum(ratios)))
@@ -123,14 +122,6 @@ def _step_times(report: Report) -> Iterator[tuple[str, float]]:
     yield from (("longest", steps.most_s), ("mean distance from the ideal", steps.deviation_s))
     for each in steps.stragglers:
         yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
-
-
-def _panels(report: Report, changes: Sequence[TunerChange]) -> list[Panel]:
-    """Return the figures; there is none for data that the report does not have."""
-    panels = [waterfall(report), TimelineFigure(report, changes).panel]
-    if (gained := gains(changes)) is not None:  # a low figure fits below the first one on the first sheet
-        panels.insert(1 if gained.height < _LOW else 2, gained)
-    return panels
 
 
 def _svg(panel: Panel) -> str:

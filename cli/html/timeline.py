@@ -29,8 +29,14 @@ _Row = tuple[str, float, Callable[[Canvas, Axes], None]]
 """Title, height in inches, and what draws it."""
 
 
+def timeline(report: Report, changes: Sequence[TunerChange]) -> Panel:
+    """Return the figure as a part of the page."""
+    figure = TimelineFigure(report, changes)
+    return Panel("timeline", "Over time", figure.height, figure.draw, " ".join(figure.left_out()))
+
+
 class TimelineFigure:
-    """The timeline of `report` and `changes`, which have the numbers of the table."""
+    """The timeline of `report` and `changes`."""
 
     def __init__(self, report: Report, changes: Sequence[TunerChange]) -> None:
         self.report, self.changes = report, [change for change in changes if change.is_made]
@@ -44,15 +50,10 @@ class TimelineFigure:
         self._rows = self._rows_shown()
         self.height = sum(height + _GAP for _, height, _ in self._rows) - _GAP + _TOP + _BOTTOM
 
-    @property
-    def panel(self) -> Panel:
-        """The figure as a part of the page."""
-        return Panel("timeline", "Over time", self.height, self.draw, " ".join(self._left_out()))
-
-    def _left_out(self) -> Iterator[str]:
+    def left_out(self) -> Iterator[str]:
         """Yield sentences on what the figure does not show."""
         report = self.report
-        if self.changes:
+        if len(self.changes) > _LEVELS:
             yield "Changes have the numbers that they have in the table."
         thinned = [
             f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
@@ -140,15 +141,31 @@ class TimelineFigure:
     def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
         axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
         axes.set_yticks([])
+        box: dict[str, object] = {
+            "boxstyle": "square,pad=0.1",
+            "fc": canvas.theme.paper,
+            "ec": "none",
+            "alpha": 0.8,
+        }
+        have_room = len(self.changes) <= _LEVELS
         for index, change in enumerate(self.changes):
-            (begin, end), level = self._span(change), index % self._levels
+            (begin, end), level, half = self._span(change), index % self._levels, self._end / 2
             (line,) = axes.plot(
                 [begin, end], [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45
             )
             canvas.note(line, change.text)
             canvas.note(canvas.mark(axes, (begin, level), change, size=5), change.text)
-            side = "left" if begin < self._end / 2 else "right"  # of the label: there is room beside the mark
-            axes.text(begin, level, f"   {change.number}.   ", ha=side, va="center_baseline", fontsize=7)
+            side = 1 if begin < half else -1  # the label is beside the span, where there is more room
+            axes.annotate(
+                f"{change.short}, {change.word}" if have_room else f"{change.number}.",
+                (end if have_room and end < half else begin, level),
+                (6 * side, 0),
+                textcoords="offset points",
+                ha="left" if side > 0 else "right",
+                va="center",
+                fontsize=7,
+                bbox=box,
+            )
         axes.spines[:].set_visible(False)
 
     def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:

@@ -21,22 +21,14 @@ V = TypeVar("V")
 _WIDTH = 120
 
 
-class _Pipe(io.StringIO):
-    """Standard output without the blanks that rich appends to the lines of a table."""
-
-    def write(self, text: str) -> int:
-        return sys.stdout.write(re.sub(r" +$", "", text, flags=re.MULTILINE))
-
-    def flush(self) -> None:
-        sys.stdout.flush()
-
-
-def console() -> Console:
-    """Return a console that takes our texts as they are; into a pipe it writes $COLUMNS or 120 columns."""
-    if sys.stdout.isatty():
-        return Console(markup=False, highlight=False)
-    width = None if os.environ.get("COLUMNS", "").isdigit() else _WIDTH
-    return Console(markup=False, highlight=False, width=width, file=_Pipe())
+def rendered(shown: RenderableType) -> str:
+    """Return our texts as they are; for a pipe $COLUMNS or 120 columns wide, without blanks at the ends."""
+    is_pipe = not sys.stdout.isatty()
+    width = _WIDTH if is_pipe and not os.environ.get("COLUMNS", "").isdigit() else None
+    console = Console(markup=False, highlight=False, width=width)
+    with console.capture() as captured:
+        console.print(shown)
+    return re.sub(r" +$", "", captured.get(), flags=re.MULTILINE) if is_pipe else captured.get()
 
 
 def json_text(view: object) -> str:
@@ -49,7 +41,7 @@ def print_view(
 ) -> None:
     """Print `view` on standard output: as a `table`, as JSON, or in the `other` form of the command."""
     if form == "table":
-        console().print(table(view))
+        click.echo(rendered(table(view)), nl=False)
     else:
         click.echo(json_text(view) if form == "json" else other(view), nl=False)
 

@@ -49,6 +49,14 @@ class TunerChange(msgspec.Struct, frozen=True, kw_only=True):
         return changes_text(self.decision.previous, self.decision.changes)
 
     @property
+    def short(self) -> str:
+        """The name with what the change saves."""
+        if self.gain is None:
+            return self.name
+        word, saved_s, low_s, high_s = _signed(self.gain)
+        return f"{self.name}: {word} {saved_s:.3f} s ({low_s:.3f} to {high_s:.3f} s)"
+
+    @property
     def text(self) -> str:
         """The name, the parameters, and what the change saves."""
         return "; ".join(filter(None, (f"{self.name}: {self.what}", self.gain_text)))

@@ -54,21 +54,21 @@ def evenly(count: int) -> tuple[tuple[float, float], ...]:
     return tuple((index / count, (index + 0.6) / count) for index in range(count))
 
 
-def numbers(timeline: TimelineFigure) -> tuple[Bbox, dict[str, Bbox]]:
-    """Of the figure, and of each change's number in it, as a renderer measures them."""
+def labels(timeline: TimelineFigure) -> tuple[Bbox, dict[str, Bbox]]:
+    """Of the figure, and of each change's label in it, as a renderer measures them."""
     with rc_context(LIGHT.settings()):
         figure = Figure(figsize=(WIDTH, timeline.height), dpi=150)
         renderer = FigureCanvasAgg(figure).get_renderer()
         timeline.draw(Canvas(figure, LIGHT))
-        drawn = [text for text in figure.findobj(Text) if re.fullmatch(r" +\d+\. +", text.get_text())]
+        drawn = [text for text in figure.findobj(Text) if re.match(r"\d+\.( |$)", text.get_text())]
         return figure.bbox, {text.get_text(): text.get_window_extent(renderer) for text in drawn}
 
 
 @pytest.mark.parametrize("trials", [FOUR, evenly(14), evenly(60), ((0.2, 0.21),) * 3, ((0.05, 0.95),) * 3])
-def test_no_number_lies_on_another_or_leaves_the_figure(
+def test_no_label_lies_on_another_or_leaves_the_figure(
     job: Report, trials: tuple[tuple[float, float | None], ...]
 ) -> None:
-    figure, drawn = numbers(TimelineFigure(job, made(job, trials)))
+    figure, drawn = labels(TimelineFigure(job, made(job, trials)))
     assert len(drawn) == len(trials)
     for (one, first), (other, second) in combinations(drawn.items(), 2):
         assert not first.overlaps(second), f"{one!r} lies on {other!r}"

@@ -17,10 +17,7 @@ from scrtune.intents.tune.decisions import Decision, Verdict
 
 
 def text(shown: RenderableType) -> str:
-    console = tables.console()
-    with console.capture() as captured:
-        console.print(shown)
-    return " ".join(captured.get().split())
+    return " ".join(tables.rendered(shown).split())
 
 
 @pytest.fixture
@@ -122,15 +119,14 @@ def test_what_failed_and_what_scr_brought_back_is_told_with_the_goodput(pipeline
 
 
 def test_a_pipe_gets_the_width_of_columns_and_no_trailing_blanks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = tables.plain_table("name", "text")
     table.add_row("one", "word " * 30)
     table.add_row("two", "")
     for columns, width in (("", 120), ("40", 40)):
         monkeypatch.setenv("COLUMNS", columns)
-        tables.console().print(table)
-        lines = capsys.readouterr().out.splitlines()
+        lines = tables.rendered(table).splitlines()
         assert lines[-1] == "two"
         assert lines == [line.rstrip() for line in lines]
         assert width - 5 <= max(map(len, lines)) <= width

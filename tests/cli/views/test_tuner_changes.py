@@ -51,6 +51,7 @@ def test_a_trial_and_its_verdict_are_one_change() -> None:
 def test_a_change_that_costs_says_so_with_its_bounds_turned_round() -> None:
     lost = msgspec.structs.replace(GAIN, saved_s=-0.5, low_s=-0.7, high_s=0.1)
     costly = TunerChange(number=1, decision=TRIAL, gain=lost)
+    assert costly.short == "1. larger buffers: costs 0.500 s (-0.100 to 0.700 s)"
     assert costly.gain_text == (
         "costs 0.500 s more than 1.500 s a checkpoint (-0.100 to 0.700 s with 90 %, in 2 pairs)"
     )
