@@ -3,23 +3,27 @@
 Everything shown is measured in these runs; when tuning does not help on this machine the report says so.
 """
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import click
+import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
+from typing_extensions import Self
 
 from ...client.paths import JobPaths
 from ...daemon.launch.run import job_paths
+from ...daemon.views import ExplainView, StatusView
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...units import seconds_text
 from .. import job_record, job_state
@@ -27,7 +31,6 @@ from ..errors import CommandError
 from ..options import command, option
 from ..text import job as text
 from ..text.tables import picture, plain_table, print_view
-from ..views.demo import Column, DemoView, Spread
 
 RANKS = 2
 STEPS_BETWEEN_CHECKPOINTS = 8
@@ -46,6 +49,51 @@ SCR_FLUSH_ASYNC=0
 SCR_FLUSH_TYPE=SYNC
 SCR_FILE_BUF_SIZE=16KB
 """
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Median, least and most over `count` checkpoints; seconds, or a share."""
+
+    count: int
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """Return the spread of `values`; all 0 if there are none."""
+        known = values or [0.0]
+        return cls(count=len(values), median=median(known), least=min(known), most=max(known))
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """One column of the before/after table.
+
+    `interval_goodput` is the share of each checkpoint interval that is left to compute, `goodput` the
+    ledger's, over the whole run or over the checkpoints of this column.
+    """
+
+    name: str
+    job_id: str
+    blocking_s: Spread
+    flush_s: Spread
+    slowdown_s: Spread
+    cost_s: Spread
+    interval_goodput: Spread
+    goodput: float
+
+
+class DemoView(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole demo; `ratio` is what a checkpoint costs in the end, to what it costs with poor settings."""
+
+    engine: str
+    ranks: int
+    columns: tuple[Column, ...]
+    explain: ExplainView
+    status: StatusView
+    ratio: float
+    helped: bool
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -73,13 +121,18 @@ def run_demo(*, quiet: bool) -> DemoView:
     """Run the demo; unless `quiet`, say which run begins. Raises CommandError."""
     started_s = time.monotonic()
     say = (lambda _: None) if quiet else click.echo
-    with _workplace() as place:
+    shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  SCR's own default
+    with (
+        tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place,
+        tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache,
+    ):
+        run = partial(_run, Path(place), cache)
         say("\nRunning: SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
-        defaults = _run(place, "defaults", SHORT_CHECKPOINTS, "", "--no-tune")
+        defaults = run("defaults", SHORT_CHECKPOINTS, "", "--no-tune")
         say("\nRunning: poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
-        poor = _run(place, "poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
+        poor = run("poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
         say("\nRunning: the same poor settings, tuned while the job runs (one copy is declared to be enough)")
-        tuned = _run(place, "tuned", TUNED_CHECKPOINTS, POOR, "--redundancy-floor", "SINGLE")
+        tuned = run("tuned", TUNED_CHECKPOINTS, POOR, "--redundancy-floor", "SINGLE")
     costs = job_state.goodput(tuned).costs
     columns = (
         _column("SCR's defaults", defaults),
@@ -111,26 +164,15 @@ def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None =
     if costs is not None:
         job, start_s = job_record.of_job(paths), shown[0].time_s - shown[0].blocking_s - shown[0].interval_s
         goodput = job.ledger.window(start_s, shown[-1].time_s, job.now).goodput
-    return Column.of(name, paths.job_id, shown, goodput)
+    times_s = {
+        field: Spread.of([getattr(cost, field) for cost in shown])
+        for field in ("blocking_s", "flush_s", "slowdown_s", "cost_s")
+    }
+    shares = Spread.of([1 - cost.cost_s / cost.interval_s for cost in shown if cost.interval_s > 0])
+    return Column(name=name, job_id=paths.job_id, goodput=goodput, interval_goodput=shares, **times_s)
 
 
-@contextlib.contextmanager
-def _workplace() -> Iterator[Path]:
-    """Make a directory for prefix and output, and below /dev/shm one for the cache, until the demo ends."""
-    place = Path(tempfile.mkdtemp(prefix="scrtune-demo-"))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.rmtree(_cache(place), ignore_errors=True)
-
-
-def _cache(place: Path) -> Path:
-    shared_memory = Path("/dev/shm")  # noqa: S108  SCR's own default for the cache
-    return shared_memory / place.name if os.access(shared_memory, os.W_OK) else place / "cache"
-
-
-def _run(place: Path, name: str, checkpoints: int, config: str, *options: str) -> JobPaths:
+def _run(place: Path, cache: str, name: str, checkpoints: int, config: str, *options: str) -> JobPaths:
     """Run one job under `scrtune run`, as a user would start it, and return its run directory."""
     job_id = f"demo-{os.getpid()}-{name}"
     conf, prefix, output = place / f"{job_id}.conf", place / job_id, place / f"{job_id}.out"
@@ -143,7 +185,7 @@ def _run(place: Path, name: str, checkpoints: int, config: str, *options: str) -
         **own,  # what a shell was given by `scrtune env` would pin it in all three runs
         "SCR_CONF_FILE": str(conf),
         "SCR_PREFIX": str(prefix),
-        "SCR_CACHE_BASE": str(_cache(place)),
+        "SCR_CACHE_BASE": cache,
         # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
         "SCRTUNE_EMBEDDED_NODES": str(RANKS),
         "OMP_NUM_THREADS": "1",

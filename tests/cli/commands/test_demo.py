@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.commands.demo import report, verdict
+from scrtune.cli.commands.demo import DemoView, report, verdict
 from scrtune.cli.text.tables import picture
-from scrtune.cli.views.demo import DemoView
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
