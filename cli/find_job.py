@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 import click
 
@@ -17,8 +17,6 @@ from ..client.paths import (
 )
 from .errors import UnknownJobError
 from .format import printable
-
-_MOST_LISTED = 20
 
 
 def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
@@ -40,8 +38,10 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
         wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
     if is_named:
-        text = f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
-        text += f" the latest one, {latest.job_id!r}; name another one with --job-id"
+        text = (
+            f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
+            f" the latest one, {latest.job_id!r}; name another one with --job-id"
+        )
         click.echo(printable(text), err=True)
     return latest
 
@@ -88,17 +88,3 @@ def is_running(paths: JobPaths) -> bool:
         except OSError:
             return False
     return True
-
-
-def names_in_logs(names: Collection[str], job_name: str | None) -> list[str]:
-    """Return `job_name`, which must be among the `names` of jobs in logs, else all of them, sorted.
-
-    Raises UnknownJobError.
-    """
-    if job_name is None:
-        return sorted(names)
-    if job_name not in names:
-        known = sorted(map(repr, filter(None, names)))[:_MOST_LISTED]
-        listed = f"there are {', '.join(known)}" if known else "they name no job"
-        raise UnknownJobError(f"no job {job_name!r} in these logs; {listed}")
-    return [job_name]

@@ -52,10 +52,9 @@ def advice(paths: JobPaths) -> Advice:
     try:
         return ask(paths, "recommendation", Advice)
     except DaemonUnavailable:
-        published = _published(paths)
-    if published is None:
-        replayed(paths)  # raises if there never was such a job; of this one nothing was published
-    return published or Advice()
+        if (published := _published(paths)) is None:
+            replayed(paths)  # raises if there never was such a job; of this one nothing was published
+        return published or Advice()
 
 
 def status(paths: JobPaths) -> views.StatusView:

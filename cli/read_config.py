@@ -1,6 +1,7 @@
 """Read a config file that was named on the command line, or say why it cannot be read."""
 
 import stat
+from io import BytesIO
 from pathlib import Path
 
 LARGEST_BYTES = 1024**2
@@ -18,15 +19,14 @@ def config_text(path: Path) -> str:
     """
     shown = str(path) if str(path).isprintable() else repr(str(path))
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UnreadableError(f"{shown}: is no regular file; name a config file or a job script")
-        with path.open("rb") as file:
+        is_regular = stat.S_ISREG(path.stat().st_mode)
+        with path.open("rb") if is_regular else BytesIO() as file:
             data = file.read(LARGEST_BYTES + 1)
-    except UnreadableError:
-        raise
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise UnreadableError(f"{shown}: {why}; name a file that can be read") from error
+    if not is_regular:
+        raise UnreadableError(f"{shown}: is no regular file; name a config file or a job script")
     if len(data) > LARGEST_BYTES:
         raise UnreadableError(
             f"{shown}: is larger than 1 MiB, which no config file or job script is; name another"

@@ -36,9 +36,8 @@ _MOST_FAILURES = 1e6
 _WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m or 15min, 2h or 1d"
 
 
-def step_time_s(seconds: float) -> float:
-    """Return `seconds`. Raises ValueError unless a step can take so long."""
-    if not 0 < seconds < _LONGEST_STEP_S:
+def _step_time_s(seconds: float) -> float:
+    if not 0 < seconds < _LONGEST_STEP_S:  # no NaN either
         raise ValueError(f"{seconds:g} is no time of a step; write seconds, above 0")
     return seconds
 
@@ -112,7 +111,7 @@ class GoodputOptions(OneJob):
         "--reference-step-time SECONDS",
         "What a step should take: what steps took beyond it is no goodput.",
         click.FLOAT,
-        parse=step_time_s,
+        parse=_step_time_s,
     )
     window: TimeWindow | None = option(
         "--window START..END|LAST",
@@ -137,9 +136,9 @@ class GoodputOptions(OneJob):
         parse=mtbf_prior,
     )
     html: Path | None = option(
-        "--html FILE", "Write a page with figures and tables instead; it needs no other file.", FILE
+        "--html FILE", "Write a page with a figure and tables instead; it needs no other file.", FILE
     )
-    png: Path | None = option("--png FILE", "Draw the figures of that page as a picture instead.", FILE)
+    png: Path | None = option("--png FILE", "Draw the figure of that page as a picture instead.", FILE)
 
     @property
     def query(self) -> GoodputQuery:

@@ -12,7 +12,14 @@ from ...client.capture.forward import forward as forward_traces
 from ...client.paths import JobPaths
 from ...daemon.lock import Signals, end_at_eof
 from ...daemon.options import DaemonOptions
-from ..options import MonitoringOptions, UntilEof, command, option
+from ..options import MonitoringOptions, command, option
+
+
+@dataclass(frozen=True)
+class UntilEof:
+    """The option of a process that its parent ends by closing a pipe."""
+
+    until_eof: bool = option("--until-eof", "The end of standard input ends it as SIGTERM does.")
 
 
 @dataclass(frozen=True)

@@ -15,23 +15,24 @@ from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
-from .figures import WIDTH, Canvas, Panel, waterfall
 from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
-from .timeline import timeline
+from .timeline import WIDTH, Canvas, TimelineFigure
 
 _LEAST_S = 0.0005
 """A shorter time would be shown as 0.000 s."""
 _DOTS_PER_INCH = 150
+_TITLE = 0.4
 _OF_A_FILE = re.compile(r'<metadata>.*?</metadata>|<style.*?</style>|<g id="[^"]*"/>', re.DOTALL)
 _SIZE = re.compile(r' (?:width|height|version)="[^"]*"')
 _GROUP = re.compile(r'<g id="([^"]*)">')
-"""Nothing refers to the ids of groups; all other ids are hashes with the name of the panel."""
+"""Nothing refers to the ids of groups; all other ids are hashes."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
 """Within a tag."""
 
 
 def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str:
     """Return all of `report` as one HTML document."""
+    timeline = TimelineFigure(report, changes)
     return _template().render(
         report=report,
         account=report.account,
@@ -40,21 +41,20 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         period=_period(report),
         cards=list(_cards(report, changes)),
         step_times=list(_step_times(report)),
-        panels=[(panel, _svg(panel)) for panel in (waterfall(report), timeline(report, changes))],
+        figure=_svg(timeline),
+        left_out=" ".join(timeline.left_out()),
     )
 
 
 def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes:
-    """Return the figures as one PNG."""
-    panels, out = (waterfall(report), timeline(report, changes)), io.BytesIO()
+    """Return the figure as a PNG."""
+    timeline, out = TimelineFigure(report, changes), io.BytesIO()
     with mpl.rc_context(LIGHT.settings()):
-        ratios = [0.4, *(height for panel in panels for height in (0.3, panel.height))]
-        figure = Figure(figsize=(WIDTH, sum(ratios)))
-        cells = figure.subfigures(len(ratios), 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
-        cells[0].text(0.015, 0.35, title, fontsize=12, fontweight="bold")
-        for heading, body, panel in zip(cells[1::2], cells[2::2], panels, strict=True):
-            heading.text(0.015, 0.2, panel.heading, fontsize=9.5, fontweight="bold")
-            panel.draw(Canvas(body, LIGHT))
+        figure = Figure(figsize=(WIDTH, timeline.height + _TITLE))
+        ratios = [_TITLE, timeline.height]
+        heading, body = figure.subfigures(2, 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
+        heading.text(0.015, 0.35, title, fontsize=12, fontweight="bold")
+        timeline.draw(Canvas(body, LIGHT))
         figure.savefig(out, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": "scrtune"})
     return out.getvalue()
 
@@ -124,16 +124,16 @@ def _step_times(report: Report) -> Iterator[tuple[str, float]]:
         yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
 
 
-def _svg(panel: Panel) -> str:
-    """Return the panel as an element of the page, with its tooltips and in its colours."""
+def _svg(timeline: TimelineFigure) -> str:
+    """Return the figure as an element of the page, with its tooltips and in its colours."""
     out = io.BytesIO()
-    with mpl.rc_context({**PAGE.settings(), "svg.hashsalt": panel.name}):
-        figure = Figure(figsize=(WIDTH, panel.height))
+    with mpl.rc_context({**PAGE.settings(), "svg.hashsalt": "scrtune"}):
+        figure = Figure(figsize=(WIDTH, timeline.height))
         canvas = Canvas(figure, PAGE)
-        panel.draw(canvas)
+        timeline.draw(canvas)
         figure.savefig(out, format="svg", metadata={"Date": None})
     _, tag, svg = out.getvalue().decode().partition("<svg")
-    svg = f'{tag} role="img" aria-label="{panel.heading}"' + _OF_A_FILE.sub("", svg)
+    svg = f'{tag} role="img" aria-label="Over time"' + _OF_A_FILE.sub("", svg)
     svg = _SIZE.sub("", svg, count=3)
     svg = _GROUP.sub(lambda group: "<g>" + canvas.tooltip(group[1]), svg)
     svg = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), svg)

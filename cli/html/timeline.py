@@ -1,9 +1,12 @@
 """The figure of a report that shows everything on one axis of time."""
 
 from collections.abc import Callable, Iterator, Sequence
+from html import escape
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
@@ -12,10 +15,16 @@ from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
 from ...goodput.report_lanes import BARS, RUNS, Lane
 from ...units import count_text, duration_text, seconds_text
+from ..format import VERDICTS, printable
 from ..views.tuner_changes import TunerChange
-from .figures import LEAST_SHARE, Canvas, Panel, edge_name, legend, name_rows, ticks
-from .theme import GROUPS, colour_of, group_of
+from .theme import GROUPS, Theme, colour_of, group_of
 
+WIDTH = 11.6
+"""Of the figure, in inches."""
+LEAST_SHARE = 0.0005
+"""A smaller part of a whole would not be visible."""
+_LETTERS = 26
+"""Most letters of a name at the edge."""
 _LANES = 12
 _LANE = _LEVEL = 0.165
 _LEVELS = 8
@@ -25,14 +34,33 @@ _TOP, _BOTTOM, _GAP = 0.3, 0.42, 0.1
 _LEAST_PERCENT = 0.5
 _PAUSE = 5
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
+
+
+class Canvas:
+    """A figure in the colours of `theme`; `notes` are tooltips by the ids of artists."""
+
+    def __init__(self, figure: FigureBase, theme: Theme) -> None:
+        self.figure, self.theme = figure, theme
+        self.notes: dict[str, str] = {}
+
+    def note(self, artist: Artist, text: str) -> None:
+        """Set the tooltip of `artist`."""
+        artist.set_gid(name := f"n{len(self.notes)}")
+        self.notes[name] = printable(text)
+
+    def tooltip(self, name: str) -> str:
+        """Return the tooltip of the artist with the id `name` as an element of SVG, if it has one."""
+        return f"<title>{escape(self.notes[name], quote=False)}</title>" if name in self.notes else ""
+
+    def mark(self, axes: Axes, at: tuple[float, float], change: TunerChange) -> Artist:
+        """Draw the mark of a change's verdict."""
+        form, ink = VERDICTS[change.verdict], self.theme.ink
+        fill = ink if form.is_filled else self.theme.paper
+        return axes.plot(*at, form.mark, mec=ink, mfc=fill, markersize=5, clip_on=False)[0]
+
+
 _Row = tuple[str, float, Callable[[Canvas, Axes], None]]
 """Title, height in inches, and what draws it."""
-
-
-def timeline(report: Report, changes: Sequence[TunerChange]) -> Panel:
-    """Return the figure as a part of the page."""
-    figure = TimelineFigure(report, changes)
-    return Panel("timeline", "Over time", figure.height, figure.draw, " ".join(figure.left_out()))
 
 
 class TimelineFigure:
@@ -136,7 +164,7 @@ class TimelineFigure:
                 floor = top
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
-        legend(axes, 10, above=True)
+        _legend(axes, 10, above=True)
 
     def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
         axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
@@ -154,7 +182,7 @@ class TimelineFigure:
                 [begin, end], [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45
             )
             canvas.note(line, change.text)
-            canvas.note(canvas.mark(axes, (begin, level), change, size=5), change.text)
+            canvas.note(canvas.mark(axes, (begin, level), change), change.text)
             side = 1 if begin < half else -1  # the label is beside the span, where there is more room
             axes.annotate(
                 f"{change.short}, {change.word}" if have_room else f"{change.number}.",
@@ -169,7 +197,7 @@ class TimelineFigure:
         axes.spines[:].set_visible(False)
 
     def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:
-        names = [edge_name(lane.name) for lane in self.lanes]
+        names = [_edge_name(lane.name) for lane in self.lanes]
         for row, lane in enumerate(self.lanes):
             colour, edge = colour_of(lane.name), "none"
             if lane.name == RUNS:  # a run comprises all other kinds of time
@@ -189,7 +217,7 @@ class TimelineFigure:
             canvas.note(mark, f"{each.what}, {self._since(each.time_s)}")
         for row in range(0, len(names), 2):
             axes.axhspan(row - 0.5, row + 0.5, color=canvas.theme.grid, alpha=0.35, linewidth=0, zorder=0)
-        name_rows(axes, names)
+        _name_rows(axes, names)
 
     def _draw_costs(self, canvas: Canvas, axes: Axes) -> None:
         """Draw a bar for each checkpoint where it began, by part."""
@@ -216,7 +244,7 @@ class TimelineFigure:
                     canvas.note(bar, f"{which}: {text}")
             floor = floor + heights
         _duration_axis(axes, 1.35 * float(floor.max() or 1.0))
-        legend(axes, 6)
+        _legend(axes, 6)
 
     def _draw_steps(self, canvas: Canvas, axes: Axes) -> None:
         steps, colour = self.report.steps, colour_of(PRODUCTIVE)
@@ -234,7 +262,36 @@ class TimelineFigure:
         ideal = f"ideal: {seconds_text(steps.ideal_s)}"
         axes.axhline(steps.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
         _duration_axis(axes, 1.3 * top_s)
-        legend(axes, 4)
+        _legend(axes, 4)
+
+
+def _edge_name(text: str) -> str:
+    """Return a name for the edge of a figure, shortened if need be."""
+    text = printable(text)
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Set the rows from top to bottom, with their names at the edge and no frame."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _ticks(most_s: float) -> Callable[[float, float], str]:
+    """Return the formatter of an axis of durations up to `most_s`."""
+    if most_s < 1:
+        return lambda value, _: f"{1000 * value:g} ms"
+    return lambda value, _: f"{value:g} s"
+
+
+def _legend(axes: Axes, columns: int, *, above: bool = False) -> None:
+    """Draw a legend in the upper right corner, or above the figure, if there is anything to explain."""
+    if axes.get_legend_handles_labels()[0]:
+        drawn = axes.legend(loc="upper right", ncols=columns, handlelength=1.0, columnspacing=1.2)
+        if above:
+            drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))
 
 
 def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
@@ -250,5 +307,5 @@ def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
 def _duration_axis(axes: Axes, most_s: float) -> None:
     axes.set_ylim(0, most_s)
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(ticks(most_s))
+    axes.yaxis.set_major_formatter(_ticks(most_s))
     axes.grid(visible=True, axis="y")
