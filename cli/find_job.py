@@ -3,6 +3,7 @@
 import contextlib
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 
@@ -88,3 +89,10 @@ def is_running(paths: JobPaths) -> bool:
         except OSError:
             return False
     return True
+
+
+def journal_of(paths: JobPaths) -> Path:
+    """Return the journal of a job. Raises UnknownJobError when there is none."""
+    if not paths.journal.exists():
+        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran")
+    return paths.journal

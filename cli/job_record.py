@@ -121,10 +121,7 @@ def of_job(paths: JobPaths) -> JobRecord:
 
     Raises UnknownJobError and what reading raises.
     """
-    try:
-        journal = read_journal(paths.journal)
-    except FileNotFoundError as error:
-        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
+    journal = read_journal(find_job.journal_of(paths))
     if not journal.events:
         raise UnknownJobError(f"{paths.journal}: the job has said nothing of its time yet")
     record = _record(paths.job_id, JobLog(events=journal.events), [journal])

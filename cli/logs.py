@@ -139,22 +139,20 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
     """Yield whole lines; one that damage tore apart ends there. A byte order mark belongs to none."""
-    parts: list[bytes] = []
+    rest = bytearray()
     for number, piece in enumerate(content):
-        if number == 0 and isinstance(piece, bytes):
-            piece = piece.removeprefix(MARK)  # noqa: PLW2901
         if isinstance(piece, Damage):
             logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
-            lines = [b"", b""]
+            first, *more = b"", b""
         else:
-            lines = piece.split(b"\n")
-        parts.append(lines[0])
-        if len(lines) > 1:
-            yield b"".join(parts)
-            yield from lines[1:-1]
-            parts = [lines[-1]]
-    if rest := b"".join(parts):
-        yield rest
+            first, *more = piece.removeprefix(MARK if number == 0 else b"").split(b"\n")
+        rest += first
+        if more:
+            yield bytes(rest)
+            yield from more[:-1]
+            rest = bytearray(more[-1])
+    if rest:
+        yield bytes(rest)
 
 
 def _json(lines: Iterator[bytes]) -> Log:
