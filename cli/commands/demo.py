@@ -30,7 +30,7 @@ from .. import job_record, job_state
 from ..errors import CommandError
 from ..options import command, option
 from ..text import job as text
-from ..text.tables import picture, plain_table, print_view
+from ..text.tables import plain_table, print_view
 
 RANKS = 2
 STEPS_BETWEEN_CHECKPOINTS = 8
@@ -101,7 +101,6 @@ class DemoOptions:
     """Options of `scrtune demo`."""
 
     as_json: bool = option("--json", "Print the report as one JSON object, and nothing else.")
-    svg: Path | None = option("--svg FILE", "Also save the report as a picture.")
 
 
 @command(DemoOptions)
@@ -111,10 +110,7 @@ def demo(options: DemoOptions) -> None:
     Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
     and now.
     """
-    view = run_demo(quiet=options.as_json)
-    print_view(view, "json" if options.as_json else "table", report)
-    if options.svg is not None:
-        options.svg.write_text(picture(report(view), "scrtune demo"), encoding="utf-8")
+    print_view(run_demo(quiet=options.as_json), "json" if options.as_json else "table", report)
 
 
 def run_demo(*, quiet: bool) -> DemoView:

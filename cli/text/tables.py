@@ -1,6 +1,5 @@
 """How commands print: a view as a table in one style, as JSON, or in a form of its own."""
 
-import io
 import os
 import re
 import sys
@@ -44,13 +43,6 @@ def print_view(
         click.echo(rendered(table(view)), nl=False)
     else:
         click.echo(json_text(view) if form == "json" else other(view), nl=False)
-
-
-def picture(shown: RenderableType, title: str) -> str:
-    """Return what a terminal would show as SVG, which loads no font."""
-    recorder = Console(record=True, width=_WIDTH, file=io.StringIO(), markup=False, highlight=False)
-    recorder.print(shown)
-    return re.sub(r"@font-face \{.*?\}\s*", "", recorder.export_svg(title=title), flags=re.DOTALL)
 
 
 def plain_table(
