@@ -37,7 +37,7 @@ class JournalLog(msgspec.Struct, kw_only=True):
     """The goodput events of the journal at `path`.
 
     `ignored` counts its other records, by kind, `dropped` events with impossible times. `end_s` is the time
-    of its last record; `torn` says what it ends with after byte `end`, if not with a record.
+    of its last record; `torn` says what it ends with, and where, if not with a record.
     """
 
     path: Path
@@ -45,7 +45,6 @@ class JournalLog(msgspec.Struct, kw_only=True):
     ignored: Counter[str] = msgspec.field(default_factory=Counter)
     dropped: Counter[str] = msgspec.field(default_factory=Counter)
     end_s: float = 0.0
-    end: int = 0
     torn: str = ""
 
 
@@ -206,7 +205,8 @@ def read_journal(path: Path) -> JournalLog:
             log.dropped[problem] += 1
         else:
             log.events.append(event)
-    log.end, log.torn = reader.recovered.end, reader.recovered.torn
+    if reader.recovered.torn:
+        log.torn = f"{path}: byte {reader.recovered.end}: ends with {reader.recovered.torn}"
     return log
 
 
@@ -221,8 +221,7 @@ def _take_journal(path: Path, logs: Logs) -> None:
     logs.problems += [
         f"{path}: {count_text(count, 'event')} with {what}" for what, count in log.dropped.items()
     ]
-    if log.torn:
-        logs.problems.append(f"{path}: byte {log.end}: ends with {log.torn}")
+    logs.problems += filter(None, [log.torn])
 
 
 def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:

@@ -216,18 +216,9 @@ def report(view: DemoView) -> RenderableType:
         f" in {counters.trace_lines} lines, {sum(counters.dropped.values())} lines dropped;"
         f" {counters.events} events in all, {sum(counters.lost.values())} messages lost."
     )
-    return Group(
-        "",
-        seen,
-        "",
-        text.intents(view.explain.intents),
-        "",
-        text.decisions(view.explain.decisions, view.explain.start_s),
-        "",
-        _table(view),
-        "",
-        verdict(view),
-    )
+    decisions = text.decisions(view.explain.decisions, view.explain.start_s)
+    parts = (seen, text.intents(view.explain.intents), decisions, _table(view), verdict(view))
+    return Group(*(line for part in parts for line in ("", part)))
 
 
 def _table(view: DemoView) -> RenderableType:

@@ -18,6 +18,7 @@ from ...replay.run import replay as replay_traces
 from ...units import count_text, seconds_text
 from ..format import printable
 from ..options import Form, command, option
+from ..read_config import config_text
 from ..text import job as text
 from ..text.tables import facts, plain_table, print_view
 
@@ -59,18 +60,14 @@ def replay(options: ReplayOptions) -> None:
         cores=options.cores,
         nodes=options.nodes,
         floor=options.floor or "",
-        conf=_config_text(options.conf),
-        system_conf=_config_text(options.system_conf),
+        conf=config_text(options.conf) if options.conf else None,
+        system_conf=config_text(options.system_conf) if options.system_conf else None,
     )
     replayed = replay_traces(options.traces, shape)
     files = {"user config": options.conf, "system config": options.system_conf}
     for problem in replayed.problems:
         click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     print_view(replay_view(replayed), options.form, _tables)
-
-
-def _config_text(path: Path | None) -> str | None:
-    return path.read_bytes().decode("utf-8", "surrogateescape") if path else None
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
-from ...goodput.report_lanes import BARS, RUNS, Lane
+from ...goodput.report_lanes import BARS, RUNS
 from ...units import count_text, duration_text, seconds_text
 from ..format import VERDICTS, printable
 from ..views.tuner_changes import TunerChange
@@ -21,7 +21,7 @@ from .theme import GROUPS, Theme, colour_of, group_of
 
 WIDTH = 11.6
 """Of the figure, in inches."""
-LEAST_SHARE = 0.0005
+_LEAST_SHARE = 0.0005
 """A smaller part of a whole would not be visible."""
 _LETTERS = 26
 """Most letters of a name at the edge."""
@@ -32,6 +32,8 @@ _LEVELS = 8
 _LEFT, _RIGHT = 0.15, 0.985
 _TOP, _BOTTOM, _GAP = 0.3, 0.42, 0.1
 _LEAST_PERCENT = 0.5
+_LEAST_BUSY = 2e-4
+"""Of the wall time: a lane with less is left out."""
 _PAUSE = 5
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
 
@@ -73,7 +75,8 @@ class TimelineFigure:
             ((unit_s, unit) for least_s, unit_s, unit in _UNITS if wall_s >= least_s), (1.0, "seconds")
         )
         self._end = wall_s / self._unit_s
-        self.lanes = self._lanes_shown()
+        lanes = [lane for lane in report.lanes if lane.busy_s >= _LEAST_BUSY * wall_s]
+        self.lanes = lanes[: _LANES - bool(report.disruptions)]
         self._levels = min(_LEVELS, max(2, len(self.changes)))
         self._rows = self._rows_shown()
         self.height = sum(height + _GAP for _, height, _ in self._rows) - _GAP + _TOP + _BOTTOM
@@ -100,12 +103,6 @@ class TimelineFigure:
             )
         if left := len(report.lanes) - len(self.lanes):
             yield f"The table of events has {count_text(left, 'more kind')}."
-
-    def _lanes_shown(self) -> Sequence[Lane]:
-        """Return the lanes for which there is room, without those of next to no time."""
-        least_s = 2e-4 * self.report.account.wall_s
-        lanes = [lane for lane in self.report.lanes if lane.busy_s >= least_s]
-        return lanes[: _LANES - bool(self.report.disruptions)]
 
     def _rows_shown(self) -> list[_Row]:
         """Return the rows from top to bottom; all of them fit on a page (A4 landscape)."""
@@ -227,7 +224,7 @@ class TimelineFigure:
         gap = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else self._end / 20
         width = min(0.7 * gap, self._end / 40)
         floor = np.zeros(len(costs))
-        least_s = LEAST_SHARE * sum(cost.cost_s for cost in costs)
+        least_s = _LEAST_SHARE * sum(cost.cost_s for cost in costs)
         for part in costs[0].parts:
             heights = np.array([cost.parts[part] for cost in costs])
             if heights.sum() < least_s:
