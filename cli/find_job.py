@@ -2,7 +2,7 @@
 
 import contextlib
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -18,8 +18,6 @@ from ..client.paths import (
 )
 from .errors import UnknownJobError
 from .format import printable
-
-_MOST_LISTED = 20
 
 
 def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
@@ -41,8 +39,10 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
         wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
     if is_named:
-        text = f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
-        text += f" the latest one, {latest.job_id!r}; name another one with --job-id"
+        text = (
+            f"scrtune: there is no trace here of job {own!r}, which the environment names: this is about"
+            f" the latest one, {latest.job_id!r}; name another one with --job-id"
+        )
         click.echo(printable(text), err=True)
     return latest
 
@@ -91,23 +91,8 @@ def is_running(paths: JobPaths) -> bool:
     return True
 
 
-def check_names(logs: Collection[Path], job_id: str | None, job_name: str | None) -> None:
-    """Check that a job in logs is named, and one of scrtune's identified. Raises click.UsageError."""
-    if logs and job_id is not None:
-        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
-    if not logs and job_name is not None:
-        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
-
-
-def names_in_logs(names: Collection[str], job_name: str | None) -> list[str]:
-    """Return `job_name`, which must be among the `names` of jobs in logs, else all of them, sorted.
-
-    Raises UnknownJobError.
-    """
-    if job_name is None:
-        return sorted(names)
-    if job_name not in names:
-        known = sorted(map(repr, filter(None, names)))[:_MOST_LISTED]
-        listed = f"there are {', '.join(known)}" if known else "they name no job"
-        raise UnknownJobError(f"no job {job_name!r} in these logs; {listed}")
-    return [job_name]
+def journal_of(paths: JobPaths) -> Path:
+    """Return the journal of a job. Raises UnknownJobError when there is none."""
+    if not paths.journal.exists():
+        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran")
+    return paths.journal

@@ -33,6 +33,8 @@ from .errors import UnknownJobError
 from .format import printable
 from .logs import JournalLog, Logs, read_journal, read_logs
 
+_MOST_LISTED = 20
+
 
 class Tuning(NamedTuple):
     """What checkpoints cost, what of that the ledger is charged with (s), and what was decided.
@@ -103,10 +105,14 @@ def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Jo
     """
     logs = read_logs(paths)
     found = {name: log for name, log in logs.jobs.items() if log.events or log.launcher}
-    names = find_job.names_in_logs(found, job_name)
+    if job_name is not None and job_name not in found:
+        known = sorted(map(repr, filter(None, found)))[:_MOST_LISTED]
+        listed = f"there are {', '.join(known)}" if known else "they name no job"
+        raise UnknownJobError(f"no job {job_name!r} in these logs; {listed}")
     if not found:
         first = f": {logs.problems[0]}" if logs.problems else ""
         raise UnknownJobError(f"these logs say nothing of a job's time{first}")
+    names = sorted(found) if job_name is None else [job_name]
     return [_record(name, found[name], logs.journals.get(name, ())) for name in names], logs
 
 
@@ -115,10 +121,7 @@ def of_job(paths: JobPaths) -> JobRecord:
 
     Raises UnknownJobError and what reading raises.
     """
-    try:
-        journal = read_journal(paths.journal)
-    except FileNotFoundError as error:
-        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
+    journal = read_journal(find_job.journal_of(paths))
     if not journal.events:
         raise UnknownJobError(f"{paths.journal}: the job has said nothing of its time yet")
     record = _record(paths.job_id, JobLog(events=journal.events), [journal])
@@ -142,14 +145,14 @@ def of_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> Jo
 
 def report_unread(problems: Iterable[str], *, repeated: int, lost: int) -> None:
     """Say on standard error what of logs could not be read, came more than once, or was lost."""
-    for problem in problems:
-        click.echo(printable(f"scrtune: {problem}"), err=True)
+    lines = [*problems]
     if repeated:
         count = "count" if repeated > 1 else "counts"
-        click.echo(f"scrtune: {count_text(repeated, 'event')} came more than once and {count} once", err=True)
+        lines.append(f"{count_text(repeated, 'event')} came more than once and {count} once")
     if lost:
-        were = "were" if lost > 1 else "was"
-        click.echo(f"scrtune: {count_text(lost, 'event')} {were} lost before logging", err=True)
+        lines.append(f"{count_text(lost, 'event')} {'were' if lost > 1 else 'was'} lost before logging")
+    for line in lines:
+        click.echo(printable(f"scrtune: {line}"), err=True)
 
 
 def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord:

@@ -6,13 +6,13 @@ import msgspec
 
 from ..client.paths import JobPaths
 from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
-from ..daemon import journal, views
+from ..daemon import views
+from ..daemon.journal import replay_journal
 from ..intents.effects import Advice
 from ..intents.pipeline import Pipeline
 from ..intents.tune.gains import gains
 from ..scr_config.decision import DecisionError, parse_decision
-from .errors import UnknownJobError
-from .find_job import is_running
+from .find_job import is_running, journal_of
 
 T = TypeVar("T")
 
@@ -36,26 +36,14 @@ def ask(paths: JobPaths, question: str, kind: type[T]) -> T:
         ) from error
 
 
-def replayed(paths: JobPaths) -> tuple[Pipeline, float]:
-    """Return the pipeline of a job as its journal left it, and the time of the last record.
-
-    Raises UnknownJobError when there is no journal.
-    """
-    try:
-        return journal.replay_journal(paths.journal)
-    except FileNotFoundError as error:
-        raise UnknownJobError(f"{paths.journal}: no journal; the job's daemon never ran") from error
-
-
 def advice(paths: JobPaths) -> Advice:
     """Return what a job's next output runs under, or what was published last. Raises UnknownJobError."""
     try:
         return ask(paths, "recommendation", Advice)
     except DaemonUnavailable:
-        published = _published(paths)
-    if published is None:
-        replayed(paths)  # raises if there never was such a job; of this one nothing was published
-    return published or Advice()
+        if (published := _published(paths)) is None:
+            journal_of(paths)  # raises if there never was such a job; of this one nothing was published
+        return published or Advice()
 
 
 def status(paths: JobPaths) -> views.StatusView:
@@ -63,7 +51,7 @@ def status(paths: JobPaths) -> views.StatusView:
     try:
         return ask(paths, "status", views.StatusView)
     except DaemonUnavailable:
-        pipeline, last_s = replayed(paths)
+        pipeline, last_s = replay_journal(journal_of(paths))
         view = views.status_view(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
         return msgspec.structs.replace(view, config_failure=_unpublished(paths, pipeline))
 
@@ -73,7 +61,7 @@ def explain(paths: JobPaths) -> views.ExplainView:
     try:
         view, spent = ask(paths, "explain", views.ExplainView), ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        pipeline, last_s = replayed(paths)
+        pipeline, last_s = replay_journal(journal_of(paths))
         view, spent = views.explain_view(pipeline), views.goodput_view(pipeline, last_s)
         view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
     return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions, spent.costs))
@@ -84,7 +72,7 @@ def goodput(paths: JobPaths) -> views.GoodputView:
     try:
         view = ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        view = views.goodput_view(*replayed(paths))
+        view = views.goodput_view(*replay_journal(journal_of(paths)))
     return msgspec.structs.replace(view, gains=gains(view.decisions, view.costs))
 
 

@@ -25,6 +25,7 @@ from ..replay.traces import Summary
 from ..units import count_text
 from .errors import CommandError
 
+_HEAD_PIECES = 64
 _LISTED = 10
 """Problems of one file that have a line each."""
 _FRAME = (JobStarted, JobEnded, StepCompleted)
@@ -36,7 +37,7 @@ class JournalLog(msgspec.Struct, kw_only=True):
     """The goodput events of the journal at `path`.
 
     `ignored` counts its other records, by kind, `dropped` events with impossible times. `end_s` is the time
-    of its last record; `torn` says what it ends with after byte `end`, if not with a record.
+    of its last record; `torn` says what it ends with, and where, if not with a record.
     """
 
     path: Path
@@ -44,7 +45,6 @@ class JournalLog(msgspec.Struct, kw_only=True):
     ignored: Counter[str] = msgspec.field(default_factory=Counter)
     dropped: Counter[str] = msgspec.field(default_factory=Counter)
     end_s: float = 0.0
-    end: int = 0
     torn: str = ""
 
 
@@ -93,18 +93,14 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     if traces:
         inferred[""] += _trace_events(traces, logs)
     _name_the_nameless(logs, inferred)
-    for name, events in inferred.items():
-        _take_inferred(logs.job(name), events)
+    for name, events in inferred.items():  # a job's own steps and runs count for more
+        log = logs.job(name)
+        knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
+        added = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
+        log.events = merged(log.events, added)
     for log in logs.jobs.values():
         logs.repeated += _drop_repeated(log)
     return logs
-
-
-def _take_inferred(log: JobLog, events: list[GoodputEvent]) -> None:
-    """Take in what SCR's log or a trace shows of a job; its own steps and runs count for more."""
-    knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
-    added = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
-    log.events = merged(log.events, added)
 
 
 def _drop_repeated(log: JobLog) -> int:
@@ -116,61 +112,46 @@ def _drop_repeated(log: JobLog) -> int:
 
 
 def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
-    """Return the form of a file, and all of its content, which is read once: it may be a pipe."""
-    content = _content(path)
-    begin: list[bytes | Damage] = []
-    head = b""
-    for piece in content:
-        begin.append(piece)
-        if isinstance(piece, bytes):
-            head += piece
-        if len(head) >= HEAD_BYTES:
-            break
-    form = detect(head)
-    if form is None:
+    """Return the form of a file, and its content, inflated if need be. Raises OSError with its name."""
+    if path.exists() and not path.is_file():
+        raise CommandError(f"{path}: no regular file; write the log to one")
+    if is_packed := read_at(path, 0, len(MAGIC)) == MAGIC:
+        pieces = (piece for piece in inflate(path, str(path)) if isinstance(piece, bytes))
+        form = detect(b"".join(itertools.islice(pieces, _HEAD_PIECES)))
+    else:
+        form = detect(read_at(path, 0, HEAD_BYTES))
+    if form is None or form == "gzip":
         raise CommandError(
             f"{path}: line 1: no goodput log, log of SCR's, journal or trace;"
             " docs/goodput-logs.md shows what can be read"
         )
-    if form == "gzip" or (form in ("journal", "dftracer") and path.is_fifo()):
-        raise CommandError(f"{path}: a {form} file cannot be read from a pipe; name the file itself")
-    if form == "journal" and _is_packed(path):
+    if form == "journal" and is_packed:
         raise CommandError(f"{path}: a compressed journal; inflate it first (gunzip)")
-    return form, itertools.chain(begin, content)
+    return form, inflate(path, str(path)) if is_packed else _pieces(path)
 
 
-def _content(path: Path) -> Iterator[bytes | Damage]:
-    """Yield the file's bytes, inflated if need be. Raises OSError, which names the file."""
-    if not path.is_fifo() and _is_packed(path):
-        yield from inflate(path, str(path))
-        return
+def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
         while piece := file.read(PIECE_BYTES):
             yield piece
 
 
-def _is_packed(path: Path) -> bool:
-    return read_at(path, 0, len(MAGIC)) == MAGIC
-
-
 def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
     """Yield whole lines; one that damage tore apart ends there. A byte order mark belongs to none."""
-    parts: list[bytes] = []
+    rest = bytearray()
     for number, piece in enumerate(content):
-        if number == 0 and isinstance(piece, bytes):
-            piece = piece.removeprefix(MARK)  # noqa: PLW2901
         if isinstance(piece, Damage):
             logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
-            lines = [b"", b""]
+            first, *more = b"", b""
         else:
-            lines = piece.split(b"\n")
-        parts.append(lines[0])
-        if len(lines) > 1:
-            yield b"".join(parts)
-            yield from lines[1:-1]
-            parts = [lines[-1]]
-    if rest := b"".join(parts):
-        yield rest
+            first, *more = piece.removeprefix(MARK if number == 0 else b"").split(b"\n")
+        rest += first
+        if more:
+            yield bytes(rest)
+            yield from more[:-1]
+            rest = bytearray(more[-1])
+    if rest:
+        yield bytes(rest)
 
 
 def _json(lines: Iterator[bytes]) -> Log:
@@ -224,14 +205,14 @@ def read_journal(path: Path) -> JournalLog:
             log.dropped[problem] += 1
         else:
             log.events.append(event)
-    log.end, log.torn = reader.recovered.end, reader.recovered.torn
+    if reader.recovered.torn:
+        log.torn = f"{path}: byte {reader.recovered.end}: ends with {reader.recovered.torn}"
     return log
 
 
 def _take_journal(path: Path, logs: Logs) -> None:
-    """Take a daemon's journal in; its run directory has the job's name."""
     log = read_journal(path)
-    name = path.absolute().parent.parent.name
+    name = path.absolute().parent.parent.name  # the run directory has the job's name
     logs.journals.setdefault(name, []).append(log)
     logs.forms["journal"] += len(log.events)
     logs.ignored += log.ignored
@@ -240,8 +221,7 @@ def _take_journal(path: Path, logs: Logs) -> None:
     logs.problems += [
         f"{path}: {count_text(count, 'event')} with {what}" for what, count in log.dropped.items()
     ]
-    if log.torn:
-        logs.problems.append(f"{path}: byte {log.end}: ends with {log.torn}")
+    logs.problems += filter(None, [log.torn])
 
 
 def _scr_records(path: Path, lines: Iterable[bytes], logs: Logs) -> Iterator[Record]:

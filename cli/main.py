@@ -10,7 +10,7 @@ from .errors import exit_code
 COMMANDS = {
     "check": "Find what is wrong in SCR config files, job scripts, the environment.",
     "daemon": "Run the daemon of a job in the foreground; SIGTERM ends it.",
-    "demo": "Watch a job with poor settings being tuned, in about a minute.",
+    "demo": "Run a job with poor settings and see it tuned, in about a minute.",
     "env": 'Print the recommended SCR environment: eval "$(scrtune env)".',
     "explain": "Show why the settings are what they are, with the evidence.",
     "forward": "Follow DFTracer's files and push their lines to a daemon.",
@@ -27,10 +27,18 @@ COMMANDS = {
 """Each command with its line in `scrtune --help`; a hidden one has none."""
 
 
+_MODULES = {
+    "node": "run",
+    **dict.fromkeys(("daemon", "forward"), "internal"),
+    **dict.fromkeys(("explain", "off", "on", "status"), "job"),
+}
+"""The module of each command that has none of its own."""
+
+
 def load(name: str) -> click.Command:
     """Return the command of that name; its module is imported."""
-    module = "switch" if name in {"off", "on"} else name
-    command: click.Command = getattr(import_module(f"..commands.{module}", __name__), name)
+    module = import_module(f"..commands.{_MODULES.get(name, name)}", __name__)
+    command: click.Command = getattr(module, name)
     return command
 
 

@@ -71,7 +71,8 @@ def _parameter(declared: "Field[object]", hint: Any) -> click.Parameter:
     hint = get_args(hint)[0] if is_optional else hint
     is_many = get_origin(hint) is tuple
     if kind is None and parse is None:
-        kind = _kind(get_args(hint)[0] if is_many else hint)
+        kind = get_args(hint)[0] if is_many else hint
+        kind = click.Choice(get_args(kind)) if get_origin(kind) is Literal else PATH if kind is Path else kind
     flag, _, metavar = usage.partition(" ")
     if not flag.startswith("-"):
         required, many = not flag.startswith("["), -1 if is_many else 1
@@ -89,12 +90,6 @@ def _parameter(declared: "Field[object]", hint: Any) -> click.Parameter:
         callback=parse and _callback(parse),
         help=declared.metadata["help"],
     )
-
-
-def _kind(hint: Any) -> _Kind:
-    if get_origin(hint) is Literal:
-        return click.Choice(get_args(hint))
-    return PATH if hint is Path else hint
 
 
 def _callback(parse: _Parse) -> Callable[[click.Context, click.Parameter, Any], object]:
@@ -125,17 +120,9 @@ class ShownJob(OneJob):
     form: Form = option("--format", "Output form.", default="table")
 
 
-@dataclass(frozen=True)
-class UntilEof:
-    """The option of a process that its parent ends by closing a pipe."""
-
-    until_eof: bool = option("--until-eof", "The end of standard input ends it as SIGTERM does.")
-
-
 def _address(text: str) -> str:
-    """Return an address that the daemon will take, or OFF. Raises ValueError."""
     if text != OFF:
-        address_of(text)
+        address_of(text)  # raises ValueError
     return text
 
 

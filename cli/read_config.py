@@ -1,6 +1,7 @@
 """Read a config file that was named on the command line, or say why it cannot be read."""
 
 import stat
+from io import BytesIO
 from pathlib import Path
 
 LARGEST_BYTES = 1024**2
@@ -16,26 +17,18 @@ def config_text(path: Path) -> str:
 
     Raises :class:`UnreadableError`, for what is no regular file too: reading a FIFO would never end.
     """
+    shown = str(path) if str(path).isprintable() else repr(str(path))
     try:
         is_regular = stat.S_ISREG(path.stat().st_mode)
-        data = _beginning(path) if is_regular else b""
+        with path.open("rb") if is_regular else BytesIO() as file:
+            data = file.read(LARGEST_BYTES + 1)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise UnreadableError(f"{_shown(path)}: {why}; name a file that can be read") from error
+        raise UnreadableError(f"{shown}: {why}; name a file that can be read") from error
     if not is_regular:
-        raise UnreadableError(f"{_shown(path)}: is no regular file; name a config file or a job script")
+        raise UnreadableError(f"{shown}: is no regular file; name a config file or a job script")
     if len(data) > LARGEST_BYTES:
         raise UnreadableError(
-            f"{_shown(path)}: is larger than 1 MiB, which no config file or job script is; name another"
+            f"{shown}: is larger than 1 MiB, which no config file or job script is; name another"
         )
     return data.decode("utf-8", "surrogateescape")
-
-
-def _beginning(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return file.read(LARGEST_BYTES + 1)
-
-
-def _shown(path: Path) -> str:
-    text = str(path)
-    return text if text.isprintable() else repr(text)

@@ -47,9 +47,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     """The step times of a job; a step takes as long as its slowest rank.
 
     `ideal_s` is the time that a step should take (:func:`.estimators.ideal_s`), `deviation_s` the mean
-    distance from it. `no_stragglers` says why stragglers cannot be determined. `bins` are the edges of the
-    histogram (s), `heights` its counts; `beyond` steps are longer than the last edge and are counted in the
-    last bin.
+    distance from it. `no_stragglers` says why stragglers cannot be determined.
     """
 
     count: int
@@ -61,9 +59,6 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     percentiles_s: dict[int, float]
     most_s: float
     points: tuple[StepPoint, ...]
-    bins: tuple[float, ...]
-    heights: tuple[int, ...]
-    beyond: int
 
 
 class CostPoint(msgspec.Struct, frozen=True):
@@ -170,9 +165,6 @@ def _steps(table: StepTable) -> Steps | None:
         return None
     percentiles = dict(zip(_PERCENTILES, np.percentile(took, _PERCENTILES).tolist(), strict=True))
     found, no_stragglers = stragglers_of(table)
-    # without a limit the few steps that take many times as long would leave all others in one bin
-    limit = min(float(took.max()), max(1.3 * percentiles[50], 1.15 * percentiles[99]))
-    heights, edges = np.histogram(np.minimum(took, limit), bins=min(48, max(8, int(np.sqrt(len(took))) * 2)))
     return Steps(
         count=table.job.total,
         mean_s=float(took.mean()),
@@ -183,9 +175,6 @@ def _steps(table: StepTable) -> Steps | None:
         percentiles_s=percentiles,
         most_s=float(took.max()),
         points=tuple(_step_points(table.job)),
-        bins=tuple(edges.tolist()),
-        heights=tuple(heights.tolist()),
-        beyond=int((took > limit).sum()),
     )
 
 

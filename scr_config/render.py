@@ -1,4 +1,4 @@
-"""Settings as SCR's config file, and as environment: for shells, for Slurm and for Flux.
+"""Settings as SCR's config file, and as environment: for shells and for Slurm.
 
 What would hang, crash or lose data is refused with RenderError: nothing rendered here makes SCR fail.
 """
@@ -6,7 +6,7 @@ What would hang, crash or lose data is refused with RenderError: nothing rendere
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from ..intents.events import Values
@@ -14,7 +14,7 @@ from .catalogue import CATALOGUE, text_of
 from .constraints import fatal, unfit_for_file
 from .problems import ConfigProblem
 
-Form = Literal["sh", "csh", "fish", "json", "slurm", "flux", "conf"]
+Form = Literal["sh", "csh", "fish", "json", "slurm", "conf"]
 
 
 class RenderError(ValueError):
@@ -72,27 +72,13 @@ def prolog_lines(variables: Mapping[str, str]) -> str:
     The value is all up to the end of the line (slurm.conf(5), TaskProlog). Raises RenderError for a value of
     several lines.
     """
-    return "".join(f"export {each}\n" for each in _one_line_each(variables, "a Slurm task prolog"))
-
-
-def flux_options(variables: Mapping[str, str]) -> str:
-    """Return ``--env=NAME=VALUE``, one option of ``flux run`` and ``flux submit`` a line, unquoted.
-
-    Flux expands ``$NAME`` in VALUE with Python's ``string.Template``, so a ``$`` is doubled (flux-run(1), ENV
-    RULES). Raises RenderError for a value of several lines.
-    """
-    doubled = {name: text.replace("$", "$$") for name, text in variables.items()}
-    return "".join(f"--env={each}\n" for each in _one_line_each(doubled, "a line of Flux's options"))
-
-
-def _one_line_each(variables: Mapping[str, str], carrier: str) -> Iterator[str]:
     for name, text in variables.items():
         if "\n" in text or "\0" in text:
             raise RenderError(
-                f"{name}={text!r}: {carrier} cannot carry a line end;"
+                f"{name}={text!r}: a Slurm task prolog cannot carry a line end;"
                 " choose a value without, or export it in the job script"
             )
-        yield f"{name}={text}"
+    return "".join(f"export {name}={text}\n" for name, text in variables.items())
 
 
 def _commands(pattern: str, quote: Callable[[str], str]) -> Callable[[Mapping[str, str]], str]:
@@ -116,5 +102,4 @@ _FORMS: dict[Form, Callable[[Mapping[str, str]], str]] = {
     "fish": _commands("set -gx {} {}", fish_quote),
     "json": lambda texts: json.dumps(texts, indent=2) + "\n",
     "slurm": prolog_lines,
-    "flux": flux_options,
 }

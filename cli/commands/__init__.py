@@ -1,1 +1,1 @@
-"""One module per command; `interval` and `report` are parts of `goodput`, `switch` is `on` and `off`."""
+"""Commands; `job` has `status`, `explain`, `on` and `off`, `internal` what `scrtune run` starts."""

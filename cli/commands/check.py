@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 import msgspec
-from rich.table import Table
+from rich.console import RenderableType
 
 from ...scr_config.catalogue import coerce
 from ...scr_config.check.check import (
@@ -28,9 +28,8 @@ from ...scr_config.problems import Finding, worst_exit_code
 from ...scr_config.resolution import expand
 from ..format import printable
 from ..options import UNREAD, command, option
-from ..output import json_text
 from ..read_config import UnreadableError, config_text
-from ..text import tables
+from ..text.tables import plain_table, print_view
 
 EXIT_UNREADABLE = 3
 Form = Literal["table", "json", "gcc"]
@@ -94,7 +93,7 @@ def check(options: CheckOptions) -> None:
         sys.exit(EXIT_UNREADABLE)
     findings = check_sources(sources, _situation(options, sources))
     try:
-        click.echo(_text_of(_printable(findings), options.form), nl=False)
+        print_view([_printable(each) for each in findings], options.form, _table, _gcc)
         _name_system_files(sources, to_stderr=options.form != "table")
     except BrokenPipeError:
         _leave_standard_output()  # the reader has seen enough (head, less)
@@ -199,12 +198,14 @@ def _nodes(sources: list[Source]) -> int | None:
 
 def _capacities(sources: list[Source], situation: CheckContext) -> dict[str, Capacity]:
     """Return the capacity of each cache directory that is on this node; the others are reported."""
-    found = {path: _capacity(path) for path in sorted(cache_paths(sources, situation))}
-    for path, capacity in found.items():
-        if capacity is None:
-            text = f"scrtune: {path}: not on this node; whether it is large enough is not known"
-            click.echo(text, err=True)
-    return {path: capacity for path, capacity in found.items() if capacity is not None}
+    found: dict[str, Capacity] = {}
+    for path in sorted(cache_paths(sources, situation)):
+        if (capacity := _capacity(path)) is not None:
+            found[path] = capacity
+            continue
+        text = f"scrtune: {path}: not on this node; whether it is large enough is not known"
+        click.echo(text, err=True)
+    return found
 
 
 def _capacity(path: str) -> Capacity | None:
@@ -217,19 +218,6 @@ def _capacity(path: str) -> Capacity | None:
         size = measured.f_frsize
         return Capacity(total_bytes=measured.f_blocks * size, free_bytes=measured.f_bavail * size)
     return None
-
-
-def _text_of(findings: list[Finding], form: Form) -> str:
-    if form == "json":
-        return json_text(findings)
-    if form == "gcc":
-        return "".join(f"{finding.gcc}\n" for finding in findings)
-    if not findings:
-        return "scrtune: nothing found\n"
-    console = tables.console()
-    with console.capture() as captured:
-        console.print(_table(findings))
-    return captured.get()
 
 
 def _why_not(error: OSError | UnicodeError) -> str:
@@ -254,21 +242,23 @@ def _name_system_files(sources: list[Source], *, to_stderr: bool) -> None:
             click.echo(printable(text), err=to_stderr)
 
 
-def _printable(findings: tuple[Finding, ...]) -> list[Finding]:
-    return [
-        msgspec.structs.replace(
-            finding,
-            file=printable(finding.file),
-            message=printable(finding.message),
-            remedy=printable(finding.remedy),
+def _printable(finding: Finding) -> Finding:
+    texts = {name: printable(getattr(finding, name)) for name in ("file", "message", "remedy")}
+    return msgspec.structs.replace(finding, **texts)
+
+
+def _gcc(findings: list[Finding]) -> str:
+    return "".join(f"{finding.gcc}\n" for finding in findings)
+
+
+def _table(findings: list[Finding]) -> RenderableType:
+    if not findings:
+        return "scrtune: nothing found"
+    rows = (
+        (
+            f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file,
+            *(finding.severity, finding.message, finding.remedy, finding.code),
         )
         for finding in findings
-    ]
-
-
-def _table(findings: list[Finding]) -> Table:
-    table = tables.plain_table("place", "", "what happens", "remedy", "code")
-    for finding in findings:
-        place = f"{finding.file}:{finding.line}:{finding.column}" if finding.line else finding.file
-        table.add_row(place, finding.severity, finding.message, finding.remedy, finding.code)
-    return table
+    )
+    return plain_table("place", "", "what happens", "remedy", "code", rows=rows)

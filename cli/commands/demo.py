@@ -3,36 +3,34 @@
 Everything shown is measured in these runs; when tuning does not help on this machine the report says so.
 """
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from statistics import median
 
 import click
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
+from typing_extensions import Self
 
 from ...client.paths import JobPaths
-from ...client.transport.daemon_client import DaemonUnavailable
-from ...daemon.journal import JournalReader, apply_event
 from ...daemon.launch.run import job_paths
-from ...daemon.views import ExplainView
-from ...goodput.account import Account
-from ...goodput.buckets import PRODUCTIVE
+from ...daemon.views import ExplainView, StatusView
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...intents.pipeline import Pipeline
-from ...intents.tune.decisions import Decision
-from .. import job_state
-from ..errors import CommandError, UnknownJobError
+from ...units import seconds_text
+from .. import job_record, job_state
+from ..errors import CommandError
 from ..options import command, option
-from ..output import json_text
-from ..text import tables
-from ..text.demo import report
-from ..views.demo import Column, DemoView
+from ..text import job as text
+from ..text.tables import plain_table, print_view
 
 RANKS = 2
 STEPS_BETWEEN_CHECKPOINTS = 8
@@ -40,7 +38,6 @@ SHORT_CHECKPOINTS = 6
 TUNED_CHECKPOINTS = 24
 LAST_CHECKPOINTS = 6
 NO_HELP_RATIO = 0.98
-_POLL_S = 0.25
 
 POOR = """# What users are found with: a redundancy scheme nobody asked for, a blocking flush, small buffers.
 SCR_CACHE_BYPASS=0
@@ -54,46 +51,84 @@ SCR_FILE_BUF_SIZE=16KB
 """
 
 
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Median, least and most over `count` checkpoints; seconds, or a share."""
+
+    count: int
+    median: float
+    least: float
+    most: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Self:
+        """Return the spread of `values`; all 0 if there are none."""
+        known = values or [0.0]
+        return cls(count=len(values), median=median(known), least=min(known), most=max(known))
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """One column of the before/after table.
+
+    `interval_goodput` is the share of each checkpoint interval that is left to compute, `goodput` the
+    ledger's, over the whole run or over the checkpoints of this column.
+    """
+
+    name: str
+    job_id: str
+    blocking_s: Spread
+    flush_s: Spread
+    slowdown_s: Spread
+    cost_s: Spread
+    interval_goodput: Spread
+    goodput: float
+
+
+class DemoView(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole demo; `ratio` is what a checkpoint costs in the end, to what it costs with poor settings."""
+
+    engine: str
+    ranks: int
+    columns: tuple[Column, ...]
+    explain: ExplainView
+    status: StatusView
+    ratio: float
+    helped: bool
+    seconds: float
+
+
 @dataclass(frozen=True)
 class DemoOptions:
     """Options of `scrtune demo`."""
 
     as_json: bool = option("--json", "Print the report as one JSON object, and nothing else.")
-    svg: Path | None = option("--svg FILE", "Also save the report as a picture.")
 
 
 @command(DemoOptions)
 def demo(options: DemoOptions) -> None:
-    """Run a checkpointing MPI job with poor settings and watch it being tuned, in about a minute.
+    """Run a checkpointing MPI job with poor settings and see it tuned, in about a minute.
 
     Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
     and now.
     """
-    out = tables.console()
-    if options.as_json:
-        view = run_demo(lambda _: None, lambda _: None)
-        click.echo(json_text(view), nl=False)
-    else:
-        view = run_demo(
-            lambda decision: out.print(tables.decision_line(decision)),
-            lambda what: out.print(f"\nRunning: {what}"),
-        )
-        out.print(report(view))
-    if options.svg is not None:
-        options.svg.write_text(tables.picture(report(view), "scrtune demo"), encoding="utf-8")
+    print_view(run_demo(quiet=options.as_json), "json" if options.as_json else "table", report)
 
 
-def run_demo(on_decision: Callable[[Decision], None], on_run: Callable[[str], None]) -> DemoView:
-    """Run the demo; calls back when a run begins and when a decision is made. Raises CommandError."""
+def run_demo(*, quiet: bool) -> DemoView:
+    """Run the demo; unless `quiet`, say which run begins. Raises CommandError."""
     started_s = time.monotonic()
-    with _workplace() as place:
-        on_run("SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
-        defaults = _run(place, "defaults", SHORT_CHECKPOINTS, "", "--no-tune")
-        on_run("poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
-        poor = _run(place, "poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
-        on_run("the same poor settings, tuned while the job runs (one copy is declared to be enough)")
-        floor = ("--redundancy-floor", "SINGLE")
-        tuned = _run(place, "tuned", TUNED_CHECKPOINTS, POOR, *floor, on_decision=on_decision)
+    say = (lambda _: None) if quiet else click.echo
+    shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  SCR's own default
+    with (
+        tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place,
+        tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache,
+    ):
+        run = partial(_run, Path(place), cache)
+        say("\nRunning: SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
+        defaults = run("defaults", SHORT_CHECKPOINTS, "", "--no-tune")
+        say("\nRunning: poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
+        poor = run("poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
+        say("\nRunning: the same poor settings, tuned while the job runs (one copy is declared to be enough)")
+        tuned = run("tuned", TUNED_CHECKPOINTS, POOR, "--redundancy-floor", "SINGLE")
     costs = job_state.goodput(tuned).costs
     columns = (
         _column("SCR's defaults", defaults),
@@ -121,50 +156,19 @@ def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None =
     shown = view.costs if costs is None else costs
     if not shown:
         raise CommandError(f"{name}: no checkpoint was completed; see {paths.log}")
-    goodput = view.goodput if costs is None else _goodput_of(paths, shown)
-    return Column.of(name, paths.job_id, shown, goodput)
+    goodput = view.goodput
+    if costs is not None:
+        job, start_s = job_record.of_job(paths), shown[0].time_s - shown[0].blocking_s - shown[0].interval_s
+        goodput = job.ledger.window(start_s, shown[-1].time_s, job.now).goodput
+    times_s = {
+        field: Spread.of([getattr(cost, field) for cost in shown])
+        for field in ("blocking_s", "flush_s", "slowdown_s", "cost_s")
+    }
+    shares = Spread.of([1 - cost.cost_s / cost.interval_s for cost in shown if cost.interval_s > 0])
+    return Column(name=name, job_id=paths.job_id, goodput=goodput, interval_goodput=shares, **times_s)
 
 
-def _goodput_of(paths: JobPaths, costs: Sequence[CheckpointCost]) -> float:
-    """Return the ledger's goodput from the interval before the first of `costs` to the end of the last."""
-    start_s = costs[0].time_s - costs[0].blocking_s - costs[0].interval_s
-    pipeline = Pipeline()
-    accounts: list[Account] = []
-    for now, event in JournalReader(paths.journal):
-        apply_event(pipeline, event, now)
-        if start_s <= now:
-            accounts.append(pipeline.account(now))
-        if now >= costs[-1].time_s:
-            break
-    wall_s = accounts[-1].wall_s - accounts[0].wall_s if accounts else 0.0
-    productive_s = accounts[-1].buckets[PRODUCTIVE] - accounts[0].buckets[PRODUCTIVE] if accounts else 0.0
-    return productive_s / wall_s if wall_s > 0 else 0.0
-
-
-@contextlib.contextmanager
-def _workplace() -> Iterator[Path]:
-    """Make a directory for prefix and output, and below /dev/shm one for the cache, until the demo ends."""
-    place = Path(tempfile.mkdtemp(prefix="scrtune-demo-"))
-    try:
-        yield place
-    finally:
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.rmtree(_cache(place), ignore_errors=True)
-
-
-def _cache(place: Path) -> Path:
-    shared_memory = Path("/dev/shm")  # noqa: S108  SCR's own default for the cache
-    return shared_memory / place.name if os.access(shared_memory, os.W_OK) else place / "cache"
-
-
-def _run(
-    place: Path,
-    name: str,
-    checkpoints: int,
-    config: str,
-    *options: str,
-    on_decision: Callable[[Decision], None] | None = None,
-) -> JobPaths:
+def _run(place: Path, cache: str, name: str, checkpoints: int, config: str, *options: str) -> JobPaths:
     """Run one job under `scrtune run`, as a user would start it, and return its run directory."""
     job_id = f"demo-{os.getpid()}-{name}"
     conf, prefix, output = place / f"{job_id}.conf", place / job_id, place / f"{job_id}.out"
@@ -177,7 +181,7 @@ def _run(
         **own,  # what a shell was given by `scrtune env` would pin it in all three runs
         "SCR_CONF_FILE": str(conf),
         "SCR_PREFIX": str(prefix),
-        "SCR_CACHE_BASE": str(_cache(place)),
+        "SCR_CACHE_BASE": cache,
         # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
         "SCRTUNE_EMBEDDED_NODES": str(RANKS),
         "OMP_NUM_THREADS": "1",
@@ -186,34 +190,13 @@ def _run(
     arguments = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *options, "--"]
     arguments += [_mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
     arguments += ["--steps", str(steps), "--every", str(STEPS_BETWEEN_CHECKPOINTS)]
-    paths = job_paths(job_id)
-    with (
-        output.open("wb") as file,
-        subprocess.Popen(arguments, env=environment, stdout=file, stderr=subprocess.STDOUT) as process,
-    ):
-        if on_decision is not None:
-            _follow(process, paths, on_decision)
+    with output.open("wb") as file:
+        ran = subprocess.run(arguments, env=environment, stdout=file, stderr=subprocess.STDOUT, check=False)
     shutil.rmtree(prefix, ignore_errors=True)
-    if process.returncode:
+    if ran.returncode:
         text = output.read_text(encoding="utf-8", errors="replace")
-        raise CommandError(f"the job {job_id} ended with exit code {process.returncode}:\n{text[-2000:]}")
-    return paths
-
-
-def _follow(
-    process: "subprocess.Popen[bytes]", paths: JobPaths, on_decision: Callable[[Decision], None]
-) -> None:
-    """Report decisions as the daemon makes them; those of its last moments are read from the journal."""
-    seen = 0
-    is_running = True
-    while is_running:
-        time.sleep(_POLL_S)
-        is_running = process.poll() is None
-        with contextlib.suppress(DaemonUnavailable, UnknownJobError):
-            view = job_state.ask(paths, "explain", ExplainView) if is_running else job_state.explain(paths)
-            for decision in view.decisions[seen:]:
-                on_decision(decision)
-            seen = max(seen, len(view.decisions))
+        raise CommandError(f"the job {job_id} ended with exit code {ran.returncode}:\n{text[-2000:]}")
+    return job_paths(job_id)
 
 
 def _mpiexec() -> str:
@@ -223,3 +206,53 @@ def _mpiexec() -> str:
     if found is None:
         raise CommandError("no mpiexec beside this Python or on PATH; run: pip install mpich")
     return found
+
+
+def report(view: DemoView) -> RenderableType:
+    """Return events, intents, every decision with its reason, the before/after table, and the verdict."""
+    counters = view.status.counters
+    seen = (
+        f"Seen in the tuned run: {counters.trace_events} I/O events of DFTracer"
+        f" in {counters.trace_lines} lines, {sum(counters.dropped.values())} lines dropped;"
+        f" {counters.events} events in all, {sum(counters.lost.values())} messages lost."
+    )
+    decisions = text.decisions(view.explain.decisions, view.explain.start_s)
+    parts = (seen, text.intents(view.explain.intents), decisions, _table(view), verdict(view))
+    return Group(*(line for part in parts for line in ("", part)))
+
+
+def _table(view: DemoView) -> RenderableType:
+    """Return the columns side by side: the median over the checkpoints, and least to most."""
+    rows: tuple[tuple[str, Callable[[Column], str]], ...] = (
+        ("checkpoints", lambda column: str(column.cost_s.count)),
+        ("blocking time", lambda column: _spread(column.blocking_s, seconds_text)),
+        ("flush time", lambda column: _spread(column.flush_s, seconds_text)),
+        ("slowdown by flush", lambda column: _spread(column.slowdown_s, seconds_text)),
+        ("cost (blocking + slowdown)", lambda column: _spread(column.cost_s, seconds_text)),
+        ("goodput per interval", lambda column: _spread(column.interval_goodput, "{:.0%}".format)),
+        ("goodput, by the ledger", lambda column: f"{column.goodput:.1%}"),
+    )
+    return plain_table(
+        "a checkpoint costs",
+        *(f">{column.name}" for column in view.columns),
+        rows=((name, *map(cell, view.columns)) for name, cell in rows),
+        title="Before and after",
+    )
+
+
+def verdict(view: DemoView) -> Text:
+    """Return the result in one sentence, also when tuning did not help."""
+    defaults, before, after = (view.columns[index].cost_s.median for index in (0, 1, -1))
+    what = f"{seconds_text(before)} -> {seconds_text(after)} a checkpoint"
+    engine = f"{view.ranks} ranks, {view.engine} engine, {view.seconds:.0f} s in all."
+    if not view.helped:
+        return Text(f"Tuning did not help on this machine: {what}. {engine}", style="bold yellow")
+    return Text(
+        f"Tuned while it ran: {what}, {1 / view.ratio:.1f} times cheaper than the poor settings,"
+        f" {after / defaults:.2f} x SCR's defaults. {engine}",
+        style="bold green",
+    )
+
+
+def _spread(spread: Spread, shown: Callable[[float], str]) -> str:
+    return f"{shown(spread.median)}\n({shown(spread.least)} - {shown(spread.most)})"

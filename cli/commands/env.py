@@ -11,8 +11,8 @@ from ...daemon.launch.preload import export_text
 from ...scr_config.render import Form
 from .. import find_job, job_state
 from ..options import UNREAD, command, option
-from ..output import print_view
 from ..text import config
+from ..text.tables import print_view
 from ..views.config import resolved_view
 from .run import Preloaded
 
@@ -26,7 +26,7 @@ class EnvOptions(Preloaded):
     )
     form: Form = option(
         "--format",
-        "For which shell; JSON; for a Slurm task prolog; options of flux run; or as SCR's config file.",
+        "For which shell; JSON; for a Slurm task prolog; or as SCR's config file.",
         default="sh",
     )
     resolved: bool = option(

@@ -2,24 +2,28 @@
 
 import re
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import click
+import msgspec
 
-from ...goodput.interval.failure_rate import Prior
+from ...goodput.interval.failure_rate import RATE_WEIGHT, Prior
 from ...goodput.interval.model import Schedule
 from ...goodput.readers import resiliency
 from ...units import parse_duration_s
-from ..find_job import check_names, find
+from ..find_job import find
+from ..format import printable
 from ..job_record import of_one, report_unread
 from ..options import FILE, OneJob, command, option
-from ..output import print_view
 from ..text import goodput as text
+from ..text import interval as interval_text
+from ..text.tables import print_view
 from ..views import goodput as views
 from ..views.goodput import GoodputQuery, Policy, TimeWindow
-from .interval import asked_schedule, mtbf_prior, print_outlook
-from .report import write_report
+from ..views.interval import JobOutlook, inputs, outlook
+from ..views.tuner_changes import tuner_changes
 
 Form = Literal["table", "json", "csv"]
 
@@ -27,12 +31,13 @@ _NUMBER = re.compile(r"-?\d{1,11}(\.\d{1,9})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY_S = 86_400.0
 _LONGEST_STEP_S = 1e9
+_FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
+_MOST_FAILURES = 1e6
 _WINDOW_HELP = "START..END, a day as 2025-09-27, or LAST as in 900, 15m or 15min, 2h or 1d"
 
 
-def step_time_s(seconds: float) -> float:
-    """Return `seconds`. Raises ValueError unless a step can take so long."""
-    if not 0 < seconds < _LONGEST_STEP_S:
+def _step_time_s(seconds: float) -> float:
+    if not 0 < seconds < _LONGEST_STEP_S:  # no NaN either
         raise ValueError(f"{seconds:g} is no time of a step; write seconds, above 0")
     return seconds
 
@@ -68,6 +73,34 @@ def _moment_s(text: str) -> float | None:
     return resiliency.microseconds(f"{text}T00:00:00" if _DATE.fullmatch(text) else text) / 1e6
 
 
+def asked_schedule(words: str) -> Schedule:
+    """Return the schedule of ``interval=600`` or ``interval=10m,flush=4``. Raises ValueError.
+
+    Without `flush` its `flush_every` is 0: flushes stay as they are.
+    """
+    pairs = [each.strip().partition("=") for each in words.split(",")]
+    given = {name: value for name, _, value in pairs}
+    if len(given) < len(pairs):
+        raise ValueError(f"{words!r}: say interval and flush once each; one command answers one question")
+    flush = given.pop("flush", None)
+    if given.keys() != {"interval"} or not (flush is None or _FLUSH_EVERY.fullmatch(flush)):
+        raise ValueError(f"{words!r}: say interval=600 (seconds, or 10m, 2h), and flush=4 if you like")
+    return Schedule(interval_s=parse_duration_s(given["interval"]), flush_every=int(flush or 0))
+
+
+def mtbf_prior(words: str) -> Prior:
+    """Return the prior of ``24h``, or ``24h:3``: an MTBF of the job, and its weight. Raises ValueError."""
+    mtbf, _, failures = words.partition(":")
+    try:
+        weight = float(failures) if failures else RATE_WEIGHT
+        prior = Prior(mtbf_s=parse_duration_s(mtbf), weight=weight, source="--mtbf-prior")
+    except ValueError:
+        weight = _MOST_FAILURES + 1
+    if weight > _MOST_FAILURES:
+        raise ValueError(f"{words!r}: say an MTBF of the job, and the failures it weighs: 24h:3")
+    return prior
+
+
 @dataclass(frozen=True)
 class GoodputOptions(OneJob):
     """Options of `scrtune goodput`."""
@@ -78,7 +111,7 @@ class GoodputOptions(OneJob):
         "--reference-step-time SECONDS",
         "What a step should take: what steps took beyond it is no goodput.",
         click.FLOAT,
-        parse=step_time_s,
+        parse=_step_time_s,
     )
     window: TimeWindow | None = option(
         "--window START..END|LAST",
@@ -103,9 +136,9 @@ class GoodputOptions(OneJob):
         parse=mtbf_prior,
     )
     html: Path | None = option(
-        "--html FILE", "Write a page with figures and tables instead; it needs no other file.", FILE
+        "--html FILE", "Write a page with a figure and tables instead; it needs no other file.", FILE
     )
-    png: Path | None = option("--png FILE", "Draw the figures of that page as a picture instead.", FILE)
+    png: Path | None = option("--png FILE", "Draw the figure of that page as a picture instead.", FILE)
 
     @property
     def query(self) -> GoodputQuery:
@@ -128,7 +161,10 @@ def goodput(options: GoodputOptions) -> None:
     resiliency library, of ml-goodput-measurement, SCR's, scrtune's own or a daemon's journal, a DFTracer
     trace or a directory of them; which of them it is shows in its content.
     """
-    check_names(options.logs, options.job_id, options.job_name)
+    if options.logs and options.job_id is not None:
+        raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
+    if not options.logs and options.job_name is not None:
+        raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
     if options.html or options.png:
         _write_report(options)
     elif options.asks_interval:
@@ -152,8 +188,23 @@ def _write_report(options: GoodputOptions) -> None:
     others = options.asks_interval or options.mtbf_prior is not None
     if options.query != allowed or options.form != "table" or others:
         raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
-    job = of_one(options.logs, options.job_id, options.job_name)
-    write_report(job, options.reference_step_time_s, html=options.html, png=options.png)
+    try:  # here, because drawing takes 0.4 s to load
+        from ...goodput.report import report  # noqa: PLC0415
+        from ..html.page import page, picture  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise click.UsageError(
+            f"--html and --png need {error.name}: pip install 'scrtune[report]'"
+        ) from error
+    job, step_s = of_one(options.logs, options.job_id, options.job_name), options.reference_step_time_s
+    changes = tuner_changes(job.tuning.decisions, job.gains)
+    shown = report(
+        job.name, job.events, job.ledger, job.now, job.tuning.costs, reference_step_s=step_s, read=job.read
+    )
+    if options.html is not None:
+        options.html.write_text(page(shown, changes, version=version("scrtune")), encoding="utf-8")
+    if options.png is not None:
+        title = f"{printable(shown.job_name) or '(no name)'}: goodput {shown.account.goodput:.1%}"
+        options.png.write_bytes(picture(shown, changes, title))
 
 
 def _print_interval(options: GoodputOptions) -> None:
@@ -162,4 +213,6 @@ def _print_interval(options: GoodputOptions) -> None:
             "--interval and --what-if go with --job-id, --job-name and --format table or json only"
         )
     job = of_one(options.logs, options.job_id, options.job_name)
-    print_outlook(job, options.mtbf_prior, options.what_if, options.form)
+    view = outlook(inputs(job), options.mtbf_prior, options.what_if)
+    named = JobOutlook(job_name=job.name, **msgspec.structs.asdict(view))
+    print_view(named, options.form, interval_text.outlook)

@@ -11,8 +11,8 @@ from ...intents.mutability import Mutability
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, Descriptor, Parameter
 from ...scr_config.catalogue_page import catalogue_page
 from ..options import command, option
-from ..output import json_text
-from ..text import config, tables
+from ..text import config
+from ..text.tables import print_view
 
 Form = Literal["table", "json", "markdown"]
 CLASSES = [each.value for each in Mutability if each is not Mutability.RANK0]
@@ -56,29 +56,22 @@ def params(options: ParamsOptions) -> None:
             raise click.UsageError("markdown is the page of the whole catalogue: leave out what selects")
         click.echo(catalogue_page(), nl=False)
         return
-    entries, lines = _chosen(options)
+    entries = _chosen(options)
     if options.form == "json":
-        click.echo(json_text([*map(_object, entries), *map(_line_object, lines)]), nl=False)
-    elif options.name is None:
-        tables.console().print(config.params(entries, lines))
+        print_view([*map(_object, entries)], "json", str)
     else:
-        for shown in (*map(config.parameter, entries), *map(config.descriptor, lines)):
-            tables.console().print(shown)
+        print_view(entries, "table", config.params if options.name is None else config.details)
 
 
-def _chosen(options: ParamsOptions) -> tuple[list[Parameter], list[Descriptor]]:
+def _chosen(options: ParamsOptions) -> list[Parameter | Descriptor]:
     """Return what was asked for, in alphabetical order. Raises click.BadParameter for an unknown name."""
-    if options.name is not None:
-        wanted = options.name.upper()
-        entries = [CATALOGUE[wanted]] if wanted in CATALOGUE else []
-        lines = [DESCRIPTOR_LINES[wanted]] if wanted in DESCRIPTOR_LINES else []
-        if not entries and not lines:
-            raise click.BadParameter(_unknown(options.name), param_hint="NAME")
-        return entries, lines
-    return (
-        [entry for entry in CATALOGUE.values() if options.selects(entry)],
-        [line for line in DESCRIPTOR_LINES.values() if options.selects(line)],
-    )
+    known: list[Parameter | Descriptor] = [*CATALOGUE.values(), *DESCRIPTOR_LINES.values()]
+    if options.name is None:
+        return [entry for entry in known if options.selects(entry)]
+    named = [entry for entry in known if entry.name == options.name.upper()]
+    if not named:
+        raise click.BadParameter(_unknown(options.name), param_hint="NAME")
+    return named
 
 
 def _unknown(name: str) -> str:
@@ -87,10 +80,8 @@ def _unknown(name: str) -> str:
     return f"SCR has no parameter {name}; {advice}"
 
 
-def _object(entry: Parameter) -> dict[str, object]:
+def _object(entry: Parameter | Descriptor) -> dict[str, object]:
+    if isinstance(entry, Descriptor):
+        return {"scope": "descriptor line", **msgspec.structs.asdict(entry)}
     derived = {"allowed": entry.allowed, "ranks": entry.ranks, "versions": entry.versions}
     return {**msgspec.structs.asdict(entry), **derived}
-
-
-def _line_object(line: Descriptor) -> dict[str, object]:
-    return {"scope": "descriptor line", **msgspec.structs.asdict(line)}

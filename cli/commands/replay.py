@@ -4,14 +4,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import msgspec
+from rich.console import Group, RenderableType
+from rich.text import Text
 
+from ...daemon.views import IntentView, intent_views
 from ...intents.observe.redundancy import FLOORS
-from ...replay.run import JobShape, replay_traces
+from ...intents.pipeline import Counters
+from ...intents.rules.situation import Proposal
+from ...intents.rules.situation import changes_text as assignments
+from ...replay.run import JobShape, Replayed, replay_traces
+from ...units import count_text, seconds_text
 from ..format import printable
 from ..options import Form, command, option
-from ..output import print_view
-from ..text import tables
-from ..views.replay import replay as replay_view
+from ..read_config import config_text
+from ..text import job as text
+from ..text.tables import facts, plain_table, print_view
 
 _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -51,15 +59,83 @@ def replay(options: ReplayOptions) -> None:
         cores=options.cores,
         nodes=options.nodes,
         floor=options.floor or "",
-        conf=_text(options.conf),
-        system_conf=_text(options.system_conf),
+        conf=config_text(options.conf) if options.conf else None,
+        system_conf=config_text(options.system_conf) if options.system_conf else None,
     )
     replayed = replay_traces(options.traces, shape)
     files = {"user config": options.conf, "system config": options.system_conf}
     for problem in replayed.problems:
         click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
-    print_view(replay_view(replayed), options.form, tables.replay)
+    print_view(replay_view(replayed), options.form, _tables)
 
 
-def _text(path: Path | None) -> str | None:
-    return path.read_bytes().decode("utf-8", "surrogateescape") if path else None
+class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
+    """What recorded traces say. Nothing of the proposals was tried."""
+
+    files: int
+    lines: int
+    span_s: float
+    processes: int
+    hosts: int
+    checkpoints: int
+    counters: Counters
+    damage: tuple[str, ...]
+    intents: tuple[IntentView, ...]
+    proposals: tuple[Proposal, ...]
+
+
+def replay_view(replayed: Replayed) -> ReplayView:
+    """Return what recorded traces say, and what the rules make of it."""
+    pipeline, summary = replayed.pipeline, replayed.summary
+    return ReplayView(
+        files=summary.files,
+        lines=summary.lines,
+        span_s=replayed.end_s - replayed.start_s,
+        processes=len(pipeline.processes),
+        hosts=len({host for host, _ in pipeline.processes}),
+        checkpoints=pipeline.account(replayed.end_s).checkpoints,
+        counters=pipeline.counters,
+        damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
+        intents=intent_views(pipeline),
+        proposals=pipeline.proposals(),
+    )
+
+
+def _tables(view: ReplayView) -> RenderableType:
+    counters = view.counters
+    generations = ", ".join(
+        f"{count} of generation {number}" for number, count in sorted(counters.generations.items())
+    )
+    lines = count_text(view.lines, "line")
+    dropped = count_text(sum(counters.dropped.values()), "line")
+    events, checkpoints = (
+        count_text(counters.trace_events, "event"),
+        count_text(view.checkpoints, "checkpoint"),
+    )
+    processes = count_text(view.processes, "process", "processes")
+    unresolved = count_text(counters.unresolved, "access", "accesses")
+    rows = {
+        "read": f"{count_text(view.files, 'file')}, {lines}: {generations or 'nothing'}",
+        "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
+        "found": f"{events}, {checkpoints}",
+        "dropped": ": ".join(filter(None, (dropped, text.counts(counters.dropped)))),
+        "unresolved": f"{unresolved} to files that no line names",
+        "damaged": "\n".join(view.damage),
+    }
+    return Group(facts(rows), "", text.intents(view.intents), "", _recommendations(view))
+
+
+def _recommendations(view: ReplayView) -> RenderableType:
+    if not view.proposals:
+        return Text("Nothing to recommend: no rule has the evidence it needs, or nothing would gain.")
+    rows = (
+        (
+            assignments(each.changes).replace(" ", "\n"),
+            f"{each.rule}: {each.because}",
+            each.source,
+            "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint",
+        )
+        for each in view.proposals
+    )
+    title = "Recommendations (rules only, untried)"
+    return plain_table("change", "why", "source", "expected gain", rows=rows, title=title)

@@ -1,4 +1,4 @@
-"""`scrtune run`: a job with the tuner beside it."""
+"""`scrtune run`: a job with the tuner beside it; and the hidden `scrtune node`, which it starts with srun."""
 
 import contextlib
 import importlib.util
@@ -14,14 +14,15 @@ import click
 from ...client.paths import JobPaths
 from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.launch import run as launch
-from ...daemon.launch.environment import JobOptions, Trace
+from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Trace
 from ...daemon.launch.preload import Preload
+from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...daemon.views import StatusView
 from ...intents.observe.redundancy import FLOORS
 from ..job_state import ask
 from ..options import MonitoringOptions, command, option
-from ..text import tables
+from ..text import job as text
 
 _SETTLED_LIMIT_S = 1.0
 _SETTLED_STEP_S = 0.05
@@ -84,8 +85,8 @@ def run(options: RunOptions) -> None:
         scr_conf=options.scr_conf,
         monitoring=options.monitoring,
     )
-    for text in missing(job.monitoring):
-        click.echo(f"scrtune: {text}", err=True)
+    for warning in missing(job.monitoring):
+        click.echo(f"scrtune: {warning}", err=True)
     sys.exit(launch.run_job(options.command, paths, job, lambda: _summary(paths)))
 
 
@@ -113,5 +114,24 @@ def _summary(paths: JobPaths) -> None:
         while before != view and time.monotonic() < deadline_s:
             time.sleep(_SETTLED_STEP_S)
             view, before = ask(paths, "status", StatusView), view
-        for line in tables.summary(view):
+        for line in text.summary(view):
             click.echo(line, err=True)
+
+
+@dataclass(frozen=True)
+class NodeOptions(MonitoringOptions, Traced):
+    """Options of `scrtune node`."""
+
+    prolog: Path = option("--prolog")
+    scr_conf: Path = option("--scr-conf")
+    user_conf: Path | None = option("--user-conf")
+    library: Path | None = option("--library")
+
+
+@command(NodeOptions)
+def node(options: NodeOptions) -> None:
+    """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
+    logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
+    files = ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf)
+    job = Job(files=files, trace=options.trace, library=options.library, monitoring=options.monitoring)
+    serve_node(JobPaths.of(), job, options.prolog)

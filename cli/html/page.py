@@ -15,24 +15,24 @@ from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
-from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, distribution, gains, waterfall
-from .theme import GROUPS, LIGHT, PAGE, VARIABLES, colour_of, group_of
-from .timeline import TimelineFigure
+from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
+from .timeline import WIDTH, Canvas, TimelineFigure
 
-_LOW = 2.0
 _LEAST_S = 0.0005
 """A shorter time would be shown as 0.000 s."""
 _DOTS_PER_INCH = 150
+_TITLE = 0.4
 _OF_A_FILE = re.compile(r'<metadata>.*?</metadata>|<style.*?</style>|<g id="[^"]*"/>', re.DOTALL)
 _SIZE = re.compile(r' (?:width|height|version)="[^"]*"')
 _GROUP = re.compile(r'<g id="([^"]*)">')
-"""Nothing refers to the ids of groups; all other ids are hashes with the name of the panel."""
+"""Nothing refers to the ids of groups; all other ids are hashes."""
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
 """Within a tag."""
 
 
 def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str:
     """Return all of `report` as one HTML document."""
+    timeline = TimelineFigure(report, changes)
     return _template().render(
         report=report,
         account=report.account,
@@ -40,27 +40,21 @@ def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str
         version=version,
         period=_period(report),
         cards=list(_cards(report, changes)),
-        shares=_shares(report),
         step_times=list(_step_times(report)),
-        rows=[[(panel, _svg(panel)) for panel in row] for row in _panels(report, changes)],
+        figure=_svg(timeline),
+        left_out=" ".join(timeline.left_out()),
     )
 
 
 def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes:
-    """Return the figures as one PNG."""
-    rows = _panels(report, changes)
-    heights = [max(panel.height for panel in row) for row in rows]
-    out = io.BytesIO()
+    """Return the figure as a PNG."""
+    timeline, out = TimelineFigure(report, changes), io.BytesIO()
     with mpl.rc_context(LIGHT.settings()):
-        figure = Figure(figsize=(WIDTH, sum(heights) + 0.3 * len(heights) + 0.4))
-        ratios = [0.4, *(each for height in heights for each in (0.3, height))]
-        cells = figure.subfigures(len(ratios), 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
-        cells[0].text(0.015, 0.35, title, fontsize=12, fontweight="bold")
-        for heading, body, row in zip(cells[1::2], cells[2::2], rows, strict=True):
-            places = body.subfigures(1, len(row), squeeze=False)[0]
-            for index, (place, panel) in enumerate(zip(places, row, strict=True)):
-                heading.text(0.015 + index / len(row), 0.2, panel.heading, fontsize=9.5, fontweight="bold")
-                panel.draw(Canvas(place, LIGHT))
+        figure = Figure(figsize=(WIDTH, timeline.height + _TITLE))
+        ratios = [_TITLE, timeline.height]
+        heading, body = figure.subfigures(2, 1, height_ratios=ratios, hspace=0, squeeze=False)[:, 0]
+        heading.text(0.015, 0.35, title, fontsize=12, fontweight="bold")
+        timeline.draw(Canvas(body, LIGHT))
         figure.savefig(out, format="png", dpi=_DOTS_PER_INCH, metadata={"Software": "scrtune"})
     return out.getvalue()
 
@@ -77,6 +71,7 @@ def _template() -> Template:
     environment.globals.update(
         CUSTOM=CUSTOM, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
     )
+    environment.globals.update(LIGHT=LIGHT, DARK=DARK, PAPER=PAPER)
     environment.filters.update(
         number=lambda count: f"{count:,}",
         seconds=lambda value_s: f"{value_s:,.3f}",
@@ -118,14 +113,6 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         yield ("Changes kept", f"{kept} of {len(changes)}", saved)
 
 
-def _shares(report: Report) -> list[tuple[str, str, float]]:
-    """Return name, colour and share of each group of buckets that would be visible."""
-    shares = dict.fromkeys(GROUPS, 0.0)
-    for bucket, spent_s in report.account.buckets.items():
-        shares[group_of(bucket)] += spent_s / (report.account.wall_s or 1.0)
-    return [(name, GROUPS[name].colour, share) for name, share in shares.items() if share >= LEAST_SHARE]
-
-
 def _step_times(report: Report) -> Iterator[tuple[str, float]]:
     """Yield what the table of step times has, in seconds."""
     if (steps := report.steps) is None:
@@ -137,27 +124,16 @@ def _step_times(report: Report) -> Iterator[tuple[str, float]]:
         yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
 
 
-def _panels(report: Report, changes: Sequence[TunerChange]) -> list[list[Panel]]:
-    """Return the figures in rows; there is none for data that the report does not have."""
-    first, gained = waterfall(report), gains(changes)
-    rows = [[first], [TimelineFigure(report, changes).panel]]
-    if report.steps is not None:
-        rows[0].append(distribution(report.steps, first.height))
-    if gained is not None:  # a low figure fits below the first ones on the first sheet of paper
-        rows.insert(1 if gained.height < _LOW else 2, [gained])
-    return rows
-
-
-def _svg(panel: Panel) -> str:
-    """Return the panel as an element of the page, with its tooltips and in its colours."""
+def _svg(timeline: TimelineFigure) -> str:
+    """Return the figure as an element of the page, with its tooltips and in its colours."""
     out = io.BytesIO()
-    with mpl.rc_context({**PAGE.settings(), "svg.hashsalt": panel.name}):
-        figure = Figure(figsize=(panel.width, panel.height))
+    with mpl.rc_context({**PAGE.settings(), "svg.hashsalt": "scrtune"}):
+        figure = Figure(figsize=(WIDTH, timeline.height))
         canvas = Canvas(figure, PAGE)
-        panel.draw(canvas)
+        timeline.draw(canvas)
         figure.savefig(out, format="svg", metadata={"Date": None})
     _, tag, svg = out.getvalue().decode().partition("<svg")
-    svg = f'{tag} role="img" aria-label="{panel.heading}"' + _OF_A_FILE.sub("", svg)
+    svg = f'{tag} role="img" aria-label="Over time"' + _OF_A_FILE.sub("", svg)
     svg = _SIZE.sub("", svg, count=3)
     svg = _GROUP.sub(lambda group: "<g>" + canvas.tooltip(group[1]), svg)
     svg = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.2f}".rstrip("0").rstrip("."), svg)

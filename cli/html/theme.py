@@ -1,4 +1,4 @@
-"""Colours of the figures, each with one meaning.
+"""All colours of the page and of its figures, each with one meaning.
 
 Most are those of Okabe and Ito, which can be told apart with any kind of colour vision. In SVG the
 colours of ink and paper are placeholders for CSS variables, so that the page follows the reader's choice of
@@ -43,19 +43,6 @@ GROUPS = {
 """`own intervals` are the user's, `other` is whatever is in no group."""
 
 _COLOURS = {
-    "productive": "#009e73",
-    "slowdown": "#e6c200",
-    "wasted progress": "#d55e00",
-    "checkpoints": "#0072b2",
-    "restore, recovery": "#cc79a7",
-    "start-up, queue, scaling": "#56627c",
-    "data loading": "#e69f00",
-    "tuning": "#8c4fb3",
-    "own intervals": "#96613d",
-    "other": "#a8a8a8",
-}
-
-_COLOURS = {
     of.CHECKPOINT_WRITE: "#06558c",
     of.CHECKPOINT_ENCODE: "#2b8cc9",
     of.CHECKPOINT_FLUSH: "#6cbcea",
@@ -88,6 +75,7 @@ class Theme(msgspec.Struct, frozen=True):
     muted: str
     grid: str
     paper: str
+    card: str = ""
 
     def settings(self) -> Any:  # the type of the keys depends on the release of matplotlib
         """Return the rcParams of matplotlib for a figure in this theme."""
@@ -121,7 +109,9 @@ class Theme(msgspec.Struct, frozen=True):
         }
 
 
-LIGHT = Theme(ink="#1b1f24", muted="#57606a", grid="#d8dee4", paper="#ffffff")
+LIGHT = Theme(ink="#1b1f24", muted="#57606a", grid="#d8dee4", paper="#ffffff", card="#f6f8fa")
+DARK = Theme(ink="#e6edf3", muted="#9ba6b2", grid="#3a424c", paper="#12161b", card="#1b2128")
+PAPER = Theme(ink="#000", muted="#444", grid="#bbb", paper="#fff", card="#fff")
 VARIABLES = {"#010f01": "--ink", "#010f02": "--muted", "#010f03": "--grid", "#010f04": "--paper"}
 """Placeholders in figures, and the CSS variables that replace them."""
 PAGE = Theme(*VARIABLES)

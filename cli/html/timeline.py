@@ -1,36 +1,72 @@
 """The figure of a report that shows everything on one axis of time."""
 
 from collections.abc import Callable, Iterator, Sequence
+from html import escape
 
 import numpy as np
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
+from matplotlib.figure import FigureBase
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from ...goodput.buckets import PRODUCTIVE
 from ...goodput.report import Report, Steps
-from ...goodput.report_lanes import BARS, RUNS, Lane
+from ...goodput.report_lanes import BARS, RUNS
 from ...units import count_text, duration_text, seconds_text
+from ..format import VERDICTS, printable
 from ..views.tuner_changes import TunerChange
-from .figures import LEAST_SHARE, WIDTH, Canvas, Panel, edge_name, legend, name_rows, ticks
-from .labels import SIZE, LabelledSpan, placed
-from .theme import GROUPS, colour_of, group_of
+from .theme import GROUPS, Theme, colour_of, group_of
 
+WIDTH = 11.6
+"""Of the figure, in inches."""
+_LEAST_SHARE = 0.0005
+"""A smaller part of a whole would not be visible."""
+_LETTERS = 26
+"""Most letters of a name at the edge."""
 _LANES = 12
 _LANE = _LEVEL = 0.165
+_LEVELS = 8
+"""Most lines of changes: with more, the figure would not fit on a page."""
 _LEFT, _RIGHT = 0.15, 0.985
-_INCHES = (_RIGHT - _LEFT) * WIDTH
 _TOP, _BOTTOM, _GAP = 0.3, 0.42, 0.1
 _LEAST_PERCENT = 0.5
+_LEAST_BUSY = 2e-4
+"""Of the wall time: a lane with less is left out."""
 _PAUSE = 5
 _UNITS = ((2 * 86_400.0, 86_400.0, "days"), (2 * 3600.0, 3600.0, "hours"), (180.0, 60.0, "minutes"))
+
+
+class Canvas:
+    """A figure in the colours of `theme`; `notes` are tooltips by the ids of artists."""
+
+    def __init__(self, figure: FigureBase, theme: Theme) -> None:
+        self.figure, self.theme = figure, theme
+        self.notes: dict[str, str] = {}
+
+    def note(self, artist: Artist, text: str) -> None:
+        """Set the tooltip of `artist`."""
+        artist.set_gid(name := f"n{len(self.notes)}")
+        self.notes[name] = printable(text)
+
+    def tooltip(self, name: str) -> str:
+        """Return the tooltip of the artist with the id `name` as an element of SVG, if it has one."""
+        return f"<title>{escape(self.notes[name], quote=False)}</title>" if name in self.notes else ""
+
+    def mark(self, axes: Axes, at: tuple[float, float], change: TunerChange) -> Artist:
+        """Draw the mark of a change's verdict."""
+        form, ink = VERDICTS[change.verdict], self.theme.ink
+        fill = ink if form.is_filled else self.theme.paper
+        return axes.plot(*at, form.mark, mec=ink, mfc=fill, markersize=5, clip_on=False)[0]
+
+
 _Row = tuple[str, float, Callable[[Canvas, Axes], None]]
 """Title, height in inches, and what draws it."""
 
 
 class TimelineFigure:
-    """The timeline of `report` and `changes`, whose labels have as much text as there is room for."""
+    """The timeline of `report` and `changes`."""
 
     def __init__(self, report: Report, changes: Sequence[TunerChange]) -> None:
         self.report, self.changes = report, [change for change in changes if change.is_made]
@@ -39,26 +75,16 @@ class TimelineFigure:
             ((unit_s, unit) for least_s, unit_s, unit in _UNITS if wall_s >= least_s), (1.0, "seconds")
         )
         self._end = wall_s / self._unit_s
-        texts = [(f"{each.short}, {each.word}", each.name, f"{each.number}.") for each in self.changes]
-        inch = self._end / _INCHES
-        ends = [self._span(change) for change in self.changes]
-        spans = [LabelledSpan(a / inch, b / inch, text) for (a, b), text in zip(ends, texts, strict=True)]
-        self.labels = placed(spans, _INCHES)
-        self.is_abridged = [label.text for label in self.labels] != [full for full, *_ in texts]
-        self.lanes = self._lanes_shown()
-        self._levels = max(2, 1 + max((label.level for label in self.labels), default=0))
+        lanes = [lane for lane in report.lanes if lane.busy_s >= _LEAST_BUSY * wall_s]
+        self.lanes = lanes[: _LANES - bool(report.disruptions)]
+        self._levels = min(_LEVELS, max(2, len(self.changes)))
         self._rows = self._rows_shown()
         self.height = sum(height + _GAP for _, height, _ in self._rows) - _GAP + _TOP + _BOTTOM
 
-    @property
-    def panel(self) -> Panel:
-        """The figure as a part of the page."""
-        return Panel("timeline", "Over time", WIDTH, self.height, self.draw, " ".join(self._left_out()))
-
-    def _left_out(self) -> Iterator[str]:
+    def left_out(self) -> Iterator[str]:
         """Yield sentences on what the figure does not show."""
         report = self.report
-        if self.is_abridged:
+        if len(self.changes) > _LEVELS:
             yield "Changes have the numbers that they have in the table."
         thinned = [
             f"{lane.events:,} {lane.name} as {count_text(len(lane.bars), 'bar')}"
@@ -77,12 +103,6 @@ class TimelineFigure:
             )
         if left := len(report.lanes) - len(self.lanes):
             yield f"The table of events has {count_text(left, 'more kind')}."
-
-    def _lanes_shown(self) -> Sequence[Lane]:
-        """Return the lanes for which there is room, without those of next to no time."""
-        least_s = 2e-4 * self.report.account.wall_s
-        lanes = [lane for lane in self.report.lanes if lane.busy_s >= least_s]
-        return lanes[: _LANES - bool(self.report.disruptions)]
 
     def _rows_shown(self) -> list[_Row]:
         """Return the rows from top to bottom; all of them fit on a page (A4 landscape)."""
@@ -141,25 +161,40 @@ class TimelineFigure:
                 floor = top
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
-        legend(axes, 10, above=True)
+        _legend(axes, 10, above=True)
 
     def _draw_changes(self, canvas: Canvas, axes: Axes) -> None:
         axes.set_ylim(self._levels + 0.12 / _LEVEL - 0.6, -0.6)
         axes.set_yticks([])
-        box = {"boxstyle": "square,pad=0.1", "fc": canvas.theme.paper, "ec": "none", "alpha": 0.8}
-        for change, label in zip(self.changes, self.labels, strict=True):
-            span, level = self._span(change), label.level
-            if change.ended is not None:
-                (line,) = axes.plot(span, [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45)
-                canvas.note(line, change.text)
-            canvas.note(canvas.mark(axes, (span[0], level), change, size=5), change.text)
-            if label.text:
-                at = label.begin / _INCHES * self._end
-                axes.text(at, level, label.text, va="center_baseline", fontsize=SIZE, bbox=box)
+        box: dict[str, object] = {
+            "boxstyle": "square,pad=0.1",
+            "fc": canvas.theme.paper,
+            "ec": "none",
+            "alpha": 0.8,
+        }
+        have_room = len(self.changes) <= _LEVELS
+        for index, change in enumerate(self.changes):
+            (begin, end), level, half = self._span(change), index % self._levels, self._end / 2
+            (line,) = axes.plot(
+                [begin, end], [level, level], color=canvas.theme.muted, linewidth=2.5, alpha=0.45
+            )
+            canvas.note(line, change.text)
+            canvas.note(canvas.mark(axes, (begin, level), change), change.text)
+            side = 1 if begin < half else -1  # the label is beside the span, where there is more room
+            axes.annotate(
+                f"{change.short}, {change.word}" if have_room else f"{change.number}.",
+                (end if have_room and end < half else begin, level),
+                (6 * side, 0),
+                textcoords="offset points",
+                ha="left" if side > 0 else "right",
+                va="center",
+                fontsize=7,
+                bbox=box,
+            )
         axes.spines[:].set_visible(False)
 
     def _draw_lanes(self, canvas: Canvas, axes: Axes) -> None:
-        names = [edge_name(lane.name) for lane in self.lanes]
+        names = [_edge_name(lane.name) for lane in self.lanes]
         for row, lane in enumerate(self.lanes):
             colour, edge = colour_of(lane.name), "none"
             if lane.name == RUNS:  # a run comprises all other kinds of time
@@ -179,7 +214,7 @@ class TimelineFigure:
             canvas.note(mark, f"{each.what}, {self._since(each.time_s)}")
         for row in range(0, len(names), 2):
             axes.axhspan(row - 0.5, row + 0.5, color=canvas.theme.grid, alpha=0.35, linewidth=0, zorder=0)
-        name_rows(axes, names)
+        _name_rows(axes, names)
 
     def _draw_costs(self, canvas: Canvas, axes: Axes) -> None:
         """Draw a bar for each checkpoint where it began, by part."""
@@ -189,7 +224,7 @@ class TimelineFigure:
         gap = float(np.median(gaps[gaps > 0])) if (gaps > 0).any() else self._end / 20
         width = min(0.7 * gap, self._end / 40)
         floor = np.zeros(len(costs))
-        least_s = LEAST_SHARE * sum(cost.cost_s for cost in costs)
+        least_s = _LEAST_SHARE * sum(cost.cost_s for cost in costs)
         for part in costs[0].parts:
             heights = np.array([cost.parts[part] for cost in costs])
             if heights.sum() < least_s:
@@ -206,7 +241,7 @@ class TimelineFigure:
                     canvas.note(bar, f"{which}: {text}")
             floor = floor + heights
         _duration_axis(axes, 1.35 * float(floor.max() or 1.0))
-        legend(axes, 6)
+        _legend(axes, 6)
 
     def _draw_steps(self, canvas: Canvas, axes: Axes) -> None:
         steps, colour = self.report.steps, colour_of(PRODUCTIVE)
@@ -224,7 +259,36 @@ class TimelineFigure:
         ideal = f"ideal: {seconds_text(steps.ideal_s)}"
         axes.axhline(steps.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
         _duration_axis(axes, 1.3 * top_s)
-        legend(axes, 4)
+        _legend(axes, 4)
+
+
+def _edge_name(text: str) -> str:
+    """Return a name for the edge of a figure, shortened if need be."""
+    text = printable(text)
+    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Set the rows from top to bottom, with their names at the edge and no frame."""
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.spines[:].set_visible(False)
+
+
+def _ticks(most_s: float) -> Callable[[float, float], str]:
+    """Return the formatter of an axis of durations up to `most_s`."""
+    if most_s < 1:
+        return lambda value, _: f"{1000 * value:g} ms"
+    return lambda value, _: f"{value:g} s"
+
+
+def _legend(axes: Axes, columns: int, *, above: bool = False) -> None:
+    """Draw a legend in the upper right corner, or above the figure, if there is anything to explain."""
+    if axes.get_legend_handles_labels()[0]:
+        drawn = axes.legend(loc="upper right", ncols=columns, handlelength=1.0, columnspacing=1.2)
+        if above:
+            drawn.set(loc="lower left", bbox_to_anchor=(-0.005, 0.99))
 
 
 def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
@@ -240,5 +304,5 @@ def _draw_quantiles(axes: Axes, steps: Steps, ats: NDArray[np.float64]) -> None:
 def _duration_axis(axes: Axes, most_s: float) -> None:
     axes.set_ylim(0, most_s)
     axes.yaxis.set_major_locator(MaxNLocator(4))
-    axes.yaxis.set_major_formatter(ticks(most_s))
+    axes.yaxis.set_major_formatter(_ticks(most_s))
     axes.grid(visible=True, axis="y")

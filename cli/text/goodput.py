@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -10,88 +11,114 @@ from rich.table import Table
 from rich.text import Text
 
 from ...daemon.views import GoodputView
-from ...goodput.account import Account
-from ...goodput.account import Window as LedgerWindow
+from ...goodput.account import Account, Window
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
-from ...goodput.steps.types import StepSummary
-from ...units import count_text
+from ...goodput.steps.types import SlowStep, StepSummary, Straggler
+from ...intents.tune.gains import GainView, together
+from ...units import count_text, seconds_text
 from ..format import printable
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
-from . import gains, steps, tables
+from .tables import plain_table, verdict_text
+
+Row: TypeAlias = tuple[str, str, float, float | str]
+"""Policy, what the time went into, seconds, and percent."""
 
 _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05
+_LEAST_SKEW_S = 0.001
+_LEAST_SHARE = 0.0005
+"""A smaller share would be shown as 0.0 %."""
+_MANY = 100.0
+_SHOWN_STEPS = 3
+_GAINS_NOTE = (
+    "Before, and saved a checkpoint, by the pairs of its trial: geometric means, and what bounds their\n"
+    "difference with 90 %. A checkpoint costs what it blocks and what its flush slows down; losses are\n"
+    "negative. So far: for all checkpoints under it; of a trial that was taken back what they took more\n"
+    "than the last six without it, which is part of `tuning`, as is the time to apply settings.\n"
+    "`scrtune explain` has the reasons."
+)
 
 
 def csv_of_logs(view: LogsView) -> str:
     """Return one line for each kind of time of each policy, and for steps."""
-    return _csv((job.job_name, *row) for job in view.jobs for row in _csv_rows(job))
+    return _csv(
+        (
+            job.job_name,
+            [
+                *_metric_rows(job.metrics),
+                *_account_rows(job.conserving),
+                *_compat_rows(job.compat),
+                *_step_rows(job.steps),
+            ],
+        )
+        for job in view.jobs
+    )
 
 
 def csv_of_job(view: JobGoodputView) -> str:
     """Return one line for each bucket of a job of scrtune's, and for its steps."""
-    rows = [*_account_rows(view.account), *_step_rows(view.steps)]
-    return _csv((view.job_name, *row) for row in rows)
+    return _csv([(view.job_name, [*_account_rows(view.account), *_step_rows(view.steps)])])
 
 
-def _csv(rows: Iterable[Sequence[float | str]]) -> str:
+def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(("job", "policy", "what", "seconds", "percent"))
-    writer.writerows(rows)
+    writer.writerows((name, *row) for name, rows in jobs for row in rows)
     return out.getvalue()
 
 
-def _csv_rows(job: JobView) -> Iterator[tuple[str, str, float, float | str]]:
-    metrics = job.metrics
+def _metric_rows(metrics: resiliency.Metrics) -> Iterator[Row]:
     yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
-    if metrics.effective_computation_time_s is not None:
+    if (effective_s := metrics.effective_computation_time_s) is not None:
         percent = metrics.goodput_percentage
-        effective_s = metrics.effective_computation_time_s
         yield "resiliency", "effective_computation_time", effective_s, "" if percent is None else percent
-    if job.conserving is not None:
-        yield from _account_rows(job.conserving)
-    if job.compat is not None:
-        for what, spent_s in _compat_rows(job.compat):
-            yield "compat", what, spent_s, spent_s / job.compat.total_s * 100
-        yield "compat", "total", job.compat.total_s, 100.0
-    yield from _step_rows(job.steps)
 
 
-def _account_rows(account: Account | LedgerWindow) -> Iterator[tuple[str, str, float, float]]:
-    for bucket, spent_s in account.buckets.items():
-        yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
-    yield "conserving", "wall_time", account.wall_s, 100.0
+def _account_rows(account: Account | Window | None) -> Iterator[Row]:
+    if account is not None:
+        for bucket, spent_s in account.buckets.items():
+            yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
+        yield "conserving", "wall_time", account.wall_s, 100.0
 
 
-def _step_rows(summary: StepSummary | None) -> Iterator[tuple[str, str, float, float]]:
-    if summary is not None:
-        yield from (("steps", *row) for row in steps.rows(summary))
+def _compat_rows(compat: CompatView | None) -> Iterator[Row]:
+    if compat is not None:
+        spent = {"productive": compat.productive_s}
+        for badput, each in compat.badput_s.items():
+            parts = each if isinstance(each, dict) else {"": each}
+            spent |= {f"{badput}:{name}".rstrip(":"): part_s for name, part_s in parts.items()}
+        for what, spent_s in {**spent, "total": compat.total_s}.items():
+            yield "compat", what, spent_s, spent_s / compat.total_s * 100
 
 
-def _compat_rows(compat: CompatView) -> Iterator[tuple[str, float]]:
-    yield "productive", compat.productive_s
-    for badput, spent in compat.badput_s.items():
-        if isinstance(spent, dict):
-            yield from ((f"{badput}:{name}", part_s) for name, part_s in spent.items())
-        else:
-            yield badput, spent
+def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
+    if steps is None:
+        return
+    took_s = {
+        "ideal_step": steps.ideal_s,
+        "mean_step": steps.mean_s,
+        "deviation": steps.deviation_s,
+        "rolling_deviation": steps.rolling_deviation_s,
+    }
+    for slow in steps.slowest:  # each run may have made a step of that number
+        took_s[f"slow_step:{slow.step}" + (f":run{slow.run}" if slow.run else "")] = slow.took_s
+    took_s |= {f"straggler:{each.writer}": each.took_s for each in steps.stragglers}
+    if steps.peers_ideal_s is not None:
+        took_s["peers_ideal_step"] = steps.peers_ideal_s
+    for what, seconds in took_s.items():
+        yield "steps", what, seconds, seconds / steps.ideal_s * 100 if steps.ideal_s else 0.0
 
 
 def job(view: JobGoodputView) -> RenderableType:
     """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
-    spent = gains.goodput(view, tells_steps=view.tells_steps)
-    return Group(heading(view.job_name), "", spent, *_steps(view.steps))
+    return Group(heading(view.job_name), "", goodput(view, tells_steps=view.tells_steps), *_steps(view.steps))
 
 
 def heading(job_name: str) -> str:
     """Return the line above a job, as the resiliency library has it."""
     return f"=== Goodput Analysis for Job: {printable(job_name) or '(no name)'} ==="
-
-
-def _steps(summary: StepSummary | None) -> list[RenderableType]:
-    return [] if summary is None else ["", steps.table(summary)]
 
 
 def logs(view: LogsView) -> RenderableType:
@@ -100,31 +127,35 @@ def logs(view: LogsView) -> RenderableType:
 
 
 def _parts(job: JobView) -> list[RenderableType]:
-    parts: list[RenderableType] = ["", heading(job.job_name), "", _metrics_table(job.metrics)]
+    metrics = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
+    metrics.add_column("Value", min_width=7)
+    for row in resiliency.rows(job.metrics):
+        metrics.add_row(*row)
+    parts: list[RenderableType] = ["", heading(job.job_name), "", metrics]
+    account = job.conserving
     if job.window is not None:
-        parts += ["", _window_text(job.window, job.conserving)]
-    if isinstance(job.conserving, Account):
-        account = job.conserving
+        parts += ["", _window_text(job.window, account)]
+    if isinstance(account, Account):
         gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
-        parts += ["", gains.goodput(gained, tells_steps=job.tells_steps)]
-    elif job.conserving is not None and job.conserving.wall_s:
-        parts += ["", tables.buckets(job.conserving, "window"), f"goodput {job.conserving.goodput:.1%}"]
+        parts += ["", goodput(gained, tells_steps=job.tells_steps)]
+    elif account is not None and account.wall_s:
+        parts += ["", _buckets(account, "window"), f"goodput {account.goodput:.1%}"]
     if two := _two_goodputs(job):
         parts.append(Text(two, style="dim"))
     parts += _steps(job.steps)
     if job.compat is not None:
-        parts += ["", _compat_table(job.compat, tells_steps=job.tells_steps)]
+        parts += ["", *_compat(job.compat, tells_steps=job.tells_steps)]
     if job.no_compat:
         parts += ["", Text(f"compat: {job.no_compat}")]
     if job.differences:
-        parts += ["", _differences_table(job.differences)]
+        parts += ["", _differences(job.differences)]
     return parts
 
 
-def _window_text(asked: tuple[float, float], found: Account | LedgerWindow | None) -> str:
+def _window_text(asked: tuple[float, float], found: Account | Window | None) -> str:
     """Return the window, and what of it the job has."""
     text = f"From {_moment(asked[0])} to {_moment(asked[1])}"
-    if not isinstance(found, LedgerWindow) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
+    if not isinstance(found, Window) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
         return f"{text}:"
     if not found.wall_s:
         return f"{text}: the job has nothing of it"
@@ -147,35 +178,141 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def _metrics_table(metrics: resiliency.Metrics) -> Table:
-    table = Table(box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-    table.add_column("Metric")
-    table.add_column("Value", min_width=7)
-    for row in resiliency.rows(metrics):
-        table.add_row(*row)
-    return table
+def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
+    """Return the buckets, how many steps and checkpoints they stand for, and what each change gained.
+
+    If the application reports no steps, its work between outputs is counted instead.
+    """
+    account = view.account
+    steps = f"work between outputs {count_text(account.steps, 'time')}"
+    counts = [
+        count_text(account.steps, "step") if tells_steps else steps,
+        count_text(account.checkpoints, "checkpoint"),
+        count_text(account.runs, "run"),
+    ]
+    if account.node_failures:
+        counts.append(count_text(account.node_failures, "node failure"))
+    if account.recoveries:
+        counts.append(f"{count_text(account.recoveries, 'dataset')} brought back by SCR")
+    shown = [f"{', '.join(counts)}; goodput {view.goodput:.1%}"]
+    if account.data_loading_async_s > 0:
+        shown.append(f"{account.data_loading_async_s:.3f} s of data loading ran beside the steps")
+    if account.skew_s >= _LEAST_SKEW_S:
+        skew = seconds_text(account.skew_s)
+        shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
+    return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
 
 
-def _compat_table(compat: CompatView, *, tells_steps: bool) -> RenderableType:
-    table = tables.plain_table("by ml-goodput-measurement", "seconds", "share", right=("seconds", "share"))
-    total_s = compat.total_s
-    for what, spent_s in _compat_rows(compat):
-        if spent_s:
-            table.add_row(printable(what), f"{spent_s:.3f}", f"{spent_s / total_s:.1%}")
-    table.add_row("total", f"{total_s:.3f}", "100.0%", style="bold")
+def _buckets(spent: Account | Window, whole: str) -> Table:
+    """Return a row for each bucket of at least 0.05 %, and the sum, named `whole`."""
+    rows = (
+        (printable(bucket), f"{bucket_s:.3f}", f"{bucket_s / spent.wall_s:.1%}")
+        for bucket, bucket_s in sorted(spent.buckets.items(), key=lambda item: -item[1])
+        if bucket_s > 0 and bucket_s >= _LEAST_SHARE * spent.wall_s
+    )
+    total = (whole, f"{spent.wall_s:.3f}", "100.0%" if spent.wall_s else "-")
+    return plain_table("where the time went", ">seconds", ">share", rows=rows, total=total)
+
+
+def _gains(views: Sequence[GainView]) -> list[RenderableType]:
+    """Return a row for each change, their sum, and what the columns are."""
+    rows = (
+        (
+            str(view.generation),
+            view.rule,
+            verdict_text(view.verdict),
+            _number(view.gain.before_s),
+            _number(view.gain.saved_s),
+            _between(view.gain.low_s, view.gain.high_s),
+            str(view.gain.checkpoints),
+            _number(view.gain.total_s),
+            _between(view.gain.total_low_s, view.gain.total_high_s),
+        )
+        for view in views
+    )
+    total_s, low_s, high_s = together(view.gain for view in views)
+    return [
+        "",
+        plain_table(
+            *(">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far", ">90 %"),
+            rows=rows,
+            total=("", "together", *[""] * 5, _number(total_s), _between(low_s, high_s)),
+            title="What each decision gained (seconds a checkpoint)",
+        ),
+        Text(_GAINS_NOTE, style="dim"),
+    ]
+
+
+def _number(value_s: float) -> str:
+    return f"{value_s:.1f}" if abs(value_s) >= _MANY else f"{value_s:.3f}"
+
+
+def _between(low_s: float, high_s: float) -> str:
+    return f"{_number(low_s)} to {_number(high_s)}"
+
+
+def _steps(steps: StepSummary | None) -> list[RenderableType]:
+    """Return the ideal step, how far steps are from it, the slowest, and the stragglers."""
+    if steps is None:
+        return []
+    peers = (
+        f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
+    )
+    rolling = f"{seconds_text(steps.rolling_deviation_s)} over the last {steps.rolling}"
+    rows = [
+        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average"),
+        ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
+        ("deviation", f"{seconds_text(steps.deviation_s)} on average, {rolling}"),
+        ("slowest", "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS])),
+        ("stragglers", _stragglers(steps)),
+    ]
+    return ["", plain_table("step times", "", rows=rows)]
+
+
+def _slow(each: SlowStep) -> str:
+    who = f", {printable(each.writer)}" if each.writer else ""
+    run = f", run {each.run}" if each.run else ""
+    what = f"step {each.step}: {seconds_text(each.took_s)}"
+    if each.steps > 1:
+        what = f"steps {each.step} to {each.step + each.steps - 1}: {seconds_text(each.took_s)} each"
+    return f"{what}, {resiliency.moment(each.start_s)}{run}{who}"
+
+
+def _stragglers(steps: StepSummary) -> str:
+    if steps.no_stragglers:
+        return f"unknown: {steps.no_stragglers}"
+    lines = [_straggler(each) for each in steps.stragglers[:_SHOWN_STEPS]]
+    if (more := len(steps.stragglers) - _SHOWN_STEPS) > 0:
+        lines.append(f"and {more} more")
+    return "\n".join(lines) or "none"
+
+
+def _straggler(each: Straggler) -> str:
+    name, more = printable(each.writer) or "(no name)", seconds_text(each.excess_s)
+    of = f"in {each.slow} of {count_text(each.steps, 'step')}"
+    return f"{name}: {each.ratio:.2f} times as long as the others, {more} more a step, {of}"
+
+
+def _compat(compat: CompatView, *, tells_steps: bool) -> list[RenderableType]:
+    shown = [
+        (printable(what), f"{spent_s:.3f}", f"{spent_s / compat.total_s:.1%}")
+        for _, what, spent_s, _ in _compat_rows(compat)
+        if spent_s
+    ]
     disruptions = count_text(compat.disruptions, "disruption")
     last = f"last step {compat.last_step}, " if tells_steps else ""
-    return Group(table, f"{last}{disruptions}; goodput {compat.goodput_percent:.1f}%")
+    return [
+        plain_table("by ml-goodput-measurement", ">seconds", ">share", rows=shown[:-1], total=shown[-1]),
+        f"{last}{disruptions}; goodput {compat.goodput_percent:.1f}%",
+    ]
 
 
-def _differences_table(found: Iterable[Difference]) -> Table:
-    table = tables.plain_table(
-        "where they differ", "conserving", "compat", "why (there: compat)", right=("conserving", "compat")
-    )
+def _differences(found: Sequence[Difference]) -> Table:
+    rows: list[tuple[str, str, str, str]] = []
     above = ""
     for each in found:
         here, there = f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}"
         if here != there:
-            table.add_row(printable(each.what), here, there, "the same" if each.why == above else each.why)
+            rows.append((printable(each.what), here, there, "the same" if each.why == above else each.why))
             above = each.why
-    return table
+    return plain_table("where they differ", ">conserving", ">compat", "why (there: compat)", rows=rows)

@@ -9,8 +9,8 @@ from ...goodput.interval.recommend import ASKED, Choice, Estimate, Outlook
 from ...units import count_text
 from ...units import rounded_duration_text as _time
 from ..views.interval import JobOutlook
-from . import tables
 from .goodput import heading
+from .tables import plain_table
 
 _DAY_H = 24
 
@@ -22,13 +22,12 @@ def outlook(view: JobOutlook) -> RenderableType:
 
 def table(view: Outlook) -> RenderableType:
     """Return the schedules side by side, what they rest on, and what to set."""
-    columns = ["schedule", "interval", "90 %", "flush every", "goodput", "90 %", "points\nlost", "90 %"]
-    shown = tables.plain_table(
-        *columns, title="How long to compute between two checkpoints", right=columns[1:]
+    shown = plain_table(
+        *("schedule", ">interval", ">90 %", ">flush every", ">goodput", ">90 %", ">points\nlost", ">90 %"),
+        title="How long to compute between two checkpoints",
     )
     for choice in view.choices:
-        style = "bold green" if choice.name == view.best else ""
-        shown.add_row(*_row(choice, view.best), style=style)
+        shown.add_row(*_row(choice, view.best), style="bold green" if choice.name == view.best else "")
     return Group(shown, "", *(Text(line) for line in _grounds(view)), "", Text(_advice(view), style="bold"))
 
 

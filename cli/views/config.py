@@ -8,12 +8,10 @@ import msgspec
 from ...intents.events import Value, ValueSource
 from ...scr_config.catalogue import CATALOGUE, LAYERS, SECRETS
 from ...scr_config.locations import system_conf_path, user_conf_path
-from ...scr_config.parse import Entry
 from ...scr_config.problems import ConfigProblem
 from ...scr_config.resolution import (
     DEFAULT,
     Found,
-    FoundLines,
     Resolved,
     consequence,
     resolve,
@@ -128,13 +126,8 @@ def _parameters(resolved: Resolved) -> Iterator[ParameterView]:
 
 
 def _place(name: str, found: Found) -> PlaceView:
-    return PlaceView(
-        value=_shown(name, found),
-        layer=found.layer,
-        file=found.file,
-        line=found.line,
-        column=found.column,
-    )
+    place = msgspec.convert(found, Located, from_attributes=True)
+    return PlaceView(value=_shown(name, found), **msgspec.structs.asdict(place))
 
 
 def _shown(name: str, found: Found) -> Value:
@@ -145,22 +138,17 @@ def _shown(name: str, found: Found) -> Value:
 
 def _lines(resolved: Resolved) -> Iterator[LineView]:
     for name, stack in resolved.lines.items():
-        for found in stack:
-            for entry in found.entries:
-                yield _line(name, found, entry, in_force=found is stack[0])
-
-
-def _line(name: str, found: FoundLines, entry: Entry, *, in_force: bool) -> LineView:
-    keys = (f"{pair.key}={pair.value}" for pair in entry.children)
-    return LineView(
-        name=name,
-        text=" ".join((entry.parent.value, *keys)),
-        layer=found.layer,
-        file=entry.parent.file,
-        line=entry.parent.line,
-        column=entry.parent.value_column,
-        in_force=in_force,
-    )
+        for layer, entry in ((each, entry) for each in stack for entry in each.entries):
+            keys = (f"{pair.key}={pair.value}" for pair in entry.children)
+            yield LineView(
+                name=name,
+                text=" ".join((entry.parent.value, *keys)),
+                layer=layer.layer,
+                file=entry.parent.file,
+                line=entry.parent.line,
+                column=entry.parent.value_column,
+                in_force=layer is stack[0],
+            )
 
 
 def _text(path: Path, named: Path | None = None) -> str | None:

@@ -169,7 +169,11 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     else:
         metrics = resiliency.metrics_of_job(job.events, job.account, reference_s)
     bounds = query.window.of(job.account) if query.window else None
-    conserving = _conserving(job, reference_s, bounds) if query.has("conserving") else None
+    conserving: Account | LedgerWindow | None = None
+    if query.has("conserving") and bounds is None:
+        conserving = job.ledger.account(job.now, reference_step_s=reference_s)
+    elif query.has("conserving") and bounds is not None:
+        conserving = job.ledger.window(*bounds, job.now, reference_step_s=reference_s)
     compat, no_compat = _compat(job, bounds) if query.has("compat") else (None, "")
     differ: list[Difference] = []
     if conserving is not None and compat is not None:
@@ -195,12 +199,6 @@ def _steps(events: Sequence[GoodputEvent], bounds: Bounds | None = None) -> Step
     from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy, only when it is used
 
     return step_summary(events, bounds)
-
-
-def _conserving(job: JobRecord, reference_s: float | None, bounds: Bounds | None) -> Account | LedgerWindow:
-    if bounds is None:
-        return job.ledger.account(job.now, reference_step_s=reference_s)
-    return job.ledger.window(*bounds, job.now, reference_step_s=reference_s)
 
 
 def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None, str]:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.cli.views.replay import replay as replay_view
+from scrtune.cli.commands.replay import replay_view
 from scrtune.intents.events import Access, Span, TraceDigest
 from scrtune.replay.run import JobShape, Replayed, checkpoints, replay_traces
 from scrtune.replay.traces import TraceNotFoundError

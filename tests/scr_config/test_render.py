@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import string
 import subprocess
 from pathlib import Path
 
@@ -228,22 +227,9 @@ def test_a_slurm_task_prolog_carries_every_value_of_one_line_as_it_is(settings: 
     assert as_slurm_reads(environment_text(settings, "slurm")) == texts_of(settings)
 
 
-@QUICK
-@given(settings=settings_with(ONE_LINE))
-@hypothesis.example(settings={"SCR_PREFIX": "$HOME/${USER}/$$/$", "SCR_CURRENT": ""})
-def test_flux_options_carry_every_value_of_one_line_through_flux_own_expansion(settings: Values) -> None:
-    # Flux itself is not here: flux-run(1) says that it expands values with this class
-    options = environment_text(settings, "flux").split("\n")
-    assert options.pop() == ""
-    assert all(option.startswith("--env=") for option in options)
-    rules = dict(option.removeprefix("--env=").split("=", 1) for option in options)
-    assert {name: string.Template(text).substitute({}) for name, text in rules.items()} == texts_of(settings)
-
-
-@pytest.mark.parametrize("form", ["slurm", "flux"])
-def test_a_value_of_two_lines_is_refused_where_a_line_is_a_value(form: Form) -> None:
+def test_a_value_of_two_lines_is_refused_where_a_line_is_a_value() -> None:
     with pytest.raises(RenderError, match=r"SCR_JOB_NAME='a\\nexport B=1'.*cannot carry a line end; choose"):
-        environment_text({"SCR_FLUSH": 1, "SCR_JOB_NAME": "a\nexport B=1"}, form)
+        environment_text({"SCR_FLUSH": 1, "SCR_JOB_NAME": "a\nexport B=1"}, "slurm")
 
 
 def test_a_prolog_keeps_the_order_of_its_variables() -> None:

@@ -9,9 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.text.demo import report, verdict
-from scrtune.cli.text.tables import picture
-from scrtune.cli.views.demo import DemoView
+from scrtune.cli.commands.demo import DemoView, report, verdict
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
@@ -96,10 +94,3 @@ def test_the_report_shows_all_of_it(view: DemoView) -> None:
 def test_it_says_so_when_tuning_did_not_help(view: DemoView) -> None:
     useless = msgspec.structs.replace(view, helped=False, ratio=1.01)
     assert "did not help on this machine" in verdict(useless).plain
-
-
-def test_the_picture_fetches_nothing(view: DemoView) -> None:
-    svg = picture(report(view), "scrtune demo")
-    assert svg.startswith("<svg")
-    assert "url(http" not in svg
-    assert "@font-face" not in svg

@@ -1,4 +1,4 @@
-"""`scrtune env`: what shells, Slurm and Flux get."""
+"""`scrtune env`: what shells and Slurm get."""
 
 import os
 import shutil
@@ -164,7 +164,6 @@ def test_the_other_forms_have_the_whole_value() -> None:
     own = "/a.so /b.so"
     assert msgspec.json.decode(export_text({}, variables, "json", own)) == {"LD_PRELOAD": merged}
     assert export_text({}, variables, "slurm", own) == f"export LD_PRELOAD={merged}\n"
-    assert export_text({}, variables, "flux", own) == f"--env=LD_PRELOAD={merged}\n"
     assert export_text({}, {"LD_PRELOAD": "/l.so"}, "csh", own) == "setenv LD_PRELOAD '/l.so:/a.so:/b.so'\n"
     assert export_text({}, {"LD_PRELOAD": "/l.so"}, "fish", own) == "set -gx LD_PRELOAD '/l.so:/a.so:/b.so'\n"
     assert export_text({}, variables, "slurm", merged) == f"export LD_PRELOAD={merged}\n"

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 from rich.console import Console
 
 from scrtune.cli import job_record
-from scrtune.cli.commands.interval import asked_schedule, mtbf_prior
+from scrtune.cli.commands.goodput import asked_schedule, mtbf_prior
 from scrtune.cli.errors import UnknownJobError
 from scrtune.cli.job_record import JobRecord
 from scrtune.cli.main import main

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scrtune.cli.commands.switch import switch
+from scrtune.cli.commands.job import switch
 from scrtune.cli.errors import CommandError
 from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.daemon.journal import JournalReader

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.cli.views.replay import ReplayView
+from scrtune.cli.commands.replay import ReplayView
 
 Scrtune = Callable[..., Result]
 TRACES = Path(__file__).parents[2] / "data" / "traces"

@@ -207,15 +207,6 @@ def test_stragglers_are_marked_or_the_page_says_why_they_are_unknown() -> None:
     assert "Stragglers cannot be determined: only one writer tells what its steps took" in alone
 
 
-def test_the_histogram_has_every_step() -> None:
-    events: list[GoodputEvent] = [JobStarted(time_s=T)]
-    events += [StepCompleted(step=step, start_s=T + step, end_s=T + step + 0.5) for step in range(999)]
-    steps = reported([*events, StepCompleted(step=999, start_s=T + 1000, end_s=T + 1900)]).steps
-    assert steps is not None
-    assert (sum(steps.heights), steps.beyond, steps.most_s) == (1000, 1, pytest.approx(900))
-    assert steps.bins[-1] < 1
-
-
 def test_every_bucket_has_a_colour_of_a_group() -> None:
     assert {group_of(bucket) for bucket in (*BUCKETS, "custom:x")} == GROUPS.keys()
     assert group_of("custom:x") == "own intervals"
@@ -281,7 +272,6 @@ def test_figures_have_tooltips_and_tables_say_the_same_without_colours(text: str
         "What happened",
         "Changes of the tuner",
         "Disruptions",
-        "What each change of the tuner gained",
     ):
         assert f"<h2>{heading}</h2>" in text
     assert "0.600 to 1.300" in text
@@ -293,7 +283,7 @@ def test_a_change_has_its_cause_its_outcome_and_the_time_of_the_figure(text: str
     row = text[text.index("<b>1. flush asynchronously</b>") :].partition("</tr>")[0]
     assert "the flush blocks &lt;much&gt;" in row
     assert "<b>kept</b>: 0.42 times the cost before, in 2 pairs" in row
-    assert '<td data-label="at">30.00 s</td>' in row  # since the job began, as in the figure
+    assert "<td>30.00 s</td>" in row  # since the job began, as in the figure
 
 
 def test_changes_together_saved_what_each_did_with_errors_that_are_independent() -> None:
@@ -305,12 +295,10 @@ def test_changes_together_saved_what_each_did_with_errors_that_are_independent()
 
 
 def test_figures_are_well_formed_and_in_the_colours_of_the_page(text: str) -> None:
-    figures = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
-    assert len(figures) == 4
-    for figure in figures:
-        ET.fromstring(figure)  # noqa: S314 - drawn just now
-        assert "var(--ink)" in figure
-        assert "#010f" not in figure
+    (figure,) = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    ET.fromstring(figure)  # noqa: S314 - drawn just now
+    assert "var(--ink)" in figure
+    assert "#010f" not in figure
 
 
 def test_a_long_job_makes_a_small_page_that_says_what_it_left_out() -> None:

@@ -4,6 +4,8 @@ import msgspec
 import pytest
 from rich.console import RenderableType
 
+from scrtune.cli.text import goodput as goodput_text
+from scrtune.cli.text import job as job_text
 from scrtune.cli.text import tables
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
@@ -15,10 +17,7 @@ from scrtune.intents.tune.decisions import Decision, Verdict
 
 
 def text(shown: RenderableType) -> str:
-    console = tables.console()
-    with console.capture() as captured:
-        console.print(shown)
-    return " ".join(captured.get().split())
+    return " ".join(tables.rendered(shown).split())
 
 
 @pytest.fixture
@@ -35,14 +34,14 @@ def status_of(pipeline: Pipeline, **changed: object) -> views.StatusView:
 
 
 def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
-    assert "0 checkpoints" not in text(tables.status(status_of(pipeline)))
-    assert "not measured yet each now" in text(tables.status(status_of(pipeline)))
-    assert "costs not measured yet now" in text(tables.explain(views.explain_view(pipeline)))
-    assert "1 checkpoint, not measured yet each" in tables.summary(status_of(pipeline, checkpoints=1))[0]
+    assert "0 checkpoints" not in text(job_text.status(status_of(pipeline)))
+    assert "not measured yet each now" in text(job_text.status(status_of(pipeline)))
+    assert "costs not measured yet now" in text(job_text.explain(views.explain_view(pipeline)))
+    assert "1 checkpoint, not measured yet each" in job_text.summary(status_of(pipeline, checkpoints=1))[0]
 
 
 def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:
-    shown = text(tables.intents(views.intent_views(pipeline)))
+    shown = text(job_text.intents(views.intent_views(pipeline)))
     assert "declared, not observed" in shown
     assert "1 rank on 1 node," in shown
     assert "1 x settings" not in shown
@@ -51,9 +50,9 @@ def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) ->
 def test_settings_that_were_never_active_are_shown_as_such(pipeline: Pipeline) -> None:
     failed = msgspec.structs.replace(views.explain_view(pipeline), unpublished="/x/scr.conf: read-only")
     assert "Not active, because they could not be published: /x/scr.conf: read-only" in text(
-        tables.explain(failed)
+        job_text.explain(failed)
     )
-    summary = tables.summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
+    summary = job_text.summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
     assert summary[-1] == "scrtune: the last changes were never active: /x/scr.conf: read-only"
 
 
@@ -63,13 +62,13 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
     job = SettingsObserved(settings={"SCR_COPY_TYPE": "SINGLE"}, sources={"SCR_COPY_TYPE": "user config"})
     pipeline.handle(msgspec.structs.replace(job, mutability=mutability, floor="NODE", nodes=2), 1.0)
     assert "The next launch changes SCR_COPY_TYPE SINGLE -> PARTNER." in text(
-        tables.explain(views.explain_view(pipeline))
+        job_text.explain(views.explain_view(pipeline))
     )
     assert pipeline.tuner is not None
     waiting = Proposal(rule="r", intent="i", changes={"SCR_SET_SIZE": 4}, because="b", source="s")
     choice = TrialChoice(None, ((Verdict.PENDING, waiting, "only a launch can change it"),))
     pipeline.tuner.start(choice, 2.0)
-    shown = text(tables.decisions(pipeline.decisions, pipeline.start_s))
+    shown = text(job_text.decisions(pipeline.decisions, pipeline.start_s))
     assert "pending SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
 
@@ -83,11 +82,11 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
         rule="a run under other settings",
         because="it differs",
     )
-    assert text(tables.decisions([trial, again], 1.0)).count("yours again") == 2
+    assert text(job_text.decisions([trial, again], 1.0)).count("yours again") == 2
 
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:
-    assert "has not reported its engine and ranks yet" in text(tables.status(status_of(Pipeline())))
+    assert "has not reported its engine and ranks yet" in text(job_text.status(status_of(Pipeline())))
 
 
 def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline: Pipeline) -> None:
@@ -103,7 +102,7 @@ def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline
     ]
     for event in told:
         pipeline.handle(event, 10.0)
-    shown = text(tables.goodput(views.goodput_view(pipeline, 10.0)))
+    shown = text(goodput_text.goodput(views.goodput_view(pipeline, 10.0)))
     assert "1.500 s of data loading ran beside the steps" in shown
     assert "the ranks' clocks are 250.0 ms apart" in shown
     assert "custom:eval [bold]" in shown
@@ -111,24 +110,23 @@ def test_what_ran_beside_the_steps_and_how_far_clocks_are_apart_is_told(pipeline
 
 def test_what_failed_and_what_scr_brought_back_is_told_with_the_goodput(pipeline: Pipeline) -> None:
     pipeline.handle(JobStarted(time_s=1.0), 1.0)
-    assert "1 run; goodput" in text(tables.goodput(views.goodput_view(pipeline, 2.0)))
+    assert "1 run; goodput" in text(goodput_text.goodput(views.goodput_view(pipeline, 2.0)))
     pipeline.handle(NodeFailed(time_s=2.0, node="n1"), 2.0)
     for dataset in (3, 4):
         pipeline.handle(Recovered(kind="rebuild", dataset=dataset, start_s=3.0, end_s=4.0), 4.0)
-    shown = text(tables.goodput(views.goodput_view(pipeline, 5.0)))
+    shown = text(goodput_text.goodput(views.goodput_view(pipeline, 5.0)))
     assert "1 run, 1 node failure, 2 datasets brought back by SCR; goodput" in shown
 
 
 def test_a_pipe_gets_the_width_of_columns_and_no_trailing_blanks(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     table = tables.plain_table("name", "text")
     table.add_row("one", "word " * 30)
     table.add_row("two", "")
     for columns, width in (("", 120), ("40", 40)):
         monkeypatch.setenv("COLUMNS", columns)
-        tables.console().print(table)
-        lines = capsys.readouterr().out.splitlines()
+        lines = tables.rendered(table).splitlines()
         assert lines[-1] == "two"
         assert lines == [line.rstrip() for line in lines]
         assert width - 5 <= max(map(len, lines)) <= width

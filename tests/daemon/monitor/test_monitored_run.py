@@ -109,7 +109,7 @@ def test_the_daemon_of_every_node_of_an_allocation_is_told(
     job = Job(files=ConfigFiles(scr_conf=tmp_path / "scr.conf"), trace="off", monitoring=monitoring)
     served: list[Job] = []
     monkeypatch.setattr(
-        "scrtune.cli.commands.node.serve_node", lambda _paths, job, _prolog: served.append(job)
+        "scrtune.cli.commands.run.serve_node", lambda _paths, job, _prolog: served.append(job)
     )
     arguments = ["node", "--prolog", "p", "--trace", job.trace, *job.options()]
     assert CliRunner().invoke(cli.main, arguments, catch_exceptions=False).exit_code == 0

@@ -22,7 +22,7 @@ from rich.console import Console, RenderableType
 from scrtune.cli import main as cli
 from scrtune.cli.commands.run import missing
 from scrtune.cli.options import MonitoringOptions, command
-from scrtune.cli.text import tables
+from scrtune.cli.text import job as tables
 from scrtune.daemon.options import Monitoring, address_of
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
@@ -300,5 +300,5 @@ def test_a_command_that_reckons_nothing_loads_no_arithmetic() -> None:
         "main(['goodput', '--help'], standalone_mode=False); print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"scrtune.cli.commands.interval", "scrtune.cli.commands.goodput"} <= set(ran.stdout.split())
+    assert {"scrtune.cli.views.interval", "scrtune.cli.commands.goodput"} <= set(ran.stdout.split())
     assert {"numpy", "scipy", "matplotlib", "sklearn"}.isdisjoint(ran.stdout.split())

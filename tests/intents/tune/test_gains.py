@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from scrtune.cli.text import gains as show_gains
-from scrtune.cli.text import tables
+from scrtune.cli.text import goodput as show_goodput
+from scrtune.cli.text import job as show_job
 from scrtune.daemon import views
 from scrtune.goodput.ledger.ledger import TUNING
 from scrtune.intents.events import TuningSwitched
@@ -255,7 +255,7 @@ def test_a_change_in_turns_is_not_taken_for_what_it_may_replace() -> None:
 
 def text(view: views.GoodputView) -> str:
     console = Console(file=io.StringIO(), width=120, markup=False)
-    console.print(show_gains.goodput(view))
+    console.print(show_goodput.goodput(view))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
@@ -297,7 +297,7 @@ def test_what_scrtune_explain_shows_of_a_trial_is_one_set_of_numbers() -> None:
     job = Job(CACHED, noise=0.25, seed=5).checkpoints(60, slowed_s=3.4)
     view = msgspec.structs.replace(views.explain_view(job.pipeline), gains=gains_of(job))
     console = Console(file=io.StringIO(), width=200, markup=False)
-    console.print(tables.explain(view))
+    console.print(show_job.explain(view))
     assert isinstance(console.file, io.StringIO)
     shown = re.findall(
         r"measured ([\d.]+) s -> ([\d.]+) s a checkpoint \(geometric means\):"

@@ -1,4 +1,4 @@
-"""`scrtune off` and `scrtune on`: stop tuning a running job, and tune it again."""
+"""`scrtune status`, `explain`, `off` and `on`: the state of a job, and the switch of its tuning."""
 
 import time
 
@@ -6,14 +6,27 @@ import click
 
 from ...client.paths import JobPaths
 from ...daemon.views import SwitchView
+from .. import job_state
 from ..errors import CommandError
 from ..find_job import find
-from ..job_state import ask
-from ..options import OneJob, command
-from ..text import tables
+from ..options import OneJob, ShownJob, command
+from ..text import job as text
+from ..text.tables import print_view
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
+
+
+@command(ShownJob)
+def status(options: ShownJob) -> None:
+    """Show the state of a job: what arrived, what was lost, what is being tried."""
+    print_view(job_state.status(find(options.job_id)), options.form, text.status)
+
+
+@command(ShownJob)
+def explain(options: ShownJob) -> None:
+    """Show why the settings are what they are: intents with evidence, every change with its reason."""
+    print_view(job_state.explain(find(options.job_id)), options.form, text.explain)
 
 
 @command(OneJob)
@@ -22,13 +35,13 @@ def off(options: OneJob) -> None:
 
     Returns when they are published. The job is still observed, and `scrtune on` has it tuned again.
     """
-    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
+    click.echo(text.switched(switch(find(options.job_id, no_other=True), on=False), on=False))
 
 
 @command(OneJob)
 def on(options: OneJob) -> None:
     """Tune a running job again, after `scrtune off`, from the settings that are active."""
-    click.echo(tables.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
+    click.echo(text.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
 
 
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:
@@ -39,7 +52,7 @@ def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> 
     """
     deadline_s = time.monotonic() + limit_s
     while True:
-        view = ask(paths, "on" if on else "off", SwitchView)
+        view = job_state.ask(paths, "on" if on else "off", SwitchView)
         if view.is_published:
             return view
         if time.monotonic() >= deadline_s:

@@ -1,0 +1,85 @@
+"""`scrtune daemon` and `scrtune forward`: what `scrtune run` starts beside a job."""
+
+import logging
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from ...client.capture.forward import forward as forward_traces
+from ...client.paths import JobPaths
+from ...daemon.lock import Signals, end_at_eof
+from ...daemon.options import DaemonOptions
+from ..options import MonitoringOptions, command, option
+
+
+@dataclass(frozen=True)
+class UntilEof:
+    """The option of a process that its parent ends by closing a pipe."""
+
+    until_eof: bool = option("--until-eof", "The end of standard input ends it as SIGTERM does.")
+
+
+@dataclass(frozen=True)
+class DaemonFlags(MonitoringOptions, UntilEof):
+    """Options of `scrtune daemon`."""
+
+    job_id: str | None = option(
+        "--job-id ID", "The job; default: this environment's, else defjobid as in SCR."
+    )
+    scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite.")
+    user_conf: Path | None = option("--user-conf", "Your own SCR config file, to start from.")
+
+
+@command(DaemonFlags)
+def daemon(options: DaemonFlags) -> None:
+    """Run the daemon of a job on this node, in the foreground; SIGTERM ends it.
+
+    `scrtune run` starts it for you. Started again after a crash it goes on from its journal.
+    """
+    from ...daemon.loop import Daemon  # noqa: PLC0415 - the forwarder has no use for it
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    paths = JobPaths.of(options.job_id)
+    if options.until_eof:
+        end_at_eof(sys.stdin.fileno())
+    Daemon(
+        DaemonOptions(
+            paths=paths,
+            scr_conf=options.scr_conf or paths.scr_conf,
+            user_conf=options.user_conf,
+            monitoring=options.monitoring,
+        )
+    ).run()
+
+
+@dataclass(frozen=True)
+class ForwardOptions(UntilEof):
+    """Options of `scrtune forward`."""
+
+    log_prefix: Path | None = option("[LOG_PREFIX]")
+    endpoint: str | None = option("[ENDPOINT]")
+
+
+@command(ForwardOptions)
+def forward(options: ForwardOptions) -> None:
+    """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
+
+    With them the file that $SCRTUNE_EVENTS_FILE names, to which the preloaded library writes, and SCR's own
+    log. Without arguments: those of this environment's job. `scrtune run` starts it for you.
+    """
+    paths = JobPaths.of()
+    with Signals().watched() as signals:
+        if options.until_eof:
+            end_at_eof(sys.stdin.fileno())
+        events_file = os.environ.get("SCRTUNE_EVENTS_FILE")
+        counts = forward_traces(
+            options.log_prefix or paths.trace_prefix,
+            options.endpoint or paths.events_endpoint,
+            lambda: signals.ending,
+            reclaim=True,
+            events_file=Path(events_file).absolute() if events_file else None,
+        )
+    click.echo(f"forwarder ended: {counts}", err=True)

@@ -1,0 +1,181 @@
+"""The state of a job as people read it: status, explain, and the lines of `run`, `off` and `on`."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ...daemon.views import ExplainView, IntentView, StatusView, SwitchView
+from ...intents.tune.decisions import Decision, Verdict
+from ...intents.tune.gains import GainView
+from ...units import count_text, seconds_text
+from ..format import changes_text, value_text
+from ..views.tuner_changes import TunerChange, tuner_changes
+from .tables import facts, plain_table, verdict_text
+
+
+def status(view: StatusView) -> RenderableType:
+    """Return the table of `scrtune status`."""
+    counters = view.counters
+    state = "runs" if view.running else "has ended (read from its journal)"
+    job = "the application has not reported its engine and ranks yet"
+    if view.engine:
+        job = f"{count_text(view.ranks, 'rank')}, {count_text(view.nodes, 'node')}, engine {view.engine}"
+    return facts(
+        {
+            "job": f"{view.job_id} on {view.host}: {job}",
+            "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
+            "trying": view.trying or "nothing",
+            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
+            "goodput": f"{view.goodput:.1%}",
+            "events": (
+                f"{count_text(counters.events, 'event')};"
+                f" {count_text(counters.trace_lines, 'trace line')},"
+                f" {count_text(counters.trace_events, 'trace event')}"
+            ),
+            "config": (
+                f"{view.config}, rewritten {count_text(view.rewrites, 'time')}" if view.running else ""
+            ),
+            "monitors": "\n".join(each.name for each in view.monitors if not each.failure),
+            "dropped lines": counts(counters.dropped),
+            "lost": counts(counters.lost),
+            "rejected": counts(view.rejected),
+            "config error": view.config_failure,
+            "journal": f"{count_text(view.journal_lost, 'record')} lost" if view.journal_lost else "",
+            "monitors fail": "\n".join(_failures(view)),
+        }
+    )
+
+
+def counts(found: Mapping[str, int]) -> str:
+    """Return how many there are of each kind, in alphabetical order."""
+    return ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
+
+
+def _failures(view: StatusView) -> list[str]:
+    return [f"{each.name}: {each.failure}" for each in view.monitors if each.failure]
+
+
+def _costs(view: StatusView | ExplainView, each: str = "") -> str:
+    now, before = _cost(view.checkpoint_cost_s), _cost(view.baseline_cost_s)
+    return f"{now}{each} now, {before} under your settings"
+
+
+def _cost(value_s: float) -> str:
+    """Return the cost of a checkpoint; 0 means that it is not known."""
+    return seconds_text(value_s) if value_s > 0 else "not measured yet"
+
+
+def intents(views: Sequence[IntentView]) -> RenderableType:
+    """Return a row for each intent, with its evidence."""
+    rows = ((view.name, view.sentence, _evidence(view)) for view in views)
+    return plain_table("intent", "meaning", "evidence", rows=rows, title="Intents")
+
+
+def _evidence(view: IntentView) -> str:
+    if view.confidence == "declared":
+        return f"{view.source}\ndeclared, not observed"
+    if not view.count:
+        return "-"
+    return f"{view.count} x {view.source}, {view.window_s:.1f} s\n{view.confidence} confidence"
+
+
+def decisions(log: Sequence[Decision], start_s: float, gains: Sequence[GainView] = ()) -> RenderableType:
+    """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
+
+    If the start is not known yet (0), times are relative to the first decision.
+    """
+    if not log:
+        return Text("No decision yet: a few checkpoints under your own settings come first.")
+    begin_s = start_s or log[0].time_s
+    rows = (
+        (
+            f"{change.decision.time_s - begin_s:.1f} s",
+            str(change.decision.generation),
+            verdict_text(change.verdict),
+            _change_text(change),
+        )
+        for change in tuner_changes(log, gains)
+    )
+    return plain_table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
+
+
+def _change_text(change: TunerChange) -> Text:
+    decision, ended = change.decision, change.ended
+    lines = [f"{decision.rule} [{decision.intent}]: {decision.because}", f"source: {decision.source}"]
+    if decision.verdict is Verdict.TRIAL:
+        lines[-1] += f"; expected gain {seconds_text(decision.expected_gain_s)} a checkpoint"
+    if ended is not None:
+        before, after = seconds_text(ended.before_s), seconds_text(ended.after_s)
+        measured = f"measured {before} -> {after} a checkpoint (geometric means)"
+        lines.append(f"{measured if ended.observations else 'nothing measured'}: {ended.because}")
+    lines.append(change.gain_text)
+    return Text("\n").join([Text(change.what, style="bold"), *map(Text, filter(None, lines))])
+
+
+def _settings(view: ExplainView) -> RenderableType:
+    """Return a row for each parameter: the user's value, its origin, the active value."""
+    rows = (
+        (
+            name,
+            value_text(view.baseline.get(name)),
+            view.sources.get(name, ""),
+            Text(value_text(value), style="bold green" if value != view.baseline.get(name) else ""),
+        )
+        for name, value in view.settings.items()
+    )
+    return plain_table("parameter", "yours", "from", "active", rows=rows, title="Settings")
+
+
+def explain(view: ExplainView) -> RenderableType:
+    """Return the tables of `scrtune explain`."""
+    budget = seconds_text(max(0.0, view.trial_budget_s))
+    costs = Text(f"A checkpoint costs {_costs(view)}; trials may still cost {budget}.")
+    shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
+    shown += [intents(view.intents), "", decisions(view.decisions, view.start_s, view.gains)]
+    shown += ["", _settings(view), "", costs]
+    if view.at_launch:
+        shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))
+    if view.unpublished:
+        failure = f"Not active, because they could not be published: {view.unpublished}"
+        shown.append(Text(failure, style="bold red"))
+    return Group(*shown)
+
+
+def summary(view: StatusView) -> list[str]:
+    """Return the result of a job's tuning in two lines, and a line for each failure."""
+    tuned = (
+        f"{count_text(view.checkpoints, 'checkpoint')}, {_cost(view.baseline_cost_s)} each under your"
+        f" settings, {_cost(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
+        f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
+    )
+    lines = [f"job {view.job_id}: {tuned}", f"why: scrtune explain --job-id {view.job_id}"]
+    if not view.checkpoints:
+        seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
+        lines = [
+            f"job {view.job_id}: no checkpoint was seen, nothing was tuned",
+            f"seen are {seen} (`scrtune run --preload always` says why it is missing)",
+        ]
+    lines += _failures(view)
+    if view.config_failure:
+        lines.append(f"the last changes were never active: {view.config_failure}")
+    return [f"scrtune: {line}" for line in lines]
+
+
+def switched(view: SwitchView, *, on: bool) -> str:
+    """Return the result of `scrtune off` or `scrtune on` in one line."""
+    if not view.is_job_known:
+        result = (
+            f"tuning is {'on' if on else 'off'}. The application has not reported to this node's daemon yet;"
+            " the switch applies once it does. If its rank 0 runs on another node, switch it there."
+        )
+    elif not on:
+        result = (
+            "tuning is off; your own settings are active from the next SCR_Start_output"
+            f" (generation {view.generation})"
+        )
+    elif not view.tuning:
+        result = "it was started with --no-tune: it is observed, and nothing is tried"
+    else:
+        result = "tuning is on; it continues from your own settings"
+    return f"job {view.job_id}: {result}"
