@@ -30,11 +30,10 @@ from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event, SettingsObserved
 from ..scr_config.decision import DecisionError, DecisionFile
-from .engine import Engine, OutputFlags, TunableEngine, say
+from .engine import Engine, OutputFlags, TunableEngine, declared, say
 from .implicit_steps import ImplicitSteps
 from .libscr.engine import LibscrEngine
 from .paths import JobPaths, writer_of_rank
-from .reported_settings import declared
 from .select import engine_for
 from .transport.sender import Emitter
 

@@ -1,12 +1,12 @@
 """The ranks of a job: the node each is on, the sets that protect each other, and what they do together."""
 
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
 from mpi4py import MPI
+
+from ..engine import say
 
 
 def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
@@ -79,8 +79,7 @@ class RankGroup:
     def warn(self, text: str) -> None:
         """Write `text` to standard error if this is rank 0. Not collective."""
         if self.comm.rank == 0:
-            with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
-                sys.stderr.write(f"scrtune: {text}\n")
+            say(text)
 
 
 def _error_of(action: Callable[[], object]) -> str:

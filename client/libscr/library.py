@@ -15,12 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from .find import LibscrUnavailable, mapped_libraries, why_not
-from .native import libscrtune_path
 
 SUCCESS = 0
 MAX_FILENAME = 1024
 """SCR_MAX_FILENAME of scr.h."""
 
+LIBSCRTUNE = "libscrtune.so"
+WHY_NOT = (
+    f"{LIBSCRTUNE} was not built when scrtune was installed: an application on a real SCR runs untuned. On"
+    " Linux, make a C compiler available (Debian: gcc and libc6-dev) and install scrtune again, with pip"
+    " install --verbose to see what fails"
+)
+"""What to tell a user when :func:`libscrtune_path` is None."""
 _MISSING = re.compile(r"^([^/:]+\.so[^:]*): cannot open shared object file")
 _VARIABLES = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
 
@@ -95,6 +101,12 @@ class Library:
         """Return the function that an application would call: libscrtune.so's, where it has one."""
         has_own = self._tuning is not None and hasattr(self._tuning, name)
         return self._tuning[name] if has_own and self._tuning is not None else self._library[name]
+
+
+def libscrtune_path(directory: Path = Path(__file__).parent) -> Path | None:
+    """Return the path of libscrtune.so, None where scrtune was installed without a C compiler."""
+    path = directory / LIBSCRTUNE
+    return path if path.is_file() else None
 
 
 def _libscrtune() -> ctypes.CDLL | None:

@@ -3,7 +3,7 @@
 import msgspec
 import zmq
 
-from .own_socket import OwnSocket
+from .sender import OwnSocket
 from .wire import PROTOCOL_VERSION, Answer, Question
 
 _question = msgspec.json.Encoder().encode

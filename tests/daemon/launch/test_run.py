@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
-from scrtune.client.libscr.native import libscrtune_path
+from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
