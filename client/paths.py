@@ -16,7 +16,6 @@ NO_JOB_ID = "defjobid"
 # the launcher of MPI stands within srun's or flux's step: its word is the closer one
 _RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -35,6 +34,7 @@ class JobPaths:
     job_id: str
     host: str
     base: Path
+    shared_memory: Path = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
 
     @classmethod
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
@@ -97,13 +97,11 @@ class JobPaths:
 
     @property
     def trace_directory(self) -> Path:
-        """The directory of DFTracer's files: on tmpfs where there is one, since every event is a small write.
-
-        The base has its part in the name: jobs of one id below different bases are different jobs.
-        """
-        if os.access(_SHARED_MEMORY, os.W_OK):
+        """The directory of DFTracer's files: on tmpfs where there is one, since every event is a small write."""
+        if os.access(self.shared_memory, os.W_OK):
+            # jobs of one id below different bases are different jobs
             base = f"{zlib.crc32(os.fsencode(self.base)):08x}"
-            return _SHARED_MEMORY / f"scrtune-{os.getuid()}" / f"{self.job_id}.{base}" / self.host
+            return self.shared_memory / f"scrtune-{os.getuid()}" / f"{self.job_id}.{base}" / self.host
         return self.root / "trace"
 
     @property
@@ -124,8 +122,7 @@ class JobPaths:
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700.
 
-        Raises :class:`RunDirectoryError` when it belongs to somebody else, is a link, or its socket paths
-        are too long for the system.
+        Raises :class:`RunDirectoryError` when it is not ours, or its socket paths are too long.
         """
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
@@ -141,10 +138,7 @@ class JobPaths:
         return self
 
     def check(self) -> "JobPaths":
-        """Check that all there is of the run directory is ours alone, and change nothing.
-
-        Readers must not trust another user's files. Raises :class:`RunDirectoryError`.
-        """
+        """Raise :class:`RunDirectoryError` unless all there is of the run directory is ours alone."""
         check_base(self.base)
         for directory in (self.root.parent, self.root):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -184,11 +178,8 @@ def writer_of_rank(rank: int) -> str:
 
 
 def writer_from_environment() -> str:
-    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process; empty for a process on its own.
-
-    ``RANK`` is torchrun's only where its ``LOCAL_RANK`` stands beside it: anybody may have a variable of that
-    name.
-    """
+    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process; empty for a process on its own."""
+    # RANK is torchrun's only beside its LOCAL_RANK: anybody may have a variable of that name
     names = ("RANK", *_RANK_VARIABLES) if "LOCAL_RANK" in os.environ else _RANK_VARIABLES
     found = next((value for name in names if (value := os.environ.get(name, "")).isdecimal()), "")
     return writer_of_rank(int(found)) if found else ""
