@@ -8,6 +8,7 @@ import stat
 import tempfile
 import zlib
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
@@ -25,6 +26,16 @@ class RunDirectoryError(OSError):
 
 
 @dataclass(frozen=True)
+class _File:
+    """The path of a file in the run directory."""
+
+    name: str
+
+    def __get__(self, paths: "JobPaths", _owner: type) -> Path:
+        return paths.root / self.name
+
+
+@dataclass(frozen=True)
 class JobPaths:
     """The files of the daemon of one job on one node.
 
@@ -35,6 +46,25 @@ class JobPaths:
     host: str
     base: Path
     shared_memory: Path = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
+
+    events_socket = _File("events.sock")
+    """ZeroMQ PULL: lines and events."""
+    control_socket = _File("control.sock")
+    """ZeroMQ ROUTER: questions and answers."""
+    lock = _File("daemon.lock")
+    """Held by the one daemon of this job on this node."""
+    journal = _File("journal")
+    """The events, in order; a restarted daemon recovers from it."""
+    log = _File("daemon.log")
+    """The daemon's log."""
+    scr_conf = _File("scr.conf")
+    """The SCR config file that is rewritten for this job, unless the user names another."""
+    environment = _File("environment.sh")
+    """The additions to the application's environment, as ``export`` lines for a task prolog."""
+    decision = _File("decision")
+    """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
+    library_events = _File("library.events")
+    """The lines of the preloaded library, for the forwarder."""
 
     @classmethod
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
@@ -51,16 +81,6 @@ class JobPaths:
         return self.base / self.job_id / self.host
 
     @property
-    def events_socket(self) -> Path:
-        """ZeroMQ PULL: lines and events."""
-        return self.root / "events.sock"
-
-    @property
-    def control_socket(self) -> Path:
-        """ZeroMQ ROUTER: questions and answers."""
-        return self.root / "control.sock"
-
-    @property
     def events_endpoint(self) -> str:
         """ZeroMQ endpoint that events are pushed to."""
         return f"ipc://{self.events_socket}"
@@ -69,31 +89,6 @@ class JobPaths:
     def control_endpoint(self) -> str:
         """ZeroMQ endpoint that questions are asked at."""
         return f"ipc://{self.control_socket}"
-
-    @property
-    def lock(self) -> Path:
-        """Held by the one daemon of this job on this node."""
-        return self.root / "daemon.lock"
-
-    @property
-    def journal(self) -> Path:
-        """The events, in order; a restarted daemon recovers from it."""
-        return self.root / "journal"
-
-    @property
-    def log(self) -> Path:
-        """The daemon's log."""
-        return self.root / "daemon.log"
-
-    @property
-    def scr_conf(self) -> Path:
-        """The SCR config file that is rewritten for this job, unless the user names another."""
-        return self.root / "scr.conf"
-
-    @property
-    def environment(self) -> Path:
-        """The additions to the application's environment, as ``export`` lines for a task prolog."""
-        return self.root / "environment.sh"
 
     @property
     def trace_directory(self) -> Path:
@@ -108,16 +103,6 @@ class JobPaths:
     def trace_prefix(self) -> Path:
         """The start of the names of DFTracer's files."""
         return self.trace_directory / "trace"
-
-    @property
-    def decision(self) -> Path:
-        """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
-        return self.root / "decision"
-
-    @property
-    def library_events(self) -> Path:
-        """The lines of the preloaded library, for the forwarder."""
-        return self.root / "library.events"
 
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700.
@@ -185,20 +170,19 @@ def writer_from_environment() -> str:
     return writer_of_rank(int(found)) if found else ""
 
 
-def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:
+def latest_job(base: Path) -> JobPaths | None:
     """Return the job of this host whose journal was written last, or None. Other users' files do not count.
 
     Raises :class:`RunDirectoryError` when `base` itself is not ours.
     """
-    base = base or default_base()
     check_base(base)
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, JobPaths]] = []
     with contextlib.suppress(OSError):
         for job in base.iterdir():
-            paths = JobPaths.of(job.name, host=host, base=base)
+            paths = JobPaths.of(job.name, base=base)
             with contextlib.suppress(OSError):
-                found.append((paths.check().journal.stat().st_mtime, job.name))
-    return JobPaths.of(max(found)[1], host=host, base=base) if found else None
+                found.append((paths.check().journal.stat().st_mtime, paths))
+    return max(found, key=itemgetter(0))[1] if found else None
 
 
 def _file_name(text: str) -> str:

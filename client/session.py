@@ -20,7 +20,8 @@ from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event
 from ..scr_config.decision import DecisionError, DecisionFile
-from .engine import Engine, OutputFlags, TunableEngine, declared, say
+from .embedded.engine import EmbeddedEngine
+from .engine import OutputFlags, declared, say
 from .implicit_steps import ImplicitSteps
 from .libscr.engine import LibscrEngine
 from .paths import JobPaths, writer_of_rank
@@ -37,9 +38,9 @@ class Session:
     given. Raises :class:`.engine.EngineError` when it cannot start.
     """
 
-    def __init__(self, comm: MPI.Intracomm, engine: TunableEngine | LibscrEngine | None = None) -> None:
+    def __init__(self, comm: MPI.Intracomm, engine: EmbeddedEngine | LibscrEngine | None = None) -> None:
         engine = engine_for(comm) if engine is None else engine
-        self._engine: Engine = engine
+        self._engine = engine
         self._libscr = engine if isinstance(engine, LibscrEngine) else None
         self._tuned = None if isinstance(engine, LibscrEngine) else engine
         self._emitter: Emitter | None = None
@@ -158,7 +159,7 @@ class Session:
         if kind is None:
             self.finalize()  # after an exception other ranks may never come to a collective call
 
-    def _introduce(self, comm: MPI.Intracomm, engine: TunableEngine) -> None:
+    def _introduce(self, comm: MPI.Intracomm, engine: EmbeddedEngine) -> None:
         processes = comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0) or ()
         described = msgspec.structs.replace(engine.describe(), processes=tuple(processes))
         if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:

@@ -38,7 +38,6 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
 
     def __str__(self) -> str:
-        """``dataset 3 (step.30)``."""
         return f"dataset {self.dataset} ({self.name})"
 
 
@@ -55,14 +54,14 @@ class FileMap(Dataset, frozen=True, kw_only=True):
     files: tuple[tuple[CachedFile, ...], ...]
 
     @property
-    def own_files(self) -> tuple[CachedFile, ...]:
-        """The files of this rank."""
-        return self.files[self.place]
-
-    @property
     def place(self) -> int:
         """The place of this rank in its set."""
         return self.members.index(self.rank)
+
+    @property
+    def own_files(self) -> tuple[CachedFile, ...]:
+        """The files of this rank."""
+        return self.files[self.place]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -110,11 +109,10 @@ class NodeCache:
 
     def read(self, dataset: int, rank: int) -> FileMap | None:
         """Return the file map of a rank, or None when there is none that can be read."""
-        try:
+        with suppress(OSError, msgspec.MsgspecError):
             filemap = msgspec.json.decode(self.filemap(dataset, rank).read_bytes(), type=FileMap)
-        except (OSError, msgspec.MsgspecError):
-            return None
-        return filemap if (filemap.dataset, filemap.rank) == (dataset, rank) else None
+            return filemap if (filemap.dataset, filemap.rank) == (dataset, rank) else None
+        return None
 
     def sized_files(self, filemap: FileMap) -> list[tuple[Path, int]]:
         """Return the path and the bytes of each file of the map's rank."""

@@ -29,7 +29,7 @@ from .topology import RankGroup
 
 
 class EmbeddedEngine:
-    """Implements :class:`scrtune.client.engine.Engine`; every method but `route_file` is collective.
+    """SCR's life cycle; every method but `route_file` is collective.
 
     Rank 0's environment and SCR's config files give the settings, and `config`, the application's calls of
     SCR_Config, a line each (rank 0's count). ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated
@@ -45,8 +45,8 @@ class EmbeddedEngine:
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
         self._generation = 0
-        self._cache_root = Path(found.cache)
-        self._cache = NodeCache(self._cache_root / f"node{self._ranks.node}")
+        self._cache_root = found.cache
+        self._cache = NodeCache(Path(found.cache, f"node{self._ranks.node}"))
         self._prefix = Prefix(Path(found.prefix))
         self._flusher = Flusher(self._ranks, self._cache, self._prefix)
         self._finder = Finder(self._ranks, self._cache, self._prefix)
@@ -76,14 +76,13 @@ class EmbeddedEngine:
             ranks=self._comm.size,
             nodes=self._ranks.nodes,
             prefix=str(self._prefix.root),
-            cache=str(self._cache_root),
+            cache=self._cache_root,
         )
 
     def apply(self, advice: Advice | None) -> int:
-        """Run the next outputs under the user's settings with those of rank 0's `advice` over them.
+        """Run the next outputs under the :func:`overlay` of rank 0's `advice`; None changes nothing.
 
-        Names that this engine does not know or that are for the launch only stay as they were, and so does
-        everything when a value is not valid. Raises :class:`EngineError` within an output.
+        Raises :class:`EngineError` within an output.
         """
         self._must_be_between_outputs("apply")
         advice = self._comm.bcast(advice)
@@ -94,7 +93,7 @@ class EmbeddedEngine:
         return self._generation
 
     def need_checkpoint(self) -> bool:
-        """As SCR_Need_checkpoint: rank 0 decides."""
+        """Return whether a checkpoint is due; rank 0 decides."""
         due = self._comm.rank == 0 and self._checkpoint_clock.is_due(self._levers, time.time())
         return bool(self._comm.bcast(due))
 
@@ -108,8 +107,8 @@ class EmbeddedEngine:
             raise EngineError("start_output within a restart; call complete_restart first")
         entered_s = time.time()
         self._found = None
-        self._last_dataset += 1
         is_checkpoint = OutputFlags.CHECKPOINT in flags
+        self._last_dataset += 1
         self._last_checkpoint += is_checkpoint
         wait_s = 0.0 if self._levers.bypass else self._make_room()
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
@@ -127,20 +126,13 @@ class EmbeddedEngine:
             members=(self._comm.rank,),
             files=((),),
         )
-        self._output = OpenOutput(
-            draft=draft,
-            bypass=bypass,
-            levers=self._levers,
-            entered_s=entered_s,
-            opened_s=time.time(),
-            wait_s=wait_s,
-        )
+        self._output = OpenOutput(draft, bypass, self._levers, entered_s, time.time(), wait_s)
         return self._last_dataset
 
     def route_file(self, name: str) -> str:
-        """Return the path of `name`, which lies below the prefix directory (or is relative to it).
+        """Return the path of `name`, which lies below the prefix directory, or is relative to it.
 
-        Not collective. Raises :class:`EngineError` outside of outputs and restarts, and for a file elsewhere.
+        Raises :class:`EngineError` outside of outputs and restarts, and for a file elsewhere.
         """
         relative = self._relative(name)
         if self._reading is not None:
@@ -195,8 +187,7 @@ class EmbeddedEngine:
         """Return the name of the newest checkpoint to restart from: verified and, if need be, rebuilt."""
         self._must_be_between_outputs("have_restart")
         if self._found is None:
-            self._search_s = time.time()
-            levers = self._levers
+            self._search_s, levers = time.time(), self._levers
             self._found = self._finder.newest(
                 self._cached, self._refused, levers.mpi_buffer_bytes, fetch=levers.fetch
             )
@@ -227,10 +218,8 @@ class EmbeddedEngine:
         )
 
     def should_exit(self) -> bool:
-        """Return whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides.
-
-        As SCR's halt check (scr.c, scr_env.c:80) does, it reads the environment each time.
-        """
+        """Return whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides."""
+        # as SCR's halt check (scr.c, scr_env.c:80) it reads the environment each time
         halt_s = Settings(self._resolved.settings).integer("SCR_HALT_SECONDS")
         end_s = os.environ.get("SCR_END_TIME", "")
         is_set = halt_s > 0 and end_s.isdecimal() and int(end_s) > 0
@@ -270,7 +259,7 @@ class EmbeddedEngine:
         return self._flusher.take()
 
     def _continue_earlier_runs(self) -> None:
-        """Find what earlier runs left in cache and prefix directory: numbers go on from there."""
+        """Number datasets and checkpoints on from what earlier runs left in cache and prefix directory."""
         here = datasets_in(self._cache.root)
         numbers = {0, *here}
         known: list[Dataset | None] = [self._cache.read(dataset, self._comm.rank) for dataset in here]
@@ -334,14 +323,10 @@ class EmbeddedEngine:
             self._ranks.warn(f"the index of the prefix directory could not be written: {problem}")
 
     def _relative(self, name: str) -> str:
-        """Return `name` relative to the prefix directory.
-
-        Raises EngineError for a file elsewhere, or one of SCR's own.
-        """
+        """Return `name` relative to the prefix directory. Raises EngineError for another's or SCR's own file."""
         root = self._prefix.root
-        relative = os.path.relpath(os.path.normpath(root / name), root)
-        first = Path(relative).parts[0] if Path(relative).parts else ""
-        if first in ("", "..", ".scr"):
+        relative = os.path.relpath(root / name, root)
+        if relative.split(os.sep)[0] in (".", "..", ".scr"):
             raise EngineError(f"route_file: {name} is not a file below SCR_PREFIX ({root}); name one that is")
         return relative
 

@@ -33,9 +33,7 @@ _LEAST_MEMBERS = 2
 
 def segment_bytes(sizes: Sequence[int]) -> int:
     """Return the bytes of each segment of members with `sizes` bytes: a whole number of words."""
-    segments = len(sizes) - 1
-    words = -(-max(sizes) // (segments * _WORD_BYTES))
-    return words * _WORD_BYTES
+    return -(-max(sizes) // ((len(sizes) - 1) * _WORD_BYTES)) * _WORD_BYTES
 
 
 def segment_offset(member: int, owner: int, members: int, segment: int) -> int:
@@ -45,13 +43,9 @@ def segment_offset(member: int, owner: int, members: int, segment: int) -> int:
 
 def can_rebuild(scheme: str, members: int, lost: Collection[int]) -> bool:
     """Return whether a set of `members` survives the loss of members `lost` under `scheme`."""
-    if not lost:
-        return True
-    if scheme == "XOR":
-        return len(lost) == 1
     if scheme == "PARTNER":
         return all((member + 1) % members not in lost for member in lost)
-    return False
+    return len(lost) <= (scheme == "XOR")
 
 
 def redundancy_bytes(scheme: str, member: int, sizes: Sequence[int]) -> int:
@@ -65,7 +59,7 @@ class LogicalFile:
     """Files in a row, as one: zeros are read behind the end, and what is written there is dropped.
 
     The first OSError is kept in :attr:`error`, and nothing is done from then on: the other members of a set
-    still wait for this one's messages.
+    wait for this one's messages all the same.
     """
 
     def __init__(self, files: Sequence[tuple[Path, int]]) -> None:
@@ -112,7 +106,7 @@ class LogicalFile:
                 while view:
                     count = call(self._descriptor(path, access), [view], at)
                     if not count:
-                        raise OSError(f"{path}: shorter than when the output was completed")  # noqa: TRY301 - it is kept like every other error
+                        raise OSError(f"{path}: shorter than when the output was completed")  # noqa: TRY301 - kept, too
                     view, at = view[count:], at + count
                 begin += size
         except OSError as error:
@@ -172,10 +166,9 @@ def rebuild(scheme: str, member: Member, lost: frozenset[int]) -> None:
 
 
 def _xor(member: Member, files: LogicalFile, parity: LogicalFile, lost: int | None) -> None:
-    """Encode (`lost` None) or rebuild.
+    """Encode (`lost` None) or rebuild: of a parity and its segments, the missing one is the XOR of the others.
 
-    A parity and the segments in it, XORed, are zero: whichever one is missing is the XOR of the others. To
-    encode it is the parity itself, to rebuild the piece of member `lost`.
+    To encode it is the parity itself, to rebuild the piece of member `lost`.
     """
     me, members = member.comm.rank, member.comm.size
     segment = segment_bytes(member.sizes)

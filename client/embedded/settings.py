@@ -120,19 +120,12 @@ class CheckpointClock:
     def is_due(self, levers: Levers, now_s: float) -> bool:
         """Return whether to checkpoint now: always, when none of the three parameters is set."""
         self.calls += 1
-        if levers.interval <= 0 and levers.seconds <= 0 and levers.overhead_percent <= 0:
-            return True
-        if levers.interval > 0 and self.calls % levers.interval == 0:
-            return True
         since_s = max(0.0, now_s - self.ended_s)
-        if levers.seconds > 0 and since_s >= levers.seconds:
-            return True
-        return levers.overhead_percent > 0 and self._overhead_percent(since_s) < levers.overhead_percent
-
-    def _overhead_percent(self, since_s: float) -> float:
-        """Return the share of time a checkpoint would take now, by the mean cost; 0 while none is known."""
-        if not self.checkpoints:
-            return 0.0
-        mean_s = self.cost_s / self.checkpoints
-        total_s = since_s + mean_s
-        return 100.0 * mean_s / total_s if total_s > 0 else 0.0
+        mean_s = self.cost_s / max(1, self.checkpoints)
+        overhead_percent = 100.0 * mean_s / (since_s + mean_s) if mean_s else 0.0
+        return (
+            max(levers.interval, levers.seconds, levers.overhead_percent) <= 0
+            or (levers.interval > 0 and self.calls % levers.interval == 0)
+            or (levers.seconds > 0 and since_s >= levers.seconds)
+            or (levers.overhead_percent > 0 and overhead_percent < levers.overhead_percent)
+        )

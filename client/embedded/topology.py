@@ -28,8 +28,7 @@ def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
 def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[int, ...]]:
     """Return the sets of ranks that protect each other: the ranks with equal numbers on their nodes.
 
-    `set_size` is the least number of members of a set (SCR_SET_SIZE); None puts all nodes in one.
-    A set is smaller when there are fewer nodes, or nodes with fewer ranks.
+    `set_size` is the least number of members (SCR_SET_SIZE), if there are so many; None: all nodes.
     """
     by_node: dict[int, list[int]] = {}
     for rank, node in enumerate(node_of):

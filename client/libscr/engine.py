@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import pwd
 import time
 import zlib
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from mpi4py import MPI
 
 from ...goodput.events import OutputCompleted, RestartCompleted
 from ...intents.events import Event
-from ..engine import EngineError, OutputFlags, say
+from ..engine import EngineError, OutputFlags, say, user_name
 from .library import MAX_FILENAME, Library
 
 
@@ -27,7 +26,7 @@ class _Opened(NamedTuple):
 
 
 class LibscrEngine:
-    """Implements :class:`scrtune.client.engine.Engine` over `library`; it calls SCR_Init, so make it once.
+    """SCR's life cycle over `library`, as :class:`.EmbeddedEngine`; it calls SCR_Init, so make it once.
 
     `comm` must have the ranks of MPI_COMM_WORLD. What SCR refuses raises :class:`.library.ScrError`; calls
     out of turn abort the job, as they do in SCR. As for an application in C, libscrtune.so looks at the
@@ -36,7 +35,7 @@ class LibscrEngine:
 
     def __init__(self, comm: MPI.Intracomm, library: Library) -> None:
         # SCR_Init aborts a job of nobody's, as in some containers
-        os.environ.setdefault("USER", _user_name())
+        os.environ.setdefault("USER", user_name())
         self._scr = library
         library.call("SCR_Init")
         # the ranks that share a cache: those of a node, as SCR counts nodes
@@ -157,10 +156,3 @@ class LibscrEngine:
 
 def _host_number() -> int:
     return zlib.crc32(os.fsencode(os.uname().nodename)) & 0x7FFF_FFFF
-
-
-def _user_name() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -6,6 +6,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from socket import gethostname
 
 import zmq
@@ -23,8 +24,8 @@ class OwnSocket:
 
     It is connected to `endpoint`, with a context (and so an I/O thread) of its own, perhaps before its peer
     exists, and outlives the peer's restarts. At most `queue_limit` messages wait in it. At the process's end
-    it waits at most `linger_s` for messages under way. A forked child must not use it: it asks :attr:`ours`
-    first. Raises :class:`zmq.ZMQError` for a bad endpoint.
+    it waits at most `linger_s` for messages under way. A forked child must not use it.
+    Raises :class:`zmq.ZMQError` for a bad endpoint.
     """
 
     def __init__(self, kind: int, endpoint: str, *, queue_limit: int, linger_s: float = LINGER_S) -> None:
@@ -39,11 +40,6 @@ class OwnSocket:
         except zmq.ZMQError:
             self.close(0.0)
             raise
-
-    @property
-    def ours(self) -> bool:
-        """Return whether this process made the socket and has not closed it."""
-        return self._finalizer.alive and os.getpid() == self._pid
 
     def close(self, linger_s: float) -> None:
         """Close, waiting `linger_s` at most for messages under way. Does nothing in a forked child."""
@@ -101,15 +97,11 @@ class Emitter:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self.dropped = 0
-        self.error = ""
-        """Why there is no socket, or empty."""
         self._own: EnvelopeSocket | None = None
-        try:
+        with suppress(zmq.ZMQError):  # a bad endpoint: every event is dropped
             self._own = EnvelopeSocket(
                 self._endpoint, self.sender, queue_limit=self._queue_limit, linger_s=LINGER_S
             )
-        except zmq.ZMQError as error:
-            self.error = f"{self._endpoint}: {error}; every event is dropped. Name the daemon's endpoint."
 
     def emit(self, event: Event) -> bool:
         """Send `event`; return whether there was room for it in the queue."""

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -216,16 +216,13 @@ def test_a_lock_is_not_looked_for_where_a_link_leads(place: Place, linked: str) 
     assert victim.read_text() == "precious"
 
 
-def test_nothing_is_removed_below_a_directory_that_was_refused(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("scrtune.client.paths._SHARED_MEMORY", place.directory / "none")
+def test_nothing_is_removed_below_a_directory_that_was_refused(place: Place) -> None:
     theirs = place.directory / "elsewhere" / "trace" / "file"
     theirs.parent.mkdir(parents=True)
     theirs.touch()
     place.paths.root.parent.mkdir(parents=True)
     place.paths.root.symlink_to(theirs.parent.parent)
-    services = NodeServices(place.paths)
+    services = NodeServices(replace(place.paths, shared_memory=place.directory / "none"))
     with pytest.raises(RunDirectoryError):
         services.create()
     services.stop()
