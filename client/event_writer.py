@@ -13,8 +13,7 @@ _EMITTER_LINGER_S = 0.5
 class EventWriter(LineWriter):
     """Appends events, or lines of bytes, to `log`; events also go to `emitter`. Nothing blocks or raises.
 
-    `suffix` is more JSON for each event's object (``,"job_name":"x"``). Losses are recorded in the log, as
-    lost by `source`, once that takes lines again.
+    `suffix` is more JSON for each event's object. Losses are recorded in the log, as lost by `source`.
     """
 
     _what = "events"

@@ -1,13 +1,9 @@
 """An application's steps, when it reports none: what lies between SCR's calls is its work.
 
-SCR has no call for a step; without steps there is no productive time, and no slowdown by an asynchronous
-flush. So a step lasts from the end of SCR_Need_checkpoint (or of SCR_Complete_output after it, or of SCR_Init
-before the first) to the next SCR_Need_checkpoint; for an application that never asks, from the end of
-SCR_Complete_output to the next SCR_Start_output.
-
-A step's number is its checkpoint's dataset number, times 2**20, plus its place behind that checkpoint. So
-the first step after a restart shows how much work was lost, which the ledger counts as wasted. An application
-that reads its checkpoints without SCR, and does not name them by SCR_Current, begins anew.
+A step lasts from the end of SCR_Need_checkpoint (or of SCR_Complete_output after it, or of SCR_Init before
+the first) to the next SCR_Need_checkpoint; for an application that never asks, from the end of
+SCR_Complete_output to the next SCR_Start_output. Its number is its checkpoint's dataset number, times 2**20,
+plus its place behind that checkpoint: the first step after a restart shows how much work was lost.
 """
 
 from ..goodput.events import StepCompleted

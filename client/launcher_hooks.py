@@ -49,8 +49,8 @@ _writers: dict[Path, EventWriter] = {}
 def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
     """Append an event to :func:`launcher_log`. Never raises.
 
-    Returns when the file has it or cannot take it, at the latest after :data:`WRITTEN_WITHIN_S`. While a file
-    system hangs, a thread goes on with the line, and later calls do not wait.
+    Returns when the file has it or cannot take it, within :data:`WRITTEN_WITHIN_S`. While a file system
+    hangs, later calls do not wait.
     """
     job_name = str(job_name or launcher_job())
     writer = writer_of(launcher_log(job_name))
@@ -65,10 +65,7 @@ def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
 
 
 def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
-    """Return one event, now, as a line, without the fields that are None.
-
-    Raises ValueError or TypeError for values that are no text, or that readers of the log would refuse.
-    """
+    """Return one event, now, as a line. Raises ValueError or TypeError for what readers would refuse."""
     entry = {
         "timestamp": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds"),
         "job_name": job_name,

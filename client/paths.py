@@ -37,10 +37,7 @@ class _File:
 
 @dataclass(frozen=True)
 class JobPaths:
-    """The files of the daemon of one job on one node.
-
-    ``<base>/<job id>/<host>/``: the host is there because a file system may be shared between nodes.
-    """
+    """The files of the daemon of one job on one node, which may share its file system with others."""
 
     job_id: str
     host: str
@@ -92,7 +89,7 @@ class JobPaths:
 
     @property
     def trace_directory(self) -> Path:
-        """The directory of DFTracer's files: on tmpfs where there is one, since every event is a small write."""
+        """The directory of DFTracer's files: on tmpfs where there is one: every event is a small write."""
         if os.access(self.shared_memory, os.W_OK):
             # jobs of one id below different bases are different jobs
             base = f"{zlib.crc32(os.fsencode(self.base)):08x}"
@@ -105,10 +102,7 @@ class JobPaths:
         return self.trace_directory / "trace"
 
     def create(self) -> "JobPaths":
-        """Make the run directory, mode 0700.
-
-        Raises :class:`RunDirectoryError` when it is not ours, or its socket paths are too long.
-        """
+        """Make the run directory, mode 0700. Raises :class:`RunDirectoryError`."""
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
@@ -163,7 +157,7 @@ def writer_of_rank(rank: int) -> str:
 
 
 def writer_from_environment() -> str:
-    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process; empty for a process on its own."""
+    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process, else an empty text."""
     # RANK is torchrun's only beside its LOCAL_RANK: anybody may have a variable of that name
     names = ("RANK", *_RANK_VARIABLES) if "LOCAL_RANK" in os.environ else _RANK_VARIABLES
     found = next((value for name in names if (value := os.environ.get(name, "")).isdecimal()), "")
@@ -171,10 +165,7 @@ def writer_from_environment() -> str:
 
 
 def latest_job(base: Path) -> JobPaths | None:
-    """Return the job of this host whose journal was written last, or None. Other users' files do not count.
-
-    Raises :class:`RunDirectoryError` when `base` itself is not ours.
-    """
+    """Return this host's job of ours whose journal was written last, or None. Raises RunDirectoryError."""
     check_base(base)
     found: list[tuple[float, JobPaths]] = []
     with contextlib.suppress(OSError):
@@ -197,10 +188,7 @@ def check_base(path: Path) -> None:
 
 
 def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
-    """Make `path` (mode 0700), or check that it is a directory of ours that nobody else can write to.
-
-    The user may have named it, and may keep other files there: its mode is left as it is.
-    """
+    """Make `path` (mode 0700), or check that it is ours; a directory that the user named keeps its mode."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = path.lstat()
@@ -229,7 +217,7 @@ def _check_ours(
 def private_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
     """Make `path`, or check that it is ours, with mode 0700 in any case.
 
-    Raises :class:`RunDirectoryError`, which names `variable`, when it is a link or belongs to somebody else.
+    Raises :class:`RunDirectoryError`, which names `variable`.
     """
     with contextlib.suppress(OSError):
         status = path.lstat()

@@ -44,9 +44,9 @@ _decode = msgspec.json.Decoder(GoodputEvent).decode
 
 
 def epoch_seconds(moment: Moment) -> float:
-    """Return epoch seconds; a datetime without a zone is local. Raise ValueError or TypeError for no time.
+    """Return epoch seconds; a datetime without a zone is local.
 
-    A time more than a year ago or an hour ahead is none: one of 1970 would make a job of 56 years.
+    Raises ValueError or TypeError for no time, or one that is more than a year ago or an hour ahead.
     """
     now = time.time()
     if moment is None:
@@ -62,10 +62,9 @@ def epoch_seconds(moment: Moment) -> float:
 class Recorder(PeerNames):
     """Records the events of the job `job_name` (default: its id in the environment) in the process `writer`.
 
-    `writer` tells the processes of a job apart; default: ``rank<n>`` by the launcher's environment, else
-    empty. `log` is the file to append to; default: ``<job name>-goodput.jsonl`` by :func:`.line_log.log_path`.
-    With `enabled` false every call does nothing. Threads may share a recorder; a forked child gets a queue and
-    a thread of its own. It is closed at the process's end, within a second.
+    `writer` is by default ``rank<n>``, as the launcher says, else empty; `log` ``<job name>-goodput.jsonl``
+    (:func:`.line_log.log_path`). With `enabled` false every call does nothing. Threads may share a recorder;
+    a forked child gets a queue and a thread of its own. The process's end closes it, within a second.
     """
 
     def __init__(

@@ -1,10 +1,8 @@
 """A drop-in for SCR's own Python module ``scr``: the same names, arguments, return values and exceptions.
 
-Under ``scrtune run`` the settings are tuned at each :func:`start_output`; otherwise nothing but SCR happens.
-Where this process can use no libscr the embedded engine serves (`docs/engine.md`), and says so on rank 0.
-
-MPI must be initialized, as by ``from mpi4py import MPI``. All but :func:`route_file` are collective over
-MPI_COMM_WORLD. A call that SCR refuses raises RuntimeError, such as ``SCR_Init failed``.
+Under ``scrtune run`` the settings are tuned at each :func:`start_output` (`docs/engine.md`). MPI must be
+initialized. All but :func:`route_file` are collective over MPI_COMM_WORLD. A call that SCR refuses raises
+RuntimeError, such as ``SCR_Init failed``.
 """
 
 import os
@@ -43,10 +41,7 @@ _state = _State()
 
 
 def config(conf: str) -> str | None:
-    """Ask for a parameter (``NAME``), or, before :func:`init`, set (``NAME=value``) or unset it (``NAME=``).
-
-    Return the value asked for, None when nobody has set it.
-    """
+    """Return parameter ``NAME``, None when nobody has set it; before :func:`init` set ``NAME=[value]``."""
     library = _library()
     if library is not None:
         return library.config(conf)

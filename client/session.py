@@ -34,8 +34,7 @@ _EXIT_LINGER_S = 0.5
 class Session:
     """One application's use of SCR. Make it once, on all ranks, and close it (or use it as a context).
 
-    `engine` is a real libscr where there is one, else the embedded engine (:mod:`.select`), unless one is
-    given. Raises :class:`.engine.EngineError` when it cannot start.
+    `engine` is by default that of :mod:`.select`. Raises :class:`.engine.EngineError` when it cannot start.
     """
 
     def __init__(self, comm: MPI.Intracomm, engine: EmbeddedEngine | LibscrEngine | None = None) -> None:
@@ -78,7 +77,7 @@ class Session:
         self._report([started])
 
     def route_file(self, name: str) -> str:
-        """Return where to write, or in a restart read, `name`: below the prefix directory, or relative to it."""
+        """Return where to write, or in a restart read, `name`, perhaps relative to the prefix directory."""
         return self._engine.route_file(name)
 
     def complete_output(self, valid: bool = True) -> bool:
@@ -127,10 +126,7 @@ class Session:
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Time one step of the main loop, without its checkpoint.
-
-        Without any, what lies between the calls counts as steps (:mod:`.implicit_steps`).
-        """
+        """Time one step; without any, :mod:`.implicit_steps` are what lies between the calls."""
         self._implicit_steps.has_explicit = True
         start_s = time.time()
         yield

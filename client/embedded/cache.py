@@ -26,10 +26,7 @@ class CachedFile(msgspec.Struct, frozen=True):
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
-    """One output: its number, the application's name for it, SCR's flags, and the ranks that wrote it.
-
-    `checkpoint` counts checkpoints (SCR's checkpoint id) and is 0 for pure output.
-    """
+    """One output by some ranks. `checkpoint` counts checkpoints (SCR's checkpoint id), 0 for pure output."""
 
     dataset: int
     name: str
@@ -42,10 +39,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileMap(Dataset, frozen=True, kw_only=True):
-    """One rank's knowledge of a dataset in its cache: the files of all `members` of its set, in order.
-
-    `scheme` is the one the dataset was encoded with: later settings do not change how it is rebuilt.
-    """
+    """One rank's part of a dataset in its cache: the files of all `members` of its set, encoded by `scheme`."""
 
     generation: int
     rank: int

@@ -57,10 +57,9 @@ class CopyOptions:
 
 
 class CopyThreads:
-    """The threads that copy one rank's files; they start when this is made.
+    """The threads that copy one rank's files; they start when this is made, and raise nothing.
 
-    `publish` is called by the last thread, with every file in its place. The first error of any thread is
-    kept in :attr:`error`; nothing is ever raised into the application.
+    The last one calls `publish`, with every file in its place. :attr:`error` has the first error of any.
     """
 
     def __init__(
@@ -134,9 +133,9 @@ class CopyThreads:
 
 
 def copy_file(copy: Copy, buffer: bytearray) -> PrefixFile:
-    """Copy one file to its temporary name, in pieces as large as `buffer`, and fsync it.
+    """Copy one file to its temporary name, in pieces as large as `buffer`, and fsync it; or leave nothing.
 
-    Raises OSError, also when the source has not the size it must have. A failed copy leaves nothing behind.
+    Raises OSError, also when the source has not the size it must have.
     """
     make_directory(copy.destination.parent)
     crc32 = size = 0

@@ -1,8 +1,4 @@
-"""SCR's semantics on one machine, without libscr: for laptops, CI and studies (`docs/engine.md`).
-
-It does real I/O under SCR's parameter names, defaults and precedence: a cache, redundancy over (simulated)
-nodes with real rebuild, flushes by threads, restart. It is not libscr, and says so.
-"""
+"""SCR's semantics on one machine, without libscr: real I/O under SCR's parameters (`docs/engine.md`)."""
 
 import os
 import time
@@ -31,10 +27,8 @@ from .topology import RankGroup
 class EmbeddedEngine:
     """SCR's life cycle; every method but `route_file` is collective.
 
-    Rank 0's environment and SCR's config files give the settings, and `config`, the application's calls of
-    SCR_Config, a line each (rank 0's count). ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated
-    nodes, each with a cache of its own. Raises :class:`EngineError` on all ranks for settings that this
-    engine does not support. Failed I/O costs at most one dataset; rank 0 reports it on standard error.
+    `config` is what rank 0 gave to SCR_Config, a line each. Raises :class:`EngineError` on all ranks for
+    settings that this engine does not support. Failed I/O costs at most one dataset, and rank 0 reports it.
     """
 
     def __init__(self, comm: MPI.Intracomm, config: str = "") -> None:
@@ -80,10 +74,7 @@ class EmbeddedEngine:
         )
 
     def apply(self, advice: Advice | None) -> int:
-        """Run the next outputs under the :func:`overlay` of rank 0's `advice`; None changes nothing.
-
-        Raises :class:`EngineError` within an output.
-        """
+        """Run the next outputs under the :func:`overlay` of rank 0's `advice`; return the active generation."""
         self._must_be_between_outputs("apply")
         advice = self._comm.bcast(advice)
         if advice is not None and advice.generation != self._generation:
@@ -98,10 +89,7 @@ class EmbeddedEngine:
         return bool(self._comm.bcast(due))
 
     def start_output(self, name: str, flags: OutputFlags) -> int:
-        """Open dataset `name`; cached ones make room, the oldest first, one that is being flushed last.
-
-        When the cache cannot be used the files of this dataset go straight to the prefix directory.
-        """
+        """Open dataset `name`, in the prefix directory when the cache cannot be used; return its number."""
         self._must_be_between_outputs("start_output")
         if self._reading is not None:
             raise EngineError("start_output within a restart; call complete_restart first")
@@ -130,10 +118,7 @@ class EmbeddedEngine:
         return self._last_dataset
 
     def route_file(self, name: str) -> str:
-        """Return the path of `name`, which lies below the prefix directory, or is relative to it.
-
-        Raises :class:`EngineError` outside of outputs and restarts, and for a file elsewhere.
-        """
+        """Return the path of `name`, which lies below the prefix directory, or is relative to it."""
         relative = self._relative(name)
         if self._reading is not None:
             return str(self._reading.directory / relative)
@@ -149,10 +134,7 @@ class EmbeddedEngine:
         return str(path)
 
     def complete_output(self, valid: bool) -> OutputCompleted:
-        """Close the dataset: encode it, and flush it or start to.
-
-        It counts only if it is valid on all ranks and every routed file exists; otherwise it is dropped.
-        """
+        """Close the dataset: encode and flush it, or drop it unless it is valid and complete on all ranks."""
         output, self._output = self._output, None
         if output is None:
             raise EngineError("complete_output without start_output; call start_output first")
@@ -323,10 +305,10 @@ class EmbeddedEngine:
             self._ranks.warn(f"the index of the prefix directory could not be written: {problem}")
 
     def _relative(self, name: str) -> str:
-        """Return `name` relative to the prefix directory. Raises EngineError for another's or SCR's own file."""
+        """Return `name` relative to the prefix directory. Raises EngineError for a file elsewhere."""
         root = self._prefix.root
         relative = os.path.relpath(root / name, root)
-        if relative.split(os.sep)[0] in (".", "..", ".scr"):
+        if relative == "." or Path(relative).parts[0] in ("..", ".scr"):
             raise EngineError(f"route_file: {name} is not a file below SCR_PREFIX ({root}); name one that is")
         return relative
 

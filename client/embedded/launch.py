@@ -36,10 +36,9 @@ class ConfigCalls:
         return "\n".join(self._lines.values())
 
     def config(self, text: str) -> str | None:
-        """``NAME`` asks, ``NAME=value`` sets, ``NAME=`` unsets. None for what nobody has set.
+        """``NAME`` asks, ``NAME=value`` sets, ``NAME=`` unsets. None for what nobody has set, as a default.
 
-        As in SCR the compiled default does not count as set. Lines such as ``CKPT=0 TYPE=XOR`` are kept, and
-        mean nothing to the embedded engine. Raises OSError when the user's config file cannot be read.
+        Raises OSError when the user's config file cannot be read.
         """
         name, is_setting, value = (part.strip() for part in text.partition("="))
         if not is_setting:
@@ -106,10 +105,7 @@ def _node_of(simulated: str, hosts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:
-    """Resolve all layers; lines of the system's file that this engine cannot use become warnings.
-
-    That file must not fail a job: the user did not write it, and mostly cannot change it.
-    """
+    """Resolve all layers. The system's file must not fail a job: what cannot be used of it is a warning."""
     path = system_conf_path(environment.get("PATH", ""))
     ignored: list[tuple[str, str, str]] = []
     lines: list[str] = []
@@ -138,8 +134,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
 def _job_id(environment: Mapping[str, str], prefix: str) -> str:
     """Return the resource manager's id, else one of the prefix directory's own.
 
-    A restart must find its cache: the id that `scrtune run` makes up for each run will not do. With SCR's plain
-    ``defjobid`` two jobs of one user would evict each other's datasets.
+    A restart must find its cache, which the id of a `scrtune run` would hide, and ``defjobid`` mix up.
     """
     named = (environment.get(name) for name in JOB_ID_VARIABLES if name != "SCRTUNE_JOB_ID")
     return next(filter(None, named), f"defjobid-{zlib.crc32(os.fsencode(prefix)):08x}")

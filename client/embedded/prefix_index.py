@@ -54,10 +54,7 @@ class IndexEntry(Dataset, frozen=True, kw_only=True):
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """The datasets, oldest first, and the checkpoint that the application went back to, if any.
-
-    `current` is 0 without one, and once the application has written a newer checkpoint.
-    """
+    """The datasets, oldest first; `current` is the checkpoint that the application went back to, else 0."""
 
     version: int = 1
     datasets: tuple[IndexEntry, ...] = ()

@@ -30,10 +30,7 @@ class UnsupportedSettingError(ValueError):
 
 
 class Levers(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters that take effect at the next output, by their names in SCR.
-
-    All others are read once, when the engine is made.
-    """
+    """The parameters that take effect at the next output, by their names in SCR."""
 
     scheme: str = field(name="SCR_COPY_TYPE")
     set_size: int = field(name="SCR_SET_SIZE")
@@ -55,10 +52,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: Values) -> "Levers":
-        """Return the levers of `settings`; absent ones have SCR's defaults.
-
-        Raises UnsupportedSettingError, and ParameterError for a value that no SCR takes.
-        """
+        """Return the levers of `settings`, with SCR's defaults. Raises ValueErrors that say what is wrong."""
         given = Settings(settings)
         for name, supported in _SUPPORTED.items():
             if given.text(name) not in supported:
@@ -84,10 +78,9 @@ LIVE = frozenset(Levers.__struct_encode_fields__)
 
 
 def overlay(own: Values, current: Values, advised: Values) -> Values:
-    """Return the settings under advice: the user's `own`, and over them what of `advised` can be changed.
+    """Return the user's `own` settings, and over them what of `advised` can be changed.
 
-    A value that this engine does not support (SCR_COPY_TYPE=RS) stays as it is in `current`. Everything does
-    when an advised value is not valid, by itself or together with the others.
+    What this engine does not support stays as it is in `current`, and all does when a value is not valid.
     """
     wanted = {name: value for name, value in advised.items() if name in LIVE}
     for name, unsupported in _UNSUPPORTED.items():

@@ -16,10 +16,7 @@ def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
 
 
 def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
-    """Return the node of each rank when `ranks` are split into `nodes` contiguous blocks.
-
-    Raises ValueError unless 1 <= nodes <= ranks.
-    """
+    """Return the node of each rank in `nodes` contiguous blocks. Raises ValueError for too many or none."""
     if not 1 <= nodes <= ranks:
         raise ValueError(f"{nodes} nodes for {ranks} ranks: it must be at least 1 and at most the ranks")
     return tuple(rank * nodes // ranks for rank in range(ranks))
@@ -44,10 +41,7 @@ def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[
 
 @dataclass(frozen=True)
 class RankGroup:
-    """The ranks of `comm`, the node of each, and I/O by all of them that may fail on some.
-
-    `node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank.
-    """
+    """The ranks of `comm`, and `node_of` each: nodes are numbered in the order of their first rank."""
 
     comm: MPI.Intracomm
     node_of: tuple[int, ...]

@@ -26,11 +26,10 @@ class _Opened(NamedTuple):
 
 
 class LibscrEngine:
-    """SCR's life cycle over `library`, as :class:`.EmbeddedEngine`; it calls SCR_Init, so make it once.
+    """SCR's life cycle over `library`, for MPI_COMM_WORLD's ranks; it calls SCR_Init, so make it once.
 
-    `comm` must have the ranks of MPI_COMM_WORLD. What SCR refuses raises :class:`.library.ScrError`; calls
-    out of turn abort the job, as they do in SCR. As for an application in C, libscrtune.so looks at the
-    decision file, and writes what happens to the job's events file: nothing of it passes through here.
+    What SCR refuses raises :class:`.library.ScrError`; calls out of turn abort the job, as in SCR.
+    libscrtune.so applies decisions and reports what happens: nothing of it passes through here.
     """
 
     def __init__(self, comm: MPI.Intracomm, library: Library) -> None:
@@ -141,8 +140,7 @@ class LibscrEngine:
     def _has_own_places(self) -> bool:
         """Return whether each file that the ranks of this node wrote has a place of its own. Collective.
 
-        SCR's cache has one directory for a dataset and a node, and files in it by base names (scr.c:518).
-        SCR would call whole what one rank has overwritten of another's.
+        SCR's cache has a node's files by base names (scr.c:518); SCR would call an overwritten one whole.
         """
         meant: dict[str, str] = {}
         for routed in self._node.allgather(self._opened.routed if self._opened else {}):

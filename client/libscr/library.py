@@ -1,10 +1,8 @@
 """A real libscr.so in this process, with libscrtune.so before it: SCR's functions by ctypes.
 
-libscrtune.so changes settings, and reports what happens, within SCR's own calls. A C application has it
-preloaded (`LD_PRELOAD`). Python loads libscr while it runs: there it is enough that libscrtune.so was loaded
+A C application has libscrtune.so preloaded. Python loads libscr while it runs: there libscrtune.so is loaded
 before, with its names open to all. Either way libscr, whose own calls of `AXL_Dispatch` or
-`scr_reddesc_recover` go by name, finds libscrtune.so first, and libscrtune.so finds libscr behind itself
-(RTLD_NEXT): Python and C take one path.
+`scr_reddesc_recover` go by name, finds libscrtune.so first, and that finds libscr behind itself (RTLD_NEXT).
 """
 
 import ctypes
@@ -110,11 +108,7 @@ def libscrtune_path(directory: Path = Path(__file__).parent) -> Path | None:
 
 
 def _libscrtune() -> ctypes.CDLL | None:
-    """Return libscrtune.so, or None where nothing is tuned or it was not built.
-
-    The environment of a job that is tuned names its files. It may be preloaded, even from another
-    installation.
-    """
+    """Return libscrtune.so, perhaps a preloaded one; None where nothing is tuned or it was not built."""
     if not any(os.environ.get(name) for name in _VARIABLES):
         return None
     process, path = ctypes.CDLL(None), libscrtune_path()

@@ -1,8 +1,6 @@
 """Join what SCR's log says of a dataset with the times that were taken around SCR's calls.
 
-SCR logs whole seconds and exact durations; the calls have exact times. Together they are the goodput events
-of a job. Order: the records of SCR_Init, :meth:`Joiner.began`; then of each call what was logged within it, and
-only then the output that it closed.
+SCR logs whole seconds and exact durations; the calls have exact times. Together they are goodput events.
 """
 
 from collections.abc import Iterable
@@ -32,9 +30,8 @@ FINALIZED = "SCR_FINALIZE_CALLED"
 class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     """One output as its calls showed it on rank 0: epoch seconds.
 
-    SCR_Start_output was entered at `entered_s`, spent `apply_s` on new settings, and returned at `opened_s`;
-    SCR_Complete_output was entered at `closing_s` and returned at `closed_s`. `shared` is
-    :attr:`.OutputCompleted.shared_files`.
+    SCR_Start_output took from `entered_s` to `opened_s`, and spent `apply_s` of that on new settings;
+    SCR_Complete_output took from `closing_s` to `closed_s`. `shared` as in OutputCompleted.shared_files.
     """
 
     dataset: int
@@ -97,7 +94,7 @@ class _Dataset:
 class Joiner:
     """Joins one job's log records and outputs. Feed what was logged within a call before that call's output.
 
-    Pure: no clock, no files. Memory is bounded: the last 4,096 datasets are kept.
+    Memory is bounded: the last 4,096 datasets are kept.
     """
 
     def __init__(self) -> None:
@@ -173,11 +170,7 @@ class Joiner:
         )
 
     def restart(self, restart: Restart) -> RestartCompleted:
-        """Return the restart, from the dataset that the log brought back last.
-
-        SCR redistributes whatever is in the cache, and does not log whether anything had to be rebuilt: then
-        `source` is ``cache``.
-        """
+        """Return the restart, from what the log brought back last; SCR does not log what it rebuilt."""
         dataset, source = self._restart
         return RestartCompleted(
             dataset=dataset,

@@ -51,10 +51,7 @@ _COUNTS = frozenset({"dataset", "procs", "nodes", "files"})
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. `name` is SCR's word: an event such as ``REBUILD_FAIL``, a transfer such as ``FLUSH_ASYNC``.
-
-    What the line does not have is None or empty; of a `truncated` line only its head is read.
-    """
+    """One line; what it does not have is None or empty. Of a `truncated` one only its head is read."""
 
     name: str
     is_transfer: bool = False
@@ -78,8 +75,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
     """Return the record in `line`, or None when it is no line of SCR's. Never raises.
 
-    Of the two meanings of a time in the hour that comes twice when clocks are set back, the one nearer to
-    `near_s` (default: now) counts.
+    A time in the hour that clocks are set back by is the one nearer to `near_s` (default: now).
     """
     line = line.rstrip(b"\n")
     if len(line) >= LONGEST_LINE_BYTES:
@@ -130,7 +126,7 @@ def _epoch_s(text: str, near_s: float) -> float | None:
 class Tail:
     """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew.
 
-    Of a file that is there at the first look, and has so many bytes, `begin` returns where to begin.
+    Reading a file of so many bytes, if it is there at the first look, begins at `begin`.
     """
 
     def __init__(self, path: Path, begin: Callable[[int], int] = lambda _size_bytes: 0) -> None:
@@ -169,10 +165,9 @@ class Tail:
 class ScrLog:
     """What is appended to SCR's log, from the START of this run on.
 
-    In a log that is there at the first :meth:`take`, this run begins at the last START that is not later than
-    `since_s` (epoch seconds; None: any). A log that appears later is read from its beginning. Lines of other
-    jobs than that START's are left out. A log that is truncated is read from its beginning again, one that is
-    deleted is looked for anew. Nothing here raises; the memory and the work of one take are bounded.
+    In a log that is there at the first :meth:`take`, that is the last START not later than `since_s` (epoch
+    seconds; None: any). A later or truncated log is read from its beginning. Lines of other jobs than that
+    START's are left out. Nothing here raises; the memory and the work of one take are bounded.
     """
 
     def __init__(self, path: Path, since_s: float | None = None, search_block_bytes: int = 1 << 20) -> None:
@@ -221,10 +216,7 @@ class ScrLog:
 
 
 def _starts(block: bytes, *, is_whole: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the START lines of `block`, the last one first, each with its place.
-
-    Unless the block `is_whole` at its beginning, a line must begin behind a newline of it.
-    """
+    """Yield the START lines of `block`, the last one first, with their places; `is_whole`: at the beginning."""
     end = len(block)
     while (found := block.rfind(b", event=START, procs=", 0, end)) >= 0:
         place = block.rfind(b"\n", 0, found) + 1

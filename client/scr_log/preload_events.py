@@ -1,7 +1,7 @@
 """Events for the daemon, from what libscrtune.so reports of an application on a real SCR.
 
-The library, on rank 0, appends JSON lines to a file of the job's run directory: what was called when, and
-what was applied. What SCR did within the calls is in SCR's own log. Rank 0's forwarder reads both.
+The library, on rank 0, appends JSON lines to a file: what was called when, and what was applied. What SCR did
+within the calls is in SCR's own log.
 """
 
 import os
@@ -102,9 +102,8 @@ class LibraryCounts:
 class LibraryEvents:
     """Follows the library's file at `path`, and SCR's log once the library has said where that is.
 
-    `environment` (default: this process's) stands for what the library does not say of the application's:
-    variables named within values, the search path, and how `scrtune run` was asked to run the job. For use by
-    one thread; nothing here raises.
+    `environment` (default: this process's) is for what the library does not say of the application's. For one
+    thread; nothing here raises.
     """
 
     def __init__(self, path: Path, environment: Mapping[str, str] | None = None) -> None:
@@ -187,8 +186,7 @@ class LibraryEvents:
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:
     """Return the user's own settings, through SCR's layers as they stand now, and where each comes from.
 
-    `inherited` is the environment of the forwarder: its SCR_ variables do not count. Never raises; a file
-    that cannot be read counts as absent.
+    Of the forwarder's environment, `inherited`, SCR_ variables do not count. Never raises.
     """
     others = {name: text for name, text in inherited.items() if not name.startswith("SCR_")}
     environment = {**others, **started.environment}

@@ -20,12 +20,10 @@ _numbers = itertools.count(1)
 
 
 class OwnSocket:
-    """A ZeroMQ socket of `kind` that belongs to one process and never delays its end.
+    """A ZeroMQ socket of `kind`, connected to `endpoint`, with a context (and an I/O thread) of its own.
 
-    It is connected to `endpoint`, with a context (and so an I/O thread) of its own, perhaps before its peer
-    exists, and outlives the peer's restarts. At most `queue_limit` messages wait in it. At the process's end
-    it waits at most `linger_s` for messages under way. A forked child must not use it.
-    Raises :class:`zmq.ZMQError` for a bad endpoint.
+    It outlives its peer's restarts. At most `queue_limit` messages wait in it; the process's end waits for
+    them, `linger_s` at most. A forked child must not use it. Raises :class:`zmq.ZMQError` for a bad endpoint.
     """
 
     def __init__(self, kind: int, endpoint: str, *, queue_limit: int, linger_s: float = LINGER_S) -> None:
@@ -80,9 +78,8 @@ class EnvelopeSocket(OwnSocket):
 class Emitter:
     """Pushes an application's events to `endpoint`, each in its own envelope. Never blocks, never raises.
 
-    Events wait in a queue of `queue_limit` while there is no daemon. An event that does not fit or cannot be
-    encoded is counted in :attr:`dropped`, and the total travels in the next envelope. A forked child that
-    emits gets a socket, a sequence and a sender's name of its own. Threads may share an emitter.
+    At most `queue_limit` wait. What does not fit or cannot be encoded is counted in :attr:`dropped`, which
+    travels in the next envelope. A forked child that emits is a sender of its own. Threads may share it.
     """
 
     def __init__(self, endpoint: str, *, sender: str | None = None, queue_limit: int = QUEUE_LIMIT) -> None:

@@ -1,7 +1,7 @@
 """The wire between an application's node and its daemon: one ZeroMQ message, two forms (`docs/wire.md`).
 
-DFTracer JSON lines, raw: the first byte is below 0x80. Or an envelope: a MessagePack array, which says who sent
-it, how many messages came before and how many were dropped, so that every loss is seen.
+DFTracer's JSON lines: the first byte is below 0x80. Or an envelope, a MessagePack array: it says who sent it,
+how many messages came before and how many were dropped.
 """
 
 from collections.abc import Iterable
@@ -25,7 +25,6 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Sender, position and content of one message.
 
     `sequence` counts the sender's messages from 0; `dropped` is the total the sender had to drop so far.
-    `lines` are DFTracer's; each of `events` is decoded alone, so that an unknown one costs only itself.
     """
 
     version: int

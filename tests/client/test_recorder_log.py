@@ -350,9 +350,7 @@ def test_a_line_that_a_killed_process_left_spoils_no_other(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("cut", range(1, 2 * len(line(1)) + 1))
-def test_wherever_a_write_is_cut_off_every_line_is_there_once(
-    tmp_path: Path, cut: int
-) -> None:
+def test_wherever_a_write_is_cut_off_every_line_is_there_once(tmp_path: Path, cut: int) -> None:
     log = LineLog(tmp_path / "log")
     for number in (1, 2):
         log.add(line(number))
