@@ -121,7 +121,7 @@ class JobPaths:
         check_base(self.base)
         for directory in (self.root.parent, self.root):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                _check_ours(directory, directory.lstat())
+                _check_ours(directory)
         return self
 
 
@@ -184,24 +184,22 @@ def _file_name(text: str) -> str:
 def check_base(path: Path) -> None:
     """Raise :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _check_ours(path, path.lstat(), may_be_sticky=True)
+        _check_ours(path, may_be_sticky=True)
 
 
 def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
     """Make `path` (mode 0700), or check that it is ours; a directory that the user named keeps its mode."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
     except OSError as error:
         raise RunDirectoryError(
             f"{path}: cannot be made ({error.strerror}); set {variable} to a directory of yours"
         ) from error
-    _check_ours(path, status, variable, may_be_sticky=True)
+    _check_ours(path, variable, may_be_sticky=True)
 
 
-def _check_ours(
-    path: Path, status: os.stat_result, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False
-) -> None:
+def _check_ours(path: Path, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False) -> None:
+    status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise RunDirectoryError(
             f"{path}: is a link or belongs to another user; set {variable} to a directory of yours"

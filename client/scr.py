@@ -9,16 +9,15 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import cast
 
 from mpi4py import MPI
 
-from .embedded.engine import EmbeddedEngine
 from .embedded.launch import ConfigCalls
 from .engine import OutputFlags
-from .libscr.engine import LibscrEngine
 from .libscr.library import Library
-from .select import library_for
+from .select import engine_for, library_for
 from .session import Session
 
 FLAG_NONE = int(OutputFlags.NONE)
@@ -28,10 +27,8 @@ FLAG_OUTPUT = int(OutputFlags.OUTPUT)
 
 @dataclass
 class _State:
-    """What SCR keeps in globals. The first call sets `library`; `phase` is what route_file is in."""
+    """What SCR keeps in globals. `phase` is what route_file is in."""
 
-    chosen: bool = False
-    library: Library | None = None
     configuration: ConfigCalls = field(default_factory=ConfigCalls)
     session: Session | None = None
     phase: str = ""
@@ -42,8 +39,7 @@ _state = _State()
 
 def config(conf: str) -> str | None:
     """Return parameter ``NAME``, None when nobody has set it; before :func:`init` set ``NAME=[value]``."""
-    library = _library()
-    if library is not None:
+    if library := _library():
         return library.config(conf)
     with _as_scr("SCR_Config"):
         if "=" in conf and _state.session is not None:
@@ -58,11 +54,8 @@ def init() -> None:
     with _as_scr("SCR_Init"):
         if _state.session is not None:
             raise RuntimeError("it was called before; call finalize first")
-        if library is not None:
-            _state.session = Session(MPI.COMM_WORLD, LibscrEngine(MPI.COMM_WORLD, library))
-        else:
-            engine = EmbeddedEngine(MPI.COMM_WORLD, config=_state.configuration.text)
-            _state.session = Session(MPI.COMM_WORLD, engine)
+        engine = engine_for(MPI.COMM_WORLD, library, _state.configuration.text)
+        _state.session = Session(MPI.COMM_WORLD, engine)
 
 
 def finalize() -> None:
@@ -149,11 +142,9 @@ def drop(name: str) -> None:
         _session().drop(name)
 
 
+@cache
 def _library() -> Library | None:
-    if not _state.chosen:
-        _state.library = library_for(MPI.COMM_WORLD)
-        _state.chosen = True
-    return _state.library
+    return library_for(MPI.COMM_WORLD)
 
 
 def _session() -> Session:

@@ -42,10 +42,11 @@ def library_for(comm: MPI.Intracomm) -> Library | None:
     return None
 
 
-def engine_for(comm: MPI.Intracomm) -> EmbeddedEngine | LibscrEngine:
+def engine_for(
+    comm: MPI.Intracomm, library: Library | None, config: str = ""
+) -> EmbeddedEngine | LibscrEngine:
     """Return the engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
-    library = library_for(comm)
-    return EmbeddedEngine(comm) if library is None else LibscrEngine(comm, library)
+    return EmbeddedEngine(comm, config) if library is None else LibscrEngine(comm, library)
 
 
 def _look() -> tuple[str, "os.PathLike[str] | None", str]:

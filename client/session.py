@@ -25,7 +25,7 @@ from .engine import OutputFlags, declared, say
 from .implicit_steps import ImplicitSteps
 from .libscr.engine import LibscrEngine
 from .paths import JobPaths, writer_of_rank
-from .select import engine_for
+from .select import engine_for, library_for
 from .transport.sender import Emitter
 
 _EXIT_LINGER_S = 0.5
@@ -38,7 +38,7 @@ class Session:
     """
 
     def __init__(self, comm: MPI.Intracomm, engine: EmbeddedEngine | LibscrEngine | None = None) -> None:
-        engine = engine_for(comm) if engine is None else engine
+        engine = engine_for(comm, library_for(comm)) if engine is None else engine
         self._engine = engine
         self._libscr = engine if isinstance(engine, LibscrEngine) else None
         self._tuned = None if isinstance(engine, LibscrEngine) else engine

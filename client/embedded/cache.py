@@ -39,7 +39,7 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileMap(Dataset, frozen=True, kw_only=True):
-    """One rank's part of a dataset in its cache: the files of all `members` of its set, encoded by `scheme`."""
+    """One rank's part of a dataset in its cache: the files of its set's `members`, encoded by `scheme`."""
 
     generation: int
     rank: int

@@ -74,7 +74,7 @@ class EmbeddedEngine:
         )
 
     def apply(self, advice: Advice | None) -> int:
-        """Run the next outputs under the :func:`overlay` of rank 0's `advice`; return the active generation."""
+        """Run the next outputs under the :func:`overlay` of rank 0's `advice`; return its generation."""
         self._must_be_between_outputs("apply")
         advice = self._comm.bcast(advice)
         if advice is not None and advice.generation != self._generation:

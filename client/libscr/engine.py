@@ -38,7 +38,8 @@ class LibscrEngine:
         self._scr = library
         library.call("SCR_Init")
         # the ranks that share a cache: those of a node, as SCR counts nodes
-        host = library.integer("scr_my_hostid", otherwise=_host_number())
+        own_number = zlib.crc32(os.fsencode(os.uname().nodename)) & 0x7FFF_FFFF
+        host = library.integer("scr_my_hostid", otherwise=own_number)
         self._node = cast("MPI.Intracomm", comm.Split(host, comm.rank))
         self._opened: _Opened | None = None
         self._reading = ("", 0.0)
@@ -60,7 +61,7 @@ class LibscrEngine:
 
     def route_file(self, name: str) -> str:
         """``SCR_Route_file`` of `name`; a relative one is seen from the prefix directory."""
-        wanted = str(Path(self._prefix, name))
+        wanted = str(Path(self._scr.string("scr_prefix"), name))
         buffer = ctypes.create_string_buffer(MAX_FILENAME)
         self._scr.call("SCR_Route_file", os.fsencode(wanted), buffer)
         path = os.fsdecode(buffer.value)
@@ -102,9 +103,8 @@ class LibscrEngine:
         """``SCR_Complete_restart``."""
         dataset, (name, start_s) = self._dataset, self._reading
         all_valid = self._scr.succeeds("SCR_Complete_restart", int(valid))
-        return RestartCompleted(
-            dataset=dataset, name=name, start_s=start_s, end_s=time.time(), valid=all_valid
-        )
+        ended_s = time.time()
+        return RestartCompleted(dataset=dataset, name=name, start_s=start_s, end_s=ended_s, valid=all_valid)
 
     def should_exit(self) -> bool:
         """``SCR_Should_exit``."""
@@ -133,10 +133,6 @@ class LibscrEngine:
     def _dataset(self) -> int:
         return self._scr.integer("scr_dataset_id")
 
-    @property
-    def _prefix(self) -> str:
-        return self._scr.string("scr_prefix")
-
     def _has_own_places(self) -> bool:
         """Return whether each file that the ranks of this node wrote has a place of its own. Collective.
 
@@ -150,7 +146,3 @@ class LibscrEngine:
                         say(f"several files have the base name of {path}; this dataset is dropped")
                     return False
         return True
-
-
-def _host_number() -> int:
-    return zlib.crc32(os.fsencode(os.uname().nodename)) & 0x7FFF_FFFF

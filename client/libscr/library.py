@@ -45,16 +45,12 @@ class Library:
         if missing:
             raise LibscrUnavailable(f"{path}: it has no {' and no '.join(missing)}: it is not SCR's library")
 
-    @property
-    def version(self) -> str:
-        """What SCR says of itself, such as ``v3.1.0``; empty before the version that says it."""
-        if not hasattr(self._library, "SCR_Get_version"):
-            return ""
-        return self._text_of("SCR_Get_version") or ""
-
     def config(self, text: str) -> str | None:
         """``SCR_Config``: ask (``NAME``), or, before SCR_Init, set (``NAME=value``) and unset (``NAME=``)."""
-        return self._text_of("SCR_Config", os.fsencode(text))
+        function = self._function("SCR_Config")
+        function.restype = ctypes.c_char_p
+        value: bytes | None = function(os.fsencode(text))
+        return None if value is None else os.fsdecode(value)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call SCR's function `name`. Raises :class:`ScrError` when it fails."""
@@ -89,16 +85,11 @@ class Library:
             return os.fsdecode(ctypes.c_char_p.in_dll(self._library, symbol).value or b"")
         return ""
 
-    def _text_of(self, name: str, *arguments: Any) -> str | None:
-        function = self._function(name)
-        function.restype = ctypes.c_char_p
-        value: bytes | None = function(*arguments)
-        return None if value is None else os.fsdecode(value)
-
     def _function(self, name: str) -> Any:
         """Return the function that an application would call: libscrtune.so's, where it has one."""
-        has_own = self._tuning is not None and hasattr(self._tuning, name)
-        return self._tuning[name] if has_own and self._tuning is not None else self._library[name]
+        if self._tuning is not None and hasattr(self._tuning, name):
+            return self._tuning[name]
+        return self._library[name]
 
 
 def libscrtune_path(directory: Path = Path(__file__).parent) -> Path | None:

@@ -28,7 +28,7 @@ _TAKES_AT_ONCE = 16
 _LARGEST = 2.0**53
 
 _HEAD = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): host=(?P<host>.*?), jobid=(?P<jobid>.*?),"
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): host=.*?, jobid=(?P<jobid>.*?),"
     r" (?P<kind>event|xfer)=(?P<name>[A-Za-z0-9_]+)(?P<rest>(?:, .*)?)",
     re.DOTALL,
 )
@@ -41,12 +41,12 @@ _EVENT = re.compile(
     re.DOTALL,
 )
 _TRANSFER = re.compile(
-    rf'(?:, from=(?P<source>.*?))?(?:, to=(?P<target>.*?))?{_DSET}(?:, name="(?P<dataset_name>.*?)")?{_SECS}'
+    rf'(?:, from=.*?)?(?:, to=.*?)?{_DSET}(?:, name="(?P<dataset_name>.*?)")?{_SECS}'
     r"(?:, bytes=(?P<bytes>-?\d{1,16}\.\d{6}))?(?:, files=(?P<files>-?\d{1,10}))?",
     re.DOTALL,
 )
 
-_TEXTS = frozenset({"note", "source", "target", "dataset_name"})
+_TEXTS = frozenset({"note", "dataset_name"})
 _COUNTS = frozenset({"dataset", "procs", "nodes", "files"})
 
 
@@ -57,11 +57,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     is_transfer: bool = False
     time_s: float
     """Epoch seconds."""
-    host: str = ""
     jobid: str = ""
     note: str = ""
-    source: str = ""
-    target: str = ""
     dataset: int | None = None
     dataset_name: str = ""
     seconds: float | None = None
@@ -86,13 +83,8 @@ def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
     time_s = _epoch_s(head["time"], time.time() if near_s is None else near_s)
     if time_s is None:
         return None
-    record = Record(
-        name=head["name"],
-        is_transfer=head["kind"] == "xfer",
-        time_s=time_s,
-        host=head["host"],
-        jobid=head["jobid"],
-    )
+    is_transfer = head["kind"] == "xfer"
+    record = Record(name=head["name"], is_transfer=is_transfer, time_s=time_s, jobid=head["jobid"])
     match = (_TRANSFER if record.is_transfer else _EVENT).fullmatch(head["rest"])
     if match is None:
         is_cut = len(line) == LONGEST_LINE_BYTES - 1
@@ -216,7 +208,7 @@ class ScrLog:
 
 
 def _starts(block: bytes, *, is_whole: bool) -> Iterator[tuple[int, bytes]]:
-    """Yield the START lines of `block`, the last one first, with their places; `is_whole`: at the beginning."""
+    """Yield the START lines of `block`, the last one first, with places. `is_whole`: at the beginning."""
     end = len(block)
     while (found := block.rfind(b", event=START, procs=", 0, end)) >= 0:
         place = block.rfind(b"\n", 0, found) + 1

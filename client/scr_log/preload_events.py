@@ -29,8 +29,6 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     time_s: float
     ranks: int = 1
     nodes: int = 1
-    host: str = ""
-    pid: int = 0
     cwd: str = ""
     prefix: str = ""
     cache: str = ""
@@ -59,7 +57,6 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
     """A decision came into force on all ranks; `how` is ``live`` or ``re-init``."""
 
     time_s: float
-    generation: int
     how: str = "live"
     seconds: float = 0.0
 
@@ -67,7 +64,6 @@ class Applied(msgspec.Struct, frozen=True, kw_only=True, tag="applied"):
 class Refused(msgspec.Struct, frozen=True, kw_only=True, tag="refused"):
     """A decision was refused on all ranks, or, where `in_force` has values, partly taken back."""
 
-    time_s: float
     generation: int
     why: str = ""
     in_force: Values = {}
@@ -93,9 +89,8 @@ def parse_library_line(line: bytes) -> Line | None:
 
 @dataclass
 class LibraryCounts:
-    """What was read since the start."""
+    """What was read since the start and is no line of the library's."""
 
-    lines: int = 0
     garbage: int = 0
 
 
@@ -135,7 +130,6 @@ class LibraryEvents:
     def _lines(self) -> Iterator[Line]:
         for text in filter(None, self._said.take().split(b"\n")):
             line = parse_library_line(text)
-            self.counts.lines += 1
             if line is None:
                 self.counts.garbage += 1
             else:

@@ -19,25 +19,38 @@ LINGER_S = 0.1
 _numbers = itertools.count(1)
 
 
-class OwnSocket:
-    """A ZeroMQ socket of `kind`, connected to `endpoint`, with a context (and an I/O thread) of its own.
+class EnvelopeSocket:
+    """A PUSH socket, with a context (and an I/O thread) of its own, that numbers the envelopes of `sender`.
 
     It outlives its peer's restarts. At most `queue_limit` messages wait in it; the process's end waits for
     them, `linger_s` at most. A forked child must not use it. Raises :class:`zmq.ZMQError` for a bad endpoint.
     """
 
-    def __init__(self, kind: int, endpoint: str, *, queue_limit: int, linger_s: float = LINGER_S) -> None:
-        self._pid = os.getpid()
+    def __init__(self, endpoint: str, sender: str, *, queue_limit: int, linger_s: float) -> None:
+        self.sender = sender
+        self._sequence = 0
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self.socket = context.socket(kind)
+        self.socket = context.socket(zmq.PUSH)
         # The finalizer holds the socket too: a context that ends before its sockets are closed waits forever.
-        self._finalizer = weakref.finalize(self, _close, context, self.socket, self._pid, linger_s)
+        self._finalizer = weakref.finalize(self, _close, context, self.socket, os.getpid(), linger_s)
         try:
             self.socket.setsockopt(zmq.SNDHWM, max(1, queue_limit))
             self.socket.connect(endpoint)
         except zmq.ZMQError:
             self.close(0.0)
             raise
+
+    def push(self, *, lines: bytes = b"", events: Iterable[Event] = (), dropped: int = 0) -> bool:
+        """Send one envelope; return False when the queue is full."""
+        message = wire.encode(
+            sender=self.sender, sequence=self._sequence, dropped=dropped, lines=lines, events=events
+        )
+        try:
+            self.socket.send(message, zmq.NOBLOCK)
+        except zmq.Again:
+            return False
+        self._sequence += 1
+        return True
 
     def close(self, linger_s: float) -> None:
         """Close, waiting `linger_s` at most for messages under way. Does nothing in a forked child."""
@@ -52,27 +65,6 @@ def _close(
     if os.getpid() == pid:
         socket.close(linger=max(0, round(linger_s * 1000)))
         context.term()
-
-
-class EnvelopeSocket(OwnSocket):
-    """A PUSH socket that numbers the envelopes of `sender` from 0. As :class:`.OwnSocket` otherwise."""
-
-    def __init__(self, endpoint: str, sender: str, *, queue_limit: int, linger_s: float) -> None:
-        super().__init__(zmq.PUSH, endpoint, queue_limit=queue_limit, linger_s=linger_s)
-        self.sender = sender
-        self._sequence = 0
-
-    def push(self, *, lines: bytes = b"", events: Iterable[Event] = (), dropped: int = 0) -> bool:
-        """Send one envelope; return False when the queue is full."""
-        message = wire.encode(
-            sender=self.sender, sequence=self._sequence, dropped=dropped, lines=lines, events=events
-        )
-        try:
-            self.socket.send(message, zmq.NOBLOCK)
-        except zmq.Again:
-            return False
-        self._sequence += 1
-        return True
 
 
 class Emitter:
@@ -127,9 +119,9 @@ class Emitter:
         if os.getpid() != self._pid:
             return
         with self._lock:
-            own, self._own = self._own, None
-            if own is not None:
-                own.close(linger_s)
+            if self._own is not None:
+                self._own.close(linger_s)
+            self._own = None
 
 
 def host_name() -> str:
