@@ -151,7 +151,7 @@ def copy_file(copy: Copy, buffer: bytearray) -> PrefixFile:
             os.fsync(target.fileno())
             mtime_ns = os.fstat(target.fileno()).st_mtime_ns
         if size != copy.size:
-            raise OSError(f"{copy.source}: {size} bytes, not the {copy.size} of the output")  # noqa: TRY301 - as I/O's
+            raise OSError(f"{copy.source}: {size} bytes, not {copy.size} as at its output")  # noqa: TRY301 - as I/O's
     except BaseException:
         copy.temporary.unlink(missing_ok=True)
         raise

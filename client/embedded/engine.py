@@ -189,7 +189,11 @@ class EmbeddedEngine:
             raise EngineError("complete_restart without start_restart; call start_restart first")
         all_valid = self._comm.allreduce(valid, op=MPI.LAND)
         if not all_valid:
-            self._refuse(restart.dataset)
+            self._refused.add(restart.dataset)
+            if restart.dataset == self._flusher.dataset:
+                self._flusher.wait()
+            self._evict(restart.dataset)
+            self._change_index(lambda: self._prefix.mark_failed(restart.dataset))
         return RestartCompleted(
             dataset=restart.dataset,
             name=restart.name,
@@ -291,13 +295,6 @@ class EmbeddedEngine:
                 is_flushed = self._comm.bcast(dataset in self._prefix.entries)
                 return None if is_flushed else filemap
         return None
-
-    def _refuse(self, dataset: int) -> None:
-        self._refused.add(dataset)
-        if dataset == self._flusher.dataset:
-            self._flusher.wait()
-        self._evict(dataset)
-        self._change_index(lambda: self._prefix.mark_failed(dataset))
 
     def _change_index(self, change: Callable[[], None]) -> None:
         """Let rank 0 change the index of the prefix directory; a failure is reported, and no more."""

@@ -202,7 +202,7 @@ class Encoder:
 
     ranks: RankGroup
     cache: NodeCache
-    _sets: dict[tuple[str, int], MPI.Intracomm | None] = field(default_factory=dict)
+    _sets: dict[tuple[str, int | None], MPI.Intracomm | None] = field(default_factory=dict)
 
     def complete(self, mine: FileMap, levers: Levers) -> FileMap | None:
         """Encode this rank's files and record them; return None when a rank could not record its own."""
@@ -236,10 +236,9 @@ class Encoder:
         if levers.scheme == "SINGLE" or self.ranks.nodes == 1:
             return None
         size = max(_LEAST_MEMBERS, levers.set_size) if levers.scheme == "XOR" else None
-        key = (levers.scheme, size or 0)
-        if key not in self._sets:
-            self._sets[key] = self._new_set(levers.scheme, size)
-        return self._sets[key]
+        if (levers.scheme, size) not in self._sets:
+            self._sets[levers.scheme, size] = self._new_set(levers.scheme, size)
+        return self._sets[levers.scheme, size]
 
     def _new_set(self, scheme: str, size: int | None) -> MPI.Intracomm | None:
         sets = redundancy_sets(self.ranks.node_of, size)

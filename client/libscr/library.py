@@ -112,19 +112,18 @@ def _libscrtune() -> ctypes.CDLL | None:
 
 def _load(path: Path) -> ctypes.CDLL:
     """Load `path`, and before it what it needs, from the same directory, where the loader does not look."""
-    waiting: list[str] = [str(path)]
-    tried: set[str] = set()
+    waiting, tried = [path], {path}
     while True:
         try:
-            loaded = ctypes.CDLL(waiting[-1], mode=ctypes.RTLD_GLOBAL)
+            loaded = ctypes.CDLL(str(waiting[-1]), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             missing = _MISSING.match(str(error))
             near = path.with_name(missing[1]) if missing else None
-            if near is None or not near.is_file() or str(near) in tried:
-                remedy = f"start the application with LD_LIBRARY_PATH={path.parent}" if missing else ""
-                raise LibscrUnavailable(f"{path} cannot be loaded: {error}; {remedy}".rstrip("; ")) from error
-            tried.add(str(near))
-            waiting.append(str(near))
+            if near is None or not near.is_file() or near in tried:
+                remedy = f"; start the application with LD_LIBRARY_PATH={path.parent}" if missing else ""
+                raise LibscrUnavailable(f"{path} cannot be loaded: {error}{remedy}") from error
+            tried.add(near)
+            waiting.append(near)
         else:
             waiting.pop()
             if not waiting:
