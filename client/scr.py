@@ -38,7 +38,7 @@ _state = _State()
 
 
 def config(conf: str) -> str | None:
-    """Return parameter ``NAME``, None when nobody has set it; before :func:`init` set ``NAME=[value]``."""
+    """Return ``NAME``, None when nobody has set it; before :func:`init` ``NAME=[value]`` (un)sets it."""
     if library := _library():
         return library.config(conf)
     with _as_scr("SCR_Config"):

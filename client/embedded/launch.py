@@ -36,7 +36,7 @@ class ConfigCalls:
         return "\n".join(self._lines.values())
 
     def config(self, text: str) -> str | None:
-        """``NAME`` asks, ``NAME=value`` sets, ``NAME=`` unsets. None for what nobody has set, as a default.
+        """Return ``NAME``, None when nobody has set it (a default); ``NAME=value`` sets, ``NAME=`` unsets.
 
         Raises OSError when the user's config file cannot be read.
         """

@@ -42,7 +42,7 @@ def can_rebuild(scheme: str, members: int, lost: Collection[int]) -> bool:
     """Return whether a set of `members` survives the loss of members `lost` under `scheme`."""
     if scheme == "PARTNER":
         return all((member + 1) % members not in lost for member in lost)
-    return len(lost) <= (scheme == "XOR")
+    return len(lost) <= (1 if scheme == "XOR" else 0)
 
 
 def redundancy_bytes(scheme: str, member: int, sizes: Sequence[int]) -> int:

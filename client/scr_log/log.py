@@ -118,7 +118,7 @@ def _epoch_s(text: str, near_s: float) -> float | None:
 class Tail:
     """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew.
 
-    Reading a file of so many bytes, if it is there at the first look, begins at `begin`.
+    `begin` returns where to begin in a file of so many bytes that is there at the first look.
     """
 
     def __init__(self, path: Path, begin: Callable[[int], int] = lambda _size_bytes: 0) -> None:

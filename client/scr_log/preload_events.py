@@ -89,7 +89,7 @@ def parse_library_line(line: bytes) -> Line | None:
 
 @dataclass
 class LibraryCounts:
-    """What was read since the start and is no line of the library's."""
+    """Lines since the start that are none of the library's."""
 
     garbage: int = 0
 
