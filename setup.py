@@ -1,7 +1,7 @@
 """Builds libscrtune.so, the one part of scrtune that is not Python; everything else is in setup.cfg.
 
 Where there is no C compiler scrtune is installed without it: applications on a real SCR run untuned then, and
-client/libscr/native.py says what is missing.
+client/libscr/library.py says what is missing.
 """
 
 import runpy

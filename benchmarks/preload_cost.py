@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from scrtune.client.libscr.find import LibscrUnavailable, find
-from scrtune.client.libscr.native import WHY_NOT, libscrtune_path
+from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.intents.effects import Advice
 from scrtune.scr_config.decision import decision_text
 

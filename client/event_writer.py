@@ -1,12 +1,10 @@
 """Writes events to a local log and pushes them to the daemon, by a thread: recording never waits."""
 
-import sys
-from contextlib import suppress
-
 from ..goodput.events import GoodputEvent
 from ..goodput.log.line_log import LineLog
 from ..goodput.log.line_writer import CLOSE_LIMIT_S, GATHER_S, LineWriter
 from ..intents.events import EventsLost
+from .engine import say
 from .transport.sender import Emitter
 
 _EMITTER_LINGER_S = 0.5
@@ -15,8 +13,7 @@ _EMITTER_LINGER_S = 0.5
 class EventWriter(LineWriter):
     """Appends events, or lines of bytes, to `log`; events also go to `emitter`. Nothing blocks or raises.
 
-    `suffix` is more JSON for each event's object (``,"job_name":"x"``). Losses are recorded in the log, as
-    lost by `source`, once that takes lines again.
+    `suffix` is more JSON for each event's object. Losses are recorded in the log, as lost by `source`.
     """
 
     _what = "events"
@@ -44,7 +41,7 @@ class EventWriter(LineWriter):
     def close(self, timeout_s: float = CLOSE_LIMIT_S) -> str:
         """As :meth:`.LineWriter.close`, and write the losses to standard error."""
         if lost := super().close(timeout_s):
-            _warn(lost)
+            say(lost)
         return lost
 
     def _take(self, item: bytes | GoodputEvent) -> bool:
@@ -61,9 +58,7 @@ class EventWriter(LineWriter):
             self._log_losses()
         if self._log.error and not self._is_error_reported:
             self._is_error_reported = True
-            _warn(
-                f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait"
-            )
+            say(f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait")
 
     def _log_losses(self) -> None:
         self._notes = 0
@@ -77,9 +72,4 @@ class EventWriter(LineWriter):
         if self._emitter is not None:
             self._emitter.close(_EMITTER_LINGER_S)
             if self._emitter.dropped:
-                _warn(f"{self._emitter.dropped} events did not reach the daemon")
-
-
-def _warn(text: str) -> None:
-    with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
-        sys.stderr.write(f"scrtune: {text}\n")
+                say(f"{self._emitter.dropped} events did not reach the daemon")

@@ -1,16 +1,9 @@
 """Hooks for a launcher and a training loop that log their events as the `resiliency` library does.
 
-    from scrtune.client import launcher_hooks as goodput_event
-    from scrtune.client import launcher_hooks as goodput_logging
-
-    goodput_logging.log_event(goodput_event.JOB_STARTED, node_rank=int(os.environ["NODE_RANK"]))
-    goodput_logging.log_event(goodput_event.CHECKPOINT_SAVED, step=step)
-
 Each event is one JSON line, as in the "Goodput Measurement" guide of that library: ``timestamp`` (UTC),
-``job_name``, ``event_type`` and the fields. Events are rare, and a launcher may be killed right after one:
-the line is in the file when the call returns, unless the file system is slow. They go to the log only: a
-:class:`.Session` or :class:`.Recorder` reports the job to the daemon, which would count a launcher's start
-beside that of its workers as a second run.
+``job_name``, ``event_type`` and the fields. A launcher may be killed right after one: the line is in the file
+when the call returns, unless the file system is slow. They go to the log only: a :class:`.Session` or
+:class:`.Recorder` reports the job to the daemon, which would count a launcher's start as a second run.
 """
 
 import atexit
@@ -20,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..goodput.log.line_log import LineLog
+from ..goodput.log.line_log import LineLog, log_path
 from ..goodput.readers.formats import launcher_event
 from ..goodput.readers.resiliency import (
     CHECKPOINT_LOADED,
@@ -33,7 +26,6 @@ from ..goodput.readers.resiliency import (
 )
 from .event_writer import EventWriter
 from .paths import job_id_from_environment
-from .recorder import log_path
 
 __all__ = [
     "CHECKPOINT_LOADED",
@@ -50,7 +42,6 @@ __all__ = [
 
 WRITTEN_WITHIN_S = 0.5
 """Seconds that a call waits for its line to be in the file; it is there within a millisecond or two."""
-_JOB_VARIABLE = "JOB_IDENTIFIER"
 
 _writers: dict[Path, EventWriter] = {}
 
@@ -58,8 +49,8 @@ _writers: dict[Path, EventWriter] = {}
 def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
     """Append an event to :func:`launcher_log`. Never raises.
 
-    Returns when the file has it or cannot take it, at the latest after :data:`WRITTEN_WITHIN_S`. While a file
-    system hangs, a thread goes on with the line, and later calls do not wait.
+    Returns when the file has it or cannot take it, within :data:`WRITTEN_WITHIN_S`. While a file system
+    hangs, later calls do not wait.
     """
     job_name = str(job_name or launcher_job())
     writer = writer_of(launcher_log(job_name))
@@ -74,10 +65,7 @@ def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
 
 
 def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
-    """Return one event, now, as a line, without the fields that are None.
-
-    Raises ValueError or TypeError for values that are no text, or that readers of the log would refuse.
-    """
+    """Return one event, now, as a line. Raises ValueError or TypeError for what readers would refuse."""
     entry = {
         "timestamp": datetime.now(timezone.utc).replace(tzinfo=None).isoformat(timespec="microseconds"),
         "job_name": job_name,
@@ -92,12 +80,12 @@ def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
 
 def launcher_job() -> str:
     """Return $JOB_IDENTIFIER, as in the guide, else the job's id."""
-    return os.environ.get(_JOB_VARIABLE) or job_id_from_environment()
+    return os.environ.get("JOB_IDENTIFIER") or job_id_from_environment()
 
 
 def launcher_log(job_name: str) -> Path:
     """Return the path of ``<job name>-goodput.log``, as in the guide, beside a recorder's log."""
-    return log_path(job_name, ".log")
+    return log_path(f"{job_name}-goodput", ".log")
 
 
 def writer_of(path: Path) -> EventWriter:

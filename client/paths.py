@@ -8,6 +8,7 @@ import stat
 import tempfile
 import zlib
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 
 JOB_ID_VARIABLES = ("SCRTUNE_JOB_ID", "SCR_JOB_ID", "SLURM_JOB_ID", "FLUX_JOB_ID")
@@ -16,7 +17,6 @@ NO_JOB_ID = "defjobid"
 # the launcher of MPI stands within srun's or flux's step: its word is the closer one
 _RANK_VARIABLES = ("PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "FLUX_TASK_RANK")
 _SOCKET_PATH_LIMIT_BYTES = 107  # sun_path of unix(7), less its terminating zero
-_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -26,15 +26,42 @@ class RunDirectoryError(OSError):
 
 
 @dataclass(frozen=True)
-class JobPaths:
-    """The files of the daemon of one job on one node.
+class _File:
+    """The path of a file in the run directory."""
 
-    ``<base>/<job id>/<host>/``: the host is there because a file system may be shared between nodes.
-    """
+    name: str
+
+    def __get__(self, paths: "JobPaths", _owner: type) -> Path:
+        return paths.root / self.name
+
+
+@dataclass(frozen=True)
+class JobPaths:
+    """The files of the daemon of one job on one node, which may share its file system with others."""
 
     job_id: str
     host: str
     base: Path
+    shared_memory: Path = Path("/dev/shm")  # noqa: S108  every directory of ours below it is 0700 and checked
+
+    events_socket = _File("events.sock")
+    """ZeroMQ PULL: lines and events."""
+    control_socket = _File("control.sock")
+    """ZeroMQ ROUTER: questions and answers."""
+    lock = _File("daemon.lock")
+    """Held by the one daemon of this job on this node."""
+    journal = _File("journal")
+    """The events, in order; a restarted daemon recovers from it."""
+    log = _File("daemon.log")
+    """The daemon's log."""
+    scr_conf = _File("scr.conf")
+    """The SCR config file that is rewritten for this job, unless the user names another."""
+    environment = _File("environment.sh")
+    """The additions to the application's environment, as ``export`` lines for a task prolog."""
+    decision = _File("decision")
+    """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
+    library_events = _File("library.events")
+    """The lines of the preloaded library, for the forwarder."""
 
     @classmethod
     def of(cls, job_id: str | None = None, host: str | None = None, base: Path | None = None) -> "JobPaths":
@@ -51,16 +78,6 @@ class JobPaths:
         return self.base / self.job_id / self.host
 
     @property
-    def events_socket(self) -> Path:
-        """ZeroMQ PULL: lines and events."""
-        return self.root / "events.sock"
-
-    @property
-    def control_socket(self) -> Path:
-        """ZeroMQ ROUTER: questions and answers."""
-        return self.root / "control.sock"
-
-    @property
     def events_endpoint(self) -> str:
         """ZeroMQ endpoint that events are pushed to."""
         return f"ipc://{self.events_socket}"
@@ -71,39 +88,12 @@ class JobPaths:
         return f"ipc://{self.control_socket}"
 
     @property
-    def lock(self) -> Path:
-        """Held by the one daemon of this job on this node."""
-        return self.root / "daemon.lock"
-
-    @property
-    def journal(self) -> Path:
-        """The events, in order; a restarted daemon recovers from it."""
-        return self.root / "journal"
-
-    @property
-    def log(self) -> Path:
-        """The daemon's log."""
-        return self.root / "daemon.log"
-
-    @property
-    def scr_conf(self) -> Path:
-        """The SCR config file that is rewritten for this job, unless the user names another."""
-        return self.root / "scr.conf"
-
-    @property
-    def environment(self) -> Path:
-        """The additions to the application's environment, as ``export`` lines for a task prolog."""
-        return self.root / "environment.sh"
-
-    @property
     def trace_directory(self) -> Path:
-        """The directory of DFTracer's files: on tmpfs where there is one, since every event is a small write.
-
-        The base has its part in the name: jobs of one id below different bases are different jobs.
-        """
-        if os.access(_SHARED_MEMORY, os.W_OK):
+        """The directory of DFTracer's files: on tmpfs where there is one: every event is a small write."""
+        if os.access(self.shared_memory, os.W_OK):
+            # jobs of one id below different bases are different jobs
             base = f"{zlib.crc32(os.fsencode(self.base)):08x}"
-            return _SHARED_MEMORY / f"scrtune-{os.getuid()}" / f"{self.job_id}.{base}" / self.host
+            return self.shared_memory / f"scrtune-{os.getuid()}" / f"{self.job_id}.{base}" / self.host
         return self.root / "trace"
 
     @property
@@ -111,22 +101,8 @@ class JobPaths:
         """The start of the names of DFTracer's files."""
         return self.trace_directory / "trace"
 
-    @property
-    def decision(self) -> Path:
-        """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
-        return self.root / "decision"
-
-    @property
-    def library_events(self) -> Path:
-        """The lines of the preloaded library, for the forwarder."""
-        return self.root / "library.events"
-
     def create(self) -> "JobPaths":
-        """Make the run directory, mode 0700.
-
-        Raises :class:`RunDirectoryError` when it belongs to somebody else, is a link, or its socket paths
-        are too long for the system.
-        """
+        """Make the run directory, mode 0700. Raises :class:`RunDirectoryError`."""
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
@@ -141,14 +117,11 @@ class JobPaths:
         return self
 
     def check(self) -> "JobPaths":
-        """Check that all there is of the run directory is ours alone, and change nothing.
-
-        Readers must not trust another user's files. Raises :class:`RunDirectoryError`.
-        """
+        """Raise :class:`RunDirectoryError` unless all there is of the run directory is ours alone."""
         check_base(self.base)
         for directory in (self.root.parent, self.root):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                _check_ours(directory, directory.lstat())
+                _check_ours(directory)
         return self
 
 
@@ -184,30 +157,23 @@ def writer_of_rank(rank: int) -> str:
 
 
 def writer_from_environment() -> str:
-    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process; empty for a process on its own.
-
-    ``RANK`` is torchrun's only where its ``LOCAL_RANK`` stands beside it: anybody may have a variable of that
-    name.
-    """
+    """Return ``rank<n>`` as torchrun, MPI, Slurm or Flux number this process, else an empty text."""
+    # RANK is torchrun's only beside its LOCAL_RANK: anybody may have a variable of that name
     names = ("RANK", *_RANK_VARIABLES) if "LOCAL_RANK" in os.environ else _RANK_VARIABLES
     found = next((value for name in names if (value := os.environ.get(name, "")).isdecimal()), "")
     return writer_of_rank(int(found)) if found else ""
 
 
-def latest_job(base: Path | None = None, host: str | None = None) -> JobPaths | None:
-    """Return the job of this host whose journal was written last, or None. Other users' files do not count.
-
-    Raises :class:`RunDirectoryError` when `base` itself is not ours.
-    """
-    base = base or default_base()
+def latest_job(base: Path) -> JobPaths | None:
+    """Return this host's job of ours whose journal was written last, or None. Raises RunDirectoryError."""
     check_base(base)
-    found: list[tuple[float, str]] = []
+    found: list[tuple[float, JobPaths]] = []
     with contextlib.suppress(OSError):
         for job in base.iterdir():
-            paths = JobPaths.of(job.name, host=host, base=base)
+            paths = JobPaths.of(job.name, base=base)
             with contextlib.suppress(OSError):
-                found.append((paths.check().journal.stat().st_mtime, job.name))
-    return JobPaths.of(max(found)[1], host=host, base=base) if found else None
+                found.append((paths.check().journal.stat().st_mtime, paths))
+    return max(found, key=itemgetter(0))[1] if found else None
 
 
 def _file_name(text: str) -> str:
@@ -218,27 +184,22 @@ def _file_name(text: str) -> str:
 def check_base(path: Path) -> None:
     """Raise :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _check_ours(path, path.lstat(), may_be_sticky=True)
+        _check_ours(path, may_be_sticky=True)
 
 
 def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
-    """Make `path` (mode 0700), or check that it is a directory of ours that nobody else can write to.
-
-    The user may have named it, and may keep other files there: its mode is left as it is.
-    """
+    """Make `path` (mode 0700), or check that it is ours; a directory that the user named keeps its mode."""
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        status = path.lstat()
     except OSError as error:
         raise RunDirectoryError(
             f"{path}: cannot be made ({error.strerror}); set {variable} to a directory of yours"
         ) from error
-    _check_ours(path, status, variable, may_be_sticky=True)
+    _check_ours(path, variable, may_be_sticky=True)
 
 
-def _check_ours(
-    path: Path, status: os.stat_result, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False
-) -> None:
+def _check_ours(path: Path, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False) -> None:
+    status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise RunDirectoryError(
             f"{path}: is a link or belongs to another user; set {variable} to a directory of yours"
@@ -254,7 +215,7 @@ def _check_ours(
 def private_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
     """Make `path`, or check that it is ours, with mode 0700 in any case.
 
-    Raises :class:`RunDirectoryError`, which names `variable`, when it is a link or belongs to somebody else.
+    Raises :class:`RunDirectoryError`, which names `variable`.
     """
     with contextlib.suppress(OSError):
         status = path.lstat()

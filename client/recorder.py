@@ -1,15 +1,5 @@
 """Records where the time of a job goes: in a local log, and with the daemon where there is one.
 
-    recorder = Recorder(job_name="gpt-7b")
-    with recorder.job(ranks=8):
-        with recorder.device_init():
-            mesh = connect()
-        for step in range(steps):
-            with recorder.data_loading():
-                batch = next(batches)
-            recorder.step_started(step)
-            train(batch)
-
 Each call makes one event (:mod:`..goodput.events`), a context two, and costs the application a microsecond or
 two: a thread writes it. No call blocks, and none raises for bad arguments. Users read `docs/recorder.md`.
 """
@@ -40,8 +30,7 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from ..goodput.log import line_log
-from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute
+from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute, log_path
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
 from ..goodput.peer_rules.peer_names import Moment, PeerNames
 from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
@@ -50,20 +39,14 @@ from .event_writer import EventWriter
 from .paths import JobPaths, job_id_from_environment, writer_from_environment
 from .transport.sender import Emitter
 
-_KINDS = frozenset(INTERVAL_KINDS)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(GoodputEvent).decode
 
 
-def log_path(job_name: str, ending: str) -> Path:
-    """Return ``<job name>-goodput<ending>``, where logs lie (:func:`.line_log.log_path`)."""
-    return line_log.log_path(f"{job_name}-goodput", ending)
-
-
 def epoch_seconds(moment: Moment) -> float:
-    """Return epoch seconds; a datetime without a zone is local. Raise ValueError or TypeError for no time.
+    """Return epoch seconds; a datetime without a zone is local.
 
-    A time more than a year ago or an hour ahead is none: one of 1970 would make a job of 56 years.
+    Raises ValueError or TypeError for no time, or one that is more than a year ago or an hour ahead.
     """
     now = time.time()
     if moment is None:
@@ -79,10 +62,9 @@ def epoch_seconds(moment: Moment) -> float:
 class Recorder(PeerNames):
     """Records the events of the job `job_name` (default: its id in the environment) in the process `writer`.
 
-    `writer` tells the processes of a job apart; default: ``rank<n>`` by the launcher's environment, else
-    empty. `log` is the file to append to; default: :func:`.log_path`. With `enabled` false every call does
-    nothing. Threads may share a recorder; a forked child gets a queue and a thread of its own. It is closed
-    at the process's end, within a second. Steps are numbers, times are :data:`.Moment`.
+    `writer` is by default ``rank<n>``, as the launcher says, else empty; `log` ``<job name>-goodput.jsonl``
+    (:func:`.line_log.log_path`). With `enabled` false every call does nothing. Threads may share a recorder;
+    a forked child gets a queue and a thread of its own. The process's end closes it, within a second.
     """
 
     def __init__(
@@ -96,7 +78,7 @@ class Recorder(PeerNames):
     ) -> None:
         self.job_name = job_name or job_id_from_environment()
         self.writer = writer_from_environment() if writer is None else str(writer)
-        self.log = log_path(self.job_name, ".jsonl") if log is None else absolute(Path(log))
+        self.log = log_path(f"{self.job_name}-goodput") if log is None else absolute(Path(log))
         self._enabled = enabled
         has_daemon = enabled and "SCRTUNE_JOB_ID" in os.environ
         self._writer = EventWriter(
@@ -178,11 +160,11 @@ class Recorder(PeerNames):
 
     def started(self, kind: str, name: str = "", at: Moment = None) -> None:
         """Record the start of an interval; a `kind` not in :data:`INTERVAL_KINDS` is a custom one's name."""
-        self._make(lambda: _edge(IntervalStarted, kind, name, at, self.writer))
+        self._edge(IntervalStarted, kind, name, at)
 
     def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
         """Record the end of the latest interval of that kind and name."""
-        self._make(lambda: _edge(IntervalEnded, kind, name, at, self.writer))
+        self._edge(IntervalEnded, kind, name, at)
 
     @contextmanager
     def interval(self, kind: str, name: str = "") -> Iterator[None]:
@@ -266,6 +248,13 @@ class Recorder(PeerNames):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def _edge(
+        self, event: type[IntervalStarted] | type[IntervalEnded], kind: str, name: str, at: Moment
+    ) -> None:
+        if kind not in INTERVAL_KINDS:
+            kind, name = "custom", kind
+        self._make(lambda: event(kind=kind, time_s=epoch_seconds(at), name=str(name), writer=self.writer))
+
     def _make(self, event: Callable[[], GoodputEvent]) -> None:
         if not self._enabled:
             return
@@ -275,14 +264,6 @@ class Recorder(PeerNames):
             self._writer.lose()
         else:
             self._writer.put(made)
-
-
-def _edge(
-    event: type[IntervalStarted] | type[IntervalEnded], kind: str, name: str, at: Moment, writer: str
-) -> IntervalStarted | IntervalEnded:
-    if kind not in _KINDS:
-        kind, name = "custom", kind
-    return event(kind=kind, time_s=epoch_seconds(at), name=str(name), writer=writer)
 
 
 def _text(name: str) -> str:

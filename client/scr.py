@@ -1,44 +1,34 @@
 """A drop-in for SCR's own Python module ``scr``: the same names, arguments, return values and exceptions.
 
-    from scrtune.client import scr   # in place of: import scr
-
-Under ``scrtune run`` the settings are tuned at each :func:`start_output`; otherwise nothing but SCR happens.
-Where this process can use no libscr the embedded engine serves (`docs/engine.md`), and says so on rank 0.
-
-MPI must be initialized, as by ``from mpi4py import MPI``. All but :func:`route_file` are collective over
-MPI_COMM_WORLD. A call that SCR refuses raises RuntimeError, such as ``SCR_Init failed``.
+Under ``scrtune run`` the settings are tuned at each :func:`start_output` (`docs/engine.md`). MPI must be
+initialized. All but :func:`route_file` are collective over MPI_COMM_WORLD. A call that SCR refuses raises
+RuntimeError, such as ``SCR_Init failed``.
 """
 
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from typing import cast
 
 from mpi4py import MPI
 
-from .embedded.engine import EmbeddedEngine
 from .embedded.launch import ConfigCalls
 from .engine import OutputFlags
-from .libscr.engine import LibscrEngine
 from .libscr.library import Library
-from .select import library_for
+from .select import engine_for, library_for
 from .session import Session
 
-FLAG_NONE = 0
-"""No flag."""
-FLAG_CHECKPOINT = 1
-"""The application can restart from this dataset."""
-FLAG_OUTPUT = 2
-"""This dataset must be written to the prefix directory."""
+FLAG_NONE = int(OutputFlags.NONE)
+FLAG_CHECKPOINT = int(OutputFlags.CHECKPOINT)
+FLAG_OUTPUT = int(OutputFlags.OUTPUT)
 
 
 @dataclass
 class _State:
-    """What SCR keeps in globals. The first call sets `library`; `phase` is what route_file is in."""
+    """What SCR keeps in globals. `phase` is what route_file is in."""
 
-    chosen: bool = False
-    library: Library | None = None
     configuration: ConfigCalls = field(default_factory=ConfigCalls)
     session: Session | None = None
     phase: str = ""
@@ -48,12 +38,8 @@ _state = _State()
 
 
 def config(conf: str) -> str | None:
-    """Ask for a parameter (``NAME``), or, before :func:`init`, set (``NAME=value``) or unset it (``NAME=``).
-
-    Returns the value asked for, None when nobody has set it.
-    """
-    library = _library()
-    if library is not None:
+    """Return ``NAME``, None when nobody has set it; before :func:`init` ``NAME=[value]`` (un)sets it."""
+    if library := _library():
         return library.config(conf)
     with _as_scr("SCR_Config"):
         if "=" in conf and _state.session is not None:
@@ -68,11 +54,7 @@ def init() -> None:
     with _as_scr("SCR_Init"):
         if _state.session is not None:
             raise RuntimeError("it was called before; call finalize first")
-        engine: EmbeddedEngine | LibscrEngine
-        if library is not None:
-            engine = LibscrEngine(MPI.COMM_WORLD, library)
-        else:
-            engine = EmbeddedEngine(MPI.COMM_WORLD, config=_state.configuration.text)
+        engine = engine_for(MPI.COMM_WORLD, library, _state.configuration.text)
         _state.session = Session(MPI.COMM_WORLD, engine)
 
 
@@ -85,10 +67,7 @@ def finalize() -> None:
 
 
 def route_file(fname: str) -> str:
-    """The path to open for `fname`: to write it within an output, to read it within a restart.
-
-    Elsewhere it is `fname` itself.
-    """
+    """Return the path to write `fname` to in an output, to read it from in a restart, else `fname` itself."""
     if not _state.phase:
         return fname
     with _as_scr("SCR_Route_file"):
@@ -99,13 +78,13 @@ def route_file(fname: str) -> str:
 
 
 def have_restart() -> str | None:
-    """The name of the checkpoint that can be read, or None."""
+    """Return the name of the checkpoint that can be read, or None."""
     with _as_scr("SCR_Have_restart"):
         return _session().have_restart()
 
 
 def start_restart() -> str:
-    """Begin to read that checkpoint; returns its name."""
+    """Begin to read that checkpoint; return its name."""
     with _as_scr("SCR_Start_restart"):
         name = _session().start_restart()
     _state.phase = "restart"
@@ -113,7 +92,7 @@ def start_restart() -> str:
 
 
 def complete_restart(valid: bool = True) -> bool:
-    """End reading; `valid` is this rank's word. Returns whether all ranks read their files."""
+    """End reading; `valid` is this rank's word. Return whether all ranks read their files."""
     _state.phase = ""
     with _as_scr("SCR_Complete_restart"):
         return _session().complete_restart(bool(valid))
@@ -133,7 +112,7 @@ def start_output(name: str, flags: int) -> None:
 
 
 def complete_output(valid: bool = True) -> bool:
-    """End writing; `valid` is this rank's word. Returns whether all ranks wrote their files."""
+    """End writing; `valid` is this rank's word. Return whether all ranks wrote their files."""
     _state.phase = ""
     with _as_scr("SCR_Complete_output"):
         return _session().complete_output(bool(valid))
@@ -163,11 +142,9 @@ def drop(name: str) -> None:
         _session().drop(name)
 
 
+@cache
 def _library() -> Library | None:
-    if not _state.chosen:
-        _state.library = library_for(MPI.COMM_WORLD)
-        _state.chosen = True
-    return _state.library
+    return library_for(MPI.COMM_WORLD)
 
 
 def _session() -> Session:
@@ -178,7 +155,7 @@ def _session() -> Session:
 
 @contextmanager
 def _as_scr(call: str) -> Iterator[None]:
-    """Errors in the words of SCR's own module; what is wrong is their cause."""
+    """Raise errors in the words of SCR's own module; what is wrong is their cause."""
     try:
         yield
     except (RuntimeError, OSError, ValueError) as error:

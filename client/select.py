@@ -18,8 +18,7 @@ ENGINE_VARIABLE = "SCRTUNE_ENGINE"
 def library_for(comm: MPI.Intracomm) -> Library | None:
     """Return the libscr that all ranks of `comm` have loaded, or None for the embedded engine. Collective.
 
-    Rank 0's environment counts. Without a libscr rank 0 says on stderr where it looked. Raises
-    :class:`EngineError` on all ranks for an $SCRTUNE_ENGINE that cannot be had.
+    Rank 0's environment counts. Raises :class:`EngineError` on all ranks for what cannot be had.
     """
     asked, path, why = comm.bcast(_look() if comm.rank == 0 else ("", None, ""))
     is_world = MPI.Comm.Compare(comm, MPI.COMM_WORLD) in (MPI.IDENT, MPI.CONGRUENT)
@@ -43,10 +42,11 @@ def library_for(comm: MPI.Intracomm) -> Library | None:
     return None
 
 
-def engine_for(comm: MPI.Intracomm) -> EmbeddedEngine | LibscrEngine:
+def engine_for(
+    comm: MPI.Intracomm, library: Library | None, config: str = ""
+) -> EmbeddedEngine | LibscrEngine:
     """Return the engine over `comm`, ready for use. Collective. Raises :class:`EngineError` on all ranks."""
-    library = library_for(comm)
-    return EmbeddedEngine(comm) if library is None else LibscrEngine(comm, library)
+    return EmbeddedEngine(comm, config) if library is None else LibscrEngine(comm, library)
 
 
 def _look() -> tuple[str, "os.PathLike[str] | None", str]:

@@ -1,18 +1,8 @@
 """SCR's calls for an MPI application in Python, tuned: the same settings on every rank at the same point.
 
-    with Session(MPI.COMM_WORLD) as session:
-        for step in range(steps):
-            with session.step(step):
-                compute()
-            if session.need_checkpoint():
-                session.start_output(f"step.{step}", OutputFlags.CHECKPOINT)
-                write(session.route_file(f"step.{step}/rank.{rank}"))
-                session.complete_output(valid=True)
-
 Every method but :meth:`Session.route_file` and :meth:`Session.step` is collective. On the embedded engine
 rank 0 looks at the job's decision file before each output, and reports to the daemon; on a real libscr
-libscrtune.so does both, within SCR's calls. Without a daemon the application runs on with the settings it
-has.
+libscrtune.so does both, within SCR's calls. Without a daemon the application keeps its settings.
 """
 
 import os
@@ -28,14 +18,14 @@ from typing_extensions import Self
 
 from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
-from ..intents.events import ApplyRefused, Event, SettingsObserved
+from ..intents.events import ApplyRefused, Event
 from ..scr_config.decision import DecisionError, DecisionFile
-from .engine import Engine, OutputFlags, TunableEngine, say
+from .embedded.engine import EmbeddedEngine
+from .engine import OutputFlags, declared, say
 from .implicit_steps import ImplicitSteps
 from .libscr.engine import LibscrEngine
 from .paths import JobPaths, writer_of_rank
-from .reported_settings import declared
-from .select import engine_for
+from .select import engine_for, library_for
 from .transport.sender import Emitter
 
 _EXIT_LINGER_S = 0.5
@@ -44,16 +34,16 @@ _EXIT_LINGER_S = 0.5
 class Session:
     """One application's use of SCR. Make it once, on all ranks, and close it (or use it as a context).
 
-    `engine` is a real libscr where there is one, else the embedded engine (:mod:`.select`), unless one is
-    given. Raises :class:`.engine.EngineError` when it cannot start.
+    `engine` is by default that of :mod:`.select`. Raises :class:`.engine.EngineError` when it cannot start.
     """
 
-    def __init__(self, comm: MPI.Intracomm, engine: TunableEngine | LibscrEngine | None = None) -> None:
-        engine = engine_for(comm) if engine is None else engine
-        self._engine: Engine = engine
+    def __init__(self, comm: MPI.Intracomm, engine: EmbeddedEngine | LibscrEngine | None = None) -> None:
+        engine = engine_for(comm, library_for(comm)) if engine is None else engine
+        self._engine = engine
         self._libscr = engine if isinstance(engine, LibscrEngine) else None
         self._tuned = None if isinstance(engine, LibscrEngine) else engine
-        self._daemon: _Daemon | None = None
+        self._emitter: Emitter | None = None
+        self._decision: DecisionFile | None = None
         self._writer = writer_of_rank(comm.rank)
         self._implicit_steps = ImplicitSteps(time.time())
         self._generation = 0
@@ -71,11 +61,11 @@ class Session:
         return needed
 
     def start_output(self, name: str, flags: OutputFlags = OutputFlags.CHECKPOINT) -> None:
-        """``SCR_Start_output``: apply what the daemon has decided, then open the dataset."""
+        """Apply what the daemon has decided, then open the dataset."""
         self._report(self._implicit_steps.output_started(time.time()))
         self._report(self._happened())
         if self._tuned:
-            self._generation = self._tuned.apply(self._daemon.decided() if self._daemon else None)
+            self._generation = self._tuned.apply(self._decided())
         self._dataset = self._engine.start_output(name, flags)
         started = OutputStarted(
             dataset=self._dataset,
@@ -87,14 +77,11 @@ class Session:
         self._report([started])
 
     def route_file(self, name: str) -> str:
-        """``SCR_Route_file``: return where to write (or, in a restart, read) the file `name`.
-
-        It lies below the prefix directory; a relative name is seen from there.
-        """
+        """Return where to write, or in a restart read, `name`, perhaps relative to the prefix directory."""
         return self._engine.route_file(name)
 
     def complete_output(self, valid: bool = True) -> bool:
-        """``SCR_Complete_output``: `valid` is this rank's word; returns whether all ranks' were."""
+        """Close the dataset; `valid` is this rank's word. Return whether all ranks' were."""
         completed = self._engine.complete_output(valid)
         self._report([*self._happened(), completed])
         if completed.valid and completed.checkpoint:
@@ -104,45 +91,42 @@ class Session:
         return completed.valid
 
     def have_restart(self) -> str | None:
-        """``SCR_Have_restart``: return the name of the dataset to restart from, or None."""
+        """Return the name of the dataset to restart from, or None."""
         name = self._engine.have_restart()
         self._implicit_steps.paused(time.time())
         return name
 
     def start_restart(self) -> str:
-        """``SCR_Start_restart``: open it; :meth:`route_file` now gives the paths to read."""
+        """Open it and return its name; :meth:`route_file` now gives the paths to read."""
         return self._engine.start_restart()
 
     def complete_restart(self, valid: bool = True) -> bool:
-        """``SCR_Complete_restart``: returns whether every rank could read its files."""
+        """Close it; return whether every rank could read its files."""
         completed = self._engine.complete_restart(valid)
         self._report([completed])
         self._implicit_steps.resumed(completed.dataset if completed.valid else 0, time.time())
         return completed.valid
 
     def should_exit(self) -> bool:
-        """``SCR_Should_exit``: whether to end now, since the job was told to or its time is nearly over."""
+        """Return whether to end now, since the job was told to or its time is nearly over."""
         return self._engine.should_exit()
 
     def current(self, name: str) -> None:
-        """``SCR_Current``: the application restarted from checkpoint `name` by itself."""
+        """Note that the application restarted from checkpoint `name` by itself."""
         if dataset := self._engine.current(name):
             self._implicit_steps.resumed(dataset, time.time())
 
     def drop(self, name: str) -> None:
-        """``SCR_Drop``: forget the dataset `name`; its files stay."""
+        """Forget the dataset `name`; its files stay."""
         self._engine.drop(name)
 
     def delete(self, name: str) -> None:
-        """``SCR_Delete``: delete the dataset `name`."""
+        """Delete the dataset `name`."""
         self._engine.delete(name)
 
     @contextmanager
     def step(self, number: int) -> Iterator[None]:
-        """Time one step of the main loop, without its checkpoint.
-
-        Without any, what lies between the calls counts as steps (:mod:`.implicit_steps`).
-        """
+        """Time one step; without any, :mod:`.implicit_steps` are what lies between the calls."""
         self._implicit_steps.has_explicit = True
         start_s = time.time()
         yield
@@ -152,13 +136,15 @@ class Session:
         self._report([StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=self._writer)])
 
     def finalize(self) -> None:
-        """``SCR_Finalize``: finish the flush under way. Once; later calls do nothing."""
+        """Finish the flush under way. Once; later calls do nothing."""
         if self._finalized:
             return
         self._finalized = True
         self._report([*self._engine.finalize(), JobEnded(time_s=time.time())])
-        if self._daemon:
-            self._daemon.close()
+        if self._emitter:
+            if self._emitter.dropped:
+                say(f"{self._emitter.dropped} events were dropped")
+            self._emitter.close(_EXIT_LINGER_S)
 
     def __enter__(self) -> Self:
         return self
@@ -169,52 +155,29 @@ class Session:
         if kind is None:
             self.finalize()  # after an exception other ranks may never come to a collective call
 
-    def _introduce(self, comm: MPI.Intracomm, engine: TunableEngine) -> None:
+    def _introduce(self, comm: MPI.Intracomm, engine: EmbeddedEngine) -> None:
         processes = comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0) or ()
         described = msgspec.structs.replace(engine.describe(), processes=tuple(processes))
         if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:
-            self._daemon = _Daemon(JobPaths.of())
-            self._daemon.introduce(described)
+            paths = JobPaths.of()
+            self._emitter, self._decision = Emitter(paths.events_endpoint), DecisionFile(paths.decision)
+            started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
+            self._report([started, declared(described, os.environ)])
+
+    def _decided(self) -> Advice | None:
+        """Return what the next outputs shall run under, or None where nothing is new."""
+        try:
+            if self._decision and (decision := self._decision.look()):
+                return Advice(generation=decision.generation, settings=decision.settings())
+        except DecisionError as error:
+            self._report([ApplyRefused(generation=0, why=str(error))])
+            say(f"the decision is refused, the settings stay: {error}")
+        return None
 
     def _happened(self) -> Sequence[Event]:
         return self._tuned.happened() if self._tuned else ()
 
     def _report(self, events: Iterable[Event]) -> None:
-        if self._daemon:
-            self._daemon.report(events)
-
-
-class _Daemon:
-    """Rank 0's side of the daemon of the job at `paths`. Nothing here waits or raises."""
-
-    def __init__(self, paths: JobPaths) -> None:
-        self._emitter = Emitter(paths.events_endpoint)
-        self._decision = DecisionFile(paths.decision)
-
-    def introduce(self, described: SettingsObserved) -> None:
-        """Report the shape of the job, the user's own settings, and what they declared to `scrtune run`."""
-        started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
-        self.report([started, declared(described, os.environ)])
-
-    def decided(self) -> Advice | None:
-        """Return what the next outputs shall run under, or None where nothing is new."""
-        try:
-            decision = self._decision.look()
-            if decision is None:
-                return None
-            return Advice(generation=decision.generation, settings=decision.settings())
-        except DecisionError as error:
-            self.report([ApplyRefused(generation=0, why=str(error))])
-            say(f"the decision is refused, the settings stay: {error}")
-            return None
-
-    def report(self, events: Iterable[Event]) -> None:
-        """Send what happened."""
-        for event in events:
-            self._emitter.emit(event)
-
-    def close(self) -> None:
-        """Make the last call; say on stderr what could not be sent."""
-        if self._emitter.dropped:
-            say(f"{self._emitter.dropped} events were dropped")
-        self._emitter.close(_EXIT_LINGER_S)
+        if self._emitter:
+            for event in events:
+                self._emitter.emit(event)

@@ -171,7 +171,7 @@ from scrtune.client.libscr.find import LibscrUnavailable, find
 from scrtune.client.libscr.library import Library
 try:
     path = find(os.environ)
-    print(path if sys.argv[1] == "find" else Library(path).version)
+    print(path if sys.argv[1] == "find" else Library(path) and "loaded")
 except LibscrUnavailable as error:
     sys.exit(str(error))
 """

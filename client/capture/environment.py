@@ -29,10 +29,8 @@ def capture_environment(
 ) -> dict[str, str]:
     """Return the variables to add to `inherited` so that a program is traced live into `<log_prefix>-*.pfw`.
 
-    Only files below `data_dirs` and the user's own DFTRACER_DATA_DIR are traced. DFTracer compares these with
-    the paths as the program gives them, so each is named twice: as given, and with its links resolved. `mode`
-    is ``preload`` for any program, or ``function`` for one that calls ``dftracer.initialize_log`` itself. Of
-    the user's own DFTRACER_* only those are replaced that live tracing needs. Raises
+    Files below `data_dirs` and the user's own DFTRACER_DATA_DIR are traced. `mode` is ``preload`` for any
+    program, or ``function`` for one that calls ``dftracer.initialize_log``. Raises
     :class:`CaptureUnavailableError`.
     """
     environment = {

@@ -26,10 +26,7 @@ class CachedFile(msgspec.Struct, frozen=True):
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
-    """One output: its number, the application's name for it, SCR's flags, and the ranks that wrote it.
-
-    `checkpoint` counts checkpoints (SCR's checkpoint id) and is 0 for pure output.
-    """
+    """One output by some ranks. `checkpoint` counts checkpoints (SCR's checkpoint id), 0 for pure output."""
 
     dataset: int
     name: str
@@ -38,15 +35,11 @@ class Dataset(msgspec.Struct, frozen=True, kw_only=True):
     ranks: int
 
     def __str__(self) -> str:
-        """``dataset 3 (step.30)``."""
         return f"dataset {self.dataset} ({self.name})"
 
 
 class FileMap(Dataset, frozen=True, kw_only=True):
-    """One rank's knowledge of a dataset in its cache: the files of all `members` of its set, in order.
-
-    `scheme` is the one the dataset was encoded with: later settings do not change how it is rebuilt.
-    """
+    """One rank's part of a dataset in its cache: the files of its set's `members`, encoded by `scheme`."""
 
     generation: int
     rank: int
@@ -55,14 +48,14 @@ class FileMap(Dataset, frozen=True, kw_only=True):
     files: tuple[tuple[CachedFile, ...], ...]
 
     @property
-    def own_files(self) -> tuple[CachedFile, ...]:
-        """The files of this rank."""
-        return self.files[self.place]
-
-    @property
     def place(self) -> int:
         """The place of this rank in its set."""
         return self.members.index(self.rank)
+
+    @property
+    def own_files(self) -> tuple[CachedFile, ...]:
+        """The files of this rank."""
+        return self.files[self.place]
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -110,11 +103,10 @@ class NodeCache:
 
     def read(self, dataset: int, rank: int) -> FileMap | None:
         """Return the file map of a rank, or None when there is none that can be read."""
-        try:
+        with suppress(OSError, msgspec.MsgspecError):
             filemap = msgspec.json.decode(self.filemap(dataset, rank).read_bytes(), type=FileMap)
-        except (OSError, msgspec.MsgspecError):
-            return None
-        return filemap if (filemap.dataset, filemap.rank) == (dataset, rank) else None
+            return filemap if (filemap.dataset, filemap.rank) == (dataset, rank) else None
+        return None
 
     def sized_files(self, filemap: FileMap) -> list[tuple[Path, int]]:
         """Return the path and the bytes of each file of the map's rank."""

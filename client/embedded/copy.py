@@ -1,8 +1,7 @@
-"""Copying a rank's files with threads, as SCR's AXL does.
+"""Copying a rank's files with threads, as SCR's AXL does: a file is one thread's work and is never split.
 
-One file is one thread's work and is never split, so the largest file bounds the time. Every file is copied
-to a temporary name beside its destination and fsynced; only when all of the rank's files are there are they
-renamed, so that a dataset which is being replaced stays whole as long as possible. No thread calls MPI.
+Every file is copied to a temporary name beside its destination and fsynced; only when all of the rank's files
+are there are they renamed: a dataset which is being replaced stays whole until then. No thread calls MPI.
 """
 
 import os
@@ -11,6 +10,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +39,7 @@ class Copy:
     @property
     def temporary(self) -> Path:
         """The path that the file has until then."""
-        return self.destination.with_name(self.destination.name + TEMPORARY_SUFFIX)
+        return self.root / f"{self.name}{TEMPORARY_SUFFIX}"
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,9 @@ class CopyOptions:
 
 
 class CopyThreads:
-    """The threads that copy one rank's files; they start when this is made.
+    """The threads that copy one rank's files; they start when this is made, and raise nothing.
 
-    `publish` is called by the last thread, with every file in its place. The first error of any thread is
-    kept in :attr:`error`; nothing is ever raised into the application.
+    The last one calls `publish`, with every file in its place. :attr:`error` has the first error of any.
     """
 
     def __init__(
@@ -110,10 +109,8 @@ class CopyThreads:
 
     def _set_mask(self) -> None:
         if usable := set(self._cpus) & set(range(os.cpu_count() or 1)):
-            try:
+            with suppress(OSError):  # cores that are not ours: the inherited mask is as good
                 os.sched_setaffinity(0, usable)  # 0 is the calling thread, not the process
-            except OSError:
-                return  # cores that are not ours: the inherited mask is as good
 
     def _retire(self, failure: Exception | None) -> None:
         """Count one thread less; the last one renames and publishes."""
@@ -124,47 +121,38 @@ class CopyThreads:
                 return
         try:
             if self.error is None:
-                self._rename()
+                for copy in self._copies:
+                    copy.temporary.replace(copy.destination)
+                for directory in {copy.destination.parent for copy in self._copies}:
+                    sync_directory(directory)
                 self._publish(self._copied)
         except Exception as error:  # noqa: BLE001 - as in _work
             self.error = error
         self.end_s = time.time()
         self._ended.set()
 
-    def _rename(self) -> None:
-        """Give every file its own name, durably."""
-        for copy in self._copies:
-            copy.temporary.replace(copy.destination)
-        for directory in {copy.destination.parent for copy in self._copies}:
-            sync_directory(directory)
-
 
 def copy_file(copy: Copy, buffer: bytearray) -> PrefixFile:
-    """Copy one file to its temporary name, in pieces as large as `buffer`, and fsync it.
+    """Copy one file to its temporary name, in pieces as large as `buffer`, and fsync it; or leave nothing.
 
-    Raises OSError, also when the source has not the size it must have. A failed copy leaves nothing behind.
+    Raises OSError, also when the source has not the size it must have.
     """
     make_directory(copy.destination.parent)
+    crc32 = size = 0
     try:
-        copied = _copy_bytes(copy, buffer)
+        with copy.source.open("rb", buffering=0) as source, copy.temporary.open("wb", buffering=0) as target:
+            while count := source.readinto(buffer):
+                piece = memoryview(buffer)[:count]
+                crc32 = zlib.crc32(piece, crc32)
+                size += count
+                while piece:
+                    piece = piece[target.write(piece) :]
+            shutil.copystat(copy.source, copy.temporary)  # SCR_COPY_METADATA
+            os.fsync(target.fileno())
+            mtime_ns = os.fstat(target.fileno()).st_mtime_ns
+        if size != copy.size:
+            raise OSError(f"{copy.source}: {size} bytes, not {copy.size} as at its output")  # noqa: TRY301 - as I/O's
     except BaseException:
         copy.temporary.unlink(missing_ok=True)
         raise
-    return copied
-
-
-def _copy_bytes(copy: Copy, buffer: bytearray) -> PrefixFile:
-    crc32 = size = 0
-    with copy.source.open("rb", buffering=0) as source, copy.temporary.open("wb", buffering=0) as target:
-        while count := source.readinto(buffer):
-            piece = memoryview(buffer)[:count]
-            crc32 = zlib.crc32(piece, crc32)
-            size += count
-            while piece:
-                piece = piece[target.write(piece) :]
-        shutil.copystat(copy.source, copy.temporary)  # SCR_COPY_METADATA
-        os.fsync(target.fileno())
-        mtime_ns = os.fstat(target.fileno()).st_mtime_ns
-    if size != copy.size:
-        raise OSError(f"{copy.source}: {size} bytes, not {copy.size} as when the output was completed")
     return PrefixFile(name=copy.name, size=size, mtime_ns=mtime_ns, crc32=crc32)

@@ -1,8 +1,4 @@
-"""SCR's semantics on one machine, without libscr: for laptops, CI and studies (`docs/engine.md`).
-
-It does real I/O under SCR's parameter names, defaults and precedence: a cache, redundancy over (simulated)
-nodes with real rebuild, flushes by threads, restart. It is not libscr, and says so.
-"""
+"""SCR's semantics on one machine, without libscr: real I/O under SCR's parameters (`docs/engine.md`)."""
 
 import os
 import time
@@ -28,12 +24,10 @@ from .topology import RankGroup
 
 
 class EmbeddedEngine:
-    """Implements :class:`scrtune.client.engine.Engine`; every method but `route_file` is collective.
+    """SCR's life cycle; every method but `route_file` is collective.
 
-    Rank 0's environment and SCR's config files give the settings, and `config`, the application's calls of
-    SCR_Config, a line each (rank 0's count). ``SCRTUNE_EMBEDDED_NODES=N`` splits the ranks into N simulated
-    nodes, each with a cache of its own. Raises :class:`EngineError` on all ranks for settings that this
-    engine does not support. Failed I/O costs at most one dataset; rank 0 reports it on standard error.
+    `config` is what rank 0 gave to SCR_Config, a line each. Raises :class:`EngineError` on all ranks for
+    settings that this engine does not support. Failed I/O costs at most one dataset, and rank 0 reports it.
     """
 
     def __init__(self, comm: MPI.Intracomm, config: str = "") -> None:
@@ -44,8 +38,8 @@ class EmbeddedEngine:
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
         self._generation = 0
-        self._cache_root = Path(found.cache)
-        self._cache = NodeCache(self._cache_root / f"node{self._ranks.node}")
+        self._cache_root = found.cache
+        self._cache = NodeCache(Path(found.cache, f"node{self._ranks.node}"))
         self._prefix = Prefix(Path(found.prefix))
         self._flusher = Flusher(self._ranks, self._cache, self._prefix)
         self._finder = Finder(self._ranks, self._cache, self._prefix)
@@ -75,15 +69,11 @@ class EmbeddedEngine:
             ranks=self._comm.size,
             nodes=self._ranks.nodes,
             prefix=str(self._prefix.root),
-            cache=str(self._cache_root),
+            cache=self._cache_root,
         )
 
     def apply(self, advice: Advice | None) -> int:
-        """Run the next outputs under the user's settings with those of rank 0's `advice` over them.
-
-        Names that this engine does not know or that are for the launch only stay as they were, and so does
-        everything when a value is not valid. Raises :class:`EngineError` within an output.
-        """
+        """Run the next outputs under the :func:`overlay` of rank 0's `advice`; return its generation."""
         self._must_be_between_outputs("apply")
         advice = self._comm.bcast(advice)
         if advice is not None and advice.generation != self._generation:
@@ -93,22 +83,19 @@ class EmbeddedEngine:
         return self._generation
 
     def need_checkpoint(self) -> bool:
-        """As SCR_Need_checkpoint: rank 0 decides."""
+        """Return whether a checkpoint is due; rank 0 decides."""
         due = self._comm.rank == 0 and self._checkpoint_clock.is_due(self._levers, time.time())
         return bool(self._comm.bcast(due))
 
     def start_output(self, name: str, flags: OutputFlags) -> int:
-        """Open dataset `name`; cached ones make room, the oldest first, one that is being flushed last.
-
-        When the cache cannot be used the files of this dataset go straight to the prefix directory.
-        """
+        """Open dataset `name`, in the prefix directory when the cache cannot be used; return its number."""
         self._must_be_between_outputs("start_output")
         if self._reading is not None:
             raise EngineError("start_output within a restart; call complete_restart first")
         entered_s = time.time()
         self._found = None
-        self._last_dataset += 1
         is_checkpoint = OutputFlags.CHECKPOINT in flags
+        self._last_dataset += 1
         self._last_checkpoint += is_checkpoint
         wait_s = 0.0 if self._levers.bypass else self._make_room()
         bypass = self._levers.bypass or not self._open_in_cache(self._last_dataset)
@@ -126,21 +113,11 @@ class EmbeddedEngine:
             members=(self._comm.rank,),
             files=((),),
         )
-        self._output = OpenOutput(
-            draft=draft,
-            bypass=bypass,
-            levers=self._levers,
-            entered_s=entered_s,
-            opened_s=time.time(),
-            wait_s=wait_s,
-        )
+        self._output = OpenOutput(draft, bypass, self._levers, entered_s, time.time(), wait_s)
         return self._last_dataset
 
     def route_file(self, name: str) -> str:
-        """Return the path of `name`, which lies below the prefix directory (or is relative to it).
-
-        Not collective. Raises :class:`EngineError` outside of outputs and restarts, and for a file elsewhere.
-        """
+        """Return the path of `name`, which lies below the prefix directory, or is relative to it."""
         relative = self._relative(name)
         if self._reading is not None:
             return str(self._reading.directory / relative)
@@ -156,10 +133,7 @@ class EmbeddedEngine:
         return str(path)
 
     def complete_output(self, valid: bool) -> OutputCompleted:
-        """Close the dataset: encode it, and flush it or start to.
-
-        It counts only if it is valid on all ranks and every routed file exists; otherwise it is dropped.
-        """
+        """Close the dataset: encode and flush it, or drop it unless it is valid and complete on all ranks."""
         output, self._output = self._output, None
         if output is None:
             raise EngineError("complete_output without start_output; call start_output first")
@@ -194,8 +168,7 @@ class EmbeddedEngine:
         """Return the name of the newest checkpoint to restart from: verified and, if need be, rebuilt."""
         self._must_be_between_outputs("have_restart")
         if self._found is None:
-            self._search_s = time.time()
-            levers = self._levers
+            self._search_s, levers = time.time(), self._levers
             self._found = self._finder.newest(
                 self._cached, self._refused, levers.mpi_buffer_bytes, fetch=levers.fetch
             )
@@ -215,7 +188,11 @@ class EmbeddedEngine:
             raise EngineError("complete_restart without start_restart; call start_restart first")
         all_valid = self._comm.allreduce(valid, op=MPI.LAND)
         if not all_valid:
-            self._refuse(restart.dataset)
+            self._refused.add(restart.dataset)
+            if restart.dataset == self._flusher.dataset:
+                self._flusher.wait()
+            self._evict(restart.dataset)
+            self._change_index(lambda: self._prefix.mark_failed(restart.dataset))
         return RestartCompleted(
             dataset=restart.dataset,
             name=restart.name,
@@ -226,10 +203,8 @@ class EmbeddedEngine:
         )
 
     def should_exit(self) -> bool:
-        """Return whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides.
-
-        As SCR's halt check (scr.c, scr_env.c:80) does, it reads the environment each time.
-        """
+        """Return whether less than SCR_HALT_SECONDS are left until SCR_END_TIME; rank 0 decides."""
+        # as SCR's halt check (scr.c, scr_env.c:80) it reads the environment each time
         halt_s = int(self._resolved.settings["SCR_HALT_SECONDS"])
         end_s = os.environ.get("SCR_END_TIME", "")
         is_set = halt_s > 0 and end_s.isdecimal() and int(end_s) > 0
@@ -269,7 +244,7 @@ class EmbeddedEngine:
         return self._flusher.take()
 
     def _continue_earlier_runs(self) -> None:
-        """Find what earlier runs left in cache and prefix directory: numbers go on from there."""
+        """Number datasets and checkpoints on from what earlier runs left in cache and prefix directory."""
         here = datasets_in(self._cache.root)
         numbers = {0, *here}
         known: list[Dataset | None] = [self._cache.read(dataset, self._comm.rank) for dataset in here]
@@ -320,27 +295,16 @@ class EmbeddedEngine:
                 return None if is_flushed else filemap
         return None
 
-    def _refuse(self, dataset: int) -> None:
-        self._refused.add(dataset)
-        if dataset == self._flusher.dataset:
-            self._flusher.wait()
-        self._evict(dataset)
-        self._change_index(lambda: self._prefix.mark_failed(dataset))
-
     def _change_index(self, change: Callable[[], None]) -> None:
         """Let rank 0 change the index of the prefix directory; a failure is reported, and no more."""
         if problem := self._ranks.attempt_on_rank0(change):
             self._ranks.warn(f"the index of the prefix directory could not be written: {problem}")
 
     def _relative(self, name: str) -> str:
-        """Return `name` relative to the prefix directory.
-
-        Raises EngineError for a file elsewhere, or one of SCR's own.
-        """
+        """Return `name` relative to the prefix directory. Raises EngineError for a file elsewhere."""
         root = self._prefix.root
-        relative = os.path.relpath(os.path.normpath(root / name), root)
-        first = Path(relative).parts[0] if Path(relative).parts else ""
-        if first in ("", "..", ".scr"):
+        relative = os.path.relpath(root / name, root)
+        if relative == "." or Path(relative).parts[0] in ("..", ".scr"):
             raise EngineError(f"route_file: {name} is not a file below SCR_PREFIX ({root}); name one that is")
         return relative
 

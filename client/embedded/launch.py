@@ -3,11 +3,10 @@
 SCR lets every rank read its environment for itself, and hangs when they differ. Here they cannot.
 """
 
-import getpass
 import os
 import socket
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +15,7 @@ from mpi4py import MPI
 from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.problems import Code, ConfigProblem, Severity
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
-from ..engine import EngineError
+from ..engine import EngineError, user_name
 from ..paths import JOB_ID_VARIABLES
 from .settings import Levers, UnsupportedSettingError
 from .topology import nodes_by_count, nodes_by_host
@@ -25,13 +24,10 @@ NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
 
 
 class ConfigCalls:
-    """The ``SCR_Config`` calls of an application, before SCR_Init.
+    """The ``SCR_Config`` calls of an application, before SCR_Init, on rank 0, whose `environment` it is."""
 
-    `environment` is rank 0's (default: this process's).
-    """
-
-    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
-        self._environment = os.environ if environment is None else environment
+    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
         self._lines: dict[str, str] = {}
 
     @property
@@ -40,24 +36,21 @@ class ConfigCalls:
         return "\n".join(self._lines.values())
 
     def config(self, text: str) -> str | None:
-        """``NAME`` asks, ``NAME=value`` sets, ``NAME=`` unsets. None for what nobody has set.
+        """Return ``NAME``, None when nobody has set it (a default); ``NAME=value`` sets, ``NAME=`` unsets.
 
-        As in SCR the compiled default does not count as set. Lines such as ``CKPT=0 TYPE=XOR`` are kept, and
-        mean nothing to the embedded engine. Raises OSError when the user's config file cannot be read.
+        Raises OSError when the user's config file cannot be read.
         """
         name, is_setting, value = (part.strip() for part in text.partition("="))
         if not is_setting:
-            return self._ask(name)
+            conf = user_conf_text(self._environment, self.text)
+            found = resolve(self._environment, conf, self.text).found.get(name, ())
+            first = next(iter(found), None)
+            return None if first is None or first.layer == DEFAULT else first.text
         key = f"{name}={value.split()[0]}" if " " in value else name
         self._lines.pop(key, None)
         if value:
             self._lines[key] = f"{name}={value}"
         return None
-
-    def _ask(self, name: str) -> str | None:
-        found = resolve(self._environment, user_conf_text(self._environment, self.text), self.text).found
-        first = next(iter(found.get(name, ())), None)
-        return None if first is None or first.layer == DEFAULT else first.text
 
 
 class Launch(msgspec.Struct, frozen=True):
@@ -97,7 +90,7 @@ def read_launch(environment: Mapping[str, str], hosts: Sequence[str], config: st
         raise ValueError("SCR_ENABLE=0: SCR is switched off, and so is this engine; set it to 1")
     prefix = os.path.abspath(str(settings.get("SCR_PREFIX") or Path.cwd()))  # noqa: PTH100 - keeps links
     job = settings.get("SCR_JOB_ID") or _job_id(environment, prefix)
-    user = settings.get("SCR_USER_NAME") or environment.get("USER") or _user()
+    user = settings.get("SCR_USER_NAME") or environment.get("USER") or user_name()
     cache = Path.cwd() / str(settings["SCR_CACHE_BASE"]) / str(user) / f"scr.{job}"
     return Launch(resolved, prefix, str(cache), _node_of(environment.get(NODES_VARIABLE, ""), hosts))
 
@@ -112,62 +105,36 @@ def _node_of(simulated: str, hosts: Sequence[str]) -> tuple[int, ...]:
 
 
 def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:
-    """Resolve all layers; lines of the system's file that this engine cannot use become warnings.
-
-    That file must not fail a job: the user did not write it, and mostly cannot change it.
-    """
+    """Resolve all layers. The system's file must not fail a job: what cannot be used of it is a warning."""
     path = system_conf_path(environment.get("PATH", ""))
-    ignored: list[ConfigProblem] = []
+    ignored: list[tuple[str, str, str]] = []
     lines: list[str] = []
     try:
         lines += file_lines(path)
     except OSError as error:
         what = f"SCR's system config file cannot be read ({error.strerror})"
-        ignored.append(_ignored(str(path), what, "the job runs without what it says"))
+        ignored.append((str(path), what, "the job runs without what it says"))
     while True:
         resolved = resolve(environment, user_conf, config, "\n".join(lines))
-        unsupported = next(_unsupported(resolved), None)
-        if unsupported is None:
-            return msgspec.structs.replace(resolved, problems=(*resolved.problems, *ignored))
-        line = resolved.origin(unsupported.parameter).line
-        lines[line - 1] = ""
-        what = f"{path}:{line}: {unsupported}"
-        ignored.append(_ignored(unsupported.parameter, what, "this line is passed over"))
-
-
-def _unsupported(resolved: Resolved) -> Iterator[UnsupportedSettingError]:
-    """Yield the error of each value in the system's file that this engine does not support."""
-    for name, source in resolved.sources.items():
-        if source == "system config":
-            try:
-                Levers.of({name: resolved.settings[name]})
-            except UnsupportedSettingError as error:
-                yield error
-
-
-def _ignored(parameter: str, what: str, remedy: str) -> ConfigProblem:
-    return ConfigProblem(
-        severity=Severity.WARNING,
-        code=Code.SYSTEM_CONFIG,
-        parameter=parameter,
-        what=what,
-        remedy=remedy,
-        source="system config",
-    )
+        try:
+            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == "system config"})
+            break
+        except UnsupportedSettingError as unsupported:
+            line = resolved.origin(unsupported.parameter).line
+            lines[line - 1] = ""
+            what = f"{path}:{line}: {unsupported}"
+            ignored.append((unsupported.parameter, what, "this line is passed over"))
+    problems = [
+        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source="system config")
+        for name, what, remedy in ignored
+    ]
+    return msgspec.structs.replace(resolved, problems=(*resolved.problems, *problems))
 
 
 def _job_id(environment: Mapping[str, str], prefix: str) -> str:
     """Return the resource manager's id, else one of the prefix directory's own.
 
-    A restart has to find its cache, so the id that `scrtune run` makes up for each run is no good; and with
-    SCR's plain ``defjobid`` two jobs of one user would evict each other's datasets.
+    A restart must find its cache, which the id of a `scrtune run` would hide, and ``defjobid`` mix up.
     """
     named = (environment.get(name) for name in JOB_ID_VARIABLES if name != "SCRTUNE_JOB_ID")
     return next(filter(None, named), f"defjobid-{zlib.crc32(os.fsencode(prefix)):08x}")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container's user without a name
-        return str(os.getuid())

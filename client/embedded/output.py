@@ -13,14 +13,13 @@ from .cache import CachedFile, FileMap
 from .settings import Levers
 
 
-@dataclass(kw_only=True)
+@dataclass
 class OpenOutput:
     """One output, under the settings of its start. `files`: name below the prefix -> where it is written.
 
     `draft` is this rank's file map, without files so far. The times are epoch seconds of this rank, each at
     the end of a part: `completed_s` is the call of complete_output, `agreed_s` when the slowest rank had come
-    there, too (what lies between is neither this rank's writing nor anybody's encoding). `wait_s` is how long
-    it waited for earlier flushes: before `opened_s`, and `flush_wait_s` after `encoded_s`.
+    there, too. It waited for earlier flushes: `wait_s` before `opened_s`, `flush_wait_s` after `encoded_s`.
     """
 
     draft: FileMap

@@ -38,15 +38,8 @@ class RankSummary(Dataset, frozen=True, kw_only=True):
     @classmethod
     def of(cls, filemap: FileMap, files: Sequence[PrefixFile]) -> "RankSummary":
         """Return the summary of the map's rank, whose files are now `files`."""
-        return cls(
-            dataset=filemap.dataset,
-            name=filemap.name,
-            flags=filemap.flags,
-            checkpoint=filemap.checkpoint,
-            ranks=filemap.ranks,
-            rank=filemap.rank,
-            files=tuple(files),
-        )
+        dataset = {name: getattr(filemap, name) for name in Dataset.__struct_fields__}
+        return cls(**dataset, rank=filemap.rank, files=tuple(files))
 
 
 class IndexEntry(Dataset, frozen=True, kw_only=True):
@@ -61,10 +54,7 @@ class IndexEntry(Dataset, frozen=True, kw_only=True):
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """The datasets, oldest first, and the checkpoint that the application went back to, if any.
-
-    `current` is 0 without one, and once the application has written a newer checkpoint.
-    """
+    """The datasets, oldest first; `current` is the checkpoint that the application went back to, else 0."""
 
     version: int = 1
     datasets: tuple[IndexEntry, ...] = ()
@@ -111,20 +101,14 @@ class Prefix:
         return None
 
     def is_intact(self, summary: RankSummary) -> bool:
-        """Return whether every file of `summary` is there, byte for byte.
-
-        The bytes of a file without crc32 are not known: its size and time of change must be the same.
-        """
+        """Return whether every file of `summary` is there, byte for byte."""
         return all(_is_intact(self.root / file.name, file) for file in summary.files)
 
     def sync_written(self, name: str) -> PrefixFile:
         """Make durable a file that the application itself wrote here. Raises OSError."""
-        descriptor = os.open(self.root / name, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-            status = os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
+        with (self.root / name).open("rb") as file:
+            os.fsync(file)
+            status = os.fstat(file.fileno())
         return PrefixFile(name=name, size=status.st_size, mtime_ns=status.st_mtime_ns)
 
     def publish(self, entry: IndexEntry) -> None:
@@ -171,8 +155,8 @@ class Prefix:
             for entry in self.entries.values()
             if entry.checkpoint and not entry.flags & exempt and not entry.failed
         )
-        if count > 0 and (oldest := window[:-count]):
-            self._forget(oldest)
+        if count > 0 and len(window) > count:
+            self._forget(window[:-count])
 
     def _named(self, name: str) -> list[int]:
         return [dataset for dataset, entry in self.entries.items() if entry.name == name]
@@ -210,17 +194,15 @@ class Prefix:
 def _is_intact(path: Path, file: PrefixFile) -> bool:
     with suppress(OSError):
         status = path.stat()
-        if status.st_size != file.size:
-            return False
         if file.crc32 is None:
-            return status.st_mtime_ns == file.mtime_ns
-        return _crc32(path) == file.crc32
+            return (status.st_size, status.st_mtime_ns) == (file.size, file.mtime_ns)
+        return status.st_size == file.size and _crc32(path) == file.crc32
     return False
 
 
 def _crc32(path: Path) -> int:
-    buffer, crc32 = bytearray(_READ_BYTES), 0
+    crc32 = 0
     with path.open("rb", buffering=0) as file:
-        while count := file.readinto(buffer):
-            crc32 = zlib.crc32(memoryview(buffer)[:count], crc32)
+        while piece := file.read(_READ_BYTES):
+            crc32 = zlib.crc32(piece, crc32)
     return crc32

@@ -3,11 +3,8 @@
 The files of a rank, one after the other, are its *logical file*.
 
 **XOR** over n members: each logical file is cut into n - 1 segments of equal size (zeros behind its end).
-Member r keeps one *parity* segment: the XOR of one segment of each other member. Every segment of a member is
-in the parity of another one, so any one member can be lost. Storage: n / (n - 1).
-
-**PARTNER**: each member keeps a whole copy of its left neighbour. Storage: 2. Losses that are not neighbours
-are survived.
+Member r keeps one *parity* segment: the XOR of one segment of each other member. Any one member can be lost.
+**PARTNER**: each member keeps a whole copy of its left neighbour. Neighbours must not be lost together.
 """
 
 import os
@@ -33,9 +30,7 @@ _LEAST_MEMBERS = 2
 
 def segment_bytes(sizes: Sequence[int]) -> int:
     """Return the bytes of each segment of members with `sizes` bytes: a whole number of words."""
-    segments = len(sizes) - 1
-    words = -(-max(sizes) // (segments * _WORD_BYTES))
-    return words * _WORD_BYTES
+    return -(-max(sizes) // ((len(sizes) - 1) * _WORD_BYTES)) * _WORD_BYTES
 
 
 def segment_offset(member: int, owner: int, members: int, segment: int) -> int:
@@ -45,13 +40,9 @@ def segment_offset(member: int, owner: int, members: int, segment: int) -> int:
 
 def can_rebuild(scheme: str, members: int, lost: Collection[int]) -> bool:
     """Return whether a set of `members` survives the loss of members `lost` under `scheme`."""
-    if not lost:
-        return True
-    if scheme == "XOR":
-        return len(lost) == 1
     if scheme == "PARTNER":
         return all((member + 1) % members not in lost for member in lost)
-    return False
+    return len(lost) <= (1 if scheme == "XOR" else 0)
 
 
 def redundancy_bytes(scheme: str, member: int, sizes: Sequence[int]) -> int:
@@ -64,8 +55,7 @@ def redundancy_bytes(scheme: str, member: int, sizes: Sequence[int]) -> int:
 class LogicalFile:
     """Files in a row, as one: zeros are read behind the end, and what is written there is dropped.
 
-    The first OSError is kept in :attr:`error`, and nothing is done from then on: the other members of a set
-    still wait for this one's messages.
+    After the first OSError, :attr:`error`, nothing is done: the others of the set still get their messages.
     """
 
     def __init__(self, files: Sequence[tuple[Path, int]]) -> None:
@@ -112,7 +102,7 @@ class LogicalFile:
                 while view:
                     count = call(self._descriptor(path, access), [view], at)
                     if not count:
-                        raise OSError(f"{path}: shorter than when the output was completed")  # noqa: TRY301 - it is kept like every other error
+                        raise OSError(f"{path}: shorter than when the output was completed")  # noqa: TRY301 - kept, too
                     view, at = view[count:], at + count
                 begin += size
         except OSError as error:
@@ -143,10 +133,7 @@ class Member:
 
 
 def encode(scheme: str, member: Member) -> None:
-    """Write the redundancy data of the set; collective over it.
-
-    Raises this rank's first OSError when all messages were exchanged.
-    """
+    """Write the set's redundancy data. Collective; raises this rank's OSError after all messages."""
     rebuild(scheme, member, frozenset())
 
 
@@ -172,11 +159,7 @@ def rebuild(scheme: str, member: Member, lost: frozenset[int]) -> None:
 
 
 def _xor(member: Member, files: LogicalFile, parity: LogicalFile, lost: int | None) -> None:
-    """Encode (`lost` None) or rebuild.
-
-    A parity and the segments in it, XORed, are zero: whichever one is missing is the XOR of the others. To
-    encode it is the parity itself, to rebuild the piece of member `lost`.
-    """
+    """Write the XOR of all pieces but one: the parity to encode (`lost` None), a lost segment to rebuild."""
     me, members = member.comm.rank, member.comm.size
     segment = segment_bytes(member.sizes)
     chunk = max(_WORD_BYTES, member.chunk_bytes // _WORD_BYTES * _WORD_BYTES)
@@ -199,10 +182,7 @@ def _xor(member: Member, files: LogicalFile, parity: LogicalFile, lost: int | No
 def _shift(
     member: Member, step: int, source: LogicalFile, target: LogicalFile, receivers: Collection[int]
 ) -> None:
-    """Copy the `source` of each member to the `target` of the one `step` places on, if it is a receiver.
-
-    All members send and receive at the same time.
-    """
+    """Copy each member's `source` to the `target` of the one `step` places on, if it is in `receivers`."""
     comm, chunk = member.comm, member.chunk_bytes
     to, origin = (comm.rank + step) % comm.size, (comm.rank - step) % comm.size
     out_bytes = source.size if to in receivers else 0
@@ -218,20 +198,14 @@ def _shift(
 
 @dataclass(frozen=True)
 class Encoder:
-    """Completes datasets in the cache: redundancy over the nodes, then the file map.
-
-    Every method is collective over all ranks; none raises OSError.
-    """
+    """Completes datasets in the cache. Every method is collective over all ranks; none raises OSError."""
 
     ranks: RankGroup
     cache: NodeCache
-    _sets: dict[tuple[str, int], MPI.Intracomm | None] = field(default_factory=dict)
+    _sets: dict[tuple[str, int | None], MPI.Intracomm | None] = field(default_factory=dict)
 
     def complete(self, mine: FileMap, levers: Levers) -> FileMap | None:
-        """Encode a dataset and record it in the cache; return None when a rank could not record it.
-
-        `mine` lists this rank's files. Where redundancy data cannot be written the dataset stays, as SINGLE.
-        """
+        """Encode this rank's files and record them; return None when a rank could not record its own."""
         comm = self._set_of(levers)
         filemap = mine if comm is None else self._encode(mine, comm, levers)
         problem = self.ranks.attempt(lambda: self.cache.write(filemap))
@@ -262,10 +236,9 @@ class Encoder:
         if levers.scheme == "SINGLE" or self.ranks.nodes == 1:
             return None
         size = max(_LEAST_MEMBERS, levers.set_size) if levers.scheme == "XOR" else None
-        key = (levers.scheme, size or 0)
-        if key not in self._sets:
-            self._sets[key] = self._new_set(levers.scheme, size)
-        return self._sets[key]
+        if (levers.scheme, size) not in self._sets:
+            self._sets[levers.scheme, size] = self._new_set(levers.scheme, size)
+        return self._sets[levers.scheme, size]
 
     def _new_set(self, scheme: str, size: int | None) -> MPI.Intracomm | None:
         sets = redundancy_sets(self.ranks.node_of, size)

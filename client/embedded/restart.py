@@ -39,10 +39,7 @@ class Finder:
     def newest(
         self, cached: Collection[int], refused: Collection[int], chunk_bytes: int, *, fetch: bool
     ) -> RestartPoint | None:
-        """Return the newest checkpoint but for those `refused`; `cached` are those to look for in the cache.
-
-        Checkpoints after the one that the application went back to come last.
-        """
+        """Return the newest checkpoint that is not `refused`; those after the current one come last."""
         indexed, current = self._indexed() if fetch else ({}, 0)
         known = sorted({*cached, *indexed} - set(refused), reverse=True)
         for dataset in sorted(known, key=lambda number: 0 < current < number):  # stable: newest first
@@ -121,8 +118,7 @@ def _lost_of(filemap: FileMap, lost: Collection[int]) -> frozenset[int]:
 def _complete_maps(found: list[FileMap | None], ranks: int) -> list[FileMap] | None:
     """Return the file map of each rank, a lost one from its set's other members.
 
-    None when a set is lost altogether, the maps do not agree, another number of ranks wrote the dataset, or
-    it is no checkpoint.
+    None when a set is lost, or these are no maps of one checkpoint by as many ranks.
     """
     by_rank: dict[int, FileMap] = {}
     for filemap in filter(None, found):

@@ -29,10 +29,7 @@ class UnsupportedSettingError(ValueError):
 
 
 class Levers(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters that take effect at the next output, by their names in SCR.
-
-    All others are read once, when the engine is made.
-    """
+    """The parameters that take effect at the next output, by their names in SCR."""
 
     scheme: str = field(name="SCR_COPY_TYPE")
     set_size: int = field(name="SCR_SET_SIZE")
@@ -54,10 +51,7 @@ class Levers(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, settings: Values) -> "Levers":
-        """Return the levers of `settings`; absent ones have SCR's defaults.
-
-        Raises UnsupportedSettingError, and ParameterError for a value that no SCR takes.
-        """
+        """Return the levers of `settings`, with SCR's defaults. Raises ValueErrors that say what is wrong."""
         given = checked(settings)
         for name, supported in _SUPPORTED.items():
             if given[name] not in supported:
@@ -83,10 +77,9 @@ LIVE = frozenset(Levers.__struct_encode_fields__)
 
 
 def overlay(own: Values, current: Values, advised: Values) -> Values:
-    """Return the settings under advice: the user's `own`, and over them what of `advised` can be changed.
+    """Return the user's `own` settings, and over them what of `advised` can be changed.
 
-    A value that this engine does not support (SCR_COPY_TYPE=RS) stays as it is in `current`. Everything does
-    when an advised value is not valid, by itself or together with the others.
+    What this engine does not support stays as it is in `current`, and all does when a value is not valid.
     """
     wanted = {name: value for name, value in advised.items() if name in LIVE}
     for name, unsupported in _UNSUPPORTED.items():
@@ -119,19 +112,12 @@ class CheckpointClock:
     def is_due(self, levers: Levers, now_s: float) -> bool:
         """Return whether to checkpoint now: always, when none of the three parameters is set."""
         self.calls += 1
-        if levers.interval <= 0 and levers.seconds <= 0 and levers.overhead_percent <= 0:
-            return True
-        if levers.interval > 0 and self.calls % levers.interval == 0:
-            return True
         since_s = max(0.0, now_s - self.ended_s)
-        if levers.seconds > 0 and since_s >= levers.seconds:
-            return True
-        return levers.overhead_percent > 0 and self._overhead_percent(since_s) < levers.overhead_percent
-
-    def _overhead_percent(self, since_s: float) -> float:
-        """Return the share of time a checkpoint would take now, by the mean cost; 0 while none is known."""
-        if not self.checkpoints:
-            return 0.0
-        mean_s = self.cost_s / self.checkpoints
-        total_s = since_s + mean_s
-        return 100.0 * mean_s / total_s if total_s > 0 else 0.0
+        mean_s = self.cost_s / max(1, self.checkpoints)
+        overhead_percent = 100.0 * mean_s / (since_s + mean_s) if mean_s else 0.0
+        return (
+            max(levers.interval, levers.seconds, levers.overhead_percent) <= 0
+            or (levers.interval > 0 and self.calls % levers.interval == 0)
+            or (levers.seconds > 0 and since_s >= levers.seconds)
+            or (levers.overhead_percent > 0 and overhead_percent < levers.overhead_percent)
+        )

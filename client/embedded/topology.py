@@ -1,12 +1,12 @@
 """The ranks of a job: the node each is on, the sets that protect each other, and what they do together."""
 
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise, zip_longest
 
 from mpi4py import MPI
+
+from ..engine import say
 
 
 def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
@@ -16,10 +16,7 @@ def nodes_by_host(hosts: Sequence[str]) -> tuple[int, ...]:
 
 
 def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
-    """Return the node of each rank when `ranks` are split into `nodes` contiguous blocks.
-
-    Raises ValueError unless 1 <= nodes <= ranks.
-    """
+    """Return the node of each rank in `nodes` contiguous blocks. Raises ValueError for too many or none."""
     if not 1 <= nodes <= ranks:
         raise ValueError(f"{nodes} nodes for {ranks} ranks: it must be at least 1 and at most the ranks")
     return tuple(rank * nodes // ranks for rank in range(ranks))
@@ -28,8 +25,7 @@ def nodes_by_count(ranks: int, nodes: int) -> tuple[int, ...]:
 def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[int, ...]]:
     """Return the sets of ranks that protect each other: the ranks with equal numbers on their nodes.
 
-    `set_size` is the least number of members of a set (SCR_SET_SIZE); None puts all nodes in one.
-    A set is smaller when there are fewer nodes, or nodes with fewer ranks.
+    `set_size` is the least number of members (SCR_SET_SIZE), if there are so many; None: all nodes.
     """
     by_node: dict[int, list[int]] = {}
     for rank, node in enumerate(node_of):
@@ -45,10 +41,7 @@ def redundancy_sets(node_of: Sequence[int], set_size: int | None) -> list[tuple[
 
 @dataclass(frozen=True)
 class RankGroup:
-    """The ranks of `comm`, the node of each, and I/O by all of them that may fail on some.
-
-    `node_of[r]` is the node of rank r; nodes are numbered from 0 in the order of their first rank.
-    """
+    """The ranks of `comm`, and `node_of` each: nodes are numbered in the order of their first rank."""
 
     comm: MPI.Intracomm
     node_of: tuple[int, ...]
@@ -79,8 +72,7 @@ class RankGroup:
     def warn(self, text: str) -> None:
         """Write `text` to standard error if this is rank 0. Not collective."""
         if self.comm.rank == 0:
-            with suppress(OSError, ValueError, AttributeError):  # standard error may be closed
-                sys.stderr.write(f"scrtune: {text}\n")
+            say(text)
 
 
 def _error_of(action: Callable[[], object]) -> str:

@@ -2,7 +2,6 @@
 
 import ctypes
 import os
-import pwd
 import time
 import zlib
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from mpi4py import MPI
 
 from ...goodput.events import OutputCompleted, RestartCompleted
 from ...intents.events import Event
-from ..engine import EngineError, OutputFlags, say
+from ..engine import EngineError, OutputFlags, say, user_name
 from .library import MAX_FILENAME, Library
 
 
@@ -27,20 +26,20 @@ class _Opened(NamedTuple):
 
 
 class LibscrEngine:
-    """Implements :class:`scrtune.client.engine.Engine` over `library`; it calls SCR_Init, so make it once.
+    """SCR's life cycle over `library`, for MPI_COMM_WORLD's ranks; it calls SCR_Init, so make it once.
 
-    `comm` must have the ranks of MPI_COMM_WORLD. What SCR refuses raises :class:`.library.ScrError`; calls
-    out of turn abort the job, as they do in SCR. As for an application in C, libscrtune.so looks at the
-    decision file, and writes what happens to the job's events file: nothing of it passes through here.
+    What SCR refuses raises :class:`.library.ScrError`; calls out of turn abort the job, as in SCR.
+    libscrtune.so applies decisions and reports what happens: nothing of it passes through here.
     """
 
     def __init__(self, comm: MPI.Intracomm, library: Library) -> None:
         # SCR_Init aborts a job of nobody's, as in some containers
-        os.environ.setdefault("USER", _user_name())
+        os.environ.setdefault("USER", user_name())
         self._scr = library
         library.call("SCR_Init")
         # the ranks that share a cache: those of a node, as SCR counts nodes
-        host = library.integer("scr_my_hostid", otherwise=_host_number())
+        own_number = zlib.crc32(os.fsencode(os.uname().nodename)) & 0x7FFF_FFFF
+        host = library.integer("scr_my_hostid", otherwise=own_number)
         self._node = cast("MPI.Intracomm", comm.Split(host, comm.rank))
         self._opened: _Opened | None = None
         self._reading = ("", 0.0)
@@ -62,7 +61,7 @@ class LibscrEngine:
 
     def route_file(self, name: str) -> str:
         """``SCR_Route_file`` of `name`; a relative one is seen from the prefix directory."""
-        wanted = str(Path(self._prefix, name))
+        wanted = str(Path(self._scr.string("scr_prefix"), name))
         buffer = ctypes.create_string_buffer(MAX_FILENAME)
         self._scr.call("SCR_Route_file", os.fsencode(wanted), buffer)
         path = os.fsdecode(buffer.value)
@@ -104,9 +103,8 @@ class LibscrEngine:
         """``SCR_Complete_restart``."""
         dataset, (name, start_s) = self._dataset, self._reading
         all_valid = self._scr.succeeds("SCR_Complete_restart", int(valid))
-        return RestartCompleted(
-            dataset=dataset, name=name, start_s=start_s, end_s=time.time(), valid=all_valid
-        )
+        ended_s = time.time()
+        return RestartCompleted(dataset=dataset, name=name, start_s=start_s, end_s=ended_s, valid=all_valid)
 
     def should_exit(self) -> bool:
         """``SCR_Should_exit``."""
@@ -135,15 +133,10 @@ class LibscrEngine:
     def _dataset(self) -> int:
         return self._scr.integer("scr_dataset_id")
 
-    @property
-    def _prefix(self) -> str:
-        return self._scr.string("scr_prefix")
-
     def _has_own_places(self) -> bool:
         """Return whether each file that the ranks of this node wrote has a place of its own. Collective.
 
-        SCR's cache has one directory for a dataset and a node, and files in it by base names (scr.c:518).
-        SCR would call whole what one rank has overwritten of another's.
+        SCR's cache has a node's files by base names (scr.c:518); SCR would call an overwritten one whole.
         """
         meant: dict[str, str] = {}
         for routed in self._node.allgather(self._opened.routed if self._opened else {}):
@@ -153,14 +146,3 @@ class LibscrEngine:
                         say(f"several files have the base name of {path}; this dataset is dropped")
                     return False
         return True
-
-
-def _host_number() -> int:
-    return zlib.crc32(os.fsencode(os.uname().nodename)) & 0x7FFF_FFFF
-
-
-def _user_name() -> str:
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

@@ -1,7 +1,7 @@
 """Find SCR's library, if this process can load it.
 
-SCR is installed by hand, so there is no one place. A library that is linked to another MPI than the one this
-process runs on is refused before it is loaded: its SCR_Init would use an MPI that nobody has initialized.
+A library that is linked to another MPI than this process runs on is refused before it is loaded: its SCR_Init
+would use an MPI that nobody has initialized.
 """
 
 import os
@@ -37,10 +37,7 @@ class Machine(NamedTuple):
 
 
 def find(environment: Mapping[str, str], machine: Machine | None = None) -> Path:
-    """Return the libscr that this process can use: the first of :func:`places` that is one.
-
-    `environment` has the hints; `machine` is this one. Raises :class:`LibscrUnavailable`.
-    """
+    """Return the first of :func:`places` that this process can use. Raises :class:`LibscrUnavailable`."""
     machine = machine or Machine(mapped_libraries, _of_the_loader)
     failures: dict[Path, str] = {}
     for source, path in places(environment, machine):
@@ -135,10 +132,7 @@ def _mpi_of(path: Path) -> frozenset[str]:
 
 
 def needed(path: Path) -> tuple[str, ...]:
-    """Return the libraries that `path` asks the loader for (DT_NEEDED), in order.
-
-    Raises OSError, and ValueError when it is no 64-bit shared library.
-    """
+    """Return the libraries that `path` is linked to (DT_NEEDED). Raises OSError, ValueError."""
     data = path.read_bytes()
     if data[:5] != b"\x7fELF\x02":
         raise ValueError("it is no 64-bit shared library")

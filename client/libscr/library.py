@@ -1,10 +1,8 @@
 """A real libscr.so in this process, with libscrtune.so before it: SCR's functions by ctypes.
 
-libscrtune.so changes settings, and reports what happens, within SCR's own calls. A C application has it
-preloaded (`LD_PRELOAD`). Python loads libscr while it runs: there it is enough that libscrtune.so was loaded
+A C application has libscrtune.so preloaded. Python loads libscr while it runs: there libscrtune.so is loaded
 before, with its names open to all. Either way libscr, whose own calls of `AXL_Dispatch` or
-`scr_reddesc_recover` go by name, finds libscrtune.so first, and libscrtune.so finds libscr behind itself
-(RTLD_NEXT): Python and C take one path.
+`scr_reddesc_recover` go by name, finds libscrtune.so first, and that finds libscr behind itself (RTLD_NEXT).
 """
 
 import ctypes
@@ -15,12 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from .find import LibscrUnavailable, mapped_libraries, why_not
-from .native import libscrtune_path
 
 SUCCESS = 0
 MAX_FILENAME = 1024
 """SCR_MAX_FILENAME of scr.h."""
 
+LIBSCRTUNE = "libscrtune.so"
+WHY_NOT = (
+    f"{LIBSCRTUNE} was not built when scrtune was installed: an application on a real SCR runs untuned. On"
+    " Linux, make a C compiler available (Debian: gcc and libc6-dev) and install scrtune again, with pip"
+    " install --verbose to see what fails"
+)
+"""What to tell a user when :func:`libscrtune_path` is None."""
 _MISSING = re.compile(r"^([^/:]+\.so[^:]*): cannot open shared object file")
 _VARIABLES = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
 
@@ -41,16 +45,12 @@ class Library:
         if missing:
             raise LibscrUnavailable(f"{path}: it has no {' and no '.join(missing)}: it is not SCR's library")
 
-    @property
-    def version(self) -> str:
-        """What SCR says of itself, such as ``v3.1.0``; empty before the version that says it."""
-        if not hasattr(self._library, "SCR_Get_version"):
-            return ""
-        return self._text_of("SCR_Get_version") or ""
-
     def config(self, text: str) -> str | None:
         """``SCR_Config``: ask (``NAME``), or, before SCR_Init, set (``NAME=value``) and unset (``NAME=``)."""
-        return self._text_of("SCR_Config", os.fsencode(text))
+        function = self._function("SCR_Config")
+        function.restype = ctypes.c_char_p
+        value: bytes | None = function(os.fsencode(text))
+        return None if value is None else os.fsdecode(value)
 
     def call(self, name: str, *arguments: Any) -> None:
         """Call SCR's function `name`. Raises :class:`ScrError` when it fails."""
@@ -85,24 +85,21 @@ class Library:
             return os.fsdecode(ctypes.c_char_p.in_dll(self._library, symbol).value or b"")
         return ""
 
-    def _text_of(self, name: str, *arguments: Any) -> str | None:
-        function = self._function(name)
-        function.restype = ctypes.c_char_p
-        value: bytes | None = function(*arguments)
-        return None if value is None else os.fsdecode(value)
-
     def _function(self, name: str) -> Any:
         """Return the function that an application would call: libscrtune.so's, where it has one."""
-        has_own = self._tuning is not None and hasattr(self._tuning, name)
-        return self._tuning[name] if has_own and self._tuning is not None else self._library[name]
+        if self._tuning is not None and hasattr(self._tuning, name):
+            return self._tuning[name]
+        return self._library[name]
+
+
+def libscrtune_path(directory: Path = Path(__file__).parent) -> Path | None:
+    """Return the path of libscrtune.so, None where scrtune was installed without a C compiler."""
+    path = directory / LIBSCRTUNE
+    return path if path.is_file() else None
 
 
 def _libscrtune() -> ctypes.CDLL | None:
-    """Return libscrtune.so, or None where nothing is tuned or it was not built.
-
-    The environment of a job that is tuned names its files. It may be preloaded, even from another
-    installation.
-    """
+    """Return libscrtune.so, perhaps a preloaded one; None where nothing is tuned or it was not built."""
     if not any(os.environ.get(name) for name in _VARIABLES):
         return None
     process, path = ctypes.CDLL(None), libscrtune_path()
@@ -115,19 +112,18 @@ def _libscrtune() -> ctypes.CDLL | None:
 
 def _load(path: Path) -> ctypes.CDLL:
     """Load `path`, and before it what it needs, from the same directory, where the loader does not look."""
-    waiting: list[str] = [str(path)]
-    tried: set[str] = set()
+    waiting, tried = [path], {path}
     while True:
         try:
-            loaded = ctypes.CDLL(waiting[-1], mode=ctypes.RTLD_GLOBAL)
+            loaded = ctypes.CDLL(str(waiting[-1]), mode=ctypes.RTLD_GLOBAL)
         except OSError as error:
             missing = _MISSING.match(str(error))
             near = path.with_name(missing[1]) if missing else None
-            if near is None or not near.is_file() or str(near) in tried:
-                remedy = f"start the application with LD_LIBRARY_PATH={path.parent}" if missing else ""
-                raise LibscrUnavailable(f"{path} cannot be loaded: {error}; {remedy}".rstrip("; ")) from error
-            tried.add(str(near))
-            waiting.append(str(near))
+            if near is None or not near.is_file() or near in tried:
+                remedy = f"; start the application with LD_LIBRARY_PATH={path.parent}" if missing else ""
+                raise LibscrUnavailable(f"{path} cannot be loaded: {error}{remedy}") from error
+            tried.add(near)
+            waiting.append(near)
         else:
             waiting.pop()
             if not waiting:

@@ -1,14 +1,6 @@
 """Join what SCR's log says of a dataset with the times that were taken around SCR's calls.
 
-SCR logs whole seconds and exact durations; we know when its calls began and ended, and nothing of what they
-did. Together they are the goodput events of a job:
-
-    joiner = Joiner()
-    joiner.records(log.take())  # after SCR_Init
-    report(joiner.began(time.time()))
-    ...
-    report(joiner.records(log.take()))  # after each call of SCR's, and always before the output it closed
-    report([joiner.output(Output(...))])
+SCR logs whole seconds and exact durations; the calls have exact times. Together they are goodput events.
 """
 
 from collections.abc import Iterable
@@ -32,15 +24,14 @@ from .log import Record
 _REMEMBERED = 4096
 _STAMP_S = 1.0
 """SCR's times are cut to whole seconds."""
-_FINALIZED = "SCR_FINALIZE_CALLED"
+FINALIZED = "SCR_FINALIZE_CALLED"
 
 
 class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     """One output as its calls showed it on rank 0: epoch seconds.
 
-    SCR_Start_output was entered at `entered_s`, spent `apply_s` on new settings, and returned at `opened_s`;
-    SCR_Complete_output was entered at `closing_s` and returned at `closed_s`. `shared` is
-    :attr:`.OutputCompleted.shared_files`.
+    SCR_Start_output took from `entered_s` to `opened_s`, and spent `apply_s` of that on new settings;
+    SCR_Complete_output took from `closing_s` to `closed_s`. `shared` as in OutputCompleted.shared_files.
     """
 
     dataset: int
@@ -56,7 +47,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     shared: bool | None = None
 
     def started(self) -> OutputStarted:
-        """The event of its beginning."""
+        """Return the event of its beginning."""
         return OutputStarted(
             dataset=self.dataset,
             name=self.name,
@@ -83,19 +74,16 @@ class _Dataset:
     bytes: int = 0
     files: int = 0
     encode_s: float = 0.0
-    until_encoded_s: float | None = None
+    until_encoded_s: float = 0.0
     """From SCR_Start_output to the end of the encoding."""
     has_waited: bool = False
     """SCR_Start_output waited for an earlier flush."""
-    wait_s: float | None = None
     asynchronous: bool = False
     flush_due: bool = False
     flush: Record | None = None
     flush_failed: bool = False
     flush_start_s: float | None = None
     """Known once the output is; what SCR logs of a flush before that waits for it."""
-    async_start_s: float | None = None
-    """What starting the asynchronous flush took, within SCR_Complete_output."""
     earlier_flush: int | None = None
     """The dataset whose flush SCR waited for before it flushed this one."""
     closed_s: float | None = None
@@ -106,7 +94,7 @@ class _Dataset:
 class Joiner:
     """Joins one job's log records and outputs. Feed what was logged within a call before that call's output.
 
-    Pure: no clock, no files. Memory is bounded: the last 4,096 datasets are kept.
+    Memory is bounded: the last 4,096 datasets are kept.
     """
 
     def __init__(self) -> None:
@@ -121,7 +109,7 @@ class Joiner:
         self._events: list[GoodputEvent] = []
 
     def records(self, records: Iterable[Record]) -> list[GoodputEvent]:
-        """Take records in; returns the events that they, and outputs since the last call, have settled.
+        """Take records in; return the events that they, and outputs since the last call, have settled.
 
         What SCR_Init rebuilds is held back until :meth:`began` or :meth:`reinitialized` says what it was for.
         """
@@ -131,7 +119,7 @@ class Joiner:
         return events
 
     def began(self, time_s: float) -> list[Recovered]:
-        """A run of the application began (SCR_Init returned at `time_s`): what SCR brought back for it."""
+        """Return what SCR brought back for the run whose SCR_Init returned at `time_s`."""
         began = [each for each in self._held if each.start_s <= time_s]
         self._held = [each for each in self._held if each.start_s > time_s]
         return began
@@ -142,15 +130,19 @@ class Joiner:
         self._held = [each for each in self._held if not start_s <= each.start_s <= time_s]
 
     def output(self, output: Output) -> OutputCompleted:
-        """The output, with all that the log said of it. Flushes that it settles come with :meth:`records`."""
+        """Return the output as the log has it. Flushes that it settles come with :meth:`records`."""
         seen = self._dataset(output.dataset)
         seen.generation = output.generation
         seen.closed_s = output.closed_s
         felt_s = output.closed_s - output.closing_s
-        wait_s = self._waited_s(seen, output)
+        # without an earlier flush SCR_Start_output takes next to nothing
+        wait_s = max(0.0, output.opened_s - output.entered_s - output.apply_s) if seen.has_waited else 0.0
         flush_s = 0.0
         if seen.flush_due and seen.asynchronous:
-            seen.flush_start_s = self._async_start_s(seen, output)
+            # not before the encoding ended, by either clock that we have
+            since_entered_s = output.entered_s + output.apply_s + seen.until_encoded_s
+            encoded_s = max(since_entered_s, output.closing_s + seen.encode_s)
+            seen.flush_start_s = min(output.closed_s, encoded_s)
             flush_s = output.closed_s - seen.flush_start_s
         elif seen.flush_due and seen.flush is not None:
             start_s = output.closed_s - min(felt_s, seen.flush.seconds or 0.0)
@@ -178,11 +170,7 @@ class Joiner:
         )
 
     def restart(self, restart: Restart) -> RestartCompleted:
-        """The restart, from the dataset that the log brought back last.
-
-        SCR redistributes whatever is in the cache, and does not log whether anything had to be rebuilt: then
-        `source` is ``cache``.
-        """
+        """Return the restart, from what the log brought back last; SCR does not log what it rebuilt."""
         dataset, source = self._restart
         return RestartCompleted(
             dataset=dataset,
@@ -194,37 +182,18 @@ class Joiner:
         )
 
     def ended(self, time_s: float = inf) -> list[GoodputEvent]:
-        """A run ended at `time_s`: flushes that waited for their output, with the times that SCR gives."""
+        """Return, at a run's end, the flushes that waited for their output, with the times that SCR gives."""
         for number, seen in self._datasets.items():
-            if seen.flush is not None and (seen.flush.time_s or 0.0) <= time_s:
+            if seen.flush is not None and seen.flush.time_s <= time_s:
                 self._report_flush(number, seen)
         return self.records(())
 
-    # ---- the parts of an output ----
-
-    @staticmethod
-    def _waited_s(seen: _Dataset, output: Output) -> float:
-        """What SCR_Start_output waited for an earlier flush; without one it takes next to nothing."""
-        if seen.wait_s is not None:
-            return seen.wait_s
-        return max(0.0, output.opened_s - output.entered_s - output.apply_s) if seen.has_waited else 0.0
-
-    @staticmethod
-    def _async_start_s(seen: _Dataset, output: Output) -> float:
-        """When the flush began: exactly, or not before the encoding ended by either clock that we have."""
-        if seen.async_start_s is not None:
-            return max(output.closing_s, output.closed_s - seen.async_start_s)
-        since_entered_s = output.entered_s + output.apply_s + (seen.until_encoded_s or 0.0)
-        return min(output.closed_s, max(since_entered_s, output.closing_s + seen.encode_s))
-
     def _end_s(self, number: int | None) -> float:
-        """The end of the flush of dataset `number`, 0 when that is not known exactly."""
-        earlier = self._datasets.get(number) if number is not None else None
-        if earlier is None or earlier.flush_start_s is None or earlier.flush is None:
+        """Return the end of the flush of dataset `number`, 0 when that is not known exactly."""
+        earlier = self._datasets.get(number or 0, _Dataset())
+        if earlier.flush_start_s is None or earlier.flush is None:
             return 0.0
         return earlier.flush_start_s + (earlier.flush.seconds or 0.0)
-
-    # ---- the log ----
 
     def _dataset(self, number: int) -> _Dataset:
         seen = self._datasets.setdefault(number, _Dataset())
@@ -239,15 +208,15 @@ class Joiner:
                 self._opening, self._closing = record.dataset, None
             case "CHECKPOINT_END" | "OUTPUT_END":
                 self._opening, self._closing = None, record.dataset
-            case "WRITE" | "ENCODE" | "CHECKPOINT" | "OUTPUT" | "WAIT" | "ASYNC_START" | "SYNC_FLUSH":
+            case "WRITE" | "ENCODE" | "CHECKPOINT" | "OUTPUT":
                 self._part(record)
             case "COMPUTE_START" | "COMPUTE_END" | "START":
                 self._opening = self._closing = None
             case "HALT":
                 self._opening = self._closing = None
-                if record.note != _FINALIZED and record.time_s is not None:
+                if record.note != FINALIZED:
                     self._events.append(JobHalted(time_s=record.time_s, reason=record.note))
-            case "NODE_FAIL" if record.time_s is not None:
+            case "NODE_FAIL":
                 node = record.note.partition(": ")[0]
                 self._events.append(NodeFailed(time_s=record.time_s, node=node))
             case name if "FLUSH" in name:
@@ -256,15 +225,12 @@ class Joiner:
                 self._recovery(record)
 
     def _part(self, record: Record) -> None:
-        """Something that an output spent time on; also the encoding of a dataset that is fetched."""
+        """Note what an output spent time on, but not the encoding of a dataset that is fetched."""
         if record.dataset is None or self._fetching:
             return
         seen = self._dataset(record.dataset)
-        if seen.closed_s is not None:
-            return  # SCR's debug lines, come late
         seconds = max(0.0, record.seconds or 0.0)
-        is_exact = record.time_s is not None or not seen.bytes  # debug lines round
-        if record.bytes is not None and record.files is not None and is_exact:
+        if record.bytes is not None and record.files is not None:
             seen.bytes, seen.files = max(0, record.bytes), max(0, record.files)
         match record.name:
             case "WRITE":
@@ -273,13 +239,6 @@ class Joiner:
                 seen.encode_s = seconds
             case "CHECKPOINT" | "OUTPUT":
                 seen.until_encoded_s = seconds
-            case "WAIT":
-                seen.wait_s = seconds
-            case "ASYNC_START":
-                seen.asynchronous = seen.flush_due = True
-                seen.async_start_s = seconds
-            case "SYNC_FLUSH" if seen.flush is None:
-                seen.flush_due, seen.flush = True, record
 
     def _flush(self, record: Record) -> None:
         number = record.dataset
@@ -314,20 +273,18 @@ class Joiner:
             opening.has_waited = True
         if closing is not None and number != self._closing and not closing.flush_due:
             closing.earlier_flush = number
-        if seen.flush is None or seen.flush.time_s is None:  # SCR's debug lines may report it as well
+        if seen.flush is None:
             seen.flush = record
             if seen.closed_s is not None:
                 self._report_flush(number, seen)
 
     def _report_flush(self, number: int, seen: _Dataset) -> None:
-        """The flush of a dataset, once, with the best times there are."""
+        """Report the flush of a dataset, once, with the best times there are."""
         record = seen.flush
         if record is None or seen.flush_reported:
             return
-        start_s = record.time_s if seen.flush_start_s is None else seen.flush_start_s
-        if start_s is None:
-            return
         seen.flush_reported = True
+        start_s = record.time_s if seen.flush_start_s is None else seen.flush_start_s
         seconds = max(0.0, record.seconds or 0.0)
         if not seen.asynchronous and seen.flush_start_s is not None and seen.closed_s:
             seconds = seen.closed_s - seen.flush_start_s
@@ -345,9 +302,9 @@ class Joiner:
         )
 
     def _recovery(self, record: Record) -> None:
-        """What was brought back: REBUILD, RESTART in SCR_Init, FETCH in SCR_Have_restart, SCAVENGE after."""
+        """Note what was brought back: REBUILD, RESTART in SCR_Init, FETCH in SCR_Have_restart, SCAVENGE."""
         kind, _, outcome = record.name.rpartition("_")
-        if record.time_s is None or kind not in ("REBUILD", "RESTART", "FETCH", "SCAVENGE"):
+        if kind not in ("REBUILD", "RESTART", "FETCH", "SCAVENGE"):
             return
         number = record.dataset or 0
         if kind == "FETCH":
@@ -357,17 +314,15 @@ class Joiner:
             return
         if record.name == "REBUILD_SUCCESS":
             return  # RESTART_SUCCESS reports all that were rebuilt, and how long it took
-        began_s = self._began.get((kind, number))
         seconds = max(0.0, record.seconds or 0.0)
-        if kind == "RESTART":
-            began_s = record.time_s
-        elif began_s is None:
-            began_s = record.time_s - seconds
+        start_s = record.time_s
+        if kind != "RESTART":
+            start_s = self._began.get((kind, number), start_s - seconds)
         recovered = Recovered(
             kind={"FETCH": "fetch", "SCAVENGE": "scavenge"}.get(kind, "rebuild"),
             dataset=number,
-            start_s=began_s,
-            end_s=max(record.time_s, began_s) if record.seconds is None else began_s + seconds,
+            start_s=start_s,
+            end_s=max(record.time_s, start_s) if record.seconds is None else start_s + seconds,
             valid=outcome != "FAIL",
         )
         if recovered.valid and kind in ("RESTART", "FETCH"):

@@ -1,20 +1,19 @@
 """SCR's own log, `$SCR_PREFIX/.scr/log`, as records: what SCR did, for how long, and with which dataset.
 
-Rank 0 of the application appends to it when SCR_LOG_ENABLE=1 (src/scr_log.c of SCR 3.1.0), and so do SCR's
-scripts. Runs, and jobs with the same prefix directory, follow each other or mix in one file:
+Rank 0 of the application (SCR_LOG_ENABLE=1; src/scr_log.c of SCR 3.1.0) and SCR's scripts append to it. Runs,
+and jobs with the same prefix directory, follow each other or mix in one file:
 
     2026-11-21T08:53:22: host=n1, jobid=t1, event=START, procs=4, nodes=1
     2026-11-21T08:53:25: host=n1, jobid=t1, xfer=ENCODE, from=/tmp, to=/tmp/u, dset=2, secs=0.001, ...
 
-The times are local, in whole seconds: they are taken to be of this machine's zone. An event's is when it was
-logged, a transfer's is its start. Names and notes are quoted and not escaped: anything may be in them.
+The times are local, in whole seconds: an event's is when it was logged, a transfer's is its start. Names and
+notes are quoted and not escaped: anything may be in them.
 """
 
 import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from math import isfinite
 from pathlib import Path
 
 import msgspec
@@ -24,46 +23,42 @@ from ..capture.follow import FollowedFile, ForwardCounts
 LONGEST_LINE_BYTES = 1023
 """SCR's buffer, less its terminating zero; what does not fit is cut, and ends with a newline all the same."""
 _SEARCH_LIMIT_BYTES = 64 * 1024 * 1024
-_SEARCH_BLOCK_BYTES = 1024 * 1024
 _LINES_A_TAKE = 1024
 _TAKES_AT_ONCE = 16
 _LARGEST = 2.0**53
 
 _HEAD = re.compile(
-    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): host=(?P<host>.*?), jobid=(?P<jobid>.*?),"
+    r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d): host=.*?, jobid=(?P<jobid>.*?),"
     r" (?P<kind>event|xfer)=(?P<name>[A-Za-z0-9_]+)(?P<rest>(?:, .*)?)",
     re.DOTALL,
 )
-_DSET = r"(?:, dset=(?P<dset>-?\d{1,10}))?"
-_SECS = r"(?:, secs=(?P<secs>-?\d{1,15}\.\d{6}))?"
+_DSET = r"(?:, dset=(?P<dataset>-?\d{1,10}))?"
+_SECS = r"(?:, secs=(?P<seconds>-?\d{1,15}\.\d{6}))?"
 # lazy, so that a text ends where all that follows can be read: it may hold quotes, and even `", secs=`
 _EVENT = re.compile(
     r'(?:, procs=(?P<procs>\d{1,9}), nodes=(?P<nodes>\d{1,9}))?(?:, note="(?P<note>.*?)")?'
-    rf'{_DSET}(?:, name="(?P<label>.*?)")?{_SECS}',
+    rf'{_DSET}(?:, name="(?P<dataset_name>.*?)")?{_SECS}',
     re.DOTALL,
 )
 _TRANSFER = re.compile(
-    rf'(?:, from=(?P<source>.*?))?(?:, to=(?P<target>.*?))?{_DSET}(?:, name="(?P<label>.*?)")?{_SECS}'
+    rf'(?:, from=.*?)?(?:, to=.*?)?{_DSET}(?:, name="(?P<dataset_name>.*?)")?{_SECS}'
     r"(?:, bytes=(?P<bytes>-?\d{1,16}\.\d{6}))?(?:, files=(?P<files>-?\d{1,10}))?",
     re.DOTALL,
 )
 
+_TEXTS = frozenset({"note", "dataset_name"})
+_COUNTS = frozenset({"dataset", "procs", "nodes", "files"})
+
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """One line. `name` is SCR's word: an event such as ``REBUILD_FAIL``, a transfer such as ``FLUSH_ASYNC``.
-
-    `time_s` is epoch seconds, None where no line says it (SCR's debug lines). What the line does not have is
-    None or empty; of a `truncated` line only its head is read.
-    """
+    """One line; what it does not have is None or empty. Of a `truncated` one only its head is read."""
 
     name: str
     is_transfer: bool = False
-    time_s: float | None = None
-    host: str = ""
+    time_s: float
+    """Epoch seconds."""
     jobid: str = ""
     note: str = ""
-    source: str = ""
-    target: str = ""
     dataset: int | None = None
     dataset_name: str = ""
     seconds: float | None = None
@@ -77,8 +72,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
     """Return the record in `line`, or None when it is no line of SCR's. Never raises.
 
-    Of the two meanings of a time in the hour that comes twice when clocks are set back, the one nearer to
-    `near_s` (default: now) counts.
+    A time in the hour that clocks are set back by is the one nearer to `near_s` (default: now).
     """
     line = line.rstrip(b"\n")
     if len(line) >= LONGEST_LINE_BYTES:
@@ -89,13 +83,8 @@ def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
     time_s = _epoch_s(head["time"], time.time() if near_s is None else near_s)
     if time_s is None:
         return None
-    record = Record(
-        name=head["name"],
-        is_transfer=head["kind"] == "xfer",
-        time_s=time_s,
-        host=head["host"],
-        jobid=head["jobid"],
-    )
+    is_transfer = head["kind"] == "xfer"
+    record = Record(name=head["name"], is_transfer=is_transfer, time_s=time_s, jobid=head["jobid"])
     match = (_TRANSFER if record.is_transfer else _EVENT).fullmatch(head["rest"])
     if match is None:
         is_cut = len(line) == LONGEST_LINE_BYTES - 1
@@ -104,18 +93,16 @@ def parse_line(line: bytes, near_s: float | None = None) -> Record | None:
 
 
 def _fields(match: re.Match[str]) -> Iterator[tuple[str, object]]:
-    """Return what the line says beside its head, as fields of a record."""
-    said = {name: text for name, text in match.groupdict().items() if text is not None}
-    names = {"label": "dataset_name", "dset": "dataset"}
-    for name, text in said.items():
-        if name in ("note", "source", "target", "label"):
-            yield names.get(name, name), text
-        elif name in ("dset", "procs", "nodes", "files"):
-            yield names.get(name, name), int(text)
-        else:
-            number = float(text)
-            if isfinite(number) and abs(number) <= _LARGEST:
-                yield ("seconds", number) if name == "secs" else ("bytes", int(number))
+    """Yield what the line says beside its head, as fields of a record."""
+    for name, text in match.groupdict().items():
+        if text is None:
+            continue
+        if name in _TEXTS:
+            yield name, text
+        elif name in _COUNTS:
+            yield name, int(text)
+        elif abs(number := float(text)) <= _LARGEST:
+            yield name, number if name == "seconds" else int(number)
 
 
 def _epoch_s(text: str, near_s: float) -> float | None:
@@ -131,7 +118,7 @@ def _epoch_s(text: str, near_s: float) -> float | None:
 class Tail:
     """What is appended to a file, in whole lines. Never raises; the file may appear later, or anew.
 
-    `begin` says, of a file that is there at the first look, and of its bytes then, where to begin.
+    `begin` returns where to begin in a file of so many bytes that is there at the first look.
     """
 
     def __init__(self, path: Path, begin: Callable[[int], int] = lambda _size_bytes: 0) -> None:
@@ -170,17 +157,16 @@ class Tail:
 class ScrLog:
     """What is appended to SCR's log, from the START of this run on.
 
-    In a log that is there at the first :meth:`take`, this run begins at the last START of `jobid` (None: of
-    any job) that is not later than `since_s` (epoch seconds; None: any); all before is of earlier runs. A log
-    that appears later is read from its beginning. Lines of other jobs than that START's are left out. A log
-    that is truncated is read from its beginning again, one that is deleted is looked for anew.
-    Nothing here raises; the memory and the work of one take are bounded.
+    In a log that is there at the first :meth:`take`, that is the last START not later than `since_s` (epoch
+    seconds; None: any). A later or truncated log is read from its beginning. Lines of other jobs than that
+    START's are left out. Nothing here raises; the memory and the work of one take are bounded.
     """
 
-    def __init__(self, path: Path, since_s: float | None = None, jobid: str | None = None) -> None:
+    def __init__(self, path: Path, since_s: float | None = None, search_block_bytes: int = 1 << 20) -> None:
         self.path = path
         self._since_s = since_s
-        self._jobid = jobid
+        self._search_block_bytes = search_block_bytes
+        self._jobid: str | None = None
         self._tail = Tail(path, self._begin)
 
     def take(self) -> list[Record]:
@@ -197,24 +183,21 @@ class ScrLog:
         self._tail.close()
 
     def _begin(self, size_bytes: int) -> int:
-        """Where this run's START lies; the end of what is there, when it is not among it."""
+        """Return where this run's START lies; the end of what is there, when it is not among it."""
         with self.path.open("rb") as file:
             tail = b""
-            for end in range(size_bytes, max(0, size_bytes - _SEARCH_LIMIT_BYTES), -_SEARCH_BLOCK_BYTES):
-                start = max(0, end - _SEARCH_BLOCK_BYTES)
+            step = -self._search_block_bytes
+            for end in range(size_bytes, max(0, size_bytes - _SEARCH_LIMIT_BYTES), step):
+                start = max(0, end + step)
                 file.seek(start)
                 block = file.read(end - start) + tail
                 for place, line in _starts(block, is_whole=start == 0):
                     record = parse_line(line)
-                    if record is not None and self._is_ours(record):
+                    if record and (self._since_s is None or record.time_s <= self._since_s):
                         self._jobid = record.jobid
                         return start + place
                 tail = block[:LONGEST_LINE_BYTES]
         return size_bytes
-
-    def _is_ours(self, start: Record) -> bool:
-        is_early = self._since_s is None or start.time_s is None or start.time_s <= self._since_s
-        return start.name == "START" and is_early and self._jobid in (None, start.jobid)
 
     def _records(self, part: bytes) -> Iterator[Record]:
         for record in filter(None, map(parse_line, part.split(b"\n"))):
@@ -225,10 +208,7 @@ class ScrLog:
 
 
 def _starts(block: bytes, *, is_whole: bool) -> Iterator[tuple[int, bytes]]:
-    """The START lines of `block`, the last one first, each with its place.
-
-    Unless the block `is_whole` at its beginning, a line must begin behind a newline of it.
-    """
+    """Yield the START lines of `block`, the last one first, with places. `is_whole`: at the beginning."""
     end = len(block)
     while (found := block.rfind(b", event=START, procs=", 0, end)) >= 0:
         place = block.rfind(b"\n", 0, found) + 1

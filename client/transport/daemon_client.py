@@ -3,7 +3,6 @@
 import msgspec
 import zmq
 
-from .own_socket import OwnSocket
 from .wire import PROTOCOL_VERSION, Answer, Question
 
 _question = msgspec.json.Encoder().encode
@@ -17,23 +16,22 @@ class DaemonUnavailable(RuntimeError):  # noqa: N818  it is a state of affairs, 
 def ask_daemon(endpoint: str, command: str, limit_s: float = 2.0) -> Answer:
     """Return the daemon's answer to `command`, which may be an error. Raises :class:`DaemonUnavailable`."""
     try:
-        own = OwnSocket(zmq.DEALER, endpoint, queue_limit=1, linger_s=0.0)
+        with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
+            socket.linger = 0
+            socket.connect(endpoint)
+            socket.send_multipart([b"", _question(Question(command=command))], zmq.NOBLOCK)
+            if not socket.poll(max(1, round(limit_s * 1000))):
+                raise DaemonUnavailable(
+                    f"no daemon answered at {endpoint} within {limit_s:g} s; is the job running on this node"
+                    " and was it started with `scrtune run` or `scrtune daemon`?"
+                )
+            answer = _answer(socket.recv_multipart()[-1])
     except zmq.ZMQError as error:
         raise DaemonUnavailable(f"{endpoint}: {error}; name the daemon's control endpoint") from error
-    try:
-        own.socket.send_multipart([b"", _question(Question(command=command))], zmq.NOBLOCK)
-        if not own.socket.poll(max(1, round(limit_s * 1000))):
-            raise DaemonUnavailable(
-                f"no daemon answered at {endpoint} within {limit_s:g} s; is the job running on this node and"
-                " was it started with `scrtune run` or `scrtune daemon`?"
-            )
-        answer = _answer(own.socket.recv_multipart()[-1])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DaemonUnavailable(
             f"{endpoint}: what answers there is no scrtune daemon ({error}); name another endpoint"
         ) from error
-    finally:
-        own.close(0.0)
     if answer.version != PROTOCOL_VERSION:
         raise DaemonUnavailable(
             f"{endpoint}: the daemon speaks protocol version {answer.version}, not {PROTOCOL_VERSION}"

@@ -4,27 +4,41 @@ import itertools
 import os
 import threading
 import warnings
+import weakref
 from collections.abc import Iterable
+from contextlib import suppress
 from socket import gethostname
 
 import zmq
 
 from ...intents.events import Event
 from . import wire
-from .own_socket import OwnSocket
 
 QUEUE_LIMIT = 10_000
 LINGER_S = 0.1
 _numbers = itertools.count(1)
 
 
-class EnvelopeSocket(OwnSocket):
-    """A PUSH socket that numbers the envelopes of `sender` from 0. As :class:`.OwnSocket` otherwise."""
+class EnvelopeSocket:
+    """A PUSH socket, with a context (and an I/O thread) of its own, that numbers the envelopes of `sender`.
+
+    It outlives its peer's restarts. At most `queue_limit` messages wait in it; the process's end waits for
+    them, `linger_s` at most. A forked child must not use it. Raises :class:`zmq.ZMQError` for a bad endpoint.
+    """
 
     def __init__(self, endpoint: str, sender: str, *, queue_limit: int, linger_s: float) -> None:
-        super().__init__(zmq.PUSH, endpoint, queue_limit=queue_limit, linger_s=linger_s)
         self.sender = sender
         self._sequence = 0
+        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self.socket = context.socket(zmq.PUSH)
+        # The finalizer holds the socket too: a context that ends before its sockets are closed waits forever.
+        self._finalizer = weakref.finalize(self, _close, context, self.socket, os.getpid(), linger_s)
+        try:
+            self.socket.setsockopt(zmq.SNDHWM, max(1, queue_limit))
+            self.socket.connect(endpoint)
+        except zmq.ZMQError:
+            self.close(0.0)
+            raise
 
     def push(self, *, lines: bytes = b"", events: Iterable[Event] = (), dropped: int = 0) -> bool:
         """Send one envelope; return False when the queue is full."""
@@ -38,13 +52,26 @@ class EnvelopeSocket(OwnSocket):
         self._sequence += 1
         return True
 
+    def close(self, linger_s: float) -> None:
+        """Close, waiting `linger_s` at most for messages under way. Does nothing in a forked child."""
+        if detached := self._finalizer.detach():
+            context, socket, pid, _ = detached[2]
+            _close(context, socket, pid, linger_s)
+
+
+def _close(
+    context: "zmq.Context[zmq.Socket[bytes]]", socket: "zmq.Socket[bytes]", pid: int, linger_s: float
+) -> None:
+    if os.getpid() == pid:
+        socket.close(linger=max(0, round(linger_s * 1000)))
+        context.term()
+
 
 class Emitter:
     """Pushes an application's events to `endpoint`, each in its own envelope. Never blocks, never raises.
 
-    Events wait in a queue of `queue_limit` while there is no daemon. An event that does not fit or cannot be
-    encoded is counted in :attr:`dropped`, and the total travels in the next envelope. A forked child that
-    emits gets a socket, a sequence and a sender's name of its own. Threads may share an emitter.
+    At most `queue_limit` wait. What does not fit or cannot be encoded is counted in :attr:`dropped`, which
+    travels in the next envelope. A forked child that emits is a sender of its own. Threads may share it.
     """
 
     def __init__(self, endpoint: str, *, sender: str | None = None, queue_limit: int = QUEUE_LIMIT) -> None:
@@ -59,15 +86,11 @@ class Emitter:
         self._lock = threading.RLock()
         self._pid = os.getpid()
         self.dropped = 0
-        self.error = ""
-        """Why there is no socket, or empty."""
         self._own: EnvelopeSocket | None = None
-        try:
+        with suppress(zmq.ZMQError):  # a bad endpoint: every event is dropped
             self._own = EnvelopeSocket(
                 self._endpoint, self.sender, queue_limit=self._queue_limit, linger_s=LINGER_S
             )
-        except zmq.ZMQError as error:
-            self.error = f"{self._endpoint}: {error}; every event is dropped. Name the daemon's endpoint."
 
     def emit(self, event: Event) -> bool:
         """Send `event`; return whether there was room for it in the queue."""
@@ -96,9 +119,9 @@ class Emitter:
         if os.getpid() != self._pid:
             return
         with self._lock:
-            own, self._own = self._own, None
-            if own is not None:
-                own.close(linger_s)
+            if self._own is not None:
+                self._own.close(linger_s)
+            self._own = None
 
 
 def host_name() -> str:

@@ -1,10 +1,7 @@
-"""The wire between an application's node and its daemon: one ZeroMQ message, two forms.
+"""The wire between an application's node and its daemon: one ZeroMQ message, two forms (`docs/wire.md`).
 
-- **DFTracer JSON lines**, raw: any message whose first byte is below 0x80. Any process may push them.
-- **An envelope**: MessagePack, an array (so its first byte is 0x80 or more). It says who sent it, how many
-  messages came before and how many were dropped, so that every loss is seen.
-
-The protocol has a version of its own, apart from the package's. `docs/wire.md` describes both forms.
+DFTracer's JSON lines: the first byte is below 0x80. Or an envelope, a MessagePack array: it says who sent it,
+how many messages came before and how many were dropped.
 """
 
 from collections.abc import Iterable
@@ -28,8 +25,6 @@ class Envelope(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Sender, position and content of one message.
 
     `sequence` counts the sender's messages from 0; `dropped` is the total the sender had to drop so far.
-    `lines` carries DFTracer lines, `events` carries :data:`scrtune.intents.events.Event`, each decoded alone
-    so that an unknown one costs only itself.
     """
 
     version: int

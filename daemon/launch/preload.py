@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from ...client.libscr.native import WHY_NOT, libscrtune_path
+from ...client.libscr.library import WHY_NOT, libscrtune_path
 from ...client.paths import JobPaths
 from ...intents.events import Values
 from ...scr_config.render import Form, environment_text

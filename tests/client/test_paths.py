@@ -3,6 +3,7 @@
 import os
 import stat
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,11 +21,18 @@ from scrtune.client.paths import (
 
 
 @pytest.fixture(autouse=True)
-def plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No environment of whoever runs the tests, and no shared memory."""
+def plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No environment of whoever runs the tests."""
     for name in (*paths.JOB_ID_VARIABLES, "SCRTUNE_RUN_DIR", "XDG_RUNTIME_DIR"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(paths, "_SHARED_MEMORY", tmp_path / "no-shared-memory")
+
+
+HOST = JobPaths.of("j").host
+
+
+def paths_of(base: Path, job_id: str = "j") -> JobPaths:
+    """The paths of a job on a node without shared memory."""
+    return replace(JobPaths.of(job_id, base=base), shared_memory=base / "no-shared-memory")
 
 
 def mode(path: Path) -> int:
@@ -65,12 +73,12 @@ def test_the_job_is_named_by_scrtune_or_scr_or_the_resource_manager(monkeypatch:
 
 @pytest.mark.parametrize("job_id", ["..", ".", "../../etc", "a/b", "a\nb", "naïve"])
 def test_no_job_id_leads_out_of_the_base(tmp_path: Path, job_id: str) -> None:
-    made = JobPaths.of(job_id, host="n", base=tmp_path / "r").create()
+    made = paths_of(tmp_path / "r", job_id).create()
     assert made.root.resolve().parent.parent == (tmp_path / "r").resolve()
 
 
 def test_the_run_directory_is_the_users_alone(tmp_path: Path) -> None:
-    made = JobPaths.of("j", host="n", base=tmp_path / "r").create()
+    made = paths_of(tmp_path / "r").create()
     assert [mode(path) for path in (made.base, made.root.parent, made.root)] == [0o700] * 3
     made.root.chmod(0o755)
     made.create()
@@ -80,7 +88,7 @@ def test_the_run_directory_is_the_users_alone(tmp_path: Path) -> None:
 def test_a_directory_that_the_user_named_keeps_its_mode(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir(mode=0o755)
-    JobPaths.of("j", host="n", base=home).create()
+    paths_of(home).create()
     assert mode(home) == 0o755
 
 
@@ -89,12 +97,12 @@ def test_a_base_that_others_may_write_to_is_refused_unless_it_is_sticky(tmp_path
     base.mkdir()
     base.chmod(0o777)
     with pytest.raises(RunDirectoryError, match=r"others may write there; .*chmod go-w"):
-        JobPaths.of("j", host="n", base=base).create()
+        paths_of(base).create()
     base.chmod(0o1777)
-    JobPaths.of("j", host="n", base=base).create()
+    paths_of(base).create()
 
 
-@pytest.mark.parametrize("linked", ["", "j", "j/n"])
+@pytest.mark.parametrize("linked", ["", "j", f"j/{HOST}"])
 def test_a_link_in_the_place_of_a_directory_is_refused(tmp_path: Path, linked: str) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o755)
@@ -102,19 +110,18 @@ def test_a_link_in_the_place_of_a_directory_is_refused(tmp_path: Path, linked: s
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(elsewhere)
     with pytest.raises(RunDirectoryError, match="is a link or belongs to another user; set SCRTUNE_RUN_DIR"):
-        JobPaths.of("j", host="n", base=tmp_path / "r").create()
+        paths_of(tmp_path / "r").create()
     assert mode(elsewhere) == 0o755
     assert list(elsewhere.iterdir()) == []
 
 
-@pytest.mark.parametrize("doubtful", ["", "j", "j/n"])
+@pytest.mark.parametrize("doubtful", ["", "j", f"j/{HOST}"])
 @pytest.mark.parametrize("named", [True, False])
 def test_what_may_be_somebody_elses_is_not_believed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, doubtful: str, named: bool
 ) -> None:
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))
-    monkeypatch.setattr("socket.gethostname", lambda: "n")
-    JobPaths.of("j").create().journal.touch()
+    paths_of(tmp_path / "r").create().journal.touch()
     assert find("j" if named else None) == JobPaths.of("j")
     (tmp_path / "r" / doubtful).chmod(0o777)
     if named or not doubtful:
@@ -126,13 +133,12 @@ def test_what_may_be_somebody_elses_is_not_believed(
     assert mode(tmp_path / "r" / doubtful) == 0o777, "a question changes nothing"
 
 
-@pytest.mark.parametrize("linked", ["", "j", "j/n"])
+@pytest.mark.parametrize("linked", ["", "j", f"j/{HOST}"])
 def test_a_job_is_not_found_where_a_link_leads(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, linked: str
 ) -> None:
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))
-    monkeypatch.setattr("socket.gethostname", lambda: "n")
-    elsewhere = JobPaths.of("j", base=tmp_path / "elsewhere").create()
+    elsewhere = paths_of(tmp_path / "elsewhere").create()
     place = tmp_path / "r" / linked
     place.parent.mkdir(parents=True, exist_ok=True)
     place.symlink_to(elsewhere.base / linked)
@@ -141,26 +147,26 @@ def test_a_job_is_not_found_where_a_link_leads(
 
 
 def test_a_job_directory_that_others_may_write_to_is_refused_even_if_it_is_sticky(tmp_path: Path) -> None:
-    made = JobPaths.of("j", host="n", base=tmp_path / "r").create()
+    made = paths_of(tmp_path / "r").create()
     made.root.chmod(0o1777)
     with pytest.raises(RunDirectoryError, match="others may write there"):
         made.check()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give a directory away")
-@pytest.mark.parametrize("foreign", ["", "j", "j/n"])
+@pytest.mark.parametrize("foreign", ["", "j", f"j/{HOST}"])
 def test_a_directory_of_somebody_else_is_refused(tmp_path: Path, foreign: str) -> None:
     place = tmp_path / "r" / foreign
     place.mkdir(parents=True)
     os.chown(place, 12345, 12345)
     with pytest.raises(RunDirectoryError, match="belongs to another user"):
-        JobPaths.of("j", host="n", base=tmp_path / "r").create()
+        paths_of(tmp_path / "r").create()
 
 
 def test_a_file_in_the_place_of_a_directory_is_said(tmp_path: Path) -> None:
     (tmp_path / "r").write_text("")
     with pytest.raises(RunDirectoryError, match="set SCRTUNE_RUN_DIR to a directory of yours"):
-        JobPaths.of("j", host="n", base=tmp_path / "r").create()
+        paths_of(tmp_path / "r").create()
 
 
 @pytest.mark.parametrize("length", [100, 300])
@@ -169,17 +175,16 @@ def test_too_long_a_path_is_refused_before_anything_is_made(tmp_path: Path, leng
     with pytest.raises(
         RunDirectoryError, match="107 or fewer; set SCRTUNE_RUN_DIR to a shorter directory, or give"
     ):
-        JobPaths.of("j" * length, host="n", base=base).create()
+        paths_of(base, "j" * length).create()
     assert not base.exists()
 
 
-def test_jobs_of_one_id_in_different_places_do_not_share_their_traces(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_jobs_of_one_id_in_different_places_do_not_share_their_traces(tmp_path: Path) -> None:
     shared_memory = tmp_path / "shm"
     shared_memory.mkdir(mode=0o1777)
-    monkeypatch.setattr(paths, "_SHARED_MEMORY", shared_memory)
-    one, other = (JobPaths.of("j", host="n", base=tmp_path / name).create() for name in "ab")
+    one, other = (
+        replace(JobPaths.of("j", base=tmp_path / name), shared_memory=shared_memory).create() for name in "ab"
+    )
     assert one.trace_directory != other.trace_directory
     assert one.trace_directory.is_dir()
     assert mode(one.trace_directory) == 0o700
@@ -187,12 +192,12 @@ def test_jobs_of_one_id_in_different_places_do_not_share_their_traces(
 
 
 def test_the_latest_job_is_the_one_whose_journal_was_written_last(tmp_path: Path) -> None:
-    assert latest_job(tmp_path, host="n") is None
+    assert latest_job(tmp_path) is None
     for number, name in enumerate(("old", "new", "older")):
-        made = JobPaths.of(name, host="n", base=tmp_path).create()
+        made = paths_of(tmp_path, name).create()
         made.journal.touch()
         os.utime(made.journal, (0, 100 + (number == 1)))
-    JobPaths.of("never-ran", host="n", base=tmp_path).create()
-    latest = latest_job(tmp_path, host="n")
+    paths_of(tmp_path, "never-ran").create()
+    latest = latest_job(tmp_path)
     assert latest is not None
     assert latest.job_id == "new"

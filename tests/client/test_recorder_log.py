@@ -2,6 +2,7 @@
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -349,22 +350,18 @@ def test_a_line_that_a_killed_process_left_spoils_no_other(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("cut", range(1, 2 * len(line(1)) + 1))
-def test_wherever_a_write_is_cut_off_every_line_is_there_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cut: int
-) -> None:
+def test_wherever_a_write_is_cut_off_every_line_is_there_once(tmp_path: Path, cut: int) -> None:
     log = LineLog(tmp_path / "log")
     for number in (1, 2):
         log.add(line(number))
-    whole_write = os.write
-    room = iter([cut, None])
-
-    def write(file: int, data: bytes) -> int:
-        return whole_write(file, data[: next(room, None)])
-
-    monkeypatch.setattr(os, "write", write)
-    log.write()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (cut, limits[1]))
+    try:
+        log.write()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     log.add(line(3))
-    log.write()
+    log.write(now=True)
     log.close()
     assert not log.waiting
     lines = (tmp_path / "log").read_bytes().splitlines(keepends=True)

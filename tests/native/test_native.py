@@ -3,8 +3,6 @@
 import contextlib
 import ctypes
 import os
-import runpy
-import shutil
 import subprocess
 import sys
 import zlib
@@ -14,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.client.libscr import native
+from scrtune.client.libscr.library import LIBSCRTUNE, WHY_NOT, libscrtune_path
 from scrtune.scr_config.catalogue import CATALOGUE, coerce
 from scrtune.scr_config.decision import DecisionError, parse_decision
 
@@ -359,20 +357,19 @@ def source(tmp_path: Path) -> Path:
 def test_it_is_built_into_the_client_package(source: Path) -> None:
     compiler()
     install(source, source / "built")
-    assert (source / "built" / "scrtune" / "client" / "libscr" / native.NAME).is_file()
+    assert (source / "built" / "scrtune" / "client" / "libscr" / LIBSCRTUNE).is_file()
 
 
 def test_scrtune_is_installed_without_a_compiler_too_and_says_so(source: Path) -> None:
     said = install(source, source / "built", CC="/bin/false")
     assert "scrtune.client.libscr.libscrtune" in said
     assert "failed" in said
-    assert (source / "built" / "scrtune" / "client" / "libscr" / "native.py").is_file()
-    assert not (source / "built" / "scrtune" / "client" / "libscr" / native.NAME).exists()
+    assert (source / "built" / "scrtune" / "client" / "libscr" / "library.py").is_file()
+    assert not (source / "built" / "scrtune" / "client" / "libscr" / LIBSCRTUNE).exists()
 
 
 def test_the_library_is_found_or_not(tmp_path: Path) -> None:
-    installed = runpy.run_path(shutil.copy(native.__file__, tmp_path))
-    assert installed["libscrtune_path"]() is None
-    assert "C compiler" in native.WHY_NOT
-    (tmp_path / native.NAME).touch()
-    assert installed["libscrtune_path"]() == tmp_path / native.NAME
+    assert libscrtune_path(tmp_path) is None
+    assert "C compiler" in WHY_NOT
+    (tmp_path / LIBSCRTUNE).touch()
+    assert libscrtune_path(tmp_path) == tmp_path / LIBSCRTUNE

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from scrtune.client.libscr.native import WHY_NOT, libscrtune_path
+from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.intents.events import Value
 
 from ..apps.mpi_libscr import content

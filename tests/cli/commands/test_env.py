@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
-from scrtune.client.libscr.native import libscrtune_path
+from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.launch.preload import export_text
 from scrtune.intents.effects import Advice

@@ -1,6 +1,5 @@
 """The environment in which DFTracer can be followed live."""
 
-import importlib.util
 import sys
 from pathlib import Path
 
@@ -74,7 +73,7 @@ def test_finding_the_library_does_not_start_dftracer() -> None:
 
 
 def test_without_dftracer_the_error_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setitem(sys.modules, "dftracer", None)
     with pytest.raises(CaptureUnavailableError, match="pip install dftracer"):
         capture_environment(tmp_path / "app", [], "preload", {})
 

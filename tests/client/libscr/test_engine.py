@@ -14,7 +14,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from scrtune.client.libscr.native import WHY_NOT, libscrtune_path
+from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.client.scr_log.preload_events import LibraryEvents
 from scrtune.daemon.views import ExplainView
 from scrtune.goodput.events import (

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.client.scr_log.debug import ScrDebug
 from scrtune.client.scr_log.join import Joiner, Output
 from scrtune.client.scr_log.log import Record, parse_line
 from scrtune.client.scr_log.preload_events import (
@@ -229,19 +228,6 @@ class TestJoiner:
         assert (done.blocking_s, done.write_s, done.flush_due) == (2.5, pytest.approx(0.9), False)
         assert defect(done, T0 + 20) is None
 
-    def test_debug_lines_make_the_start_of_a_flush_and_the_wait_exact(self) -> None:
-        joiner = Joiner()
-        parts = [
-            Record(name="WAIT", dataset=3, seconds=0.75),
-            Record(name="ENCODE", dataset=3, seconds=1.0, bytes=16_777_200, files=4),
-            Record(name="ASYNC_START", dataset=3, seconds=0.2),
-        ]
-        joiner.records([*logged(3, 10.0), event("ASYNC_FLUSH_START", 12, dataset=3), *parts])
-        done = joiner.output(output(3, 10.0, 11.0, 12.5, opened_s=T0 + 10.9))
-        assert (done.wait_s, done.flush_s, done.bytes) == (0.75, pytest.approx(0.2), SIZE)
-        again = [Record(name="FLUSH_ASYNC", dataset=3, seconds=2.0), *flushed("ASYNC", 3, 12, 2.0)]
-        assert [flush.flush_s for flush in joiner.records(again)] == [pytest.approx(2.0)]
-
     def test_memory_is_bounded(self) -> None:
         joiner = Joiner()
         for number in range(10_000):
@@ -250,15 +236,14 @@ class TestJoiner:
         assert max(map(len, (joiner._datasets, joiner._found, joiner._held))) <= 4096
 
 
-def library(tmp_path: Path, name: str = "job", *, debug: bool = False) -> LibraryEvents:
+def library(tmp_path: Path, name: str = "job") -> LibraryEvents:
     """A recorded job, with its log where the library's lines say it is."""
     prefix = tmp_path / "prefix"
     (prefix / ".scr").mkdir(parents=True)
     (prefix / ".scr" / "log").write_bytes((DATA / f"{name}.log").read_bytes())
     said = (DATA / f"{name}.events").read_text().replace("/prefix", str(prefix))
     (tmp_path / "library.events").write_text(said)
-    environment = {"SCRTUNE_JOB_OUTPUT": str(DATA / "job.out")} if debug else {}
-    return LibraryEvents(tmp_path / "library.events", environment)
+    return LibraryEvents(tmp_path / "library.events", {})
 
 
 class TestRecordedJob:
@@ -297,20 +282,10 @@ class TestRecordedJob:
 
     def test_with_a_cache_of_one_dataset_outputs_wait_for_the_flush_before(self, tmp_path: Path) -> None:
         waits = {done.dataset: done.wait_s for done in only(OutputCompleted, library(tmp_path).take())}
-        exact = {
-            record.dataset: record.seconds
-            for record in ScrDebug().records((DATA / "job.out").read_bytes())
-            if record.name == "WAIT"
-        }
-        assert {dataset for dataset, wait_s in waits.items() if wait_s > 0} == set(exact) == {10, 11}
-        for dataset, wait_s in exact.items():
+        printed = {10: 0.446101, 11: 0.498784}  # by SCR itself, with SCR_DEBUG=1
+        assert {dataset for dataset, wait_s in waits.items() if wait_s > 0} == set(printed)
+        for dataset, wait_s in printed.items():
             assert wait_s <= waits[dataset]
-
-    def test_with_the_jobs_output_waits_are_exact(self, tmp_path: Path) -> None:
-        waits = {d.dataset: d.wait_s for d in only(OutputCompleted, library(tmp_path, debug=True).take())}
-        for record in ScrDebug().records((DATA / "job.out").read_bytes()):
-            if record.name == "WAIT":
-                assert waits[record.dataset or 0] == record.seconds
 
     def test_what_was_rebuilt_is_told_behind_the_start_of_the_run_it_was_for(self, tmp_path: Path) -> None:
         events = _goodput(library(tmp_path).take())
@@ -515,13 +490,13 @@ NAMES = (
     *("WRITE", "ENCODE", "CHECKPOINT", "FLUSH_START", "FLUSH_SUCCESS", "FLUSH_FAIL", "FLUSH_SYNC"),
     *("ASYNC_FLUSH_START", "ASYNC_FLUSH_FAIL", "FLUSH_ASYNC", "FETCH_START", "FETCH_SUCCESS", "FETCH_FAIL"),
     *("FETCH", "REBUILD_START", "REBUILD_FAIL", "RESTART_SUCCESS", "RESTART_FAIL", "SCAVENGE_START"),
-    *("SCAVENGE_END", "NODE_FAIL", "RUN_END", "WAIT", "ASYNC_START", "SYNC_FLUSH", "ODD"),
+    *("SCAVENGE_END", "NODE_FAIL", "RUN_END", "ODD"),
 )
 names = st.sampled_from(NAMES)
 records = st.builds(
     Record,
     name=names,
-    time_s=st.none() | st.integers(0, 50).map(lambda at: T0 + at),
+    time_s=st.integers(0, 50).map(lambda at: T0 + at),
     dataset=st.none() | st.integers(-1, 4),
     seconds=st.none() | st.floats(-5, 100),
     bytes=st.none() | st.integers(-1, 100),

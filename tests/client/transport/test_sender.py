@@ -121,9 +121,8 @@ def test_an_event_that_cannot_be_encoded_is_counted(endpoint: str, bad: StepComp
     emitter.close(0.0)
 
 
-def test_with_a_bad_endpoint_events_are_dropped_and_the_error_says_why() -> None:
+def test_with_a_bad_endpoint_events_are_dropped() -> None:
     emitter = Emitter("nonsense://nowhere")
-    assert "nonsense://nowhere" in emitter.error
     assert not emitter.emit(step(0))
     assert emitter.dropped == 1
     emitter.close()

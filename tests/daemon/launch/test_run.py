@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
-from scrtune.client.libscr.native import libscrtune_path
+from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
@@ -216,21 +216,13 @@ def test_a_lock_is_not_looked_for_where_a_link_leads(place: Place, linked: str) 
     assert victim.read_text() == "precious"
 
 
-class WithoutSharedMemory(JobPaths):
-    """The run directory on a machine where traces lie in it."""
-
-    @property
-    def trace_directory(self) -> Path:
-        return self.root / "trace"
-
-
 def test_nothing_is_removed_below_a_directory_that_was_refused(place: Place) -> None:
     theirs = place.directory / "elsewhere" / "trace" / "file"
     theirs.parent.mkdir(parents=True)
     theirs.touch()
     place.paths.root.parent.mkdir(parents=True)
     place.paths.root.symlink_to(theirs.parent.parent)
-    services = NodeServices(WithoutSharedMemory.of(place.job_id, base=place.base))
+    services = NodeServices(replace(place.paths, shared_memory=place.directory / "none"))
     with pytest.raises(RunDirectoryError):
         services.create()
     services.stop()

@@ -17,7 +17,7 @@ import pytest
 
 from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
-from scrtune.client.libscr.native import libscrtune_path
+from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.views import ExplainView
 from scrtune.scr_config.resolution import resolve
