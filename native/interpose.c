@@ -106,6 +106,7 @@ static void after_start(const char *name)
         } else {
             snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
         }
+        observe_open();
     }
 }
 
@@ -144,12 +145,14 @@ static int complete(const char *function, int valid)
     REAL(real, function, SCR_FAILURE);
     const double closing_s = epoch_s();
     if (depth++ == 0) {
+        current.seen = observe_close();
         sharing_expect();
     }
     const int result = real(valid);
     if (--depth == 0) {
         current.closing_s = closing_s;
         after_complete(result == SCR_SUCCESS);
+        observe_deliver();
     }
     return result;
 }

@@ -13,6 +13,7 @@
  *   reinit.c     changes the rest by SCR_Finalize and SCR_Init
  *   sharing.c    whether an output's files could lie in SCR's cache, and how many ranks have this library
  *   session.c    who takes part, and the one collective point at which a decision is applied
+ *   observe.c    when DFTracer looks: while the application writes an output, and no longer than needed
  *   events.c     tells scrtune what happened
  *   interpose.c  the functions of SCR and AXL that the application, and SCR, find here first
  */
@@ -268,12 +269,31 @@ void tell(const char *text);
 
 double epoch_s(void);
 
+/* ---- observe.c */
+
+typedef struct {
+    size_t events;  /* calls that DFTracer has written down */
+    double cost_s;  /* which took this much longer */
+    bool is_whole;  /* false: only the first part of the output was looked at, or none of it */
+} observed;
+
+/* After SCR_Init: pause DFTracer, where scrtune has started it. */
+void observe_begin(const char *prefix);
+
+/* The application begins to write an output; it has written it. */
+void observe_open(void);
+observed observe_close(void);
+
+/* Write what DFTracer has gathered to where the forwarder reads it. */
+void observe_deliver(void);
+
 /* ---- events.c */
 
 typedef struct {
     char name[NAME_LIMIT];
     int kind; /* SCR's flags */
     double entered_s, apply_s, opened_s, closing_s;
+    observed seen;
 } output;
 
 void event_started(void);
