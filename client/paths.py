@@ -112,6 +112,11 @@ class JobPaths:
         return self.trace_directory / "trace"
 
     @property
+    def observe_off(self) -> Path:
+        """Outputs of this node's ranks are not traced while it is there (`native/observe.c`)."""
+        return self.trace_directory / "observe.off"
+
+    @property
     def decision(self) -> Path:
         """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
         return self.root / "decision"

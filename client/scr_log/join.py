@@ -40,7 +40,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
 
     SCR_Start_output was entered at `entered_s`, spent `apply_s` on new settings, and returned at `opened_s`;
     SCR_Complete_output was entered at `closing_s` and returned at `closed_s`. `shared` is
-    :attr:`.OutputCompleted.shared_files`.
+    :attr:`.OutputCompleted.shared_files`; `observe_s` is what tracing `observed` calls added between
+    `opened_s` and `closing_s`.
     """
 
     dataset: int
@@ -54,6 +55,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     closing_s: float
     closed_s: float
     shared: bool | None = None
+    observed: int = 0
+    observe_s: float = 0.0
 
     def started(self) -> OutputStarted:
         """The event of its beginning."""
@@ -168,13 +171,15 @@ class Joiner:
             valid=output.valid,
             bytes=seen.bytes,
             files=seen.files,
-            write_s=max(0.0, output.closing_s - output.opened_s),
+            write_s=max(0.0, output.closing_s - output.opened_s - output.observe_s),
             encode_s=seen.encode_s,
             flush_s=max(0.0, flush_s),
             wait_s=wait_s,
             flush_due=seen.flush_due,
             apply_s=output.apply_s,
             shared_files=output.shared,
+            observed=output.observed,
+            observe_s=output.observe_s,
         )
 
     def restart(self, restart: Restart) -> RestartCompleted:
