@@ -10,6 +10,7 @@ from contextlib import suppress
 import msgspec
 
 from ..intents.events import SettingsObserved
+from ..intents.observe.observation import DEFAULT_BUDGET
 from ..scr_config.catalogue import SECRETS
 
 _UNREPORTED = SECRETS | {"SCR_CONF_FILE"}
@@ -43,7 +44,17 @@ def declared(observed: SettingsObserved, environment: Mapping[str, str]) -> Sett
         floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
         override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
         tuning=environment.get("SCRTUNE_TUNING", "1") != "0",
+        observe_budget=_budget(environment.get("SCRTUNE_OBSERVE_BUDGET", "")),
     )
+
+
+def _budget(text: str) -> float:
+    """Return the declared share of the job's time, 0 to 1; the default for what is none."""
+    try:
+        share = float(text)
+    except ValueError:
+        return DEFAULT_BUDGET
+    return share if 0 <= share <= 1 else DEFAULT_BUDGET
 
 
 class OutputFlags(enum.IntFlag):

@@ -101,6 +101,11 @@ class JobPaths:
         """The start of the names of DFTracer's files."""
         return self.trace_directory / "trace"
 
+    @property
+    def observe_off(self) -> Path:
+        """Outputs of this node's ranks are not traced while it is there (`native/observe.c`)."""
+        return self.trace_directory / "observe.off"
+
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700. Raises :class:`RunDirectoryError`."""
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))

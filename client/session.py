@@ -20,6 +20,7 @@ from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event
 from ..scr_config.decision import DecisionError, DecisionFile
+from .capture.gate import Traced, TraceGate
 from .embedded.engine import EmbeddedEngine
 from .engine import OutputFlags, declared, say
 from .implicit_steps import ImplicitSteps
@@ -49,6 +50,7 @@ class Session:
         self._generation = 0
         self._dataset = 0
         self._finalized = False
+        self._gate: TraceGate | None = None
         if self._tuned:
             self._introduce(comm, self._tuned)
 
@@ -75,6 +77,8 @@ class Session:
             checkpoint=OutputFlags.CHECKPOINT in flags,
         )
         self._report([started])
+        if self._gate:
+            self._gate.open()
 
     def route_file(self, name: str) -> str:
         """Return where to write, or in a restart read, `name`, perhaps relative to the prefix directory."""
@@ -82,8 +86,17 @@ class Session:
 
     def complete_output(self, valid: bool = True) -> bool:
         """Close the dataset; `valid` is this rank's word. Return whether all ranks' were."""
+        traced = self._gate.close() if self._gate else Traced()
         completed = self._engine.complete_output(valid)
+        completed = msgspec.structs.replace(
+            completed,
+            write_s=max(0.0, completed.write_s - traced.cost_s),
+            observed=traced.calls,
+            observe_s=traced.cost_s,
+        )
         self._report([*self._happened(), completed])
+        if self._gate:
+            self._gate.deliver()
         if completed.valid and completed.checkpoint:
             self._implicit_steps.resumed(self._dataset, time.time())
         else:
@@ -158,6 +171,7 @@ class Session:
     def _introduce(self, comm: MPI.Intracomm, engine: EmbeddedEngine) -> None:
         processes = comm.gather((socket.gethostname().split(".")[0], os.getpid()), root=0) or ()
         described = msgspec.structs.replace(engine.describe(), processes=tuple(processes))
+        self._gate = TraceGate(described.prefix)
         if comm.rank == 0 and "SCRTUNE_JOB_ID" in os.environ:
             paths = JobPaths.of()
             self._emitter, self._decision = Emitter(paths.events_endpoint), DecisionFile(paths.decision)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Iterable
 
-from ..intents.effects import Advice, Effect, RewriteConfig, Tell
+from ..intents.effects import Advice, Effect, Observe, RewriteConfig, Tell
 from ..scr_config.decision import DecisionError, decision_text, parse_decision
 from ..scr_config.files import write_config
 from .managed_config import ManagedConfig
@@ -31,8 +31,21 @@ class Executor:
             match effect:
                 case RewriteConfig():
                     self.publish(effect.advice, now)
+                case Observe():
+                    self._observe(on=effect.on)
                 case Tell():
                     log.log(logging.getLevelName(effect.level.upper()), effect.text)
+
+    def _observe(self, *, on: bool) -> None:
+        """Let the ranks of this node trace their next outputs, or not: they look for a file at each."""
+        off = self._options.paths.observe_off
+        try:
+            if on:
+                off.unlink(missing_ok=True)
+            else:
+                off.touch()
+        except OSError as error:
+            log.warning("%s: %s; tracing stays as it is", off, error.strerror)
 
     def recall(self, recovered: Advice) -> None:
         """Go on with the advice that a daemon before us published last: it is what SCR's config file says.

@@ -8,6 +8,7 @@ import msgspec
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger.ledger import Account
 from ..intents.events import Values
+from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView
@@ -57,6 +58,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     config_failure: str = ""
     journal_lost: int = 0
     monitors: tuple[MonitorView, ...] = ()
+    observation: Observation = Observation()
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +99,7 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are active nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
     job_id: str = ""
+    observation: Observation = Observation()
 
 
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
@@ -142,6 +145,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         trial_budget_s=tuner.trial_budget_s if tuner else 0.0,
         at_launch=tuner.at_launch if tuner else {},
         start_s=pipeline.start_s,
+        observation=pipeline.observation,
     )
 
 
@@ -179,4 +183,5 @@ def status_view(
         taken_back=sum(decision.verdict is Verdict.REVERTED for decision in pipeline.decisions),
         goodput=account.goodput,
         counters=pipeline.counters,
+        observation=pipeline.observation,
     )

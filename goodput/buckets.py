@@ -14,6 +14,7 @@ CHECKPOINT_FLUSH = "checkpoint_flush"
 CHECKPOINT_WAIT = "checkpoint_wait"
 CHECKPOINT_OTHER = "checkpoint_other"
 TUNING = "tuning"
+OBSERVATION = "observation"
 RESTORE = "restore"
 FETCH = "fetch"
 REBUILD = "rebuild"
@@ -43,6 +44,7 @@ BUCKETS = (
     CHECKPOINT_WAIT,
     CHECKPOINT_OTHER,
     TUNING,
+    OBSERVATION,
     RESTORE,
     FETCH,
     REBUILD,
@@ -66,6 +68,7 @@ STEPS_MADE = "steps made"
 
 STRONGER_THAN_CUSTOM = (
     TUNING,
+    OBSERVATION,
     CHECKPOINT_WRITE,
     CHECKPOINT_ENCODE,
     CHECKPOINT_FLUSH,
@@ -104,6 +107,7 @@ OF_INTERVAL = {
 OF_OUTPUT = (
     ("apply_s", TUNING),
     ("wait_s", CHECKPOINT_WAIT),
+    ("observe_s", OBSERVATION),
     ("write_s", CHECKPOINT_WRITE),
     ("encode_s", CHECKPOINT_ENCODE),
     ("flush_s", CHECKPOINT_FLUSH),

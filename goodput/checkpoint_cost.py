@@ -20,7 +20,8 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     `interval_s` is the time from the previous checkpoint's start to this one's (0 for the first);
     `flush_s` is the true duration of the flush, blocking or not, 0 without one. `slowdown_s` is an estimate
     that noise may take below 0, so that its mean over many checkpoints is right. `apply_s` is what putting
-    new settings in force took; it is no part of `blocking_s` here, for it is no cost of the settings.
+    new settings in force took, `observe_s` what tracing added; neither is part of `blocking_s` here, for they
+    are no cost of the settings.
     """
 
     dataset: int
@@ -39,6 +40,7 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 0
     flush_threads: int = 0
     apply_s: float = 0.0
+    observe_s: float = 0.0
 
     @property
     def cost_s(self) -> float:
@@ -115,7 +117,7 @@ def _cost(
         dataset=output.dataset,
         generation=output.generation,
         time_s=output.end_s if flush is None else max(output.end_s, flush.end_s),
-        blocking_s=max(0.0, output.blocking_s - output.apply_s),
+        blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
         slowdown_s=slowdown_s,
         flush_s=output.flush_s if flush is None else flush.flush_s,
         flushed=flush is not None or output.flush_s > 0,
@@ -128,4 +130,5 @@ def _cost(
         files=output.files,
         flush_threads=0 if flush is None else flush.threads,
         apply_s=output.apply_s,
+        observe_s=output.observe_s,
     )

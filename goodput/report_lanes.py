@@ -44,6 +44,7 @@ LANES = (
     buckets.CHECKPOINT_WAIT,
     buckets.CHECKPOINT_OTHER,
     buckets.TUNING,
+    buckets.OBSERVATION,
     BACKGROUND_FLUSH,
     buckets.RESTORE,
     buckets.REBUILD,

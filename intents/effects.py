@@ -29,6 +29,12 @@ class RewriteConfig(msgspec.Struct, frozen=True, tag="rewrite_config", kw_only=T
     advice: Advice
 
 
+class Observe(msgspec.Struct, frozen=True, tag="observe", kw_only=True):
+    """Trace the next outputs of this node's ranks, or do not."""
+
+    on: bool
+
+
 class Tell(msgspec.Struct, frozen=True, tag="tell", kw_only=True):
     """Write one line for the operator into the log."""
 
@@ -36,4 +42,4 @@ class Tell(msgspec.Struct, frozen=True, tag="tell", kw_only=True):
     level: str = "info"
 
 
-Effect = RewriteConfig | Tell
+Effect = RewriteConfig | Observe | Tell

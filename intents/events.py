@@ -67,7 +67,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     this job's SCR. Empty: all that may be tuned is live (the embedded engine).
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
-    job; `settings` has the user's own instead. The daemon separates the two.
+    job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of
+    the job's time that observing may cost.
     """
 
     settings: Values
@@ -83,6 +84,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     processes: tuple[tuple[str, int], ...] = ()
     mutability: dict[str, str] = {}
     advised: Values = {}
+    observe_budget: float = 0.01
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):

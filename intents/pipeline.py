@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from math import inf
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
-from ..goodput.events import FlushCompleted, GoodputEvent, OutputCompleted
+from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from .counters import REMEMBERED_NAMES, Counters, EventFilter
-from .effects import Advice, Effect, RewriteConfig, Tell
+from .effects import Advice, Effect, Observe, RewriteConfig, Tell
 from .events import (
     ApplyRefused,
     Event,
@@ -26,6 +26,7 @@ from .events import (
 from .mutability import RunMutability
 from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
+from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_floor
 from .rules.policy import proposals
 from .rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal, Situation
@@ -62,6 +63,7 @@ class Pipeline:
         self._flush_times = FlushTimes()
         self._applied = AppliedSettings()
         self._trial_costs = TrialCosts()
+        self._observing = Observing()
         self._on = True
 
     def handle(self, event: Event, now: float) -> list[Effect]:
@@ -97,6 +99,11 @@ class Pipeline:
     def intents(self) -> Intents:
         """The intents so far."""
         return self._observers.observe(self.job, self.settings)
+
+    @property
+    def observation(self) -> Observation:
+        """What was traced, what that cost, and whether it goes on."""
+        return self._observing.observation
 
     @property
     def settings(self) -> Values:
@@ -159,6 +166,7 @@ class Pipeline:
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
+        self._observing.set_budget(job.observe_budget)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
         tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
@@ -207,6 +215,17 @@ class Pipeline:
             return
         for each in self._flush_times.event(event):
             yield from self._account_for(each, now)
+        yield from self._observe(event)
+
+    def _observe(self, event: GoodputEvent) -> Iterator[Effect]:
+        was_on = self.observation.on
+        match event:
+            case JobStarted():
+                self._observing.started(event)
+            case OutputCompleted():
+                self._observing.output(event, self.intents.buffers)
+        if self.observation.on != was_on:
+            yield Observe(on=self.observation.on)
 
     def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)

@@ -250,12 +250,30 @@ void tell(const char *text);
 
 double epoch_s(void);
 
+/* ---- observe.c */
+
+typedef struct {
+    size_t events;  /* calls that DFTracer has written down */
+    double cost_s;  /* which took this much longer */
+} observed;
+
+/* After SCR_Init: pause DFTracer, where scrtune has started it. */
+void observe_begin(const char *prefix);
+
+/* The application begins to write an output; it has written it. */
+void observe_open(void);
+observed observe_close(void);
+
+/* Write what DFTracer has gathered to where the forwarder reads it. */
+void observe_deliver(void);
+
 /* ---- events.c: only rank 0 writes */
 
 typedef struct {
     char name[NAME_LIMIT];
     int kind; /* SCR's flags */
     double entered_s, apply_s, opened_s, closing_s;
+    observed seen;
 } output;
 
 void event_started(void);

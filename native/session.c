@@ -146,6 +146,7 @@ void session_begin(void)
         job.is_willing = true;
         find_classes();
     }
+    observe_begin(scr_text("scr_prefix"));
     if (job.is_root) {
         event_started();
     }

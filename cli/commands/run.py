@@ -19,6 +19,7 @@ from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...daemon.views import StatusView
+from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
 from ..job_state import ask
 from ..options import MonitoringOptions, command, option
@@ -34,8 +35,9 @@ class Traced:
 
     trace: Trace = option(
         "--trace",
-        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all.",
-        default="preload",
+        "How DFTracer gets in: preloaded, by the application's own initialize_log, or not at all;"
+        " auto: preloaded where it can be paused.",
+        default="auto",
     )
 
 
@@ -62,6 +64,12 @@ class RunOptions(MonitoringOptions, Preloaded, Traced):
         "The failure to survive, as a scheme or as process or node; default: your own scheme.",
         click.Choice(sorted(FLOORS), case_sensitive=False),
     )
+    observe_budget: float = option(
+        "--observe-budget PERCENT",
+        "How much of the job's time observing may cost.",
+        click.FloatRange(0, 100),
+        default=100 * DEFAULT_BUDGET,
+    )
     override: bool = option("--override", "Also change SCR_* that your environment sets.")
     scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite; default: a private one.")
 
@@ -83,6 +91,7 @@ def run(options: RunOptions) -> None:
         floor=options.floor or "",
         override=options.override,
         scr_conf=options.scr_conf,
+        observe_budget=options.observe_budget / 100,
         monitoring=options.monitoring,
     )
     for warning in missing(job.monitoring):

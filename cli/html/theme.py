@@ -36,7 +36,7 @@ GROUPS = {
         ),
     ),
     "data loading": ColourGroup("#e69f00", (of.DATA_LOADING, of.ASYNC_LOADING)),
-    "tuning": ColourGroup("#8c4fb3", (of.TUNING,)),
+    "tuning": ColourGroup("#8c4fb3", (of.TUNING, of.OBSERVATION)),
     "own intervals": ColourGroup("#96613d"),
     "other": ColourGroup("#a8a8a8"),
 }

@@ -33,6 +33,7 @@ def status(view: StatusView) -> RenderableType:
                 f" {count_text(counters.trace_lines, 'trace line')},"
                 f" {count_text(counters.trace_events, 'trace event')}"
             ),
+            "observation": view.observation.sentence(),
             "config": (
                 f"{view.config}, rewritten {count_text(view.rewrites, 'time')}" if view.running else ""
             ),
@@ -132,8 +133,8 @@ def explain(view: ExplainView) -> RenderableType:
     budget = seconds_text(max(0.0, view.trial_budget_s))
     costs = Text(f"A checkpoint costs {_costs(view)}; trials may still cost {budget}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
-    shown += [intents(view.intents), "", decisions(view.decisions, view.start_s, view.gains)]
-    shown += ["", _settings(view), "", costs]
+    shown += [intents(view.intents), "", Text(f"Observation: {view.observation.sentence()}."), ""]
+    shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))
     if view.unpublished:
@@ -143,13 +144,17 @@ def explain(view: ExplainView) -> RenderableType:
 
 
 def summary(view: StatusView) -> list[str]:
-    """Return the result of a job's tuning in two lines, and a line for each failure."""
+    """Return the result of a job's tuning in three lines, and a line for each failure."""
     tuned = (
         f"{count_text(view.checkpoints, 'checkpoint')}, {_cost(view.baseline_cost_s)} each under your"
         f" settings, {_cost(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
         f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
     )
-    lines = [f"job {view.job_id}: {tuned}", f"why: scrtune explain --job-id {view.job_id}"]
+    lines = [
+        f"job {view.job_id}: {tuned}",
+        f"observation: {view.observation.sentence()}",
+        f"why: scrtune explain --job-id {view.job_id}",
+    ]
     if not view.checkpoints:
         seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
         lines = [

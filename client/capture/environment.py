@@ -13,9 +13,15 @@ _LIVE = {
     "DFTRACER_INC_METADATA": "1",
     # a gzip member a line costs 20 us an event
     "DFTRACER_TRACE_COMPRESSION": "0",
-    # the default of 16 MiB shows nothing before it is full or the process ends
-    "DFTRACER_WRITE_BUFFER_SIZE": "0",
 }
+_BUFFER_BYTES = {
+    # the default of 16 MiB shows nothing before it is full or the process ends
+    False: 0,
+    # more than an output may fill: libscrtune.so writes it out when the output has ended
+    True: 4 * 1024 * 1024,
+}
+OBSERVE = "SCRTUNE_OBSERVE"
+"""Tells libscrtune.so that DFTracer is scrtune's own, to be paused but while outputs are written."""
 _LIBRARY = Path("lib64", "libdftracer_preload.so")
 _EVERYTHING = "all"  # DFTracer's word for "trace every path"
 
@@ -25,12 +31,18 @@ class CaptureUnavailableError(RuntimeError):
 
 
 def capture_environment(
-    log_prefix: Path, data_dirs: Sequence[Path], mode: Mode, inherited: Mapping[str, str]
+    log_prefix: Path,
+    data_dirs: Sequence[Path],
+    mode: Mode,
+    inherited: Mapping[str, str],
+    *,
+    gated: bool = False,
 ) -> dict[str, str]:
     """Return the variables to add to `inherited` so that a program is traced live into `<log_prefix>-*.pfw`.
 
     Files below `data_dirs` and the user's own DFTRACER_DATA_DIR are traced. `mode` is ``preload`` for any
-    program, or ``function`` for one that calls ``dftracer.initialize_log``. Raises
+    program, or ``function`` for one that calls ``dftracer.initialize_log``. `gated`: libscrtune.so is in the
+    program, and lets DFTracer look while outputs are written, no longer. Raises
     :class:`CaptureUnavailableError`.
     """
     environment = {
@@ -38,7 +50,10 @@ def capture_environment(
         "DFTRACER_LOG_FILE": str(log_prefix.absolute()),
         "DFTRACER_DATA_DIR": _data_dir(data_dirs, inherited.get("DFTRACER_DATA_DIR", "")),
         "DFTRACER_INIT": mode.upper(),
+        "DFTRACER_WRITE_BUFFER_SIZE": str(_BUFFER_BYTES[gated]),
     }
+    if gated:
+        environment[OBSERVE] = "outputs"
     if mode == "preload":
         environment["LD_PRELOAD"] = _preload(str(preload_library()), inherited.get("LD_PRELOAD", ""))
     return environment
@@ -77,4 +92,6 @@ def _data_dir(data_dirs: Sequence[Path], inherited: str) -> str:
         raise CaptureUnavailableError(
             f"{bad}: DFTRACER_DATA_DIR takes no path with a colon; use another directory"
         )
-    return ":".join(dict.fromkeys([*named, *filter(None, inherited.split(":"))]))
+    wanted = dict.fromkeys([*named, *filter(None, inherited.split(":"))])
+    # of two prefixes of which one begins with the other DFTracer 2.2 traces the longer alone
+    return ":".join(each for each in wanted if not any(each != o and each.startswith(o) for o in wanted))

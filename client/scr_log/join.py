@@ -32,6 +32,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
 
     SCR_Start_output took from `entered_s` to `opened_s`, and spent `apply_s` of that on new settings;
     SCR_Complete_output took from `closing_s` to `closed_s`. `shared` as in OutputCompleted.shared_files.
+    `observe_s` is what tracing `observed` calls added between `opened_s` and `closing_s`.
     """
 
     dataset: int
@@ -45,6 +46,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     closing_s: float
     closed_s: float
     shared: bool | None = None
+    observed: int = 0
+    observe_s: float = 0.0
 
     def started(self) -> OutputStarted:
         """Return the event of its beginning."""
@@ -160,13 +163,15 @@ class Joiner:
             valid=output.valid,
             bytes=seen.bytes,
             files=seen.files,
-            write_s=max(0.0, output.closing_s - output.opened_s),
+            write_s=max(0.0, output.closing_s - output.opened_s - output.observe_s),
             encode_s=seen.encode_s,
             flush_s=max(0.0, flush_s),
             wait_s=wait_s,
             flush_due=seen.flush_due,
             apply_s=output.apply_s,
             shared_files=output.shared,
+            observed=output.observed,
+            observe_s=output.observe_s,
         )
 
     def restart(self, restart: Restart) -> RestartCompleted:

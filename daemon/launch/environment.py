@@ -10,6 +10,7 @@ import msgspec
 from ...client.capture.environment import CaptureUnavailableError, capture_environment
 from ...client.paths import JobPaths
 from ...intents.events import Values
+from ...intents.observe.observation import DEFAULT_BUDGET
 from ...scr_config.files import write_config
 from ...scr_config.locations import system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
@@ -30,18 +31,19 @@ _PLACES = {
 }
 """What distinguishes one job from another. scrtune tunes none of it: it stays where it was set."""
 
-Trace = Literal["preload", "function", "off"]
+Trace = Literal["auto", "preload", "function", "off"]
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How `scrtune run` was asked to run a job."""
 
-    trace: Trace = "preload"
+    trace: Trace = "auto"
     preload: Preload = "auto"
     tuning: bool = True
     floor: str = ""
     override: bool = False
     scr_conf: Path | None = None
+    observe_budget: float = DEFAULT_BUDGET
     monitoring: Monitoring = Monitoring()
 
 
@@ -82,6 +84,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
         "SCRTUNE_TUNING": "" if options.tuning else "0",
         "SCRTUNE_OVERRIDE": "1" if options.override else "",
+        "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),
     }
     return Job(
         files=files,
@@ -152,23 +155,37 @@ def log_variables(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[
     return variables
 
 
-def trace_variables(
-    paths: JobPaths, user_conf: Path | None, trace: Trace, inherited: Mapping[str, str]
-) -> dict[str, str]:
+def trace_variables(paths: JobPaths, job: Job, inherited: Mapping[str, str]) -> dict[str, str]:
     """Return the variables by which DFTracer writes to where the forwarder of this node looks.
 
-    None when `trace` is ``off``, and none, with a warning, when there is no usable DFTracer: the job is tuned
-    all the same, from the application's own events.
+    None when the job is not to be traced, and none, with a warning, when there is no usable DFTracer: the job
+    is tuned all the same, from the application's own events. With ``auto`` a job is traced where
+    libscrtune.so can pause DFTracer, and where its user does not trace it already.
     """
+    trace = job.trace
+    if trace == "auto":
+        why_not = _why_not_traced(job, inherited)
+        if why_not:
+            log.warning("%s: scrtune does not observe the application's writes", why_not)
+            return {}
+        trace = "preload"
     if trace == "off":
         return {}
-    settings = _resolved(user_conf, inherited).settings
+    settings = _resolved(job.files.user_conf, inherited).settings
     data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
     try:
-        return capture_environment(paths.trace_prefix, data, trace, inherited)
+        return capture_environment(paths.trace_prefix, data, trace, inherited, gated=job.library is not None)
     except CaptureUnavailableError as error:
         log.warning("%s. The application runs without being traced.", error)
         return {}
+
+
+def _why_not_traced(job: Job, inherited: Mapping[str, str]) -> str:
+    if inherited.get("DFTRACER_ENABLE", "0") == "1":
+        return "DFTRACER_ENABLE=1 is yours, and your trace stays as it is (--trace preload takes it over)"
+    return (
+        "" if job.library else "without libscrtune.so tracing cannot be paused (--trace preload traces all)"
+    )
 
 
 def _resolved(user_conf: Path | None, inherited: Mapping[str, str]) -> Resolved:

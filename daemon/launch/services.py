@@ -67,7 +67,7 @@ class NodeServices:
         `give_up()` is true. Raises OSError when a process cannot be started.
         """
         paths = self._paths
-        variables = trace_variables(paths, job.files.user_conf, job.trace, os.environ)
+        variables = trace_variables(paths, job, os.environ)
         # the application's preloaded libraries have no business in our processes
         own = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", EVENTS_FILE)}
         said = {EVENTS_FILE: str(paths.library_events)} if job.library else {}

@@ -1,0 +1,137 @@
+"""Whether outputs are still traced: observing has a budget, and ends when it has nothing new to say.
+
+Every output is traced while ``on``, each up to a number of calls (`native/observe.c`). It ends
+
+- when the access sizes of three outputs in a row gave the same intent;
+- when it has cost more than its budget of the job's time so far, until there is room again;
+- after ten outputs in any case.
+
+It begins again with a new run of the job, with an output of a kind that was not traced yet, and when an
+output's bytes or files are no longer those that were traced (by more than a quarter).
+"""
+
+import msgspec
+
+from ...goodput.events import JobStarted, OutputCompleted
+from ...units import count_text
+from ..events import TextEnum
+from .buffers import BufferSizes
+
+DEFAULT_BUDGET = 0.01
+"""Share of the job's time that observing may cost."""
+
+_STABLE_OUTPUTS = 3
+_MOST_OUTPUTS = 10
+_CHANGED = 0.25
+
+
+class WhyEnded(TextEnum):
+    """The reason why outputs are not traced any more."""
+
+    NOT = ""
+    STABLE = "the intents are stable"
+    BUDGET = "the budget is used"
+    ENOUGH = "enough outputs were seen"
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """What was traced so far: `calls` of rank 0 in `outputs`, which took `cost_s` longer for it.
+
+    `share` is that of the job's time. `until_s` is the end of the last traced output (epoch seconds, 0 when
+    there was none).
+    """
+
+    on: bool = True
+    outputs: int = 0
+    calls: int = 0
+    cost_s: float = 0.0
+    share: float = 0.0
+    budget: float = DEFAULT_BUDGET
+    until_s: float = 0.0
+    ended: WhyEnded = WhyEnded.NOT
+
+    def sentence(self) -> str:
+        """Return the state in one line, for people."""
+        if not self.outputs:
+            return "no output was traced yet" if self.on else f"not traced: {self.ended}"
+        seen = f"{count_text(self.outputs, 'output')} traced, {count_text(self.calls, 'call')} of rank 0"
+        cost = f"{self.cost_s:.3f} s ({self.share:.2%} of the job, budget {self.budget:.2%})"
+        return f"{seen}, cost {cost}; " + ("goes on" if self.on else f"ended: {self.ended}")
+
+
+class Observing:
+    """Decides, output by output, whether the next is traced."""
+
+    def __init__(self) -> None:
+        self._seen = Observation()
+        self._start_s: float | None = None
+        self._sizes: tuple[object, ...] = ()
+        self._alike = self._in_a_row = 0
+        self._traced: dict[bool, tuple[int, int]] = {}
+
+    @property
+    def observation(self) -> Observation:
+        """What was traced so far."""
+        return self._seen
+
+    def set_budget(self, budget: float) -> None:
+        """Set the share of the job's time that observing may cost."""
+        self._seen = msgspec.structs.replace(self._seen, budget=budget)
+
+    def started(self, event: JobStarted) -> None:
+        """A run of the job begins: it may do something else than the last one."""
+        self._start_s = event.time_s if self._start_s is None else self._start_s
+        self._begin()
+
+    def output(self, output: OutputCompleted, sizes: BufferSizes) -> None:
+        """Take in an output, and the access sizes as far as they are known then."""
+        start_s = self._start_s if self._start_s is not None else output.start_s
+        self._start_s = start_s
+        if output.observed:
+            self._traced[output.checkpoint] = (output.bytes, output.files)
+            self._add(output, sizes)
+        elif not self._seen.on and self._is_new(output):
+            self._begin()
+        age_s = max(1e-9, output.end_s - start_s)
+        self._seen = msgspec.structs.replace(self._seen, share=self._seen.cost_s / age_s)
+        self._decide()
+
+    def _begin(self) -> None:
+        self._alike = self._in_a_row = 0
+        self._traced.clear()
+        self._seen = msgspec.structs.replace(self._seen, on=True, ended=WhyEnded.NOT)
+
+    def _add(self, output: OutputCompleted, sizes: BufferSizes) -> None:
+        self._seen = msgspec.structs.replace(
+            self._seen,
+            outputs=self._seen.outputs + 1,
+            calls=self._seen.calls + output.observed,
+            cost_s=self._seen.cost_s + output.observe_s,
+            until_s=output.end_s,
+        )
+        self._in_a_row += 1
+        found = (sizes.operation, sizes.p90_bytes, *(top.size_bytes for top in sizes.top))
+        self._alike = self._alike + 1 if sizes.top and found == self._sizes else 0
+        self._sizes = found
+
+    def _is_new(self, output: OutputCompleted) -> bool:
+        """Return whether an output that was not traced is unlike those that were."""
+        if output.checkpoint not in self._traced:
+            return True
+        before = self._traced[output.checkpoint]
+        now = (output.bytes, output.files)
+        return any(abs(new - old) > _CHANGED * old for new, old in zip(now, before, strict=True))
+
+    def _decide(self) -> None:
+        """End or go on; what ended for its budget goes on once the job is old enough."""
+        seen = self._seen
+        why = seen.ended
+        if why is WhyEnded.BUDGET and seen.share < seen.budget / 2:
+            why = WhyEnded.NOT
+        if self._alike >= _STABLE_OUTPUTS - 1:
+            why = WhyEnded.STABLE
+        elif self._in_a_row >= _MOST_OUTPUTS:
+            why = WhyEnded.ENOUGH
+        elif seen.share > seen.budget:
+            why = WhyEnded.BUDGET
+        self._seen = msgspec.structs.replace(seen, on=why is WhyEnded.NOT, ended=why)

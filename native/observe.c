@@ -1,0 +1,283 @@
+/* When DFTracer looks: only between SCR_Start_output and SCR_Complete_output, where the application itself writes.
+ *
+ * A traced call costs 5 to 7 us, and SCR's copies within SCR_Complete_output may be 100,000 calls that follow from
+ * its settings anyway. DFTracer 2 tests two exported flags first in every call, so a paused call costs what an
+ * untraced one does, and tracing goes on when they are cleared (its finalize() crashes threads that are in a call).
+ * An output is observed up to EVENT_LIMIT calls: a thread looks how full DFTracer's buffer is. The buffer is written
+ * after the output's end, when nobody measures any more. Whether the next output is observed is asked of the file
+ * `observe.off` beside the trace, by every rank for itself: nothing here is collective.
+ *
+ * Nothing is touched unless scrtune itself has switched DFTracer on (SCRTUNE_OBSERVE=outputs): the user's own trace
+ * goes on as they want it.
+ */
+#include "scrtune.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    EVENT_LIMIT = 2000,         /* of one output and rank: some 13 ms */
+    EVENT_BYTES = 200,          /* of a line, about */
+    LOOK_NS = 4 * 1000 * 1000,  /* between two looks at the buffer */
+    CALIBRATION_CALLS = 64,
+    UNMEASURED_NS = 6000,       /* of a call where it cannot be measured */
+    SLOTS = 1024,               /* DFTracer knows a descriptor by its number modulo this */
+    NO_DESCRIPTOR = SLOTS * 1000,
+};
+
+/* The beginning of DFTracer's BufferManager, the same in 2.1.0 and 2.2.0. */
+typedef struct {
+    char *bytes;
+    size_t used;
+    pthread_rwlock_t lock;
+} trace_buffer;
+
+static struct {
+    volatile unsigned char *stop_posix, *stop_stdio;
+    trace_buffer ***buffer; /* where a pointer to its std::shared_ptr is */
+    void (*write_out)(trace_buffer *, size_t, bool);
+} tracer;
+
+static double event_cost_s;
+
+static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
+static bool is_open;      /* an output is being observed */
+static bool has_watcher;
+static size_t used_before; /* bytes in the buffer when it began */
+
+static double monotonic_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+static int find_core(struct dl_phdr_info *loaded, size_t size, void *path)
+{
+    (void)size;
+    const char *slash = strrchr(loaded->dlpi_name, '/');
+    if (slash == NULL || strncmp(slash, "/libdftracer_core", 17) != 0) {
+        return 0;
+    }
+    snprintf(path, PATH_MAX, "%s", loaded->dlpi_name);
+    return 1;
+}
+
+static bool find_tracer(void)
+{
+    char path[PATH_MAX] = "";
+    dl_iterate_phdr(find_core, path);
+    void *core = path[0] != '\0' ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    if (core == NULL) {
+        return false;
+    }
+    tracer.stop_posix = dlsym(core, "_ZN6brahma13POSIXDFTracer10stop_traceE");
+    tracer.stop_stdio = dlsym(core, "_ZN6brahma13STDIODFTracer10stop_traceE");
+    tracer.buffer = dlsym(core, "_ZZN8dftracer9SingletonINS_13BufferManagerEE12instance_refEvE18singleton_instance");
+    *(void **)&tracer.write_out = dlsym(core, "_ZN8dftracer13BufferManager28compress_and_write_if_neededEmb");
+    return tracer.stop_posix != NULL && tracer.stop_stdio != NULL;
+}
+
+/* NULL where this DFTracer keeps it elsewhere; then an output is observed to its end. */
+static trace_buffer *buffer(void)
+{
+    if (tracer.buffer == NULL || *tracer.buffer == NULL || tracer.write_out == NULL) {
+        return NULL;
+    }
+    trace_buffer *found = **tracer.buffer;
+    return found != NULL && found->bytes != NULL ? found : NULL;
+}
+
+static size_t used(void)
+{
+    const trace_buffer *found = buffer();
+    return found != NULL ? *(const volatile size_t *)&found->used : 0;
+}
+
+static void pause_tracer(bool is_paused)
+{
+    *tracer.stop_posix = *tracer.stop_stdio = is_paused;
+}
+
+/* What one traced call costs here, of calls on `directory`, which must be one that is traced. */
+static double calibrated_s(const char *directory)
+{
+    double took_s[2] = {0, 0};
+    for (int is_traced = 0; is_traced < 2; is_traced++) {
+        pause_tracer(!is_traced);
+        const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        const double began_s = monotonic_s();
+        for (int i = 0; i < CALIBRATION_CALLS; i++) {
+            lseek(file, 0, SEEK_CUR);
+        }
+        took_s[is_traced] = monotonic_s() - began_s;
+        close(file);
+    }
+    pause_tracer(true);
+    const double cost_s = (took_s[1] - took_s[0]) / CALIBRATION_CALLS;
+    return cost_s > 0 ? cost_s : UNMEASURED_NS * 1e-9;
+}
+
+void observe_begin(const char *prefix)
+{
+    const char *wanted = getenv("SCRTUNE_OBSERVE");
+    if (wanted == NULL || strcmp(wanted, "outputs") != 0 || tracer.stop_posix != NULL || !find_tracer()) {
+        return;
+    }
+    event_cost_s = calibrated_s(prefix != NULL ? prefix : ".");
+    observe_deliver();
+}
+
+/* Pauses when an output has had its share of calls. */
+static void *watch(void *unused)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    (void)unused;
+    pthread_mutex_lock(&guard);
+    for (;;) {
+        while (!is_open) {
+            pthread_cond_wait(&opened, &guard);
+        }
+        pthread_mutex_unlock(&guard);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&guard);
+        if (is_open && used() - used_before >= (size_t)EVENT_LIMIT * EVENT_BYTES) {
+            pause_tracer(true);
+            is_open = false;
+        }
+    }
+    return NULL;
+}
+
+/* A forked child has no watcher, and needs none: its SCR calls are not ours. */
+static bool start_watcher(void)
+{
+    sigset_t all, before;
+    pthread_t thread;
+    pthread_attr_t attributes;
+    sigfillset(&all);
+    pthread_attr_init(&attributes);
+    pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool is_started = pthread_create(&thread, &attributes, watch, NULL) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attributes);
+    return is_started;
+}
+
+static bool is_off(void)
+{
+    const char *log = getenv("DFTRACER_LOG_FILE");
+    const char *slash = log != NULL ? strrchr(log, '/') : NULL;
+    char path[PATH_MAX];
+    if (slash == NULL || snprintf(path, sizeof path, "%.*s/observe.off", (int)(slash - log), log) >= PATH_MAX) {
+        return true;
+    }
+    return access(path, F_OK) == 0;
+}
+
+/* A file that was closed during a pause is still known by its number, and the next file that gets it would be
+ * taken for it: closing a descriptor that cannot be, but has the same slot, lets DFTracer forget it. */
+static void forget_files(void)
+{
+    for (int slot = 0; slot < SLOTS; slot++) {
+        close(slot + NO_DESCRIPTOR);
+    }
+}
+
+void observe_open(void)
+{
+    if (tracer.stop_posix == NULL || is_off()) {
+        return;
+    }
+    const int before = errno;
+    if (!has_watcher && buffer() != NULL) {
+        has_watcher = start_watcher();
+    }
+    pause_tracer(false);
+    forget_files();
+    pthread_mutex_lock(&guard);
+    used_before = used();
+    is_open = true;
+    pthread_cond_signal(&opened);
+    pthread_mutex_unlock(&guard);
+    errno = before;
+}
+
+/* The lines in the buffer from `from` on. */
+static size_t lines_from(size_t from)
+{
+    const trace_buffer *found = buffer();
+    size_t lines = 0;
+    for (size_t i = from; found != NULL && i < found->used; i++) {
+        lines += found->bytes[i] == '\n';
+    }
+    return lines;
+}
+
+observed observe_close(void)
+{
+    observed seen = {.events = 0};
+    if (tracer.stop_posix == NULL) {
+        return seen;
+    }
+    pthread_mutex_lock(&guard);
+    is_open = false;
+    pause_tracer(true);
+    pthread_mutex_unlock(&guard);
+    seen.events = lines_from(used_before);
+    seen.cost_s = (double)seen.events * event_cost_s;
+    used_before = used();
+    return seen;
+}
+
+void observe_deliver(void)
+{
+    trace_buffer *found = tracer.stop_posix != NULL ? buffer() : NULL;
+    if (found == NULL || found->used == 0) {
+        return;
+    }
+    const int before = errno;
+    pthread_rwlock_wrlock(&found->lock);
+    if (found->bytes != NULL && found->used > 0) {
+        tracer.write_out(found, 0, true);
+    }
+    pthread_rwlock_unlock(&found->lock);
+    used_before = 0;
+    errno = before;
+}
+
+/* ---- for the embedded engine, which has no calls of SCR's (client/capture/gate.py) */
+
+SCRTUNE_API void scrtune_observe_begin(const char *prefix)
+{
+    observe_begin(prefix);
+}
+
+SCRTUNE_API void scrtune_observe_open(void)
+{
+    observe_open();
+}
+
+SCRTUNE_API size_t scrtune_observe_close(double *cost_s)
+{
+    const observed seen = observe_close();
+    *cost_s = seen.cost_s;
+    return seen.events;
+}
+
+SCRTUNE_API void scrtune_observe_deliver(void)
+{
+    observe_deliver();
+}
