@@ -20,7 +20,7 @@ from ..goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from ..intents.effects import Advice
 from ..intents.events import ApplyRefused, Event
 from ..scr_config.decision import DecisionError, DecisionFile
-from .capture.gate import Traced, TraceGate
+from .capture.gate import TracedCalls, TraceGate
 from .embedded.engine import EmbeddedEngine
 from .engine import OutputFlags, declared, say
 from .implicit_steps import ImplicitSteps
@@ -86,7 +86,7 @@ class Session:
 
     def complete_output(self, valid: bool = True) -> bool:
         """Close the dataset; `valid` is this rank's word. Return whether all ranks' were."""
-        traced = self._gate.close() if self._gate else Traced()
+        traced = self._gate.close() if self._gate else TracedCalls()
         completed = self._engine.complete_output(valid)
         completed = msgspec.structs.replace(
             completed,

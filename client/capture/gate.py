@@ -8,7 +8,7 @@ from ..libscr.library import libscrtune_path
 from .environment import OBSERVE
 
 
-class Traced(NamedTuple):
+class TracedCalls(NamedTuple):
     """The calls of this process that were traced in an output, and the seconds that this added."""
 
     calls: int = 0
@@ -33,13 +33,13 @@ class TraceGate:
         if self._library is not None:
             self._library.scrtune_observe_open()
 
-    def close(self) -> Traced:
+    def close(self) -> TracedCalls:
         """Trace no more; return what was traced since :meth:`open`."""
         if self._library is None:
-            return Traced()
+            return TracedCalls()
         cost_s = ctypes.c_double()
         calls = self._library.scrtune_observe_close(ctypes.byref(cost_s))
-        return Traced(calls, cost_s.value)
+        return TracedCalls(calls, cost_s.value)
 
     def deliver(self) -> None:
         """Write what was traced to where the forwarder reads it."""
