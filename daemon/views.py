@@ -23,6 +23,8 @@ class IntentView(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     window_s: float
     confidence: str
+    end_s: float = 0.0
+    """Epoch seconds of the newest observation."""
 
 
 class MonitorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,6 +127,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
             count=intent.evidence.count,
             window_s=intent.evidence.window_s,
             confidence=intent.evidence.confidence,
+            end_s=intent.evidence.end_s,
         )
         for name, intent in pipeline.intents.named().items()
     )

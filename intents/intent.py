@@ -20,10 +20,14 @@ class Confidence(TextEnum):
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """The basis of an intent: `count` observations over `window_s` seconds, from `source`, or `declared`."""
+    """The basis of an intent: `count` observations over `window_s` seconds, from `source`, or `declared`.
+
+    `end_s` is the epoch time of the newest, 0 when there is none.
+    """
 
     count: int = 0
     window_s: float = 0.0
+    end_s: float = 0.0
     source: str = ""
     declared: bool = False
 

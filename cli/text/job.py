@@ -67,18 +67,19 @@ def _cost(value_s: float) -> str:
     return seconds_text(value_s) if value_s > 0 else "not measured yet"
 
 
-def intents(views: Sequence[IntentView]) -> RenderableType:
-    """Return a row for each intent, with its evidence."""
-    rows = ((view.name, view.sentence, _evidence(view)) for view in views)
+def intents(views: Sequence[IntentView], start_s: float = 0.0) -> RenderableType:
+    """Return a row for each intent with its evidence, and until when that is in a job from `start_s` on."""
+    rows = ((view.name, view.sentence, _evidence(view, start_s)) for view in views)
     return plain_table("intent", "meaning", "evidence", rows=rows, title="Intents")
 
 
-def _evidence(view: IntentView) -> str:
+def _evidence(view: IntentView, start_s: float) -> str:
     if view.confidence == "declared":
         return f"{view.source}\ndeclared, not observed"
     if not view.count:
         return "-"
-    return f"{view.count} x {view.source}, {view.window_s:.1f} s\n{view.confidence} confidence"
+    until = f", until {view.end_s - start_s:.1f} s" if start_s and view.end_s >= start_s else ""
+    return f"{view.count} x {view.source}, {view.window_s:.1f} s{until}\n{view.confidence} confidence"
 
 
 def decisions(log: Sequence[Decision], start_s: float, gains: Sequence[GainView] = ()) -> RenderableType:
@@ -133,7 +134,12 @@ def explain(view: ExplainView) -> RenderableType:
     budget = seconds_text(max(0.0, view.trial_budget_s))
     costs = Text(f"A checkpoint costs {_costs(view)}; trials may still cost {budget}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
-    shown += [intents(view.intents), "", Text(f"Observation: {view.observation.sentence()}."), ""]
+    shown += [
+        intents(view.intents, view.start_s),
+        "",
+        Text(f"Observation: {view.observation.sentence()}."),
+        "",
+    ]
     shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))

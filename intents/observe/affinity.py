@@ -59,7 +59,10 @@ class AffinityObserver:
         masks = {cpu for process in latest.processes for cpu in process.cpus}
         return CoreAffinity(
             evidence=Evidence(
-                count=len(self._observed), window_s=now - self._observed[0][1], source=latest.source
+                count=len(self._observed),
+                window_s=now - self._observed[0][1],
+                end_s=now,
+                source=latest.source,
             ),
             cpus=latest.cpus,
             processes=len(latest.processes),

@@ -78,7 +78,12 @@ class BufferObserver:
         histogram = self._sizes[key]
         cost = fit_call_cost(self._sizes[Tier.PREFIX, Operation.WRITE].samples())
         return BufferSizes(
-            evidence=Evidence(count=histogram.count, window_s=self._end_s - self._start_s, source="DFTracer"),
+            evidence=Evidence(
+                count=histogram.count,
+                window_s=self._end_s - self._start_s,
+                end_s=self._end_s,
+                source="DFTracer",
+            ),
             operation=key[1],
             bytes=histogram.bytes,
             top=histogram.top(TOP),

@@ -84,7 +84,12 @@ class _Measured:
         last = self.costs[-1]
         window_s = last.time_s - self.start_s
         return FlushBehaviour(
-            evidence=Evidence(count=self.count, window_s=window_s, source="the application's checkpoints"),
+            evidence=Evidence(
+                count=self.count,
+                window_s=window_s,
+                end_s=last.time_s,
+                source="the application's checkpoints",
+            ),
             checkpoint_bytes=max(0, last.bytes),
             files=max(0, last.files),
             interval_s=median(self.interval_s or [0.0]),
