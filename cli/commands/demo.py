@@ -135,7 +135,8 @@ def run_demo(*, quiet: bool) -> DemoView:
 
 def _compare(place: Path, start: str, *, quiet: bool) -> Comparison:
     if not quiet:
-        click.echo(f"\n{start}: {', '.join(STARTS[start].split()) or 'no config file'}")
+        settings = ", ".join(STARTS[start].split()) or "no config file"
+        click.echo("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
     job_id = f"demo-{os.getpid()}-{'poor' if STARTS[start] else 'defaults'}"
     watched = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *TUNED, "--"]
     runs: list[Run] = []
@@ -175,10 +176,14 @@ def _run(place: Path, config: str, wrapper: Sequence[str]) -> Run:
     conf, prefix, output, times = (place / name for name in ("scr.conf", "prefix", "output", "times.json"))
     conf.write_text(config, encoding="utf-8")
     prefix.mkdir()
-    train = {"--steps": CHECKPOINTS * STEPS_BETWEEN_CHECKPOINTS, "--every": STEPS_BETWEEN_CHECKPOINTS}
-    train |= {"--scale": SCALE, "--times": times}
     job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
-    job += [str(word) for pair in train.items() for word in pair]
+    job += [
+        "--steps",
+        str(CHECKPOINTS * STEPS_BETWEEN_CHECKPOINTS),
+        "--every",
+        str(STEPS_BETWEEN_CHECKPOINTS),
+    ]
+    job += ["--scale", str(SCALE), "--times", str(times)]
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache:
         own = {"SCR_CONF_FILE": str(conf), "SCR_PREFIX": str(prefix), "SCR_CACHE_BASE": cache}
         with output.open("wb") as file:
@@ -223,7 +228,12 @@ def report(view: DemoView) -> RenderableType:
         found = each.explain
         parts.append(Text(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})", style="bold"))
         parts.append(text.decisions(found.decisions, found.start_s, found.gains))
-    parts += [_table(view), *map(verdict, view.comparisons)]
+    notes = (
+        f"(least - most) of the two runs alone with their mean, and of their first {FIRST} and last {LAST}"
+        " checkpoints with the median. Start and end are those of MPI, Python and scrtune; in a longer job they"
+        " matter less."
+    )
+    parts += [_table(view), notes, *map(verdict, view.comparisons)]
     return Group(*(line for part in parts for line in ("", part)))
 
 
@@ -270,10 +280,7 @@ def _table(view: DemoView) -> RenderableType:
         "",
         *(f">{column.name}" for column in columns),
         rows=((name, *map(cell, columns)) for name, cell in rows),
-        title=(
-            f"Seconds by the job's own clock: the two runs alone, mean (least - most); the first {FIRST} and the"
-            f" last {LAST} checkpoints, median (least - most)"
-        ),
+        title="The whole job without scrtune and with it, by the clocks of its command and of rank 0",
     )
 
 
@@ -289,7 +296,7 @@ def verdict(each: Comparison) -> Text:
     more_s = each.tuned.rest_s - fmean((before.rest_s, after.rest_s))
     return Text(
         f"From {each.start}: {result}. {before.whole_s:.1f} and {after.whole_s:.1f} s alone,"
-        f" {each.tuned.whole_s:.1f} s tuned, {seconds_text(more_s)} of them for the start and end of scrtune itself;"
+        f" {each.tuned.whole_s:.1f} s tuned, start and end {seconds_text(more_s)} longer;"
         f" a checkpoint in the end {seconds_text(last_s)} alone,"
         f" {seconds_text(median(each.tuned.checkpoint_s[-LAST:]))} tuned.",
         style=style,
