@@ -55,7 +55,6 @@ SCR_FILE_BUF_SIZE=16KB
 """The user's config file: what users are found with, redundancy that nobody asked for and a blocking flush;
 and none, where the cache is bypassed and files go straight to the prefix directory."""
 
-
 INTRODUCTION = f"""
 The same job six times: {RANKS} ranks, {CHECKPOINTS} checkpoints. Alone means without scrtune and DFTracer;
 tuned means under `scrtune run {" ".join(TUNED)}` (one copy is declared to be enough)."""
@@ -176,21 +175,15 @@ def _run(place: Path, config: str, wrapper: Sequence[str]) -> Run:
     conf, prefix, output, times = (place / name for name in ("scr.conf", "prefix", "output", "times.json"))
     conf.write_text(config, encoding="utf-8")
     prefix.mkdir()
-    job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
-    job += [
-        "--steps",
-        str(CHECKPOINTS * STEPS_BETWEEN_CHECKPOINTS),
-        "--every",
-        str(STEPS_BETWEEN_CHECKPOINTS),
-    ]
-    job += ["--scale", str(SCALE), "--times", str(times)]
+    steps = f"--steps {CHECKPOINTS * STEPS_BETWEEN_CHECKPOINTS} --every {STEPS_BETWEEN_CHECKPOINTS}"
+    train = f"-m scrtune.examples.train {steps} --scale {SCALE} --times".split()
+    job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, *train, str(times)]
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache:
         own = {"SCR_CONF_FILE": str(conf), "SCR_PREFIX": str(prefix), "SCR_CACHE_BASE": cache}
+        environment = {**_environment(), **own}
         with output.open("wb") as file:
             began_s = time.perf_counter()
-            ran = subprocess.run(
-                job, env={**_environment(), **own}, stdout=file, stderr=subprocess.STDOUT, check=False
-            )
+            ran = subprocess.run(job, env=environment, stdout=file, stderr=subprocess.STDOUT, check=False)
             whole_s = time.perf_counter() - began_s
     shutil.rmtree(prefix, ignore_errors=True)
     if ran.returncode or not times.exists():
@@ -228,10 +221,10 @@ def report(view: DemoView) -> RenderableType:
         found = each.explain
         parts.append(Text(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})", style="bold"))
         parts.append(text.decisions(found.decisions, found.start_s, found.gains))
+    state = view.comparisons[0].status
     notes = (
-        f"(least - most) of the two runs alone with their mean, and of their first {FIRST} and last {LAST}"
-        " checkpoints with the median. Start and end are those of MPI, Python and scrtune; in a longer job they"
-        " matter less."
+        f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"
+        f" (least - most). The first {FIRST} and the last {LAST} checkpoints: median (least - most)."
     )
     parts += [_table(view), notes, *map(verdict, view.comparisons)]
     return Group(*(line for part in parts for line in ("", part)))
