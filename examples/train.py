@@ -8,9 +8,11 @@ is worth keeping, but the time is real, the files are real, and so is the checkp
 """
 
 import argparse
+import json
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +42,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--device-ms", type=float, default=80.0, help="time a step waits for its device")
     parser.add_argument("--cpus", default="", help="bind every rank to these CPUs, such as 0 or 0,2")
     parser.add_argument("--no-fsync", action="store_true", help="do not sync files when they are written")
+    parser.add_argument(
+        "--times", type=Path, help="write rank 0's seconds of each step and checkpoint, as JSON"
+    )
     return parser.parse_args()
 
 
@@ -90,6 +95,14 @@ def restart(session: Session, rank: int) -> int:
     return 0
 
 
+@contextmanager
+def timed(took_s: list[float]) -> Iterator[None]:
+    """Append the seconds of what is done within."""
+    began_s = time.perf_counter()
+    yield
+    took_s.append(time.perf_counter() - began_s)
+
+
 def main() -> None:
     """Train."""
     options = arguments()
@@ -99,16 +112,21 @@ def main() -> None:
     matrix = np.random.default_rng(comm.rank).random((384, 384))
     largest = int(OPTIMIZER_BYTES * options.scale * max(OPTIMIZER_TENSORS)) + 1
     state = memoryview(np.random.default_rng(comm.rank).bytes(max(largest, FILES["model"][0])))
+    step_s: list[float] = []
+    checkpoint_s: list[float] = []
     with Session(comm) as session:
         first = restart(session, comm.rank)
         for step in range(first, options.steps):
-            with session.step(step):
+            with timed(step_s), session.step(step):
                 compute(options.compute_ms / 1000, matrix)
                 time.sleep(options.device_ms / 1000)
                 comm.Barrier()
             needed = session.need_checkpoint()
             if (step + 1) % options.every == 0 if options.every else needed:
-                checkpoint(session, step, comm.rank, options, state)
+                with timed(checkpoint_s):
+                    checkpoint(session, step, comm.rank, options, state)
+    if options.times and comm.rank == 0:
+        options.times.write_text(json.dumps({"step_s": step_s, "checkpoint_s": checkpoint_s}))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""`scrtune demo`: a checkpointing MPI job under SCR's defaults, poor settings, and tuned live from those.
+"""`scrtune demo`: a checkpointing MPI job without scrtune beside the same job tuned while it runs.
 
-Everything shown is measured in these runs; when tuning does not help on this machine the report says so.
+The job starts once from poor settings and once from SCR's defaults. From each it runs three times: alone,
+tuned, and alone again, so that a machine that becomes slower or faster meanwhile favours neither. Everything
+shown is measured in these runs, by the job's own clock; when scrtune does not pay the report says so.
 """
 
 import os
@@ -9,90 +11,97 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from statistics import median
+from statistics import fmean, median
+from typing import NamedTuple
 
 import click
 import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
-from typing_extensions import Self
 
-from ...client.paths import JobPaths
 from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView, StatusView
-from ...goodput.checkpoint_cost import CheckpointCost
+from ...intents.events import TextEnum
 from ...units import seconds_text
-from .. import job_record, job_state
+from .. import job_state
 from ..errors import CommandError
 from ..options import command, option
 from ..text import job as text
 from ..text.tables import plain_table, print_view
 
 RANKS = 2
-STEPS_BETWEEN_CHECKPOINTS = 8
-SHORT_CHECKPOINTS = 6
-TUNED_CHECKPOINTS = 24
-LAST_CHECKPOINTS = 6
-NO_HELP_RATIO = 0.98
+CHECKPOINTS = 20
+STEPS_BETWEEN_CHECKPOINTS = 4
+SCALE = 1 / 512
+FIRST, LAST = 3, 6
+LEAST_NOISE = 0.02
+TUNED = ("--redundancy-floor", "SINGLE")
 
-POOR = """# What users are found with: a redundancy scheme nobody asked for, a blocking flush, small buffers.
-SCR_CACHE_BYPASS=0
+STARTS = {
+    "poor settings": """SCR_CACHE_BYPASS=0
 SCR_CACHE_SIZE=1
 SCR_COPY_TYPE=XOR
-SCR_MPI_BUF_SIZE=16KB
+SCR_MPI_BUF_SIZE=32KB
 SCR_FLUSH=1
 SCR_FLUSH_ASYNC=0
 SCR_FLUSH_TYPE=SYNC
 SCR_FILE_BUF_SIZE=16KB
-"""
+""",
+    "SCR's defaults": "",
+}
+"""The user's config file: what users are found with, redundancy that nobody asked for and a blocking flush;
+and none, where the cache is bypassed and files go straight to the prefix directory."""
+
+INTRODUCTION = f"""
+The same job six times: {RANKS} ranks, {CHECKPOINTS} checkpoints. Alone means without scrtune and DFTracer;
+tuned means under `scrtune run {" ".join(TUNED)}` (one copy is declared to be enough)."""
 
 
-class Spread(msgspec.Struct, frozen=True, kw_only=True):
-    """Median, least and most over `count` checkpoints; seconds, or a share."""
+class Outcome(TextEnum):
+    """What tuning made of the time of the whole job; `same` is within what two runs without it differ by."""
 
-    count: int
-    median: float
-    least: float
-    most: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Self:
-        """Return the spread of `values`; all 0 if there are none."""
-        known = values or [0.0]
-        return cls(count=len(values), median=median(known), least=min(known), most=max(known))
+    FASTER = "faster"
+    SAME = "same"
+    SLOWER = "slower"
 
 
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of the before/after table.
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: seconds of the whole command, and of each step and each checkpoint by rank 0's clock."""
 
-    `interval_goodput` is the share of each checkpoint interval that is left to compute, `goodput` the
-    ledger's, over the whole run or over the checkpoints of this column.
+    step_s: tuple[float, ...]
+    checkpoint_s: tuple[float, ...]
+    whole_s: float = 0.0
+
+    @property
+    def rest_s(self) -> float:
+        """Seconds of the command beside steps and checkpoints: start, end, the last flush."""
+        return self.whole_s - sum(self.step_s) - sum(self.checkpoint_s)
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The job from one start: `alone` before and after it ran `tuned`.
+
+    `ratio` is the whole job's time to the mean of the two alone, `noise` what these differ by (as a share, at
+    least 2 %).
     """
 
-    name: str
-    job_id: str
-    blocking_s: Spread
-    flush_s: Spread
-    slowdown_s: Spread
-    cost_s: Spread
-    interval_goodput: Spread
-    goodput: float
+    start: str
+    alone: tuple[Run, Run]
+    tuned: Run
+    ratio: float
+    noise: float
+    outcome: Outcome
+    status: StatusView
+    explain: ExplainView
 
 
 class DemoView(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole demo; `ratio` is what a checkpoint costs in the end, to what it costs with poor settings."""
+    """The whole demo, which took `seconds`."""
 
-    engine: str
-    ranks: int
-    columns: tuple[Column, ...]
-    explain: ExplainView
-    status: StatusView
-    ratio: float
-    helped: bool
+    comparisons: tuple[Comparison, ...]
     seconds: float
 
 
@@ -105,98 +114,95 @@ class DemoOptions:
 
 @command(DemoOptions)
 def demo(options: DemoOptions) -> None:
-    """Run a checkpointing MPI job with poor settings and see it tuned, in about a minute.
+    """Run a checkpointing MPI job without scrtune and tuned by it, and compare: about a minute and a half.
 
-    Three runs of the same job: SCR's defaults, poor settings, poor settings tuned live. All measured here
-    and now.
+    From poor settings and from SCR's defaults, three runs each: alone, tuned, alone. All measured here and
+    now.
     """
     print_view(run_demo(quiet=options.as_json), "json" if options.as_json else "table", report)
 
 
 def run_demo(*, quiet: bool) -> DemoView:
-    """Run the demo; unless `quiet`, say which run begins. Raises CommandError."""
-    started_s = time.monotonic()
-    say = (lambda _: None) if quiet else click.echo
-    shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  SCR's own default
-    with (
-        tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place,
-        tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache,
-    ):
-        run = partial(_run, Path(place), cache)
-        say("\nRunning: SCR's own defaults (cache bypassed, files go straight to the prefix directory)")
-        defaults = run("defaults", SHORT_CHECKPOINTS, "", "--no-tune")
-        say("\nRunning: poor settings, not tuned:\n" + POOR.partition("\n")[2].rstrip())
-        poor = run("poor", SHORT_CHECKPOINTS, POOR, "--no-tune")
-        say("\nRunning: the same poor settings, tuned while the job runs (one copy is declared to be enough)")
-        tuned = run("tuned", TUNED_CHECKPOINTS, POOR, "--redundancy-floor", "SINGLE")
-    costs = job_state.goodput(tuned).costs
-    columns = (
-        _column("SCR's defaults", defaults),
-        _column("poor settings", poor),
-        _column("tuned: at first", tuned, [cost for cost in costs if cost.generation == 0]),
-        _column("tuned: in the end", tuned, costs[-LAST_CHECKPOINTS:]),
-    )
-    before, after = columns[1].cost_s.median, columns[-1].cost_s.median
-    ratio = after / before if before > 0 else 1.0
-    state = job_state.status(tuned)
-    return DemoView(
-        engine=state.engine,
-        ranks=state.ranks,
-        columns=columns,
-        explain=job_state.explain(tuned),
-        status=state,
+    """Run the demo; unless `quiet`, say what each run took. Raises CommandError."""
+    began_s = time.monotonic()
+    if not quiet:
+        click.echo(INTRODUCTION)
+    with tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place:
+        comparisons = tuple(_compare(Path(place), start, quiet=quiet) for start in STARTS)
+    return DemoView(comparisons=comparisons, seconds=time.monotonic() - began_s)
+
+
+def _compare(place: Path, start: str, *, quiet: bool) -> Comparison:
+    if not quiet:
+        settings = ", ".join(STARTS[start].split()) or "no config file"
+        click.echo("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
+    job_id = f"demo-{os.getpid()}-{'poor' if STARTS[start] else 'defaults'}"
+    watched = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *TUNED, "--"]
+    runs: list[Run] = []
+    for way, wrapper in (("alone", []), ("tuned by scrtune", watched), ("alone, again", [])):
+        if not quiet:
+            click.echo(f"  {way:22} ", nl=False)
+        runs.append(_run(place, STARTS[start], wrapper))
+        if not quiet:
+            click.echo(f"{runs[-1].whole_s:.1f} s")
+    before, tuned, after = runs
+    ratio, noise, outcome = judged(before.whole_s, tuned.whole_s, after.whole_s)
+    paths = job_paths(job_id)
+    return Comparison(
+        start=start,
+        alone=(before, after),
+        tuned=tuned,
         ratio=ratio,
-        helped=ratio < NO_HELP_RATIO,
-        seconds=time.monotonic() - started_s,
+        noise=noise,
+        outcome=outcome,
+        status=job_state.status(paths),
+        explain=job_state.explain(paths),
     )
 
 
-def _column(name: str, paths: JobPaths, costs: Sequence[CheckpointCost] | None = None) -> Column:
-    view = job_state.goodput(paths)
-    shown = view.costs if costs is None else costs
-    if not shown:
-        raise CommandError(f"{name}: no checkpoint was completed; see {paths.log}")
-    goodput = view.goodput
-    if costs is not None:
-        job, start_s = job_record.of_job(paths), shown[0].time_s - shown[0].blocking_s - shown[0].interval_s
-        goodput = job.ledger.window(start_s, shown[-1].time_s, job.now).goodput
-    times_s = {
-        field: Spread.of([getattr(cost, field) for cost in shown])
-        for field in ("blocking_s", "flush_s", "slowdown_s", "cost_s")
-    }
-    shares = Spread.of([1 - cost.cost_s / cost.interval_s for cost in shown if cost.interval_s > 0])
-    return Column(name=name, job_id=paths.job_id, goodput=goodput, interval_goodput=shares, **times_s)
+def judged(before_s: float, tuned_s: float, after_s: float) -> tuple[float, float, Outcome]:
+    """Return the ratio of the tuned job's time to that of the two alone, their noise, and the outcome."""
+    alone_s = fmean((before_s, after_s))
+    ratio, noise = tuned_s / alone_s, max(LEAST_NOISE, abs(before_s - after_s) / alone_s)
+    if abs(ratio - 1) <= noise:
+        return ratio, noise, Outcome.SAME
+    return ratio, noise, Outcome.FASTER if ratio < 1 else Outcome.SLOWER
 
 
-def _run(place: Path, cache: str, name: str, checkpoints: int, config: str, *options: str) -> JobPaths:
-    """Run one job under `scrtune run`, as a user would start it, and return its run directory."""
-    job_id = f"demo-{os.getpid()}-{name}"
-    conf, prefix, output = place / f"{job_id}.conf", place / job_id, place / f"{job_id}.out"
+def _run(place: Path, config: str, wrapper: Sequence[str]) -> Run:
+    """Run the job once, from a clean prefix directory and cache; `wrapper` is what comes before mpiexec."""
+    shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  SCR's own default
+    conf, prefix, output, times = (place / name for name in ("scr.conf", "prefix", "output", "times.json"))
     conf.write_text(config, encoding="utf-8")
     prefix.mkdir()
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("SCR_", "SCRTUNE_"))}
-    if base := os.environ.get("SCRTUNE_RUN_DIR"):
-        own["SCRTUNE_RUN_DIR"] = base
-    environment = {
-        **own,  # what a shell was given by `scrtune env` would pin it in all three runs
-        "SCR_CONF_FILE": str(conf),
-        "SCR_PREFIX": str(prefix),
-        "SCR_CACHE_BASE": cache,
-        # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
-        "SCRTUNE_EMBEDDED_NODES": str(RANKS),
-        "OMP_NUM_THREADS": "1",
-    }
-    steps = checkpoints * STEPS_BETWEEN_CHECKPOINTS
-    arguments = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *options, "--"]
-    arguments += [_mpiexec(), "-n", str(RANKS), sys.executable, "-m", "scrtune.examples.train"]
-    arguments += ["--steps", str(steps), "--every", str(STEPS_BETWEEN_CHECKPOINTS)]
-    with output.open("wb") as file:
-        ran = subprocess.run(arguments, env=environment, stdout=file, stderr=subprocess.STDOUT, check=False)
+    steps = f"--steps {CHECKPOINTS * STEPS_BETWEEN_CHECKPOINTS} --every {STEPS_BETWEEN_CHECKPOINTS}"
+    train = f"-m scrtune.examples.train {steps} --scale {SCALE} --times".split()
+    job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, *train, str(times)]
+    with tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache:
+        own = {"SCR_CONF_FILE": str(conf), "SCR_PREFIX": str(prefix), "SCR_CACHE_BASE": cache}
+        environment = {**_environment(), **own}
+        with output.open("wb") as file:
+            began_s = time.perf_counter()
+            ran = subprocess.run(job, env=environment, stdout=file, stderr=subprocess.STDOUT, check=False)
+            whole_s = time.perf_counter() - began_s
     shutil.rmtree(prefix, ignore_errors=True)
-    if ran.returncode:
-        text = output.read_text(encoding="utf-8", errors="replace")
-        raise CommandError(f"the job {job_id} ended with exit code {ran.returncode}:\n{text[-2000:]}")
-    return job_paths(job_id)
+    if ran.returncode or not times.exists():
+        said = output.read_text(encoding="utf-8", errors="replace")
+        raise CommandError(f"{' '.join(job)}\nended with exit code {ran.returncode}:\n{said[-2000:]}")
+    run = msgspec.json.decode(times.read_bytes(), type=Run)
+    times.unlink()
+    return msgspec.structs.replace(run, whole_s=whole_s)
+
+
+def _environment() -> dict[str, str]:
+    """Return ours, without what would be in force in all runs (a shell has it of `scrtune env`)."""
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("SCR_", "SCRTUNE_", "DFTRACER_")) or name == "SCRTUNE_RUN_DIR"
+    }
+    # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
+    return {**ours, "SCRTUNE_EMBEDDED_NODES": str(RANKS), "OMP_NUM_THREADS": "1"}
 
 
 def _mpiexec() -> str:
@@ -209,50 +215,87 @@ def _mpiexec() -> str:
 
 
 def report(view: DemoView) -> RenderableType:
-    """Return events, intents, every decision with its reason, the before/after table, and the verdict."""
-    counters = view.status.counters
-    seen = (
-        f"Seen in the tuned run: {counters.trace_events} I/O events of DFTracer"
-        f" in {counters.trace_lines} lines, {sum(counters.dropped.values())} lines dropped;"
-        f" {counters.events} events in all, {sum(counters.lost.values())} messages lost."
+    """Return what the job does, every decision with its reason, the table, and a verdict for each start."""
+    parts: list[RenderableType] = [text.intents(view.comparisons[0].explain.intents)]
+    for each in view.comparisons:
+        found = each.explain
+        parts.append(Text(f"Tuned from {each.start} (scrtune explain --job-id {found.job_id})", style="bold"))
+        parts.append(text.decisions(found.decisions, found.start_s, found.gains))
+    state = view.comparisons[0].status
+    notes = (
+        f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"
+        f" (least - most). The first {FIRST} and the last {LAST} checkpoints: median (least - most)."
     )
-    decisions = text.decisions(view.explain.decisions, view.explain.start_s)
-    parts = (seen, text.intents(view.explain.intents), decisions, _table(view), verdict(view))
+    parts += [_table(view), notes, *map(verdict, view.comparisons)]
     return Group(*(line for part in parts for line in ("", part)))
 
 
+class _Column(NamedTuple):
+    """The runs of one column of the table; `watching` is what observation cost."""
+
+    name: str
+    runs: Sequence[Run]
+    watching: str
+
+    def of_each(self, value_s: Callable[[Run], float]) -> str:
+        """Return the mean of a value of the runs, with its bounds."""
+        values_s = [value_s(run) for run in self.runs]
+        return _with_bounds(fmean(values_s), values_s)
+
+    def checkpoints(self, which: slice) -> str:
+        """Return the median of the checkpoints that `which` selects of each run, with its bounds."""
+        values_s = [took_s for run in self.runs for took_s in run.checkpoint_s[which]]
+        return _with_bounds(median(values_s), values_s)
+
+
+def _columns(view: DemoView) -> Iterator[_Column]:
+    for each in view.comparisons:
+        seen = each.status.observation
+        yield _Column(f"{each.start}\nalone", each.alone, "-")
+        yield _Column(
+            f"{each.start}\ntuned", (each.tuned,), f"{seconds_text(seen.cost_s)} ({seen.share:.2%})"
+        )
+
+
 def _table(view: DemoView) -> RenderableType:
-    """Return the columns side by side: the median over the checkpoints, and least to most."""
-    rows: tuple[tuple[str, Callable[[Column], str]], ...] = (
-        ("checkpoints", lambda column: str(column.cost_s.count)),
-        ("blocking time", lambda column: _spread(column.blocking_s, seconds_text)),
-        ("flush time", lambda column: _spread(column.flush_s, seconds_text)),
-        ("slowdown by flush", lambda column: _spread(column.slowdown_s, seconds_text)),
-        ("cost (blocking + slowdown)", lambda column: _spread(column.cost_s, seconds_text)),
-        ("goodput per interval", lambda column: _spread(column.interval_goodput, "{:.0%}".format)),
-        ("goodput, by the ledger", lambda column: f"{column.goodput:.1%}"),
+    """Return the columns side by side."""
+    rows: tuple[tuple[str, Callable[[_Column], str]], ...] = (
+        ("whole job", lambda column: column.of_each(lambda run: run.whole_s)),
+        ("steps", lambda column: column.of_each(lambda run: sum(run.step_s))),
+        ("checkpoints", lambda column: column.of_each(lambda run: sum(run.checkpoint_s))),
+        ("start and end", lambda column: column.of_each(lambda run: run.rest_s)),
+        ("one checkpoint, at first", lambda column: column.checkpoints(slice(FIRST))),
+        ("one checkpoint, in the end", lambda column: column.checkpoints(slice(-LAST, None))),
+        ("watching cost", lambda column: column.watching),
     )
+    columns = tuple(_columns(view))
     return plain_table(
-        "a checkpoint costs",
-        *(f">{column.name}" for column in view.columns),
-        rows=((name, *map(cell, view.columns)) for name, cell in rows),
-        title="Before and after",
+        "",
+        *(f">{column.name}" for column in columns),
+        rows=((name, *map(cell, columns)) for name, cell in rows),
+        title="The whole job without scrtune and with it, by the clocks of its command and of rank 0",
     )
 
 
-def verdict(view: DemoView) -> Text:
-    """Return the result in one sentence, also when tuning did not help."""
-    defaults, before, after = (view.columns[index].cost_s.median for index in (0, 1, -1))
-    what = f"{seconds_text(before)} -> {seconds_text(after)} a checkpoint"
-    engine = f"{view.ranks} ranks, {view.engine} engine, {view.seconds:.0f} s in all."
-    if not view.helped:
-        return Text(f"Tuning did not help on this machine: {what}. {engine}", style="bold yellow")
+def verdict(each: Comparison) -> Text:
+    """Return the result from one start, also when the job was slower for it."""
+    before, after = each.alone
+    result, style = {
+        Outcome.FASTER: (f"the whole job took {1 - each.ratio:.0%} less time", "bold green"),
+        Outcome.SAME: (f"no difference of the whole job beyond noise ({each.noise:.0%})", "bold yellow"),
+        Outcome.SLOWER: (f"tuning did not pay: {each.ratio - 1:.0%} more time for the whole job", "bold red"),
+    }[each.outcome]
+    last_s = median([*before.checkpoint_s[-LAST:], *after.checkpoint_s[-LAST:]])
+    more_s = each.tuned.rest_s - fmean((before.rest_s, after.rest_s))
     return Text(
-        f"Tuned while it ran: {what}, {1 / view.ratio:.1f} times cheaper than the poor settings,"
-        f" {after / defaults:.2f} x SCR's defaults. {engine}",
-        style="bold green",
+        f"From {each.start}: {result}. {before.whole_s:.1f} and {after.whole_s:.1f} s alone,"
+        f" {each.tuned.whole_s:.1f} s tuned, start and end {seconds_text(more_s)} longer;"
+        f" a checkpoint in the end {seconds_text(last_s)} alone,"
+        f" {seconds_text(median(each.tuned.checkpoint_s[-LAST:]))} tuned.",
+        style=style,
     )
 
 
-def _spread(spread: Spread, shown: Callable[[float], str]) -> str:
-    return f"{shown(spread.median)}\n({shown(spread.least)} - {shown(spread.most)})"
+def _with_bounds(middle_s: float, values_s: Sequence[float]) -> str:
+    bounds = f"\n({seconds_text(min(values_s))} - {seconds_text(max(values_s))})" if len(values_s) > 1 else ""
+    return seconds_text(middle_s) + bounds

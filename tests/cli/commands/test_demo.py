@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.commands.demo import DemoView, report, verdict
+from scrtune.cli.commands.demo import CHECKPOINTS, DemoView, Outcome, judged, report, verdict
 from scrtune.intents.tune.decisions import Verdict
 
-pytestmark = [pytest.mark.mpi, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -24,45 +24,78 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> DemoView:
         env={**os.environ, "SCRTUNE_RUN_DIR": str(place / "r"), "TMPDIR": str(place)},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=850,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
     assert sorted(path.name for path in place.iterdir()) == ["r"], "the demo cleans up after itself"
+    jobs = [path.name for path in (place / "r").iterdir() if path.name.startswith("demo-")]
+    assert len(jobs) == 2, "jobs alone have no daemon"
     return msgspec.json.decode(ran.stdout, type=DemoView)
 
 
-def test_all_four_columns_are_measured(view: DemoView) -> None:
-    assert [column.cost_s.count for column in view.columns][:3] == [6, 6, 3]
-    for column in view.columns:
-        assert column.cost_s.count >= 1
-        assert 0 < column.cost_s.least <= column.cost_s.median <= column.cost_s.most
-        assert 0 < column.blocking_s.median < 60
+def test_the_same_job_is_measured_alone_and_tuned_from_both_starts(view: DemoView) -> None:
+    assert [each.start for each in view.comparisons] == ["poor settings", "SCR's defaults"]
+    for each in view.comparisons:
+        assert each.status.checkpoints == CHECKPOINTS
+        for run in (*each.alone, each.tuned):
+            assert len(run.checkpoint_s) == CHECKPOINTS
+            assert len(run.step_s) == 4 * CHECKPOINTS
+            assert min(run.checkpoint_s) > 0
+            assert run.rest_s > 0, "the whole job is all of it"
 
 
-def test_the_verdict_is_that_of_the_table(view: DemoView) -> None:
-    before, after = view.columns[1].cost_s.median, view.columns[-1].cost_s.median
-    assert view.ratio == pytest.approx(after / before)
-    assert view.helped == (after < 0.98 * before)
+def test_the_outcome_is_that_of_the_times(view: DemoView) -> None:
+    for each in view.comparisons:
+        before, after = each.alone
+        assert (each.ratio, each.noise, each.outcome) == judged(
+            before.whole_s, each.tuned.whole_s, after.whole_s
+        )
+
+
+@pytest.mark.parametrize(
+    ("tuned_s", "after_s", "outcome"),
+    [
+        (8.0, 10.0, Outcome.FASTER),
+        (12.0, 10.0, Outcome.SLOWER),
+        (10.1, 10.0, Outcome.SAME),
+        (9.9, 10.0, Outcome.SAME),
+        (9.0, 12.0, Outcome.SAME),
+        (12.5, 12.0, Outcome.SAME),
+        (8.5, 12.0, Outcome.FASTER),
+    ],
+)
+def test_a_difference_counts_beyond_that_of_the_runs_alone(
+    tuned_s: float, after_s: float, outcome: Outcome
+) -> None:
+    assert judged(10.0, tuned_s, after_s)[2] is outcome
 
 
 def test_every_kind_of_event_arrived_and_nothing_was_lost(view: DemoView) -> None:
-    counters = view.status.counters
-    assert counters.trace_events > 1000
-    assert sum(counters.dropped.values()) == sum(counters.lost.values()) == 0
-    assert counters.unresolved == 0
+    for each in view.comparisons:
+        counters = each.status.counters
+        assert counters.trace_events > 300
+        assert sum(counters.dropped.values()) == sum(counters.lost.values()) == 0
+        assert counters.unresolved == 0
+
+
+def test_watching_has_a_cost_that_is_said(view: DemoView) -> None:
+    for each in view.comparisons:
+        seen = each.status.observation
+        assert seen.outputs > 0
+        assert 0 < seen.cost_s < each.tuned.whole_s
 
 
 def test_the_four_intents_rest_on_evidence(view: DemoView) -> None:
-    names = [intent.name for intent in view.explain.intents]
-    assert names == ["core affinity", "buffer sizes", "redundancy scheme", "flush"]
-    assert all(intent.count > 0 for intent in view.explain.intents)
+    for each in view.comparisons:
+        names = [intent.name for intent in each.explain.intents]
+        assert names == ["core affinity", "buffer sizes", "redundancy scheme", "flush"]
+        assert all(intent.count > 0 for intent in each.explain.intents)
 
 
 def test_every_change_says_why_and_what_came_of_it(view: DemoView) -> None:
-    decisions = view.explain.decisions
-    assert decisions, "poor settings leave something to try"
-    for decision in decisions:
+    assert view.comparisons[0].explain.decisions, "poor settings leave something to try"
+    for decision in (decision for each in view.comparisons for decision in each.explain.decisions):
         assert decision.because
         assert decision.source
         assert decision.rule
@@ -70,27 +103,33 @@ def test_every_change_says_why_and_what_came_of_it(view: DemoView) -> None:
         if decision.verdict in {Verdict.ACCEPTED, Verdict.REVERTED}:
             assert decision.observations > 0
             assert decision.before_s > 0
-    taken_back = [decision for decision in decisions if decision.verdict is Verdict.REVERTED]
-    for decision in taken_back:
-        assert decision.changes != decision.previous
+        if decision.verdict is Verdict.REVERTED:
+            assert decision.changes != decision.previous
 
 
 def test_the_report_shows_all_of_it(view: DemoView) -> None:
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(report(view))
-    text = console.export_text()
-    for words in (
-        "I/O events of DFTracer",
-        "Intents",
-        "Decisions",
-        "Before and after",
-        "goodput per interval",
-    ):
+    text = " ".join(console.export_text().split())
+    rows = ("whole job", "checkpoints", "one checkpoint, in the end", "watching cost")
+    for words in ("Intents", "Decisions", *rows, "From poor settings:", "From SCR's defaults:"):
         assert words in text
-    for decision in view.explain.decisions:
-        assert decision.rule in " ".join(text.split())
+    for each in view.comparisons:
+        assert each.status.job_id in text
+        for decision in each.explain.decisions:
+            assert decision.rule in text
 
 
-def test_it_says_so_when_tuning_did_not_help(view: DemoView) -> None:
-    useless = msgspec.structs.replace(view, helped=False, ratio=1.01)
-    assert "did not help on this machine" in verdict(useless).plain
+@pytest.mark.parametrize(
+    ("outcome", "ratio", "words"),
+    [
+        (Outcome.FASTER, 0.7, "took 30% less time"),
+        (Outcome.SAME, 1.01, "no difference of the whole job beyond noise"),
+        (Outcome.SLOWER, 1.25, "did not pay: 25% more time"),
+    ],
+)
+def test_the_verdict_is_honest_in_both_directions(
+    view: DemoView, outcome: Outcome, ratio: float, words: str
+) -> None:
+    each = msgspec.structs.replace(view.comparisons[0], outcome=outcome, ratio=ratio)
+    assert words in verdict(each).plain
