@@ -4,27 +4,30 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 
 import msgspec
 
+from ..goodput.events import JobEnded
 from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
-from .lock import Lock, Signals
+from .lock import Lock, Parent, Signals
 from .monitor.monitor import Monitor
 from .node import NodeObserver, Ranks
-from .options import DaemonOptions
+from .options import READY, DaemonOptions
+from ..scr_config.files import write_atomic
 from .sockets import Sockets
 from .views import StatusView
 
 log = logging.getLogger("scrtune.daemon")
 
 _LAST_DRAIN_S = 0.25  # SIGTERM to exit stays well below a second
+_LAST_QUIET_S = 0.02  # what was sent before we were told to end is there within this time
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
 _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
@@ -45,6 +48,7 @@ class Daemon:
         self._options = options
         self._clock = clock
         self._signals = Signals()
+        self._parent = Parent(options.parent)
         self._journal: Journal
         self._pipeline = Pipeline()
         self._ingest = Ingest()
@@ -73,7 +77,8 @@ class Daemon:
             paths = self._options.paths.create()
             with closing(Lock(paths.lock)):
                 if self._recover():
-                    with closing(Sockets(paths, signals.fd)) as sockets:
+                    fds = [signals.fd] if self._parent.fd is None else [signals.fd, self._parent.fd]
+                    with closing(Sockets(paths, *fds)) as sockets:
                         self._serve(sockets)
 
     def _recover(self) -> bool:
@@ -109,10 +114,22 @@ class Daemon:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
+        self._parent.say(READY)
         while not self._signals.ending:
-            sockets.wait(self._next_tick_s - time.monotonic())
+            if self._parent.fd in sockets.wait(self._next_tick_s - time.monotonic()):
+                self._hear()
             self._turn(sockets)
         self._end(sockets)
+
+    def _hear(self) -> None:
+        """Take in what the parent says: that the application has ended, and then that we are to end."""
+        lines = self._parent.lines()
+        if lines is None:
+            self._signals.ending = True
+            return
+        for line in lines:
+            with suppress(msgspec.MsgspecError):
+                self._handle(msgspec.json.decode(line, type=JobEnded))
 
     def _turn(self, sockets: Sockets) -> None:
         """One turn: events, questions in between, tick when it is due, journal."""
@@ -193,7 +210,7 @@ class Daemon:
 
     def _end(self, sockets: Sockets) -> None:
         """Take in what is there already, as far as time allows, then put everything on disk."""
-        for message in sockets.events():
+        for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():
                 break
@@ -204,4 +221,13 @@ class Daemon:
         self._flush()
         self._journal.close()
         self._monitor.end(self._clock())
+        self._leave_status()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
+
+    def _leave_status(self) -> None:
+        """Leave the last status for `scrtune run`: a journal would take longer to replay than its user waits."""
+        status = msgspec.structs.replace(self._control.status(self._clock()), running=False)
+        try:
+            write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)
+        except OSError as error:
+            log.error("the last status cannot be written: %s", error.strerror)
