@@ -7,6 +7,7 @@ libraries; otherwise an interpreter is started.
 
 import contextlib
 import fcntl
+import gc
 import logging
 import os
 import select
@@ -162,8 +163,13 @@ def new_interpreter(arguments: list[str], environment: Mapping[str, str]) -> Cal
 
 def load() -> None:
     """Import what a copy needs, once for all of them."""
-    from ...client.capture import forward  # noqa: F401, PLC0415
-    from .. import loop  # noqa: F401, PLC0415
+    gc.disable()  # nothing of what is imported goes away again
+    try:
+        from ...client.capture import forward  # noqa: F401, PLC0415
+        from .. import loop  # noqa: F401, PLC0415
+    finally:
+        gc.freeze()  # nor is it looked at in the copies, or at our end
+        gc.enable()
 
 
 def run_daemon(options: DaemonOptions) -> int:
