@@ -10,7 +10,7 @@ from itertools import islice
 import msgspec
 
 from ..goodput.events import JobEnded
-from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
+from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
 from .control import Control
 from .executor import Executor
@@ -18,7 +18,6 @@ from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock, Parent, Signals
 from .monitor.monitor import Monitor
-from .node import NodeObserver, Ranks
 from .options import READY, DaemonOptions
 from ..scr_config.files import write_atomic
 from .sockets import Sockets
@@ -53,8 +52,7 @@ class Daemon:
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
-        self._node = NodeObserver(options.paths.host)
-        self._ranks = Ranks(options.paths)
+        self._look_at: Callable[[SettingsObserved], NodeObserved] | None = None
         self._control = Control(
             self._pipeline,
             self._executor,
@@ -65,6 +63,8 @@ class Daemon:
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
+        self._has_news = True
+        """Whether anything came since the last tick."""
         self._leave_s = float("inf")
 
     def run(self) -> None:
@@ -116,10 +116,16 @@ class Daemon:
         self._monitor.start()
         self._parent.say(READY)
         while not self._signals.ending:
-            if self._parent.fd in sockets.wait(self._next_tick_s - time.monotonic()):
+            if self._parent.fd in sockets.wait(self._idle_s(time.monotonic())):
                 self._hear()
             self._turn(sockets)
         self._end(sockets)
+
+    def _idle_s(self, time_s: float) -> float:
+        """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
+        if self._has_news or self._executor.unfinished or self._options.monitoring.is_wanted:
+            return self._next_tick_s - time_s
+        return max(self._next_tick_s, self._next_look_s) - time_s if self._pipeline.job else _LOOK_S[1]
 
     def _hear(self) -> None:
         """Take in what the parent says: that the application has ended, and then that we are to end."""
@@ -141,6 +147,7 @@ class Daemon:
         self._flush()
 
     def _take(self, message: bytes, sockets: Sockets) -> None:
+        self._has_news = True
         for event in self._ingest.message(message):
             self._handle(event)
             self._answer(sockets)
@@ -169,6 +176,7 @@ class Daemon:
     def _tick(self, time_s: float) -> None:
         pace_s = _PACE * (time_s - self._started_s)
         self._next_tick_s = time_s + sorted((*_TICK_S, pace_s))[1]
+        self._has_news = False
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
@@ -187,7 +195,11 @@ class Daemon:
             return
         if (edited := self._executor.file.edited()) is not None:
             self._handle(edited)
-        seen = self._node.look(self._ranks.pids(job), job.cache)
+        if self._look_at is None:
+            from .node import node_of  # noqa: PLC0415 - psutil: an application without SCR has no use for it
+
+            self._look_at = node_of(self._options.paths)
+        seen = self._look_at(job)
         if seen.processes:
             self._handle(seen)
 
@@ -221,11 +233,12 @@ class Daemon:
         self._flush()
         self._journal.close()
         self._monitor.end(self._clock())
-        self._leave_status()
+        if self._parent.fd is not None:
+            self._leave_status()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
 
     def _leave_status(self) -> None:
-        """Leave the last status for `scrtune run`: a journal would take longer to replay than its user waits."""
+        """Leave the last status for the parent: a journal would take longer to replay than its user waits."""
         status = msgspec.structs.replace(self._control.status(self._clock()), running=False)
         try:
             write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)

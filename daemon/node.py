@@ -1,7 +1,7 @@
 """The node as psutil sees it: the job's ranks, their masks and CPU use, memory, room in the cache."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
@@ -85,6 +85,12 @@ class Ranks:
         except (psutil.Error, OSError):  # it has ended, or is somebody else's
             return False
         return _LIBSCR.search(maps) is not None
+
+
+def node_of(paths: JobPaths) -> Callable[[SettingsObserved], NodeObserved]:
+    """Return a function that observes the ranks of a job on this node."""
+    node, ranks = NodeObserver(paths.host), Ranks(paths)
+    return lambda job: node.look(ranks.pids(job), job.cache)
 
 
 def _free_bytes(directory: str) -> int:
