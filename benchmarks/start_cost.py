@@ -29,7 +29,7 @@ APPLICATION = 'echo $EPOCHREALTIME; read -t "$0" <> <(:); echo $EPOCHREALTIME'
 
 @dataclass(frozen=True)
 class Ran:
-    """One command: its seconds of CPU and wall time, and those before and after its application (0: not asked)."""
+    """One command: its seconds of CPU and wall time; those before and after its application, 0 if unknown."""
 
     cpu_s: float
     wall_s: float
@@ -97,7 +97,8 @@ def main() -> None:
     print(f"{'':14}{'CPU':>10}{'to plain':>10}{'wall':>10}{'to plain':>10}{'before':>10}{'after':>10}")
     for name, each in medians.items():
         ratios = (each["cpu_s"] / max(plain["cpu_s"], 1e-6), each["wall_s"] / plain["wall_s"])
-        print(f"{name:14}{each['cpu_s']:8.3f} s{ratios[0]:9.0f}x{each['wall_s']:8.3f} s{ratios[1]:9.0f}x", end="")
+        cpu, wall = f"{each['cpu_s']:8.3f} s{ratios[0]:9.0f}x", f"{each['wall_s']:8.3f} s{ratios[1]:9.0f}x"
+        print(f"{name:14}{cpu}{wall}", end="")
         print(f"{each['until_application_s']:8.3f} s{each['after_application_s']:8.3f} s")
     print(", ".join(f"{name} <= {limit}" for name, limit in TARGETS.items()), "on a quiet machine")
 

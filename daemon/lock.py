@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 
+from typing_extensions import Self
+
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
@@ -89,7 +91,7 @@ class Signals:
 class Wakeup:
     """Ends a wait when a signal arrives that has a handler, or a child of this process has ended."""
 
-    def __enter__(self) -> "Wakeup":
+    def __enter__(self) -> Self:
         self._reader, self._writer = socket.socketpair()
         self._reader.setblocking(False)
         self._writer.setblocking(False)

@@ -12,6 +12,7 @@ import msgspec
 from ..goodput.events import JobEnded
 from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
+from ..scr_config.files import write_atomic
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
@@ -19,7 +20,6 @@ from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock, Parent, Signals
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
-from ..scr_config.files import write_atomic
 from .sockets import Sockets
 from .views import StatusView
 

@@ -80,4 +80,4 @@ class DaemonOptions:
     """Who may watch."""
 
     parent: int | None = None
-    """A descriptor: each line from it is the application's end (JobEnded as JSON), its own end ends the daemon."""
+    """A descriptor: a line from it is the application's end (JobEnded as JSON), its end ends the daemon."""

@@ -6,8 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
 from ...client.paths import JobPaths
 from ...daemon.launch.processes import run_forwarder
 from ...daemon.options import DaemonOptions

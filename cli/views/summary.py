@@ -1,4 +1,4 @@
-"""The result of a job in a few lines, as `scrtune run` prints them: without tables, whose library takes time."""
+"""The result of a job in a few lines, as `scrtune run` prints them: no tables, whose library takes time."""
 
 from ...daemon.views import StatusView
 from ...units import count_text, seconds_text

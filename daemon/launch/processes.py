@@ -15,7 +15,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -88,7 +88,7 @@ def can_fork() -> bool:
 
 
 def spawn(main: Callable[[], int], name: str, environment: Mapping[str, str], log_file: Path) -> Child:
-    """Run `main` in a copy of this process, in a session of its own, its output in `log_file`. Raises OSError.
+    """Run `main` in a copy of this process, a session of its own, its output in `log_file`. Raises OSError.
 
     A Ctrl-C at the terminal is ours to handle. What `main` returns is its exit code; `name` is what ps shows.
     """
@@ -114,7 +114,7 @@ def _become(
     name: str,
     environment: Mapping[str, str],
     fds: tuple[int, int],
-    mask: set[signal.Signals],
+    mask: Iterable[int],
 ) -> NoReturn:
     """Run `main` as if this were no copy; never returns, so that nothing of the parent's is ended twice."""
     code = 1
@@ -148,8 +148,9 @@ def _take_over(line: int, output: int) -> None:
         if fd >= _FIRST_OWN_FD:
             with contextlib.suppress(OSError):  # that of the directory
                 os.close(fd)
-    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115, PTH123
-    sys.stdout = sys.stderr = open(2, "w", 1, closefd=False, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115, PTH123
+    sys.stdin = open(0, closefd=False, encoding="utf-8")  # noqa: SIM115
+    sys.stderr = open(2, "w", 1, closefd=False, encoding="utf-8", errors="backslashreplace")  # noqa: SIM115
+    sys.stdout = sys.stderr
 
 
 def new_interpreter(arguments: list[str], environment: Mapping[str, str]) -> Callable[[], int]:
@@ -192,8 +193,6 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     with Signals().watched() as signals:
         if parent is not None:
             end_at_eof(parent)
-        counts = forward(
-            log_prefix, endpoint, lambda: signals.ending, reclaim=True, events_file=events_file
-        )
-    print(f"forwarder ended: {counts}", file=sys.stderr)
+        counts = forward(log_prefix, endpoint, lambda: signals.ending, reclaim=True, events_file=events_file)
+    sys.stderr.write(f"forwarder ended: {counts}\n")
     return 0

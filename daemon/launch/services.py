@@ -91,7 +91,7 @@ class NodeServices:
     def check(self) -> float | None:
         """Restart what has died, ever more slowly if it keeps dying; a daemon goes on from its journal.
 
-        What ended with exit code 0 was asked to. Returns in how many seconds it wants to be called again; None:
+        What ended with exit code 0 was asked to. Returns the seconds until it wants to be called again; None:
         when a child has ended.
         """
         now_s = time.monotonic()

@@ -215,33 +215,28 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
     services = NodeServices(paths)
     with Signals().watched() as signals, Wakeup() as wakeup:
         try:
-            _start(services, job, paths.environment, prolog, wakeup, lambda: signals.ending)
+            state = NO_DAEMON
+            try:
+                _start(services, job, paths.environment)
+                if services.ready(wakeup, lambda: signals.ending):
+                    state = READY
+            finally:
+                _say(state if os.access(prolog, os.R_OK | os.X_OK) else NO_PROLOG)
             _wait(services, signals, wakeup)
         finally:
             services.stop()
             paths.environment.unlink(missing_ok=True)
 
 
-def _start(
-    services: NodeServices,
-    job: Job,
-    environment: Path,
-    prolog: Path,
-    wakeup: Wakeup,
-    give_up: Callable[[], bool],
-) -> None:
-    state = NO_DAEMON
-    try:
-        services.create()
-        _write_script(environment, prolog_lines(services.prepare_beside(job)))
-        services.start()
-        if services.ready(wakeup, give_up):
-            state = READY
-    finally:
-        if not os.access(prolog, os.R_OK | os.X_OK):
-            state = NO_PROLOG
-        with contextlib.suppress(OSError):  # srun has ended: then standard input ends too
-            os.write(sys.stdout.fileno(), state + b"\n")
+def _start(services: NodeServices, job: Job, environment: Path) -> None:
+    services.create()
+    _write_script(environment, prolog_lines(services.prepare_beside(job)))
+    services.start()
+
+
+def _say(state: bytes) -> None:
+    with contextlib.suppress(OSError):  # srun has ended: then standard input ends too
+        os.write(sys.stdout.fileno(), state + b"\n")
 
 
 def _wait(services: NodeServices, signals: Signals, wakeup: Wakeup) -> None:

@@ -15,12 +15,17 @@ from scrtune.daemon.options import READY
 PATIENCE_S = 30.0
 
 
+def show(*what: object) -> None:
+    sys.stdout.write(" ".join(map(str, what)) + "\n")
+
+
 def until_ended(child: Child) -> int:
     with Wakeup() as wakeup:
         deadline_s = time.monotonic() + PATIENCE_S
         while (code := child.poll()) is None:
             assert time.monotonic() < deadline_s
             wakeup.wait(0.1, child.fileno())
+    child.end()
     return code
 
 
@@ -48,11 +53,11 @@ def test_it_has_its_own_session_environment_signals_and_files(tmp_path: Path) ->
         inherited = ours.fileno()
 
         def main() -> int:
-            print(os.getsid(0) == os.getpid(), dict(os.environ), int(signal.getsignal(signal.SIGTERM)))
+            show(os.getsid(0) == os.getpid(), dict(os.environ), int(signal.getsignal(signal.SIGTERM)))
             try:
                 os.fstat(inherited)
             except OSError:
-                print("closed")
+                show("closed")
             return 0
 
         before = signal.signal(signal.SIGTERM, lambda *_: None)
@@ -60,13 +65,13 @@ def test_it_has_its_own_session_environment_signals_and_files(tmp_path: Path) ->
             assert until_ended(start(main, tmp_path, MINE="1")) == 0
         finally:
             signal.signal(signal.SIGTERM, before)
-    assert (tmp_path / "log").read_text() == f"True {{'MINE': '1'}} 0\nclosed\n"
+    assert (tmp_path / "log").read_text() == "True {'MINE': '1'} 0\nclosed\n"
 
 
 def test_it_says_that_it_is_ready_and_hears_lines_and_their_end(tmp_path: Path) -> None:
     def main() -> int:
         os.write(0, READY)
-        print(sys.stdin.read())
+        show(sys.stdin.read())
         return 0
 
     child = start(main, tmp_path)
