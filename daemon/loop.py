@@ -31,9 +31,9 @@ _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
 _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
 # digests of the trace and observations of the node become rarer with the daemon's age, within these bounds
-_PACE = 0.01
-_TICK_S = (0.1, 2.0)
-_LOOK_S = (1.0, 10.0)
+_TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
+_LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
+_ACCOUNT_AFTER_S = 5.0  # by then the application has begun: to load numpy costs as much as 50 observations
 
 
 class Daemon:
@@ -63,6 +63,7 @@ class Daemon:
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
+        self._has_account = False
         self._has_news = True
         """Whether anything came since the last tick."""
         self._leave_s = float("inf")
@@ -174,25 +175,28 @@ class Daemon:
         return time.monotonic() > self._leave_s
 
     def _tick(self, time_s: float) -> None:
-        pace_s = _PACE * (time_s - self._started_s)
-        self._next_tick_s = time_s + sorted((*_TICK_S, pace_s))[1]
+        age_s = time_s - self._started_s
+        self._next_tick_s = time_s + sorted((*_TICK_S, _TICK_PACE * age_s))[1]
         self._has_news = False
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
         if time_s >= self._next_look_s:
-            self._next_look_s = time_s + sorted((*_LOOK_S, pace_s))[1]
-            self._look()
+            self._next_look_s = time_s + sorted((*_LOOK_S, _LOOK_PACE * age_s))[1]
+            self._look(age_s)
         if self._executor.unfinished and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
         self._monitor.tick(time_s, self._clock())
 
-    def _look(self) -> None:
+    def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
         job = self._pipeline.job
         if job is None:
             return
+        if age_s >= _ACCOUNT_AFTER_S and not self._has_account:
+            self._has_account = True
+            self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
         if (edited := self._executor.file.edited()) is not None:
             self._handle(edited)
         if self._look_at is None:

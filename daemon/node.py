@@ -1,5 +1,6 @@
 """The node as psutil sees it: the job's ranks, their masks and CPU use, memory, room in the cache."""
 
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -31,7 +32,7 @@ class NodeObserver:
             del self._processes[gone]
         uses = tuple(use for pid in wanted if (use := self._use(pid)) is not None)
         # the CPUs the job may use: ours (an allocation's cpuset binds us too) and those of its processes
-        cpus = {*psutil.Process().cpu_affinity(), *(cpu for use in uses for cpu in use.cpus)}
+        cpus = {*os.sched_getaffinity(0), *(cpu for use in uses for cpu in use.cpus)}
         return NodeObserved(
             host=self._host,
             cpus=tuple(sorted(cpus)),
