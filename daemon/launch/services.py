@@ -142,7 +142,7 @@ class NodeServices:
             before.end()
         try:
             self._running[name] = self._wanted[name]()
-        except OSError as error:
+        except Exception as error:  # noqa: BLE001  whatever it is (an import that fails): the application goes on
             log.warning("the %s cannot be started: %s", name, error)
 
     def _daemon(self, job: Job) -> Child:

@@ -86,6 +86,7 @@ class SlurmServices:
         Raises :class:`AlreadyRunningError` when the job has a daemon on this node, and OSError.
         """
         check_alone(self._local.check())
+        self._local.last_status.unlink(missing_ok=True)  # an earlier run's, should no daemon start here
         for directory in (self._shared.parent, self._shared):
             private_directory(directory, "SCR_PREFIX")
         return self._shared / "scr.conf"
