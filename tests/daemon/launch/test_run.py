@@ -23,6 +23,7 @@ from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
+from scrtune.daemon.journal import JournalReader
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
     ConfigFiles,
@@ -34,6 +35,7 @@ from scrtune.daemon.launch.environment import (
 from scrtune.daemon.launch.run import job_paths
 from scrtune.daemon.launch.services import NodeServices
 from scrtune.daemon.launch.slurm import SlurmServices, in_allocation, prolog_text
+from scrtune.goodput.events import JobEnded
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
@@ -164,6 +166,16 @@ def test_the_exit_code_is_the_applications_as_a_shell_has_it(
     place: Place, command: tuple[str, ...], code: int
 ) -> None:
     assert place.run(*command).returncode == code
+
+
+@pytest.mark.parametrize("preloaded", ["", "libm.so.6"], ids=["copies", "interpreters"])
+def test_the_daemon_hears_the_exit_code_of_the_shortest_application(place: Place, preloaded: str) -> None:
+    place.environment = {"LD_PRELOAD": preloaded}
+    began_s = time.time()
+    assert place.run("sh", "-c", "exit 7").returncode == 7
+    (ended,) = (event for _, event in JournalReader(place.paths.journal) if isinstance(event, JobEnded))
+    assert ended.exit_code == 7
+    assert began_s <= ended.time_s <= time.time()
 
 
 @pytest.mark.parametrize("output", ["/dev/full", "a reader that has gone"])
