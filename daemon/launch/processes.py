@@ -177,6 +177,7 @@ def run_daemon(options: DaemonOptions) -> int:
     """Run a daemon to its end; returns its exit code."""
     from ..loop import Daemon  # noqa: PLC0415 - a command that starts an application first has no use for it yet
 
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts a thread for each core of the node
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, force=True)
     try:
         Daemon(options).run()
