@@ -23,7 +23,7 @@ from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
-from scrtune.daemon.journal import JournalReader
+from scrtune.daemon.journal import JournalReader, replay_journal
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
     ConfigFiles,
@@ -139,7 +139,7 @@ class Place:
         return found if name else [each for each in found if each.pid != os.getpid()]
 
     def replayed(self) -> Pipeline:
-        return job_state.replayed(self.paths)[0]
+        return replay_journal(self.paths.journal)[0]
 
 
 @pytest.fixture
