@@ -1,5 +1,6 @@
 """The `scrtune` command: which commands there are, and how an error ends one."""
 
+import gc
 import sys
 from importlib import import_module
 
@@ -37,7 +38,11 @@ _MODULES = {
 
 def load(name: str) -> click.Command:
     """Return the command of that name; its module is imported."""
-    module = import_module(f"..commands.{_MODULES.get(name, name)}", __name__)
+    gc.disable()  # nothing of what is imported goes away again
+    try:
+        module = import_module(f"..commands.{_MODULES.get(name, name)}", __name__)
+    finally:
+        gc.enable()
     command: click.Command = getattr(module, name)
     return command
 

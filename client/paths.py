@@ -60,6 +60,10 @@ class JobPaths:
     """The additions to the application's environment, as ``export`` lines for a task prolog."""
     decision = _File("decision")
     """The settings to be active in the application (:mod:`scrtune.scr_config.decision`)."""
+    earlier_decision = _File("decision.earlier")
+    """That of an earlier run of this job, until the daemon of this one publishes."""
+    last_status = _File("status.json")
+    """The daemon's last status, which it leaves at its end."""
     library_events = _File("library.events")
     """The lines of the preloaded library, for the forwarder."""
 

@@ -52,8 +52,11 @@ class Executor:
 
         That is `recovered`, what the journal ends with, unless the decision is an earlier one.
         """
+        paths = self._options.paths
+        # `scrtune run` puts it aside until it is published again
+        published = paths.decision if paths.decision.exists() else paths.earlier_decision
         try:
-            decision = parse_decision(self._options.paths.decision.read_bytes())
+            decision = parse_decision(published.read_bytes())
             earlier = Advice(generation=decision.generation, settings=decision.settings())
         except (OSError, DecisionError):
             return

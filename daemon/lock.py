@@ -3,12 +3,15 @@
 import contextlib
 import fcntl
 import os
+import select
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
+
+from typing_extensions import Self
 
 ENDING_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -83,6 +86,60 @@ class Signals:
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.ending = True
+
+
+class Wakeup:
+    """Ends a wait when a signal arrives that has a handler, or a child of this process has ended."""
+
+    def __enter__(self) -> Self:
+        self._reader, self._writer = socket.socketpair()
+        self._reader.setblocking(False)
+        self._writer.setblocking(False)
+        # also where we were started to ignore it: a child's exit code would be lost
+        self._handler = signal.signal(signal.SIGCHLD, lambda *_: None)
+        self._fd = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.set_wakeup_fd(self._fd)
+        signal.signal(signal.SIGCHLD, self._handler)
+        self._reader.close()
+        self._writer.close()
+
+    def wait(self, seconds: float | None, *fds: int) -> list[int]:
+        """Return those of `fds` that are readable, at once if there are any, after `seconds` at most.
+
+        What has arrived since the last call ends this one at once.
+        """
+        ready = select.select([self._reader.fileno(), *fds], [], [], seconds)[0]
+        with contextlib.suppress(BlockingIOError):
+            self._reader.recv(4096)
+        return [fd for fd in fds if fd in ready]
+
+
+class Parent:
+    """The process that started this one, at the other end of the file `fd`. None: nobody is there."""
+
+    def __init__(self, fd: int | None) -> None:
+        self.fd = fd
+        self._text = b""
+
+    def say(self, line: bytes) -> None:
+        """Write to it, if it can be written to."""
+        if self.fd is not None:
+            with contextlib.suppress(OSError):
+                os.write(self.fd, line)
+
+    def lines(self) -> list[bytes] | None:
+        """Return the lines that have come since the last call, which waits for some; None at the end."""
+        part = b""
+        if self.fd is not None:
+            with contextlib.suppress(OSError):
+                part = os.read(self.fd, 4096)
+        if not part:
+            return None
+        *lines, self._text = (self._text + part).split(b"\n")
+        return lines
 
 
 def end_at_eof(fd: int) -> None:

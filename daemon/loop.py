@@ -4,34 +4,36 @@ import gc
 import logging
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import islice
 
 import msgspec
 
-from ..intents.events import Event, EventsLost, SettingsObserved, TuningSwitched
+from ..goodput.events import JobEnded
+from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved, TuningSwitched
 from ..intents.pipeline import Pipeline
+from ..scr_config.files import write_atomic
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
-from .lock import Lock, Signals
+from .lock import Lock, Parent, Signals
 from .monitor.monitor import Monitor
-from .node import NodeObserver, Ranks
-from .options import DaemonOptions
+from .options import READY, DaemonOptions
 from .sockets import Sockets
 from .views import StatusView
 
 log = logging.getLogger("scrtune.daemon")
 
 _LAST_DRAIN_S = 0.25  # SIGTERM to exit stays well below a second
+_LAST_QUIET_S = 0.02  # what was sent before we were told to end is there within this time
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
 _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
 # digests of the trace and observations of the node become rarer with the daemon's age, within these bounds
-_PACE = 0.01
-_TICK_S = (0.1, 2.0)
-_LOOK_S = (1.0, 10.0)
+_TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
+_LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
+_ACCOUNT_AFTER_S = 5.0  # by then the application has begun: to load numpy costs as much as 50 observations
 
 
 class Daemon:
@@ -45,12 +47,12 @@ class Daemon:
         self._options = options
         self._clock = clock
         self._signals = Signals()
+        self._parent = Parent(options.parent)
         self._journal: Journal
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
-        self._node = NodeObserver(options.paths.host)
-        self._ranks = Ranks(options.paths)
+        self._look_at: Callable[[SettingsObserved], NodeObserved] | None = None
         self._control = Control(
             self._pipeline,
             self._executor,
@@ -61,6 +63,9 @@ class Daemon:
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
         self._started_s = time.monotonic()
         self._next_tick_s = self._next_look_s = self._next_retry_s = 0.0
+        self._has_account = False
+        self._has_news = True
+        """Whether anything came since the last tick."""
         self._leave_s = float("inf")
 
     def run(self) -> None:
@@ -73,7 +78,8 @@ class Daemon:
             paths = self._options.paths.create()
             with closing(Lock(paths.lock)):
                 if self._recover():
-                    with closing(Sockets(paths, signals.fd)) as sockets:
+                    fds = [signals.fd] if self._parent.fd is None else [signals.fd, self._parent.fd]
+                    with closing(Sockets(paths, *fds)) as sockets:
                         self._serve(sockets)
 
     def _recover(self) -> bool:
@@ -109,10 +115,28 @@ class Daemon:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
+        self._parent.say(READY)
         while not self._signals.ending:
-            sockets.wait(self._next_tick_s - time.monotonic())
+            if self._parent.fd in sockets.wait(self._idle_s(time.monotonic())):
+                self._hear()
             self._turn(sockets)
         self._end(sockets)
+
+    def _idle_s(self, time_s: float) -> float:
+        """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
+        if self._has_news or self._executor.unfinished or self._options.monitoring.is_wanted:
+            return self._next_tick_s - time_s
+        return max(self._next_tick_s, self._next_look_s) - time_s if self._pipeline.job else _LOOK_S[1]
+
+    def _hear(self) -> None:
+        """Take in what the parent says: that the application has ended, and then that we are to end."""
+        lines = self._parent.lines()
+        if lines is None:
+            self._signals.ending = True
+            return
+        for line in lines:
+            with suppress(msgspec.MsgspecError):
+                self._handle(msgspec.json.decode(line, type=JobEnded))
 
     def _turn(self, sockets: Sockets) -> None:
         """One turn: events, questions in between, tick when it is due, journal."""
@@ -124,6 +148,7 @@ class Daemon:
         self._flush()
 
     def _take(self, message: bytes, sockets: Sockets) -> None:
+        self._has_news = True
         for event in self._ingest.message(message):
             self._handle(event)
             self._answer(sockets)
@@ -150,27 +175,35 @@ class Daemon:
         return time.monotonic() > self._leave_s
 
     def _tick(self, time_s: float) -> None:
-        pace_s = _PACE * (time_s - self._started_s)
-        self._next_tick_s = time_s + sorted((*_TICK_S, pace_s))[1]
+        age_s = time_s - self._started_s
+        self._next_tick_s = time_s + sorted((*_TICK_S, _TICK_PACE * age_s))[1]
+        self._has_news = False
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
         if time_s >= self._next_look_s:
-            self._next_look_s = time_s + sorted((*_LOOK_S, pace_s))[1]
-            self._look()
+            self._next_look_s = time_s + sorted((*_LOOK_S, _LOOK_PACE * age_s))[1]
+            self._look(age_s)
         if self._executor.unfinished and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
         self._monitor.tick(time_s, self._clock())
 
-    def _look(self) -> None:
+    def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
         job = self._pipeline.job
         if job is None:
             return
+        if age_s >= _ACCOUNT_AFTER_S and not self._has_account:
+            self._has_account = True
+            self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
         if (edited := self._executor.file.edited()) is not None:
             self._handle(edited)
-        seen = self._node.look(self._ranks.pids(job), job.cache)
+        if self._look_at is None:
+            from .node import node_of  # noqa: PLC0415 - psutil: an application without SCR has no use for it
+
+            self._look_at = node_of(self._options.paths)
+        seen = self._look_at(job)
         if seen.processes:
             self._handle(seen)
 
@@ -193,7 +226,7 @@ class Daemon:
 
     def _end(self, sockets: Sockets) -> None:
         """Take in what is there already, as far as time allows, then put everything on disk."""
-        for message in sockets.events():
+        for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():
                 break
@@ -204,4 +237,14 @@ class Daemon:
         self._flush()
         self._journal.close()
         self._monitor.end(self._clock())
+        if self._parent.fd is not None:
+            self._leave_status()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
+
+    def _leave_status(self) -> None:
+        """Leave the last status for the parent: a journal would take longer to replay than its user waits."""
+        status = msgspec.structs.replace(self._control.status(self._clock()), running=False)
+        try:
+            write_atomic(self._options.paths.last_status, msgspec.json.encode(status), durable=False)
+        except OSError as error:
+            log.error("the last status cannot be written: %s", error.strerror)

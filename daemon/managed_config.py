@@ -57,6 +57,7 @@ class ManagedConfig:
         self._versions: dict[str, _Version] = {}
         self._last: _Version | None = None
         self._seen = self._taken = ""
+        self._unedited: tuple[int, ...] | None = None
 
     def write(self, advice: Advice, now: float) -> bool:
         """Write `advice` at `now`; False when the user has edited the file, and :meth:`edited` comes first.
@@ -107,8 +108,11 @@ class ManagedConfig:
 
         The file may be half written at this moment: what two calls in a row find counts.
         """
+        if self._last is None or (now := _status(self.path)) == self._unedited:
+            return None
         there = _read(self.path)
-        if self._last is None or not self._is_edited(there):
+        if not self._is_edited(there):
+            self._unedited = now
             return None
         if there != self._seen:
             self._seen = there
@@ -238,6 +242,15 @@ def _value(name: str, text: str) -> Value | None:
 
 def _has_checkpoint_lines(text: str) -> bool:
     return any(entry.parent.key == "CKPT" for entry in parse(text, assumed(text, {})).entries)
+
+
+def _status(path: Path) -> tuple[int, ...]:
+    """Return what changes with the file at `path`; nothing if there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return ()
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _read(path: Path, *, is_expected: bool = False) -> str:

@@ -1,7 +1,8 @@
 """The node as psutil sees it: the job's ranks, their masks and CPU use, memory, room in the cache."""
 
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import psutil
@@ -31,7 +32,7 @@ class NodeObserver:
             del self._processes[gone]
         uses = tuple(use for pid in wanted if (use := self._use(pid)) is not None)
         # the CPUs the job may use: ours (an allocation's cpuset binds us too) and those of its processes
-        cpus = {*psutil.Process().cpu_affinity(), *(cpu for use in uses for cpu in use.cpus)}
+        cpus = {*os.sched_getaffinity(0), *(cpu for use in uses for cpu in use.cpus)}
         return NodeObserved(
             host=self._host,
             cpus=tuple(sorted(cpus)),
@@ -85,6 +86,12 @@ class Ranks:
         except (psutil.Error, OSError):  # it has ended, or is somebody else's
             return False
         return _LIBSCR.search(maps) is not None
+
+
+def node_of(paths: JobPaths) -> Callable[[SettingsObserved], NodeObserved]:
+    """Return a function that observes the ranks of a job on this node."""
+    node, ranks = NodeObserver(paths.host), Ranks(paths)
+    return lambda job: node.look(ranks.pids(job), job.cache)
 
 
 def _free_bytes(directory: str) -> int:

@@ -9,6 +9,9 @@ import msgspec
 from ..client.paths import JobPaths
 
 OFF = "off"
+READY = b"ready\n"
+"""What a daemon says to its parent once it can be asked."""
+
 _LOOPBACK = "127.0.0.1"
 _LAST_PORT = 65_535
 _ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\[\]:\s]+):)?(\d{1,5})", re.ASCII)
@@ -75,3 +78,6 @@ class DaemonOptions:
 
     monitoring: Monitoring = field(default_factory=Monitoring)
     """Who may watch."""
+
+    parent: int | None = None
+    """A descriptor: a line from it is the application's end (JobEnded as JSON), its end ends the daemon."""

@@ -13,12 +13,12 @@ _LARGEST_MESSAGE_BYTES = 256 * 1024 * 1024  # ZeroMQ disconnects the sender; ing
 
 
 class Sockets:
-    """PULL for events, ROUTER for questions, and one more descriptor that wakes the poller.
+    """PULL for events, ROUTER for questions, and further descriptors that wake the poller.
 
     Raises :class:`RunDirectoryError` when a socket cannot be bound.
     """
 
-    def __init__(self, paths: JobPaths, wakeup_fd: int) -> None:
+    def __init__(self, paths: JobPaths, *fds: int) -> None:
         self._paths = paths
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._events = self._context.socket(zmq.PULL)
@@ -35,7 +35,7 @@ class Sockets:
                 " with SCRTUNE_RUN_DIR"
             ) from error
         self._poller = zmq.Poller()
-        for waited in (self._events, self._questions, wakeup_fd):
+        for waited in (self._events, self._questions, *fds):
             self._poller.register(waited, zmq.POLLIN)
 
     @staticmethod
@@ -45,17 +45,19 @@ class Sockets:
         socket.bind(endpoint)
         os.chmod(endpoint.removeprefix("ipc://"), 0o600)  # noqa: PTH101
 
-    def wait(self, seconds: float) -> None:
-        """Wait for any of them, `seconds` at most."""
-        self._poller.poll(max(0, ceil(seconds * 1000)))
+    def wait(self, seconds: float) -> set[int]:
+        """Wait for any of them, `seconds` at most; returns the descriptors that are readable."""
+        ready = self._poller.poll(max(0, ceil(seconds * 1000)))
+        return {each for each, _ in ready if isinstance(each, int)}
 
-    def events(self) -> Iterator[bytes]:
-        """Return the messages that are there now."""
+    def events(self, quiet_s: float = 0.0) -> Iterator[bytes]:
+        """Return the messages that are there now, and those that come until none has come for `quiet_s`."""
         while True:
             try:
                 yield self._events.recv(zmq.NOBLOCK)
             except zmq.Again:
-                return
+                if not quiet_s or not self._events.poll(ceil(quiet_s * 1000)):
+                    return
 
     def questions(self) -> Iterator[tuple[list[bytes], bytes]]:
         """Return the questions that are there now: (envelope to answer with, payload)."""

@@ -167,7 +167,9 @@ def status_view(
     pipeline: Pipeline, now: float, *, job_id: str, host: str, running: bool = True
 ) -> StatusView:
     """Return the state in short; the daemon adds what only it knows (:mod:`scrtune.daemon.control`)."""
-    job, tuner, account = pipeline.job, pipeline.tuner, pipeline.account(now)
+    job, tuner = pipeline.job, pipeline.tuner
+    # numpy is loaded only for a job that has said something
+    account = None if pipeline.ledger.is_silent else pipeline.account(now)
     return StatusView(
         job_id=job_id,
         host=host,
@@ -178,13 +180,13 @@ def status_view(
         tuning=pipeline.on,
         generation=pipeline.advice.generation,
         trying=tuner.trying.key if tuner and tuner.trying else "",
-        checkpoints=account.checkpoints,
+        checkpoints=account.checkpoints if account else 0,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
         baseline_cost_s=tuner.baseline_s if tuner else 0.0,
         trial_budget_s=tuner.trial_budget_s if tuner else 0.0,
         kept=sum(decision.verdict is Verdict.ACCEPTED for decision in pipeline.decisions),
         taken_back=sum(decision.verdict is Verdict.REVERTED for decision in pipeline.decisions),
-        goodput=account.goodput,
+        goodput=account.goodput if account else 0.0,
         counters=pipeline.counters,
         observation=pipeline.observation,
     )

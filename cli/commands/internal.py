@@ -6,11 +6,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
-
-from ...client.capture.forward import forward as forward_traces
 from ...client.paths import JobPaths
-from ...daemon.lock import Signals, end_at_eof
+from ...daemon.launch.processes import run_forwarder
 from ...daemon.options import DaemonOptions
 from ..options import MonitoringOptions, command, option
 
@@ -43,14 +40,13 @@ def daemon(options: DaemonFlags) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     paths = JobPaths.of(options.job_id)
-    if options.until_eof:
-        end_at_eof(sys.stdin.fileno())
     Daemon(
         DaemonOptions(
             paths=paths,
             scr_conf=options.scr_conf or paths.scr_conf,
             user_conf=options.user_conf,
             monitoring=options.monitoring,
+            parent=sys.stdin.fileno() if options.until_eof else None,
         )
     ).run()
 
@@ -71,15 +67,10 @@ def forward(options: ForwardOptions) -> None:
     log. Without arguments: those of this environment's job. `scrtune run` starts it for you.
     """
     paths = JobPaths.of()
-    with Signals().watched() as signals:
-        if options.until_eof:
-            end_at_eof(sys.stdin.fileno())
-        events_file = os.environ.get("SCRTUNE_EVENTS_FILE")
-        counts = forward_traces(
-            options.log_prefix or paths.trace_prefix,
-            options.endpoint or paths.events_endpoint,
-            lambda: signals.ending,
-            reclaim=True,
-            events_file=Path(events_file).absolute() if events_file else None,
-        )
-    click.echo(f"forwarder ended: {counts}", err=True)
+    events_file = os.environ.get("SCRTUNE_EVENTS_FILE")
+    run_forwarder(
+        options.log_prefix or paths.trace_prefix,
+        options.endpoint or paths.events_endpoint,
+        Path(events_file).absolute() if events_file else None,
+        sys.stdin.fileno() if options.until_eof else None,
+    )

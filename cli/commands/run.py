@@ -1,10 +1,8 @@
 """`scrtune run`: a job with the tuner beside it; and the hidden `scrtune node`, which it starts with srun."""
 
-import contextlib
 import importlib.util
 import logging
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +10,14 @@ from pathlib import Path
 import click
 
 from ...client.paths import JobPaths
-from ...client.transport.daemon_client import DaemonUnavailable
 from ...daemon.launch import run as launch
 from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Trace
 from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
-from ...daemon.views import StatusView
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
-from ..job_state import ask
 from ..options import MonitoringOptions, command, option
-from ..text import job as text
-
-_SETTLED_LIMIT_S = 1.0
-_SETTLED_STEP_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -111,20 +102,18 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
 
 
 def _summary(paths: JobPaths) -> None:
-    """Say in two lines on standard error what became of the tuning.
+    """Say in a few lines on standard error what became of the tuning, by what the daemon has left."""
+    import msgspec  # noqa: PLC0415 - these two are long there, unless the application never ran
 
-    The daemon is asked: the journal of a long job would take longer to replay than its user wants to wait.
-    It is asked again until it says the same twice, which it does when all that it was sent is taken in: the
-    goodput of a job that has not ended changes all the time.
-    """
-    deadline_s = time.monotonic() + _SETTLED_LIMIT_S
-    with contextlib.suppress(DaemonUnavailable):
-        view, before = ask(paths, "status", StatusView), None
-        while before != view and time.monotonic() < deadline_s:
-            time.sleep(_SETTLED_STEP_S)
-            view, before = ask(paths, "status", StatusView), view
-        for line in text.summary(view):
-            click.echo(line, err=True)
+    from ...daemon.views import StatusView  # noqa: PLC0415
+    from ..views.summary import summary  # noqa: PLC0415
+
+    try:
+        view = msgspec.json.decode(paths.last_status.read_bytes(), type=StatusView)
+    except (OSError, msgspec.MsgspecError):  # no daemon has ended in order
+        return
+    for line in summary(view):
+        click.echo(line, err=True)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The state of a job as people read it: status, explain, and the lines of `run`, `off` and `on`."""
+"""The state of a job as people read it: status, explain, and the lines of `off` and `on`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,6 +10,7 @@ from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import count_text, seconds_text
 from ..format import changes_text, value_text
+from ..views.summary import cost_text, failures
 from ..views.tuner_changes import TunerChange, tuner_changes
 from .tables import facts, plain_table, verdict_text
 
@@ -43,7 +44,7 @@ def status(view: StatusView) -> RenderableType:
             "rejected": counts(view.rejected),
             "config error": view.config_failure,
             "journal": f"{count_text(view.journal_lost, 'record')} lost" if view.journal_lost else "",
-            "monitors fail": "\n".join(_failures(view)),
+            "monitors fail": "\n".join(failures(view)),
         }
     )
 
@@ -53,18 +54,9 @@ def counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
 
 
-def _failures(view: StatusView) -> list[str]:
-    return [f"{each.name}: {each.failure}" for each in view.monitors if each.failure]
-
-
 def _costs(view: StatusView | ExplainView, each: str = "") -> str:
-    now, before = _cost(view.checkpoint_cost_s), _cost(view.baseline_cost_s)
+    now, before = cost_text(view.checkpoint_cost_s), cost_text(view.baseline_cost_s)
     return f"{now}{each} now, {before} under your settings"
-
-
-def _cost(value_s: float) -> str:
-    """Return the cost of a checkpoint; 0 means that it is not known."""
-    return seconds_text(value_s) if value_s > 0 else "not measured yet"
 
 
 def intents(views: Sequence[IntentView], start_s: float = 0.0) -> RenderableType:
@@ -147,30 +139,6 @@ def explain(view: ExplainView) -> RenderableType:
         failure = f"Not active, because they could not be published: {view.unpublished}"
         shown.append(Text(failure, style="bold red"))
     return Group(*shown)
-
-
-def summary(view: StatusView) -> list[str]:
-    """Return the result of a job's tuning in three lines, and a line for each failure."""
-    tuned = (
-        f"{count_text(view.checkpoints, 'checkpoint')}, {_cost(view.baseline_cost_s)} each under your"
-        f" settings, {_cost(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
-        f" {view.taken_back} taken back; goodput {view.goodput:.1%}"
-    )
-    lines = [
-        f"job {view.job_id}: {tuned}",
-        f"observation: {view.observation.sentence()}",
-        f"why: scrtune explain --job-id {view.job_id}",
-    ]
-    if not view.checkpoints:
-        seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
-        lines = [
-            f"job {view.job_id}: no checkpoint was seen, nothing was tuned",
-            f"seen are {seen} (`scrtune run --preload always` says why it is missing)",
-        ]
-    lines += _failures(view)
-    if view.config_failure:
-        lines.append(f"the last changes were never active: {view.config_failure}")
-    return [f"scrtune: {line}" for line in lines]
 
 
 def switched(view: SwitchView, *, on: bool) -> str:

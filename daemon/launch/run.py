@@ -13,7 +13,7 @@ from types import FrameType
 from ...client.paths import JobPaths, default_base, temporary_base
 from ...scr_config.render import RenderError
 from ...scr_config.resolution import expand
-from ..lock import AlreadyRunningError, handled
+from ..lock import AlreadyRunningError, Wakeup, handled
 from .environment import JobOptions, prepare
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation
@@ -23,7 +23,6 @@ log = logging.getLogger("scrtune.run")
 _EXIT_NOT_FOUND = 127
 _EXIT_NOT_EXECUTABLE = 126
 _SIGNAL_BASE = 128
-_CHECK_S = 0.2
 _PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _FROM_THE_TERMINAL = (signal.SIGINT, signal.SIGQUIT)
 
@@ -46,7 +45,7 @@ def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end
     """Run `command` with daemon and forwarder beside it; returns its exit code (128 + n after signal n).
 
     Whatever prevents these from starting is logged, and the application runs without. `at_end` is called when
-    the application has ended, while the daemon still answers, unless it runs without.
+    both have ended: then the daemon's last status is there, unless the application ran without.
     """
     services: NodeServices | SlurmServices = NodeServices(paths)
     if in_allocation(os.environ):
@@ -54,22 +53,28 @@ def run_job(command: Sequence[str], paths: JobPaths, options: JobOptions, at_end
         services = SlurmServices(paths, Path(prefix).absolute())
     added: dict[str, str] = {}
     is_tuned = False
-    foreground = _Foreground()
-    with handled((*_PASSED_ON, *_FROM_THE_TERMINAL), foreground.arrived):
-        try:
+    with Wakeup() as wakeup:
+        foreground = _Foreground(wakeup)
+        with handled((*_PASSED_ON, *_FROM_THE_TERMINAL), foreground.arrived):
             try:
-                job = prepare(paths, services.create(), options, os.environ)
-                added = {**job.variables, **services.start(job, foreground.ending)}
-                is_tuned = True
-            except (OSError, AlreadyRunningError, RenderError) as error:
-                log.warning("%s. The application runs without scrtune.", error)
-            code = foreground.run(command, {**os.environ, **added}, services.check)
-            services.application_ended(code)
-            if is_tuned:  # else the daemon that answers may be another run's
-                with contextlib.suppress(OSError, ValueError):  # standard error is closed
-                    at_end()
-        finally:
-            services.stop()
+                try:
+                    job = prepare(paths, services.create(), options, os.environ)
+                    added = {**job.variables, **services.prepare(job, foreground.ending)}
+                    is_tuned = True
+                except (OSError, AlreadyRunningError, RenderError) as error:
+                    log.warning("%s. The application runs without scrtune.", error)
+                # the application first: importing the daemon takes as long as an application's first steps
+                code = foreground.start(command, {**os.environ, **added})
+                if code is None:
+                    if is_tuned:
+                        services.start()
+                    code = foreground.wait(services.check)
+                    services.application_ended(code)
+            finally:
+                services.stop()
+    if is_tuned:  # else the last status may be another run's
+        with contextlib.suppress(OSError, ValueError):  # standard error is closed
+            at_end()
     return code
 
 
@@ -79,7 +84,8 @@ class _Foreground:
     What a terminal sends (INT, QUIT) reaches the application by itself and must not end us.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wakeup: Wakeup) -> None:
+        self._wakeup = wakeup
         self._process: subprocess.Popen[bytes] | None = None
         self._signal = 0
 
@@ -87,8 +93,8 @@ class _Foreground:
         """Return whether a signal came before the application was started: then it never is."""
         return self._signal != 0
 
-    def run(self, command: Sequence[str], environment: dict[str, str], check: Callable[[], None]) -> int:
-        """Run `command` to its end; calls `check` meanwhile. Returns its exit code, as a shell has it."""
+    def start(self, command: Sequence[str], environment: dict[str, str]) -> int | None:
+        """Start `command`; returns None, or the exit code when it cannot be started, as a shell has it."""
         if self._signal:
             return _SIGNAL_BASE + self._signal
         try:
@@ -98,11 +104,17 @@ class _Foreground:
             return _EXIT_NOT_FOUND if isinstance(error, FileNotFoundError) else _EXIT_NOT_EXECUTABLE
         if self._signal:  # it came while the process was being made
             self._process.send_signal(self._signal)
-        while True:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                code = self._process.wait(_CHECK_S)
-                return code if code >= 0 else _SIGNAL_BASE - code
-            check()
+        return None
+
+    def wait(self, check: Callable[[], float | None]) -> int:
+        """Wait for its end, and return its exit code, as a shell has it.
+
+        `check` is called when a child of ours has ended, and after the seconds that it returned.
+        """
+        assert self._process is not None  # noqa: S101
+        while (code := self._process.poll()) is None:
+            self._wakeup.wait(check())
+        return code if code >= 0 else _SIGNAL_BASE - code
 
     def arrived(self, number: int, _frame: FrameType | None) -> None:
         """Take in a signal."""

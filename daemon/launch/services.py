@@ -4,26 +4,24 @@ import contextlib
 import logging
 import os
 import shutil
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from ...client.paths import JobPaths
-from ...client.transport.daemon_client import DaemonUnavailable, ask_daemon
-from ...client.transport.sender import Emitter
 from ...goodput.events import JobEnded
-from ..lock import Lock
+from ..lock import Lock, Wakeup
+from ..options import DaemonOptions
+from . import processes
 from .environment import Job, trace_variables
 from .preload import EVENTS_FILE, library_variables
+from .processes import Child
 
 log = logging.getLogger("scrtune.run")
 
 _READY_LIMIT_S = 20.0
-_ASK_LIMIT_S = 0.2
-_STOP_LIMIT_S = 10.0
-_POLL_S = 0.05
 _LONGEST_PAUSE_S = 60.0
 
 DAEMON, FORWARDER = "daemon", "forwarder"
@@ -37,10 +35,9 @@ class NodeServices:
 
     def __init__(self, paths: JobPaths) -> None:
         self._paths = paths
-        self._commands: dict[str, list[str]] = {}
-        self._environment: dict[str, str] = {}
+        self._wanted: dict[str, Callable[[], Child]] = {}
         self._is_ours = False
-        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self._running: dict[str, Child] = {}
         self._restarts = 0
         self._next_restart_s = 0.0
 
@@ -54,72 +51,72 @@ class NodeServices:
         self._is_ours = True
         return self._paths.scr_conf
 
-    def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
-        """As :meth:`start_beside`; returns how the application is tuned, too."""
-        traced = self.start_beside(job, give_up)
+    def prepare(self, job: Job, _give_up: Callable[[], bool]) -> dict[str, str]:
+        """As :meth:`prepare_beside`; returns how the application is tuned, too."""
+        traced = self.prepare_beside(job)
         preloaded = traced.get("LD_PRELOAD", os.environ.get("LD_PRELOAD", ""))
         return {**traced, **library_variables(self._paths, job.library, preloaded)}
 
-    def start_beside(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
-        """Start both, and return the variables by which the application is traced on this node.
+    def prepare_beside(self, job: Job) -> dict[str, str]:
+        """Return the variables by which the application is traced on this node. Raises OSError.
 
-        Returns when the daemon answers, when it cannot (then the application runs untuned), or when
-        `give_up()` is true. Raises OSError when a process cannot be started.
+        What an earlier run decided is not in force from now on, until a daemon is there that watches what it
+        does: that one finds it aside, and publishes it again.
         """
         paths = self._paths
+        paths.last_status.unlink(missing_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            paths.decision.replace(paths.earlier_decision)
         variables = trace_variables(paths, job, os.environ)
-        # the application's preloaded libraries have no business in our processes
-        own = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", EVENTS_FILE)}
-        said = {EVENTS_FILE: str(paths.library_events)} if job.library else {}
-        self._environment = {**own, **job.variables, **said}
-        self._commands = {
-            DAEMON: ["daemon", "--until-eof", "--job-id", paths.job_id, *job.options()],
-            FORWARDER: ["forward", "--until-eof", str(paths.trace_prefix), paths.events_endpoint],
-        }
-        self._spawn(DAEMON)
-        if variables or said:
-            self._spawn(FORWARDER)
-        deadline_s = time.monotonic() + _READY_LIMIT_S
-        while not give_up() and not self.ready():
-            if self._running[DAEMON].poll() is not None or time.monotonic() >= deadline_s:
-                log.warning("the daemon did not start; see %s. The application runs untuned.", paths.log)
-                with contextlib.suppress(OSError):  # nobody would watch what an earlier run's decision does
-                    paths.decision.unlink(missing_ok=True)
-                break
-            time.sleep(_POLL_S)
+        self._wanted = {DAEMON: lambda: self._daemon(job)}
+        if variables or job.library:
+            self._wanted[FORWARDER] = lambda: self._forwarder(job)
         return variables
 
-    def ready(self) -> bool:
-        """Return whether the daemon answers."""
-        try:
-            ask_daemon(self._paths.control_endpoint, "status", limit_s=_ASK_LIMIT_S)
-        except DaemonUnavailable:
-            return False
-        return True
+    def start(self) -> None:
+        """Start both. The application may run already: what it sends waits for them."""
+        for name in self._wanted:
+            self._spawn(name)
 
-    def check(self) -> None:
+    def ready(self, wakeup: Wakeup, give_up: Callable[[], bool]) -> bool:
+        """Return whether the daemon can be asked; waits until it can or has ended, 20 s at most."""
+        deadline_s = time.monotonic() + _READY_LIMIT_S
+        daemon = self._running.get(DAEMON)
+        while daemon and not daemon.is_ready() and daemon.poll() is None and not give_up():
+            if (left_s := deadline_s - time.monotonic()) <= 0:
+                break
+            wakeup.wait(left_s, daemon.fileno())
+        return daemon is not None and daemon.is_ready()
+
+    def check(self) -> float | None:
         """Restart what has died, ever more slowly if it keeps dying; a daemon goes on from its journal.
 
-        What ended with exit code 0 was asked to.
+        What ended with exit code 0 was asked to. Returns the seconds until it wants to be called again; None:
+        when a child has ended.
         """
         now_s = time.monotonic()
-        for name, process in list(self._running.items()):
-            if not process.poll() or now_s < self._next_restart_s:
-                continue
-            log.warning("the %s ended with %d; starting it again", name, process.returncode)
+        dead = [name for name, child in self._running.items() if child.poll()]
+        if dead and now_s < self._next_restart_s:
+            return self._next_restart_s - now_s
+        for name in dead:
+            self._say_how_it_ended(name)
             self._restarts += 1
             self._next_restart_s = now_s + min(_LONGEST_PAUSE_S, 2.0**self._restarts)
-            try:
-                self._spawn(name)
-            except OSError as error:
-                log.warning("the %s cannot be started: %s", name, error)
+            self._spawn(name)
+        return None
+
+    def _say_how_it_ended(self, name: str) -> None:
+        child = self._running[name]
+        if name == DAEMON and not child.is_ready():
+            log.warning("the daemon did not start; see %s. The application runs untuned.", self._paths.log)
+        else:
+            log.warning("the %s ended with %d; starting it again", name, child.exit_code)
 
     def application_ended(self, exit_code: int) -> None:
         """Send the exit code to the daemon, and end the forwarder: it has then sent all there is."""
         if DAEMON in self._running:
-            emitter = Emitter(self._paths.events_endpoint)
-            emitter.emit(JobEnded(time_s=time.time(), exit_code=exit_code))
-            emitter.close()
+            ended = JobEnded(time_s=time.time(), exit_code=exit_code)
+            self._running[DAEMON].send(msgspec.json.encode(ended) + b"\n")
         self._end(FORWARDER)
 
     def stop(self) -> None:
@@ -133,38 +130,58 @@ class NodeServices:
                 directory.parent.rmdir()
 
     def _end(self, name: str) -> None:
-        if process := self._running.pop(name, None):
-            end(process)
+        if child := self._running.get(name):
+            child.end()
+            if child.exit_code and name == DAEMON and not child.is_ready():
+                self._say_how_it_ended(name)
+            del self._running[name]
 
     def _spawn(self, name: str) -> None:
-        """Start one of our commands, in a session of its own: a Ctrl-C at the terminal is ours to handle.
+        """Start one of the two; where that fails the application runs without it."""
+        if before := self._running.get(name):
+            before.end()
+        try:
+            self._running[name] = self._wanted[name]()
+        except Exception as error:  # noqa: BLE001  whatever it is (an import that fails): the application goes on
+            log.warning("the %s cannot be started: %s", name, error)
 
-        It reads from a pipe of ours, and ends with us even if we are killed.
-        """
-        if (before := self._running.get(name)) and before.stdin:
-            before.stdin.close()
-        with self._paths.log.open("ab") as output:
-            self._running[name] = subprocess.Popen(
-                [sys.executable, "-m", "scrtune", *self._commands[name]],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=output,
-                env=self._environment,
-                start_new_session=True,
-            )
+    def _daemon(self, job: Job) -> Child:
+        paths, files = self._paths, job.files
+        options = DaemonOptions(
+            paths=paths,
+            scr_conf=files.scr_conf,
+            user_conf=files.user_conf,
+            monitoring=job.monitoring,
+            parent=0,
+        )
+        arguments = ["daemon", "--until-eof", "--job-id", paths.job_id, *job.options()]
+        return self._child(DAEMON, job, lambda: processes.run_daemon(options), arguments)
+
+    def _forwarder(self, job: Job) -> Child:
+        paths = self._paths
+        events_file = paths.library_events if job.library else None
+        arguments = ["forward", "--until-eof", str(paths.trace_prefix), paths.events_endpoint]
+        return self._child(
+            FORWARDER,
+            job,
+            lambda: processes.run_forwarder(paths.trace_prefix, paths.events_endpoint, events_file, 0),
+            arguments,
+        )
+
+    def _child(self, name: str, job: Job, main: Callable[[], int], arguments: list[str]) -> Child:
+        """Start one as a copy of this process, or as the command `arguments`."""
+        # the application's preloaded libraries have no business in our processes
+        own = {name: value for name, value in os.environ.items() if name not in ("LD_PRELOAD", EVENTS_FILE)}
+        said = {EVENTS_FILE: str(self._paths.library_events)} if job.library else {}
+        environment = {**own, **job.variables, **said}
+        if processes.can_fork():
+            processes.load()
+        else:
+            main = processes.new_interpreter(arguments, environment)
+        return processes.spawn(main, f"scrtune-{name}"[:15], environment, self._paths.log)
 
 
 def check_alone(paths: JobPaths) -> None:
     """Raises :class:`AlreadyRunningError` when the job has a daemon on this node."""
     if paths.lock.exists():
         Lock(paths.lock).close()
-
-
-def end(process: "subprocess.Popen[bytes]") -> None:
-    """End a process of ours, by force if it takes longer than 10 s."""
-    process.terminate()
-    try:
-        process.communicate(timeout=_STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()

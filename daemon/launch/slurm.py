@@ -20,14 +20,15 @@ from typing import IO, cast
 from ...client.paths import JobPaths, private_directory
 from ...scr_config.files import write_atomic
 from ...scr_config.render import prolog_lines
-from ..lock import Signals
+from ..lock import Signals, Wakeup
 from .environment import Job
-from .services import NodeServices, check_alone, end
+from .services import NodeServices, check_alone
 
 log = logging.getLogger("scrtune.run")
 
 _READY_LIMIT_S = 30.0
 _STOP_LIMIT_S = 20.0
+_KILL_LIMIT_S = 10.0
 _CHECK_S = 0.2
 _NO_STEP = {"", "4294967291", "4294967290"}  # none, SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP
 
@@ -85,11 +86,12 @@ class SlurmServices:
         Raises :class:`AlreadyRunningError` when the job has a daemon on this node, and OSError.
         """
         check_alone(self._local.check())
+        self._local.last_status.unlink(missing_ok=True)  # an earlier run's, should no daemon start here
         for directory in (self._shared.parent, self._shared):
             private_directory(directory, "SCR_PREFIX")
         return self._shared / "scr.conf"
 
-    def start(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
+    def prepare(self, job: Job, give_up: Callable[[], bool]) -> dict[str, str]:
         """Start the daemons and wait for the state of every node, 30 s at most.
 
         Returns the variable that makes srun run our prolog before each task, or none, with a warning, when
@@ -109,6 +111,9 @@ class SlurmServices:
             return {}
         return {"SLURM_TASK_PROLOG": str(prolog)}
 
+    def start(self) -> None:
+        """Do nothing: before the first task runs its node must have said what there is."""
+
     def check(self) -> None:
         """Do nothing: `scrtune node` looks after the daemon of its node."""
 
@@ -126,7 +131,12 @@ class SlurmServices:
             self._step.communicate(timeout=_STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             log.warning("the daemons did not end within %.0f s; see %s", _STOP_LIMIT_S, self._log)
-            end(self._step)  # srun kills the step then
+            self._step.terminate()  # srun kills the step then
+            try:
+                self._step.communicate(timeout=_KILL_LIMIT_S)
+            except subprocess.TimeoutExpired:
+                self._step.kill()
+                self._step.communicate()
 
     def _srun(self, job: Job, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
         command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]
@@ -204,38 +214,38 @@ def serve_node(paths: JobPaths, job: Job, prolog: Path) -> None:
     Raises OSError and :class:`AlreadyRunningError` when they cannot be started; the node has said so then.
     """
     services = NodeServices(paths)
-    with Signals().watched() as signals:
+    with Signals().watched() as signals, Wakeup() as wakeup:
         try:
-            _start(services, job, paths.environment, prolog, lambda: signals.ending)
-            _wait(services, signals)
+            state = NO_DAEMON
+            try:
+                _start(services, job, paths.environment)
+                if services.ready(wakeup, lambda: signals.ending):
+                    state = READY
+            finally:
+                _say(state if os.access(prolog, os.R_OK | os.X_OK) else NO_PROLOG)
+            _wait(services, signals, wakeup)
         finally:
             services.stop()
             paths.environment.unlink(missing_ok=True)
 
 
-def _start(
-    services: NodeServices, job: Job, environment: Path, prolog: Path, give_up: Callable[[], bool]
-) -> None:
-    state = NO_DAEMON
-    try:
-        services.create()
-        _write_script(environment, prolog_lines(services.start_beside(job, give_up)))
-        if services.ready():
-            state = READY
-    finally:
-        if not os.access(prolog, os.R_OK | os.X_OK):
-            state = NO_PROLOG
-        with contextlib.suppress(OSError):  # srun has ended: then standard input ends too
-            os.write(sys.stdout.fileno(), state + b"\n")
+def _start(services: NodeServices, job: Job, environment: Path) -> None:
+    services.create()
+    _write_script(environment, prolog_lines(services.prepare_beside(job)))
+    services.start()
 
 
-def _wait(services: NodeServices, signals: Signals) -> None:
+def _say(state: bytes) -> None:
+    with contextlib.suppress(OSError):  # srun has ended: then standard input ends too
+        os.write(sys.stdout.fileno(), state + b"\n")
+
+
+def _wait(services: NodeServices, signals: Signals, wakeup: Wakeup) -> None:
     """Look after the services until the end. A line of standard input is the application's exit code."""
     stdin = sys.stdin.fileno()
     text = b""
     while not signals.ending:
-        services.check()
-        if stdin in select.select([stdin, signals.fd], [], [], _CHECK_S)[0]:
+        if wakeup.wait(services.check(), stdin):
             part = os.read(stdin, 64)
             if not part:
                 break

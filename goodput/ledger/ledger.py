@@ -184,6 +184,13 @@ class Ledger:
         """What was charged so far: seconds by bucket."""
         return {bucket: charged_ns / NS for bucket, charged_ns in self._charged_ns.items()}
 
+    @property
+    def is_silent(self) -> bool:
+        """Return whether nothing was told but ends of runs: then no time was spent on anything."""
+        told = self._told
+        moments = (told.start, told.points, told.starts, told.restarts, told.halts, told.marks)
+        return self._reckoned is None and not self._streams and not any(moments)
+
     def account(self, now: float, *, reference_step_s: float | None = None) -> Account:
         """Where the time went until `now` (until its end, when the job has ended).
 

@@ -60,10 +60,10 @@ class RecentSteps:
 
     def take_deviations(self) -> tuple[tuple[int, float], ...]:
         """Number and distance from the ideal (s) of each step since this was asked last, by number."""
-        from .estimators import deviations_s  # noqa: PLC0415 - numpy, as above
-
         if not self._new or (ideal_s := self.ideal_s) is None:
             return ()
+        from .estimators import deviations_s  # noqa: PLC0415 - numpy, as above
+
         steps = sorted(self._new)
         self._new.clear()
         found_s = deviations_s([self._times_s[step] for step in steps], ideal_s)

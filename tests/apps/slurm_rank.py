@@ -21,7 +21,7 @@ def daemons(base: str) -> list[str]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             environment = process.environ()
-            if environment.get("SCRTUNE_RUN_DIR") == base and process.cmdline()[3:4] == ["daemon"]:
+            if environment.get("SCRTUNE_RUN_DIR") == base and process.name() == "scrtune-daemon":
                 nodes.append(environment["SLURMD_NODENAME"])
     return sorted(nodes)
 

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from scrtune.cli.text import goodput as goodput_text
 from scrtune.cli.text import job as job_text
 from scrtune.cli.text import tables
+from scrtune.cli.views.summary import summary
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
 from scrtune.intents.events import SettingsObserved
@@ -37,7 +38,7 @@ def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
     assert "0 checkpoints" not in text(job_text.status(status_of(pipeline)))
     assert "not measured yet each now" in text(job_text.status(status_of(pipeline)))
     assert "costs not measured yet now" in text(job_text.explain(views.explain_view(pipeline)))
-    assert "1 checkpoint, not measured yet each" in job_text.summary(status_of(pipeline, checkpoints=1))[0]
+    assert "1 checkpoint, not measured yet each" in summary(status_of(pipeline, checkpoints=1))[0]
 
 
 def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:
@@ -52,8 +53,8 @@ def test_settings_that_were_never_active_are_shown_as_such(pipeline: Pipeline) -
     assert "Not active, because they could not be published: /x/scr.conf: read-only" in text(
         job_text.explain(failed)
     )
-    summary = job_text.summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
-    assert summary[-1] == "scrtune: the last changes were never active: /x/scr.conf: read-only"
+    lines = summary(status_of(pipeline, checkpoints=3, config_failure="/x/scr.conf: read-only"))
+    assert lines[-1] == "scrtune: the last changes were never active: /x/scr.conf: read-only"
 
 
 def test_what_waits_for_the_next_launch_is_shown() -> None:

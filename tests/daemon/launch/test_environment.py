@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.launch.environment import trace_variables
+from scrtune.daemon.launch.environment import ConfigFiles, Job, trace_variables
 
 
 @pytest.fixture
@@ -26,7 +26,8 @@ def traced(tmp_path: Path, user_conf: str = "", **variables: str) -> set[str]:
     (tmp_path / "user.conf").write_text(user_conf)
     inherited = {"PATH": str(tmp_path / "bin"), **variables}
     paths = JobPaths.of("j", base=tmp_path / "r")
-    told = trace_variables(paths, tmp_path / "user.conf", "function", inherited)
+    files = ConfigFiles(scr_conf=tmp_path / "scr.conf", user_conf=tmp_path / "user.conf")
+    told = trace_variables(paths, Job(files=files, trace="function"), inherited)
     return set(told["DFTRACER_DATA_DIR"].split(":"))
 
 

@@ -23,7 +23,7 @@ from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
-from scrtune.daemon.journal import replay_journal
+from scrtune.daemon.journal import JournalReader, replay_journal
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
     ConfigFiles,
@@ -35,7 +35,9 @@ from scrtune.daemon.launch.environment import (
 from scrtune.daemon.launch.run import job_paths
 from scrtune.daemon.launch.services import NodeServices
 from scrtune.daemon.launch.slurm import SlurmServices, in_allocation, prolog_text
+from scrtune.goodput.events import JobEnded
 from scrtune.intents.effects import Advice
+from scrtune.intents.events import SettingsObserved
 from scrtune.intents.pipeline import Pipeline
 from scrtune.scr_config.decision import decision_text
 
@@ -130,7 +132,9 @@ class Place:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 is_here = process.environ().get("SCRTUNE_RUN_DIR") == str(self.base)
-                if is_here and process.status() != psutil.STATUS_ZOMBIE and name in process.cmdline()[3:4]:
+                names = (f"scrtune-{name}"[:15], *process.cmdline()[3:4])  # a copy of `run`, or the command
+                is_named = not name or name == names[-1] or process.name() == names[0]
+                if is_here and process.status() != psutil.STATUS_ZOMBIE and is_named:
                     found.append(process)
         return found if name else [each for each in found if each.pid != os.getpid()]
 
@@ -162,6 +166,16 @@ def test_the_exit_code_is_the_applications_as_a_shell_has_it(
     place: Place, command: tuple[str, ...], code: int
 ) -> None:
     assert place.run(*command).returncode == code
+
+
+@pytest.mark.parametrize("preloaded", ["", "libm.so.6"], ids=["copies", "interpreters"])
+def test_the_daemon_hears_the_exit_code_of_the_shortest_application(place: Place, preloaded: str) -> None:
+    place.environment = {"LD_PRELOAD": preloaded}
+    began_s = time.time()
+    assert place.run("sh", "-c", "exit 7").returncode == 7
+    (ended,) = (event for _, event in JournalReader(place.paths.journal) if isinstance(event, JobEnded))
+    assert ended.exit_code == 7
+    assert began_s <= ended.time_s <= time.time()
 
 
 @pytest.mark.parametrize("output", ["/dev/full", "a reader that has gone"])
@@ -260,12 +274,11 @@ def test_signals_are_the_applications_to_answer(place: Place) -> None:
     assert ended.stdout.split() == ["usr1", "term"]
 
 
-def test_a_signal_while_the_daemon_starts_ends_the_start(place: Place) -> None:
-    process = place.start("sh", "-c", "sleep 60; touch ran")
-    until(place.paths.lock.exists, "a daemon")
+def test_a_signal_while_the_daemon_starts_is_the_applications(place: Place) -> None:
+    process = place.start("sh", "-c", "trap 'exit 5' TERM; touch up; while :; do sleep 0.05; done")
+    until((place.directory / "up").exists, "an application")
     process.send_signal(signal.SIGTERM)
-    assert place.finish(process).returncode == 128 + signal.SIGTERM
-    assert not (place.directory / "ran").exists()
+    assert place.finish(process).returncode == 5
 
 
 def test_nohup_holds_for_the_application(place: Place) -> None:
@@ -312,10 +325,12 @@ def test_the_library_is_preloaded_where_it_was_built_and_the_forwarder_follows_i
     assert seen["LD_PRELOAD"].split(":") == [*LIBRARY, "libm.so.6"]
     assert seen["SCRTUNE_DECISION_FILE"] == str(place.paths.decision)
     assert seen["SCRTUNE_EVENTS_FILE"] == str(place.paths.library_events)
+    until(place.paths.control_socket.exists, "a daemon, which comes after the application")
     begun_s = time.time()
     shape = {"type": "started", "time_s": begun_s, "ranks": 3, "cwd": str(place.directory), "prefix": "."}
     place.paths.library_events.write_text(json.dumps(shape) + "\n")
     until(lambda: job_state.status(place.paths).ranks == 3, "what the library has said")
+    until(lambda: place.processes("forward"), "a forwarder")
     (forwarder,) = place.processes("forward")
     forwarder.kill()
     until(lambda: [each for each in place.processes("forward") if each != forwarder], "another forwarder")
@@ -411,7 +426,8 @@ def test_a_daemon_that_was_told_to_end_is_not_started_again(place: Place) -> Non
 def test_nothing_of_ours_outlives_a_run_that_is_killed(place: Place) -> None:
     process = place.start("sh", "-c", f"touch up; {HOLD}; touch done")
     until((place.directory / "up").exists, "an application")
-    assert len(place.processes("daemon")) == len(place.processes("forward")) == 1
+    until(place.paths.control_socket.exists, "a daemon")
+    until(lambda: len(place.processes("daemon")) == len(place.processes("forward")) == 1, "both services")
     process.kill()
     until(lambda: not place.processes("daemon") and not place.processes("forward"), "their end")
     assert "ended after" in _text(place.paths.log)
@@ -457,6 +473,21 @@ def test_what_an_earlier_run_decided_is_not_in_force_where_no_daemon_can_start(p
     assert ran.returncode == 0
     assert "the daemon did not start" in ran.stderr
     assert not paths.decision.exists()
+
+
+def test_what_an_earlier_run_decided_comes_back_with_its_daemon(place: Place) -> None:
+    """In between it lies aside: the application may have begun."""
+    assert place.run(sys.executable, "-c", APPLICATION).returncode == 0
+    job = SettingsObserved(engine="embedded", ranks=1, nodes=1, settings={}, sources={})
+    with_settings = APPLICATION.replace("emitter.close", f"emitter.emit({job!r})\nemitter.close")
+    imports = "from scrtune.intents.events import SettingsObserved\n"
+    place.run(sys.executable, "-c", imports + with_settings)
+    published = place.paths.decision.read_bytes()
+    process = place.start("sh", "-c", f"[ ! -e {place.paths.decision} ] && echo aside; {HOLD}")
+    until(place.paths.decision.exists, "a decision that is published again")
+    assert place.paths.decision.read_bytes() == published
+    (place.directory / "let_go").touch()
+    assert place.finish(process).stdout == "aside\n"
 
 
 @pytest.mark.mpi
@@ -552,6 +583,17 @@ class TestWithASrunOfOurOwn:
         ran = self.run(place, srun)
         assert (ran.stdout, ran.returncode) == ("ran\n", 4)
         assert warning in ran.stderr
+
+    def test_a_signal_while_the_nodes_start_ends_the_start(self, place: Place) -> None:
+        place.environment = {"SLURM_JOB_ID": "17", "SLURM_JOB_NUM_NODES": "2"}
+        (place.directory / "srun").write_text("#!/bin/sh\ntouch asked\ncat\n")
+        (place.directory / "srun").chmod(0o755)
+        place.environment["PATH"] = f"{place.directory}:{os.environ['PATH']}"
+        process = place.start("touch", "ran", options=("--trace", "off"))
+        until((place.directory / "asked").exists, "a step")
+        process.send_signal(signal.SIGTERM)
+        assert place.finish(process).returncode == 128 + signal.SIGTERM
+        assert not (place.directory / "ran").exists()
 
     @pytest.mark.parametrize(
         ("answers", "warned"),

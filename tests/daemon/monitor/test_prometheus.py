@@ -23,6 +23,7 @@ from scrtune.cli import main as cli
 from scrtune.cli.commands.run import missing
 from scrtune.cli.options import MonitoringOptions, command
 from scrtune.cli.text import job as tables
+from scrtune.cli.views.summary import summary
 from scrtune.daemon.options import Monitoring, address_of
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, SettingsObserved
@@ -171,7 +172,7 @@ def test_an_occupied_port_is_shown_and_taken_as_soon_as_it_is_free(
         assert monitor.name == f"metrics at {port}"
         assert monitor.failure.endswith("Address already in use; it is tried again")
         assert f"monitors fail {monitor.name}: {monitor.failure}" in words(tables.status(status))
-        assert f"scrtune: {monitor.name}: {monitor.failure}" in tables.summary(status)
+        assert f"scrtune: {monitor.name}: {monitor.failure}" in summary(status)
     assert samples(scraped(url_of(daemon, wait_until)))["scrtune_steps_total",] == 10
     wait_until(lambda: daemon.view("status").monitors[0].failure == "")
     assert daemon.end(signal.SIGTERM) == 0
