@@ -207,7 +207,7 @@ class TestObservation:
         (cost,) = job.pipeline.costs
         assert cost.observe_s == 0.5
         assert cost.blocking_s == pytest.approx(3 - 0.5)
-        assert job.pipeline.account(job.now).seconds["observation"] == pytest.approx(0.5)
+        assert job.pipeline.account(job.now).buckets["observation"] == pytest.approx(0.5)
 
 
 class TestRestarts:
