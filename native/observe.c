@@ -169,6 +169,7 @@ static void leave_to_parent(void)
     pause_tracer(true);
     is_open = has_watcher = false;
     pthread_mutex_init(&guard, NULL);
+    pthread_cond_init(&opened, NULL); /* its waiter is gone: to signal it might wait for that one */
 }
 
 /* True when DFTracer is there, and scrtune's own; paused from then on. */
