@@ -6,7 +6,6 @@ DFTracer and the library are real, SCR is not there: the program says itself whe
 import os
 import signal
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 from scrtune.client.capture.environment import OBSERVE
 
 from ..support.native_build import build, build_library
-from ..support.observed import OPEN_AND_CLOSE, PRELUDE, Program
+from ..support.observed import OPEN_AND_CLOSE, Program
 
 LIMIT = 2000
 SMALL_BYTES = 256 * 1024
@@ -87,7 +86,7 @@ open_gate()
 write(DATA / "not delivered", 40)
 os.kill(os.getpid(), 9)
 """
-    ran = program.start(sys.executable, "-c", PRELUDE + text)
+    ran = program.start(*program.python(text))
     assert ran.returncode == -signal.SIGKILL
     traced = program.traced(ran)
     assert traced.writes(program.data / "delivered") == 40
@@ -402,7 +401,7 @@ for number in range(12):
     assert (DATA / f"checkpoint.{number}").read_bytes() == b"x" * 8 * 500
 print("sound")
 """
-    ran = program.start(sys.executable, "-c", PRELUDE + text)
+    ran = program.start(*program.python(text))
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.splitlines()[-1] == "sound"
     (trace,) = small_disk.glob("*.pfw")

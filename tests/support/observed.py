@@ -108,7 +108,13 @@ class Program:
 
     def run(self, text: str, **more: str) -> Traced:
         """Run Python code after the prelude to its end, and read its trace."""
-        return self.execute(sys.executable, "-c", PRELUDE + text, **more)
+        return self.execute(*self.python(text), **more)
+
+    def python(self, text: str) -> tuple[str, str]:
+        """Return the command of a program; DFTracer would write the text itself down, and cut it anywhere."""
+        program = self.base / "program.py"
+        program.write_text(PRELUDE + text)
+        return sys.executable, str(program)
 
     def execute(self, *command: str, **more: str) -> Traced:
         """Run `command` to its end, and read its trace."""
