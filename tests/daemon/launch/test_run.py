@@ -20,11 +20,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.cli import job_state
-from scrtune.cli.find_job import journal_of
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
-from scrtune.daemon.journal import replay_journal
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
     ConfigFiles,
@@ -136,7 +134,7 @@ class Place:
         return found if name else [each for each in found if each.pid != os.getpid()]
 
     def replayed(self) -> Pipeline:
-        return replay_journal(journal_of(self.paths))[0]
+        return job_state.replayed(self.paths)[0]
 
 
 @pytest.fixture

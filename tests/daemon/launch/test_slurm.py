@@ -15,13 +15,11 @@ import msgspec
 import psutil
 import pytest
 
-from scrtune.cli.find_job import journal_of
+from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import replay_journal
 from scrtune.daemon.views import ExplainView
-from scrtune.intents.pipeline import Pipeline
 from scrtune.scr_config.resolution import resolve
 
 from ...support.slurm_cluster import Cluster, Job, until, why_not
@@ -85,9 +83,6 @@ class Ended:
 
     def paths(self, node: str) -> JobPaths:
         return JobPaths.of(self.job.id, host=node, base=self.directory / "r")
-
-    def replayed(self, node: str) -> Pipeline:
-        return replay_journal(journal_of(self.paths(node)))[0]
 
     def log(self, node: str) -> str:
         return self.paths(node).log.read_text()
@@ -169,14 +164,14 @@ class TestATunedJob:
 
     def test_each_daemon_has_seen_its_own_ranks_and_no_others(self, tuned: Ended) -> None:
         for node in NODES:
-            pipeline = tuned.replayed(node)
+            pipeline = job_state.replayed(tuned.paths(node))[0]
             assert pipeline.counters.trace_events > 1000
             assert not pipeline.counters.lost
             assert {host for host, _ in pipeline.processes} == {node}
             assert len(pipeline.processes) == 2
 
     def test_rank_0s_daemon_has_all_that_rank_0_says(self, tuned: Ended) -> None:
-        first, second = (tuned.replayed(node) for node in NODES)
+        first, second = (job_state.replayed(tuned.paths(node))[0] for node in NODES)
         assert first.job is not None
         assert (first.job.ranks, first.job.nodes, first.job.engine) == (4, 2, "embedded")
         assert sorted(host for host, _ in first.job.processes) == RANK_HOSTS
@@ -189,7 +184,7 @@ class TestATunedJob:
         assert explained.baseline["SCR_FILE_BUF_SIZE"] == 4096
         assert explained.decisions
         assert all(decision.because and decision.source for decision in explained.decisions)
-        advice = tuned.replayed("n1").advice
+        advice = job_state.replayed(tuned.paths("n1"))[0].advice
         assert advice.generation > 0
         in_file = resolve({}, (tuned.shared / "scr.conf").read_text()).settings
         assert f"generation {advice.generation}." in (tuned.shared / "scr.conf").read_text()
