@@ -163,6 +163,8 @@ class Pipeline:
         self._observers.add_digest(digest)
         for flush in self._flush_times.digest(digest):
             yield from self._account_for(flush, now)
+        if self.job is None and self._observing.elsewhere(digest.events):
+            yield Observe(on=False)
 
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""

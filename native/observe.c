@@ -3,6 +3,7 @@
  * A traced call costs 5 to 7 us, and SCR's copies within SCR_Complete_output may be 100,000 calls that follow from
  * its settings anyway. DFTracer 2 tests two exported flags first in every call, so a paused call costs what an
  * untraced one does, and tracing goes on when they are cleared (its finalize() crashes threads that are in a call).
+ * They are set when this library is loaded, in launchers and shells too: what they do is no output.
  * An output is observed up to EVENT_LIMIT calls: a thread looks how full DFTracer's buffer is. The buffer is written
  * after the output's end, when nobody measures any more. Whether the next output is observed is asked of the file
  * `observe.off` beside the trace, by every rank for itself: nothing here is collective.
@@ -29,10 +30,12 @@ enum {
     EVENT_LIMIT = 2000,         /* of one output and rank: some 13 ms */
     EVENT_BYTES = 200,          /* of a line, about */
     LOOK_NS = 4 * 1000 * 1000,  /* between two looks at the buffer */
-    CALIBRATION_CALLS = 64,
+    CALIBRATION_CALLS = 16,
+    CALIBRATION_ROUNDS = 4,     /* the fastest counts: what disturbs another is no cost of tracing */
+    LEAST_NS = 500,             /* of a traced call; what measures less was not traced */
     UNMEASURED_NS = 6000,       /* of a call where it cannot be measured */
     SLOTS = 1024,               /* DFTracer knows a descriptor by its number modulo this */
-    NO_DESCRIPTOR = SLOTS * 1000,
+    NO_DESCRIPTOR = INT_MAX - 2 * SLOTS + 1, /* a multiple of it, beyond what fs.nr_open may be */
 };
 
 /* The beginning of DFTracer's BufferManager, the same in 2.1.0 and 2.2.0. */
@@ -42,13 +45,16 @@ typedef struct {
     pthread_rwlock_t lock;
 } trace_buffer;
 
-static struct {
+/* What is found of it; all NULL where it is not ours to pause. A `***` is where a pointer to a std::shared_ptr is. */
+static struct symbols {
     volatile unsigned char *stop_posix, *stop_stdio;
-    trace_buffer ***buffer; /* where a pointer to its std::shared_ptr is */
+    void ***posix, ***stdio;
+    trace_buffer ***buffer;
     void (*write_out)(trace_buffer *, size_t, bool);
 } tracer;
 
-static double event_cost_s;
+static double event_cost_s = UNMEASURED_NS * 1e-9;
+static bool is_calibrated;
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t opened = PTHREAD_COND_INITIALIZER;
@@ -74,25 +80,45 @@ static int find_core(struct dl_phdr_info *loaded, size_t size, void *path)
     return 1;
 }
 
-static bool find_tracer(void)
+static void *tracer_core(void)
 {
     char path[PATH_MAX] = "";
     dl_iterate_phdr(find_core, path);
-    void *core = path[0] != '\0' ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    return path[0] != '\0' ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+}
+
+static bool is_made(void ***object)
+{
+    return object != NULL && *object != NULL && **object != NULL;
+}
+
+/* One that has not begun to trace must not be paused: it would never begin. */
+static bool find_tracer(void)
+{
+    void *core = tracer_core();
     if (core == NULL) {
         return false;
     }
-    tracer.stop_posix = dlsym(core, "_ZN6brahma13POSIXDFTracer10stop_traceE");
-    tracer.stop_stdio = dlsym(core, "_ZN6brahma13STDIODFTracer10stop_traceE");
-    tracer.buffer = dlsym(core, "_ZZN8dftracer9SingletonINS_13BufferManagerEE12instance_refEvE18singleton_instance");
-    *(void **)&tracer.write_out = dlsym(core, "_ZN8dftracer13BufferManager28compress_and_write_if_neededEmb");
-    return tracer.stop_posix != NULL && tracer.stop_stdio != NULL;
+    struct symbols found = {
+        .stop_posix = dlsym(core, "_ZN6brahma13POSIXDFTracer10stop_traceE"),
+        .stop_stdio = dlsym(core, "_ZN6brahma13STDIODFTracer10stop_traceE"),
+        .posix = dlsym(core, "_ZZN6brahma13POSIXDFTracer12instance_refEvE15leaked_instance"),
+        .stdio = dlsym(core, "_ZZN6brahma13STDIODFTracer12instance_refEvE15leaked_instance"),
+        .buffer = dlsym(core, "_ZZN8dftracer9SingletonINS_13BufferManagerEE12instance_refEvE18singleton_instance"),
+    };
+    *(void **)&found.write_out = dlsym(core, "_ZN8dftracer13BufferManager28compress_and_write_if_neededEmb");
+    if (found.stop_posix == NULL || found.stop_stdio == NULL ||
+        !(is_made(found.posix) || is_made(found.stdio))) {
+        return false;
+    }
+    tracer = found;
+    return true;
 }
 
 /* NULL where this DFTracer keeps it elsewhere; then an output is observed to its end. */
 static trace_buffer *buffer(void)
 {
-    if (tracer.buffer == NULL || *tracer.buffer == NULL || tracer.write_out == NULL) {
+    if (tracer.write_out == NULL || tracer.buffer == NULL || *tracer.buffer == NULL) {
         return NULL;
     }
     trace_buffer *found = **tracer.buffer;
@@ -110,31 +136,68 @@ static void pause_tracer(bool is_paused)
     *tracer.stop_posix = *tracer.stop_stdio = is_paused;
 }
 
-/* What one traced call costs here, of calls on `directory`, which must be one that is traced. */
-static double calibrated_s(const char *directory)
+/* The fastest round of calls on `directory`. */
+static double fastest_round_s(const char *directory, bool is_traced)
 {
-    double took_s[2] = {0, 0};
-    for (int is_traced = 0; is_traced < 2; is_traced++) {
-        pause_tracer(!is_traced);
-        const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    double fastest_s = 0;
+    pause_tracer(!is_traced);
+    const int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    for (int round = 0; round < CALIBRATION_ROUNDS; round++) {
         const double began_s = monotonic_s();
         for (int i = 0; i < CALIBRATION_CALLS; i++) {
             lseek(file, 0, SEEK_CUR);
         }
-        took_s[is_traced] = monotonic_s() - began_s;
-        close(file);
+        const double took_s = monotonic_s() - began_s;
+        fastest_s = round == 0 || took_s < fastest_s ? took_s : fastest_s;
+    }
+    close(file);
+    pause_tracer(true);
+    return fastest_s;
+}
+
+/* What tracing adds to a call here, of calls on `directory`, which should be one that is traced. */
+static double calibrated_s(const char *directory)
+{
+    const double untraced_s = fastest_round_s(directory, false), traced_s = fastest_round_s(directory, true);
+    const double cost_s = (traced_s - untraced_s) / CALIBRATION_CALLS;
+    return cost_s >= LEAST_NS * 1e-9 ? cost_s : UNMEASURED_NS * 1e-9;
+}
+
+/* A forked child has no watcher, and none of its calls are an output's. */
+static void leave_to_parent(void)
+{
+    pause_tracer(true);
+    is_open = has_watcher = false;
+    pthread_mutex_init(&guard, NULL);
+    pthread_cond_init(&opened, NULL); /* its waiter is gone: to signal it might wait for that one */
+}
+
+/* True when DFTracer is there, and scrtune's own; paused from then on. */
+static bool has_tracer(void)
+{
+    if (tracer.stop_posix != NULL) {
+        return true;
+    }
+    const char *wanted = getenv("SCRTUNE_OBSERVE");
+    if (wanted == NULL || strcmp(wanted, "outputs") != 0 || !find_tracer()) {
+        return false;
     }
     pause_tracer(true);
-    const double cost_s = (took_s[1] - took_s[0]) / CALIBRATION_CALLS;
-    return cost_s > 0 ? cost_s : UNMEASURED_NS * 1e-9;
+    pthread_atfork(NULL, NULL, leave_to_parent);
+    return true;
+}
+
+__attribute__((constructor)) static void observe_load(void)
+{
+    has_tracer();
 }
 
 void observe_begin(const char *prefix)
 {
-    const char *wanted = getenv("SCRTUNE_OBSERVE");
-    if (wanted == NULL || strcmp(wanted, "outputs") != 0 || tracer.stop_posix != NULL || !find_tracer()) {
+    if (is_calibrated || !has_tracer()) {
         return;
     }
+    is_calibrated = true;
     event_cost_s = calibrated_s(prefix != NULL ? prefix : ".");
     observe_deliver();
 }
@@ -160,7 +223,6 @@ static void *watch(void *unused)
     return NULL;
 }
 
-/* A forked child has no watcher, and needs none: its SCR calls are not ours. */
 static bool start_watcher(void)
 {
     sigset_t all, before;
@@ -198,10 +260,11 @@ static void forget_files(void)
 
 void observe_open(void)
 {
-    if (tracer.stop_posix == NULL || is_off()) {
+    const int before = errno;
+    if (!has_tracer() || is_off()) {
+        errno = before;
         return;
     }
-    const int before = errno;
     if (!has_watcher && buffer() != NULL) {
         has_watcher = start_watcher();
     }
@@ -218,11 +281,16 @@ void observe_open(void)
 /* The lines in the buffer from `from` on. */
 static size_t lines_from(size_t from)
 {
-    const trace_buffer *found = buffer();
+    trace_buffer *found = buffer();
     size_t lines = 0;
-    for (size_t i = from; found != NULL && i < found->used; i++) {
+    if (found == NULL) {
+        return 0;
+    }
+    pthread_rwlock_rdlock(&found->lock);
+    for (size_t i = from; found->bytes != NULL && i < found->used; i++) {
         lines += found->bytes[i] == '\n';
     }
+    pthread_rwlock_unlock(&found->lock);
     return lines;
 }
 

@@ -6,6 +6,8 @@ Every output is traced while ``on``, each up to a number of calls (`native/obser
 - when it has cost more than its budget of the job's time so far, until there is room again;
 - after ten outputs in any case.
 
+A node without rank 0 hears of no outputs: there it ends after 20,000 events, ten outputs of one rank.
+
 It begins again with a new run of the job, with an output of a kind that was not traced yet, and when an
 output's bytes or files are no longer those that were traced (by more than a quarter).
 """
@@ -22,6 +24,7 @@ DEFAULT_BUDGET = 0.01
 
 _STABLE_OUTPUTS = 3
 _MOST_OUTPUTS = 10
+_MOST_EVENTS = 20_000
 _CHANGED = 0.25
 
 
@@ -68,6 +71,7 @@ class Observing:
         self._sizes: tuple[object, ...] = ()
         self._alike = self._in_a_row = 0
         self._traced: dict[bool, tuple[int, int]] = {}
+        self._elsewhere = 0
 
     @property
     def observation(self) -> Observation:
@@ -95,6 +99,13 @@ class Observing:
         age_s = max(1e-9, output.end_s - start_s)
         self._seen = msgspec.structs.replace(self._seen, share=self._seen.cost_s / age_s)
         self._decide()
+
+    def elsewhere(self, events: int) -> bool:
+        """Count trace events of a node without rank 0; return whether it has given enough of them again."""
+        self._elsewhere += events
+        is_enough = self._elsewhere >= _MOST_EVENTS
+        self._elsewhere %= _MOST_EVENTS
+        return is_enough
 
     def _begin(self) -> None:
         self._alike = self._in_a_row = 0

@@ -1,5 +1,6 @@
 """What is published, and where: the config file first, then the decision."""
 
+import shutil
 import stat
 import time
 from collections.abc import Callable
@@ -12,7 +13,7 @@ from scrtune.client.paths import JobPaths
 from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
 from scrtune.goodput.events import JobStarted
-from scrtune.intents.effects import Advice
+from scrtune.intents.effects import Advice, Observe
 from scrtune.intents.events import SettingsObserved
 from scrtune.scr_config.decision import ParsedDecision, parse_decision
 from scrtune.scr_config.parse import parse
@@ -123,3 +124,24 @@ def test_there_is_a_decision_as_soon_as_the_job_is_known_and_it_is_the_users_own
     daemon.tell(JobStarted(time_s=time.time()), SettingsObserved(settings=settings, sources=sources))
     wait_until(daemon.paths.decision.exists)
     assert parse_decision(daemon.paths.decision.read_bytes()) == ParsedDecision(0, {"SCR_FLUSH": "2"})
+
+
+def test_the_ranks_of_the_node_find_out_beside_their_trace_whether_they_are_observed(
+    executor: Executor,
+) -> None:
+    paths = executor._options.paths
+    paths.trace_directory.mkdir(parents=True)
+    try:
+        for on in (False, False, True, True, False):
+            executor.perform([Observe(on=on)], NOW)
+            assert paths.observe_off.exists() is not on
+    finally:
+        shutil.rmtree(paths.trace_directory.parent)  # it is on tmpfs, and not below tmp_path
+
+
+def test_where_nothing_is_traced_there_is_nothing_to_end(
+    executor: Executor, caplog: pytest.LogCaptureFixture
+) -> None:
+    executor.perform([Observe(on=False), Observe(on=True)], NOW)
+    assert "No such file or directory; tracing stays as it is" in caplog.text
+    assert executor.last_failure == ""

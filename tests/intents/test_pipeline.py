@@ -18,7 +18,7 @@ from scrtune.goodput.events import (
     RestartCompleted,
     StepCompleted,
 )
-from scrtune.intents.effects import Advice, RewriteConfig, Tell
+from scrtune.intents.effects import Advice, Effect, Observe, RewriteConfig, Tell
 from scrtune.intents.events import (
     Access,
     ApplyRefused,
@@ -168,6 +168,46 @@ def test_a_cost_under_settings_no_longer_in_force_is_charged_but_not_compared() 
         "it ran under the user's settings"
     )
     assert tuner.trying is not None
+
+
+class TestObservation:
+    """What is traced; `tests/intents/observe/test_observation.py` has when it ends."""
+
+    def output(self, job: Job, **traced: float) -> list[Effect]:
+        job.now += 100.0
+        output = OutputCompleted(dataset=1, name="d", start_s=job.now - 3, end_s=job.now, write_s=1, **traced)
+        return [effect for effect in job.tell(output) if isinstance(effect, Observe)]
+
+    def test_its_end_and_its_next_beginning_are_told_once(self) -> None:
+        job = Job(CACHED, observe_budget=0.001)
+        assert self.output(job, observed=1000, observe_s=1.0) == [Observe(on=False)]
+        assert [self.output(job) for _ in range(3)] == [[]] * 3
+        job.tell(JobStarted(time_s=job.now))
+        told = [each for each in job.effects if isinstance(each, Observe)]
+        assert told == [Observe(on=False), Observe(on=True)]
+
+    def test_a_change_of_settings_does_not_begin_it_again(self) -> None:
+        job = Job(CACHED)
+        self.output(job, observed=1000, observe_s=1000.0)
+        job.checkpoints(12)
+        assert job.pipeline.decisions
+        assert not job.pipeline.observation.on
+
+    def test_a_node_without_rank_zero_ends_it_by_what_it_has_seen(self) -> None:
+        pipeline = Pipeline()
+        digest = TraceDigest(start_s=T0, end_s=T0 + 1, lines=9_000, events=9_000)
+        told = [pipeline.handle(digest, T0) for _ in range(6)]
+        assert told == [[], [], [Observe(on=False)], [], [Observe(on=False)], []]
+        job = Job(CACHED)
+        assert [job.tell(digest) for _ in range(6)] == [[]] * 6, "rank 0's node hears of the outputs"
+
+    def test_what_it_costs_is_no_cost_of_the_settings(self) -> None:
+        job = Job(CACHED)
+        self.output(job, observed=1000, observe_s=0.5)
+        (cost,) = job.pipeline.costs
+        assert cost.observe_s == 0.5
+        assert cost.blocking_s == pytest.approx(3 - 0.5)
+        assert job.pipeline.account(job.now).buckets["observation"] == pytest.approx(0.5)
 
 
 class TestRestarts:

@@ -55,7 +55,7 @@ class Job:
         noise: float = 0.03,
         reinit_s: float = 0.0,
         reinit_prior_s: float = REINIT_PRIOR_S,
-        **described: int | str | bool | dict[str, str],
+        **described: float | str | bool | dict[str, str],
     ) -> None:
         self.pipeline = Pipeline(reinit_prior_s)
         self.journal: list[tuple[float, Event]] = []

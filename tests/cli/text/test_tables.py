@@ -11,6 +11,7 @@ from scrtune.cli.views.summary import summary
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
 from scrtune.intents.events import SettingsObserved
+from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.situation import Proposal
 from scrtune.intents.tune.chooser import TrialChoice
@@ -39,6 +40,22 @@ def test_a_cost_that_nobody_measured_is_no_zero(pipeline: Pipeline) -> None:
     assert "not measured yet each now" in text(job_text.status(status_of(pipeline)))
     assert "costs not measured yet now" in text(job_text.explain(views.explain_view(pipeline)))
     assert "1 checkpoint, not measured yet each" in summary(status_of(pipeline, checkpoints=1))[0]
+
+
+def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipeline) -> None:
+    traced = Observation(
+        on=False, outputs=3, calls=108, cost_s=0.0007, share=0.0002, ended=WhyEnded.STABLE, until_s=1.0
+    )
+    for observation, said in ((Observation(), "no output was traced yet"), (traced, traced.sentence())):
+        explained = msgspec.structs.replace(views.explain_view(pipeline), observation=observation)
+        status = status_of(pipeline, observation=observation, checkpoints=1)
+        assert f"observation {said}" in text(job_text.status(status))
+        assert f"Observation: {said}." in text(job_text.explain(explained))
+        assert f"scrtune: observation: {said}" in job_text.summary(status)
+    assert traced.sentence() == (
+        "3 outputs traced, 108 calls of rank 0, cost 0.001 s (0.02% of the job, budget 1.00%);"
+        " ended: the intents are stable"
+    )
 
 
 def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:

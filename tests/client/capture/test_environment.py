@@ -25,6 +25,13 @@ def test_the_live_settings_are_these(tmp_path: Path) -> None:
     }
 
 
+def test_what_libscrtune_pauses_has_a_buffer_for_an_output_and_says_that_it_is_ours(tmp_path: Path) -> None:
+    live = capture_environment(tmp_path / "app", [tmp_path / "a"], "function", {})
+    gated = capture_environment(tmp_path / "app", [tmp_path / "a"], "function", {}, gated=True)
+    changed = {"DFTRACER_WRITE_BUFFER_SIZE": "4194304", "SCRTUNE_OBSERVE": "outputs"}
+    assert gated == {**live, **changed}
+
+
 def test_relative_paths_become_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     got = capture_environment(Path("app"), [Path("data")], "function", {})

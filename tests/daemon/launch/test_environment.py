@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from scrtune.client.capture.environment import OBSERVE
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.launch.environment import ConfigFiles, Job, trace_variables
+from scrtune.daemon.launch.environment import ConfigFiles, Job, Trace, trace_variables
+
+LIBRARY = Path("/lib/libscrtune.so")
 
 
 @pytest.fixture
@@ -24,11 +27,17 @@ def system_conf(tmp_path: Path) -> Path:
 def traced(tmp_path: Path, user_conf: str = "", **variables: str) -> set[str]:
     """The directories that DFTracer is told."""
     (tmp_path / "user.conf").write_text(user_conf)
-    inherited = {"PATH": str(tmp_path / "bin"), **variables}
-    paths = JobPaths.of("j", base=tmp_path / "r")
+    given = told(tmp_path, "function", None, **variables)
+    return set(given["DFTRACER_DATA_DIR"].split(":"))
+
+
+def told(tmp_path: Path, trace: Trace, library: Path | None, **variables: str) -> dict[str, str]:
+    """What an application that is started with ``--trace`` `trace` gets."""
+    (tmp_path / "user.conf").touch()
     files = ConfigFiles(scr_conf=tmp_path / "scr.conf", user_conf=tmp_path / "user.conf")
-    told = trace_variables(paths, Job(files=files, trace="function"), inherited)
-    return set(told["DFTRACER_DATA_DIR"].split(":"))
+    job = Job(files=files, variables={}, trace=trace, library=library)
+    inherited = {"PATH": str(tmp_path / "bin"), **variables}
+    return trace_variables(JobPaths.of("j", base=tmp_path / "r"), job, inherited)
 
 
 def test_the_directories_of_the_systems_file_are_traced(tmp_path: Path, system_conf: Path) -> None:
@@ -56,3 +65,41 @@ def test_a_systems_file_without_permission_is_told(
     with caplog.at_level(logging.WARNING):
         assert "/pfs" not in traced(tmp_path)
     assert "Permission denied" in caplog.text
+
+
+# ---- who is traced, and how long
+
+
+def test_where_the_library_is_a_job_is_traced_while_it_writes_outputs(tmp_path: Path) -> None:
+    given = told(tmp_path, "auto", LIBRARY)
+    assert given["DFTRACER_INIT"] == "PRELOAD"
+    assert given[OBSERVE] == "outputs"
+    assert int(given["DFTRACER_WRITE_BUFFER_SIZE"]) > 2000 * 200, "an output fits"
+
+
+def test_without_the_library_a_job_is_not_traced_unless_that_is_wanted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert told(tmp_path, "auto", None) == {}
+    (message,) = caplog.messages
+    assert "without libscrtune.so tracing cannot be paused" in message
+    wanted = told(tmp_path, "preload", None)
+    assert OBSERVE not in wanted
+    assert wanted["DFTRACER_WRITE_BUFFER_SIZE"] == "0", "live, for there is nobody who delivers"
+
+
+def test_a_trace_of_the_users_own_stays_as_it_is_unless_it_is_given_to_us(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert told(tmp_path, "auto", LIBRARY, DFTRACER_ENABLE="1") == {}
+    assert "DFTRACER_ENABLE=1 is yours" in caplog.text
+    assert told(tmp_path, "auto", LIBRARY, DFTRACER_ENABLE="0")[OBSERVE] == "outputs"
+    assert told(tmp_path, "preload", LIBRARY, DFTRACER_ENABLE="1")[OBSERVE] == "outputs"
+
+
+def test_off_is_off(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        assert told(tmp_path, "off", LIBRARY) == {}
+    assert caplog.messages == []
