@@ -7,6 +7,7 @@ All times are integers, in nanoseconds, so that no order of the lines changes a 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from ..events import Access, Operation, Tier
 
@@ -26,6 +27,18 @@ FileKey = str | tuple[str, int | None, int]
 """A file in the lines: a hash, a path, or, in generation 1, (source, pid, hash). Empty for none."""
 Thread = tuple[int | None, int | None]
 """(pid, tid)."""
+
+
+class AccessSum(NamedTuple):
+    """Accesses that are alike but for their times. `size` is None where it is not known."""
+
+    op: Operation
+    thread: Thread
+    size: int | None
+    count: int
+    duration_ns: int
+    start_ns: int
+    end_ns: int
 
 
 class Tiers:
@@ -80,6 +93,17 @@ class Group:
             self.bytes += size
         if size is not None:
             self._add_size(size, count, duration_ns)
+
+    def add_sum(self, found: AccessSum) -> None:
+        """Add accesses that were summed up elsewhere."""
+        self.count += found.count
+        self.duration_ns += found.duration_ns
+        self._span(found.start_ns, found.end_ns)
+        if len(self.threads) < MAX_THREADS:
+            self.threads.add(found.thread)
+        if found.size is not None:
+            self.bytes += found.size * found.count
+            self._add_size(found.size, found.count, found.duration_ns)
 
     def merge(self, other: "Group") -> None:
         """Add all of `other`."""
@@ -136,6 +160,13 @@ class AccessTable:
         group = self._waiting.get((file, op))
         if group is None:
             group = self._waiting[file, op] = Group()
+        return group
+
+    def settled(self, tier: Tier, op: Operation) -> Group:
+        """Return the group of the accesses `op` in `tier`."""
+        group = self._settled.get((tier, op))
+        if group is None:
+            group = self._settled[tier, op] = Group()
         return group
 
     def settle(self, tier_of: Callable[[FileKey], Tier | None], *, give_up: bool = False) -> None:
