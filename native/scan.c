@@ -131,7 +131,7 @@ static inline bool size_of(const trace_line *line, size_rule rule, int64_t *size
 static inline stop_reason add_access(scanner *scan, const trace_line *line, const call *made)
 {
     const slice key = line->file_hash.length > 0 ? line->file_hash : line->file_name;
-    const uint32_t number = text_number(&scan->all, key);
+    const uint32_t number = text_number_again(&scan->all, key, &scan->all.last_file);
     sum one = {.place = number,
                .process = scan->all.last_process,
                .operation = made->operation,
@@ -258,9 +258,10 @@ static const uint8_t *scan_part(scanner *scan, const uint8_t *at, const uint8_t 
         const uint8_t *line_end = line_read(&scan->keys, at, end, &line);
         stop->reason = line_end == NULL ? STOP_ODD : (uint8_t)take_in(scan, &line, &made);
         if (stop->reason != STOP_END) {
-            stop->pid = line.pid;
             if (stop->reason == STOP_CALL) {
                 ask_for_call(scan, made, stop);
+            } else if (stop->reason == STOP_PROCESS) {
+                stop->pid = line.pid;
             }
             break;
         }

@@ -70,7 +70,8 @@ typedef enum {
     ARG_P_IDX,
 } field;
 
-/* The fields of a line. Texts that are not there are empty, numbers 0. */
+/* The fields of a line. What is not there is undefined, but for texts of arguments, which are empty, and `duration`,
+ * which is 0. */
 typedef struct {
     uint32_t fields; /* bit 1 << field of each that is there */
     bool is_metadata, is_phase_a_letter, is_id_quoted;
@@ -144,7 +145,8 @@ typedef struct {
 typedef struct {
     text texts[SCAN_TEXTS];
     uint32_t text_index[2 * SCAN_TEXTS], text_count;
-    uint8_t letters[SCAN_LETTERS];
+    uint32_t last_name, last_category, last_file;
+    uint8_t letters[SCAN_LETTERS + SCAN_MARGIN];
     size_t letter_count;
     call calls[SCAN_CALLS];
     uint32_t call_count;
@@ -160,6 +162,9 @@ void tables_clear(tables *all);
 
 /* The number of `letters`, or 0 when there is no room. An empty text has a number as well. */
 uint32_t text_number(tables *all, slice letters);
+
+/* The same, of a text that is often the `last` one again. */
+uint32_t text_number_again(tables *all, slice letters, uint32_t *last);
 
 /* The number of the call, or 0 when there is no room. */
 uint32_t call_number(tables *all, slice category, slice name, bool is_metadata);

@@ -17,24 +17,38 @@ void tables_clear(tables *all)
     memset(all->sum_index, 0, sizeof all->sum_index);
     all->text_count = all->call_count = 1;
     all->process_count = all->sum_count = all->waiting_count = 0;
-    all->last_process = 0;
+    all->texts[0].length = UINT32_MAX; /* like no text */
+    all->last_process = all->last_name = all->last_category = all->last_file = 0;
     all->letter_count = 0;
 }
 
 /* ---- texts and calls */
 
+/* The next eight letters, with zeros behind the last: SCAN_MARGIN bytes follow whatever is looked up. */
+static inline uint64_t next_word(const uint8_t *letters, size_t left)
+{
+    uint64_t word;
+    memcpy(&word, letters, sizeof word);
+    return left >= 8 ? word : word & ((UINT64_C(1) << 8 * left) - 1);
+}
+
 static inline uint64_t hash_of(slice letters)
 {
-    uint64_t hash = letters.length, word;
-    for (; letters.length >= 8; letters.letters += 8, letters.length -= 8) {
-        memcpy(&word, letters.letters, 8);
-        hash = mixed(hash, word);
-    }
-    if (letters.length > 0) { /* SCAN_MARGIN bytes follow whatever is looked up */
-        memcpy(&word, letters.letters, 8);
-        hash = mixed(hash, word & ((UINT64_C(1) << 8 * letters.length) - 1));
+    uint64_t hash = letters.length;
+    for (size_t i = 0; i < letters.length; i += 8) {
+        hash = mixed(hash, next_word(letters.letters + i, letters.length - i));
     }
     return hash;
+}
+
+static inline bool is_text(const tables *all, const text *known, slice letters)
+{
+    uint64_t differences = known->length ^ letters.length;
+    for (size_t i = 0; i < letters.length && differences == 0; i += 8) {
+        const size_t left = letters.length - i;
+        differences = next_word(all->letters + known->at + i, left) ^ next_word(letters.letters + i, left);
+    }
+    return differences == 0;
 }
 
 static uint32_t text_put(tables *all, slice letters, uint64_t hash)
@@ -44,31 +58,39 @@ static uint32_t text_put(tables *all, slice letters, uint64_t hash)
     }
     all->texts[all->text_count] = (text){
         .hash = hash, .at = (uint32_t)all->letter_count, .length = (uint32_t)letters.length, .tier = NO_TIER};
-    memcpy(all->letters + all->letter_count, letters.letters, letters.length);
+    if (letters.length > 0) {
+        memcpy(all->letters + all->letter_count, letters.letters, letters.length);
+    }
     all->letter_count += letters.length;
     return all->text_count++;
 }
 
 uint32_t text_number(tables *all, slice letters)
 {
-    static const uint8_t nothing[SCAN_MARGIN];
     const uint32_t mask = 2 * SCAN_TEXTS - 1;
-    letters.letters = letters.length > 0 ? letters.letters : nothing;
     const uint64_t hash = hash_of(letters);
     uint32_t at = (uint32_t)hash & mask;
     for (; all->text_index[at] != 0; at = (at + 1) & mask) {
         const text *known = &all->texts[all->text_index[at]];
-        if (known->hash == hash && known->length == letters.length &&
-            memcmp(all->letters + known->at, letters.letters, letters.length) == 0) {
+        if (known->hash == hash && is_text(all, known, letters)) {
             return all->text_index[at];
         }
     }
     return all->text_index[at] = text_put(all, letters, hash);
 }
 
+uint32_t text_number_again(tables *all, slice letters, uint32_t *last)
+{
+    if (!is_text(all, &all->texts[*last], letters)) {
+        *last = text_number(all, letters);
+    }
+    return *last;
+}
+
 uint32_t call_number(tables *all, slice category, slice name, bool is_metadata)
 {
-    const uint32_t category_text = text_number(all, category), name_text = text_number(all, name);
+    const uint32_t category_text = text_number_again(all, category, &all->last_category);
+    const uint32_t name_text = text_number_again(all, name, &all->last_name);
     if (category_text == 0 || name_text == 0) {
         return 0;
     }

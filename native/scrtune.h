@@ -15,6 +15,7 @@
  *   session.c    who takes part, and the one collective point at which a decision is applied
  *   events.c     tells scrtune what happened
  *   interpose.c  the functions of SCR and AXL that the application, and SCR, find here first
+ *   scan*.c      no part of this: a fast reader of traces for scrtune's own processes, see scan.h
  */
 #ifndef SCRTUNE_H
 #define SCRTUNE_H
