@@ -15,25 +15,15 @@ typedef enum {
 } stop_reason;
 
 typedef struct {
-    const uint8_t *key, *path;
-    uint32_t key_length, path_length;
-} explained_path;
-
-typedef struct {
     size_t lines;             /* scanned */
     size_t odd, end;          /* the lines that the decoder must read: offsets; `end` is where to go on */
-    const explained_path *paths;
-    size_t path_count;
+    const uint8_t *paths;     /* of files that were explained: a key and its path, each with a newline behind it */
+    size_t path_letters;
     int64_t pid;              /* of STOP_PROCESS */
     const uint8_t *category, *name; /* of STOP_CALL */
     uint32_t category_length, name_length, call;
     uint8_t is_metadata, reason;
 } scan_stop;
-
-typedef struct {
-    const uint8_t *key;
-    uint32_t length, text;
-} waiting_file;
 
 typedef struct {
     uint64_t first, last;
@@ -51,11 +41,11 @@ typedef struct scanner {
     tables all;
     line_keys keys;
     scan_totals totals;
-    uint32_t source, new_paths[SCAN_PATHS];
+    uint32_t source, asked[SCAN_TEXTS], asked_count; /* the files whose tiers were asked for */
     size_t path_count, path_limit;
-    explained_path paths[SCAN_PATHS];
-    waiting_file files[SCAN_TEXTS];
     seen_process seen[SCAN_PROCESSES];
+    uint8_t listed[SCAN_LETTERS + SCAN_TEXTS]; /* has room for all texts, with a newline behind each */
+    size_t listed_count;
     uint8_t tail[SCAN_TAIL + SCAN_MARGIN];
 } scanner;
 
@@ -87,19 +77,31 @@ static inline bool is_known(const process *writer, const trace_line *line, int g
            (!line->is_phase_a_letter || generation == GENERATION_OF_PROCESS || generation == writer->generation);
 }
 
+/* Plain text has no newlines. */
+static void list(scanner *scan, const text *listed)
+{
+    memcpy(scan->listed + scan->listed_count, scan->all.letters + listed->at, listed->length);
+    scan->listed_count += listed->length;
+    scan->listed[scan->listed_count++] = '\n';
+}
+
 static stop_reason explain(scanner *scan, uint32_t key, uint32_t path)
 {
     text *file = &scan->all.texts[key];
+    const size_t letters = file->length + scan->all.texts[path].length + 2;
     if (file->path == path) {
         return STOP_END;
     }
     /* The decoder must know of a path that changes before the lines that follow, and after those before. */
-    if (file->path != 0 || file->is_waiting || scan->path_count == scan->path_limit) {
+    if (file->path != 0 || file->is_waiting || scan->path_count == scan->path_limit ||
+        letters > sizeof scan->listed - scan->listed_count) {
         return STOP_ODD;
     }
     file->path = path;
     file->tier = NO_TIER;
-    scan->new_paths[scan->path_count++] = key;
+    list(scan, file);
+    list(scan, &scan->all.texts[path]);
+    scan->path_count++;
     return STOP_END;
 }
 
@@ -284,19 +286,6 @@ static const uint8_t *margin_begins(const uint8_t *at, const uint8_t *end)
     return newline != NULL ? newline + 1 : at;
 }
 
-static void list_paths(scanner *scan, scan_stop *stop)
-{
-    for (size_t i = 0; i < scan->path_count; i++) {
-        const text *key = &scan->all.texts[scan->new_paths[i]], *path = &scan->all.texts[key->path];
-        scan->paths[i] = (explained_path){.key = scan->all.letters + key->at,
-                                          .key_length = key->length,
-                                          .path = scan->all.letters + path->at,
-                                          .path_length = path->length};
-    }
-    stop->paths = scan->paths;
-    stop->path_count = scan->path_count;
-}
-
 /* ---- for Python: what a function returns by pointer holds until the next call */
 
 /* NULL where there is no memory, or where eight bytes are not in the order that scan_line.c expects. */
@@ -323,8 +312,8 @@ SCRTUNE_API void scrtune_scan_lines(scanner *scan, uint32_t source, const uint8_
     const uint64_t before = scan->totals.lines;
     *stop = (scan_stop){.reason = STOP_END};
     scan->source = source;
-    scan->path_count = 0;
-    scan->path_limit = path_limit < SCAN_PATHS ? path_limit : SCAN_PATHS;
+    scan->path_count = scan->listed_count = 0;
+    scan->path_limit = path_limit;
     const uint8_t *margin = margin_begins(at, end);
     at = scan_part(scan, at, margin, &odd_end, stop);
     if (stop->reason == STOP_END && (size_t)(end - at) > SCAN_TAIL) { /* a line that is so long is odd */
@@ -339,7 +328,8 @@ SCRTUNE_API void scrtune_scan_lines(scanner *scan, uint32_t source, const uint8_
         odd_end = at + (tail_end - scan->tail);
         at += reached - scan->tail;
     }
-    list_paths(scan, stop);
+    stop->paths = scan->listed;
+    stop->path_letters = scan->listed_count;
     stop->lines = scan->totals.lines - before;
     stop->odd = (size_t)(at - data);
     stop->end = (size_t)(odd_end - data);
@@ -379,38 +369,32 @@ SCRTUNE_API void scrtune_scan_forget_tiers(scanner *scan)
     }
 }
 
-/* The files with sums whose tier is not known. */
-SCRTUNE_API size_t scrtune_scan_waiting(scanner *scan, const waiting_file **files)
+/* The keys of the files with sums whose tier is not known, each with a newline behind it. Returns their length. */
+SCRTUNE_API size_t scrtune_scan_waiting(scanner *scan, const uint8_t **keys)
 {
-    size_t count = 0;
+    scan->asked_count = 0;
+    scan->listed_count = 0;
     for (uint32_t i = 0; i < scan->all.waiting_count; i++) {
-        const uint32_t number = scan->all.waiting[i];
-        const text *file = &scan->all.texts[number];
+        text *file = &scan->all.texts[scan->all.waiting[i]];
         if (file->tier == NO_TIER) {
-            scan->files[count++] =
-                (waiting_file){.key = scan->all.letters + file->at, .length = file->length, .text = number};
+            file->asked = scan->asked_count;
+            scan->asked[scan->asked_count++] = scan->all.waiting[i];
+            list(scan, file);
         }
     }
-    *files = scan->files;
-    return count;
+    *keys = scan->listed;
+    return scan->listed_count;
 }
 
-/* Say the tiers of the first `count` files that scrtune_scan_waiting listed, and sum up by tier. Returns the number of
- * `unresolved` sums, which are no longer here. */
-SCRTUNE_API size_t scrtune_scan_settle(scanner *scan, const uint8_t *tiers, size_t count, const sum **unresolved)
+/* Say the `tiers` of the files that scrtune_scan_waiting has just listed, and sum up by tier. Returns the number of
+ * `unresolved` sums, which are no longer here; their places are numbers of that list. */
+SCRTUNE_API size_t scrtune_scan_settle(scanner *scan, const uint8_t *tiers, const sum **unresolved)
 {
-    for (size_t i = 0; i < count; i++) {
-        scan->all.texts[scan->files[i].text].tier = tiers[i];
+    for (uint32_t i = 0; i < scan->asked_count; i++) {
+        scan->all.texts[scan->asked[i]].tier = tiers[i];
     }
     *unresolved = scan->all.unresolved;
     return sums_settle(&scan->all);
-}
-
-/* The letters of a text. */
-SCRTUNE_API const uint8_t *scrtune_scan_text(const scanner *scan, uint32_t number, size_t *length)
-{
-    *length = scan->all.texts[number].length;
-    return scan->all.letters + scan->all.texts[number].at;
 }
 
 /* Take out all sums and counts since the last time. */

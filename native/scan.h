@@ -28,7 +28,6 @@ enum {
     SCAN_CALLS = 1 << 12,
     SCAN_PROCESSES = 1 << 13,
     SCAN_SUMS = 1 << 14,
-    SCAN_PATHS = 1 << 12,    /* paths that one call brings back */
     SCAN_GENERATIONS = 5,
     NAME_LETTERS = 256,      /* these four are those of intents/trace/lines.py */
     HASH_LETTERS = 64,
@@ -111,6 +110,7 @@ typedef struct {
     uint32_t at, length; /* in the letters */
     uint32_t call;       /* the first call of this name */
     uint32_t path;       /* of this file, as far as the lines explained it */
+    uint32_t asked;      /* number of this file in the list of those whose tier is asked for */
     uint8_t tier;        /* of this file, or NO_TIER: to be asked for */
     bool is_waiting;     /* this file has sums that are not settled */
 } text;
@@ -178,7 +178,8 @@ int32_t process_add(tables *all, process added);
 /* Add to a sum `one`, whose count is 1. False when there is no room; nothing has changed then. */
 bool sum_add(tables *all, const sum *one);
 
-/* Sum up by tier what is waiting in files whose tier is known. The others are moved to `unresolved`, and counted. */
+/* Sum up by tier what is waiting in files whose tier is known. The others are moved to `unresolved`, with the number
+ * by which their tier was asked for, and counted. */
 uint32_t sums_settle(tables *all);
 
 void sums_clear(tables *all);

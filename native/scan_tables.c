@@ -216,6 +216,7 @@ uint32_t sums_settle(tables *all)
     for (uint32_t i = 0; i < count; i++) {
         sum one = all->sums[i];
         if (!one.is_settled && all->texts[one.place].tier == NO_TIER) {
+            one.place = all->texts[one.place].asked;
             all->unresolved[unresolved++] = one;
             continue;
         }

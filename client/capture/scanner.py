@@ -23,8 +23,6 @@ _GENERATIONS = 5
 # the structures of native/scan.h and scan.c
 _END, _ODD, _PROCESS, _CALL, _FULL = range(5)
 _SUM = Struct("@IIqqQQQQBB6x")
-_PATH = Struct("@PPII")
-_FILE = Struct("@PII")
 _SEEN = Struct("@QQIxxxx")
 
 
@@ -34,7 +32,7 @@ class _Stop(ctypes.Structure):
         ("odd", c_size_t),
         ("end", c_size_t),
         ("paths", c_void_p),
-        ("path_count", c_size_t),
+        ("path_letters", c_size_t),
         ("pid", c_int64),
         ("category", c_void_p),
         ("name", c_void_p),
@@ -68,8 +66,7 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "forget_process": (None, c_void_p, c_uint32),
     "forget_tiers": (None, c_void_p),
     "waiting": (c_size_t, c_void_p, POINTER(c_void_p)),
-    "settle": (c_size_t, c_void_p, ctypes.c_char_p, c_size_t, POINTER(c_void_p)),
-    "text": (c_void_p, c_void_p, c_uint32, POINTER(c_size_t)),
+    "settle": (c_size_t, c_void_p, ctypes.c_char_p, POINTER(c_void_p)),
     "take": (None, c_void_p, POINTER(_Totals)),
     "clear": (None, c_void_p),
 }
@@ -125,20 +122,15 @@ class NativeScanner:
         while True:
             self._scan(self._handle, number, data, start, end, room - len(paths), byref(stop))
             lines += stop.lines
-            if stop.path_count:
-                paths += self._explained()
+            if stop.path_letters:
+                listed = _listed(stop.paths, stop.path_letters)
+                paths += zip(listed[::2], listed[1::2], strict=True)
             start = stop.end
             if stop.reason != _CALL:
                 break
             self._treat()
         is_full = stop.reason == _FULL or number >= _MAX_SOURCES
         return Stop(lines, stop.odd, start, paths, is_full, stop.pid if stop.reason == _PROCESS else None)
-
-    def _explained(self) -> list[tuple[str, str]]:
-        return [
-            (_text(key, key_length), _text(path, path_length))
-            for key, path, key_length, path_length in _rows(_PATH, self._stop.paths, self._stop.path_count)
-        ]
 
     def _treat(self) -> None:
         stop = self._stop
@@ -177,20 +169,11 @@ class NativeScanner:
     def settle(self, tier_of: Callable[[str], Tier | None]) -> list[tuple[str, AccessSum]]:
         """Settle accesses, as :meth:`.Scanner.settle` says."""
         found = c_void_p()
-        count = self._library.scrtune_scan_waiting(self._handle, byref(found))
-        codes = bytearray()
-        for key, length, _ in _rows(_FILE, found.value, count):
-            tier = tier_of(_text(key, length))
-            codes.append(_NO_TIER if tier is None else _TIER_CODES[tier])
-        count = self._library.scrtune_scan_settle(self._handle, bytes(codes), len(codes), byref(found))
-        keys: dict[int, str] = {}
-        unresolved = []
-        for row in _rows(_SUM, found.value, count):
-            key_text = keys.get(row[1])
-            if key_text is None:
-                key_text = keys[row[1]] = self._text_of(row[1])
-            unresolved.append((key_text, self._access(row)))
-        return unresolved
+        letters = self._library.scrtune_scan_waiting(self._handle, byref(found))
+        keys = _listed(found.value, letters)
+        codes = bytes(_NO_TIER if (tier := tier_of(key)) is None else _TIER_CODES[tier] for key in keys)
+        count = self._library.scrtune_scan_settle(self._handle, codes, byref(found))
+        return [(keys[row[1]], self._access(row)) for row in _rows(_SUM, found.value, count)]
 
     def take(self) -> Scanned:
         """Return what was scanned since the last take."""
@@ -232,13 +215,14 @@ class NativeScanner:
             end_ns=last * unit_ns,
         )
 
-    def _text_of(self, number: int) -> str:
-        length = c_size_t()
-        return _text(self._library.scrtune_scan_text(self._handle, number, byref(length)), length.value)
+
+def _text(address: int | None, length: int) -> str:
+    return ctypes.string_at(address, length).decode("ascii") if address else ""
 
 
-def _text(address: int, length: int) -> str:
-    return ctypes.string_at(address, length).decode("ascii")
+def _listed(address: int | None, length: int) -> list[str]:
+    """Return texts that each have a newline behind them."""
+    return _text(address, length).split("\n")[:-1] if address and length else []
 
 
 def _rows(layout: Struct, address: int | None, count: int) -> list[tuple[int, ...]]:

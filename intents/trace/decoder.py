@@ -119,8 +119,10 @@ class TraceDecoder:
     def _decode(self, lines: bytes, source: str) -> None:
         decoded = decode(lines)
         self.blank += decoded.blank
-        self._dropped.update(decoded.dropped)
-        self._lines += len(decoded.records) + sum(decoded.dropped.values())
+        self._lines += len(decoded.records)
+        if decoded.dropped:
+            self._dropped.update(decoded.dropped)
+            self._lines += sum(decoded.dropped.values())
         self._take_in(decoded.records, source)
         self._unsettled += len(decoded.records)
 

@@ -19,7 +19,7 @@ MAX_THREADS = 4096
 MAX_PENDING = 131_072
 """Sizes, threads and files that may wait for an explanation of their hash before all are given up."""
 
-_SCR_DIRECTORY = ".scr"
+_SCR_DIRECTORY = "/.scr/"
 _INT64_MAX = 2**63 - 1
 _NS = 1e9
 
@@ -45,17 +45,22 @@ class Tiers:
     """The tiers of paths: the longest matching directory wins; ``.scr`` below it is SCR's own."""
 
     def __init__(self, directories: Mapping[str, str]) -> None:
-        prefixes = [(PurePosixPath(directory), Tier(tier)) for directory, tier in directories.items()]
-        self._prefixes = sorted(prefixes, key=lambda item: len(item[0].parts), reverse=True)
+        by_path = {PurePosixPath(directory): Tier(tier) for directory, tier in directories.items()}
+        longest_first = sorted(by_path.items(), key=lambda item: len(item[0].parts), reverse=True)
+        self._prefixes = [(f"{path}".rstrip("/") + "/", tier) for path, tier in longest_first]
 
     def of(self, path: str) -> Tier:
         """Return the tier of `path`."""
-        pure = PurePosixPath(path)
-        for directory, tier in self._prefixes:
-            if pure.is_relative_to(directory):
-                below = pure.parts[len(directory.parts) :]
-                return Tier.SCR if _SCR_DIRECTORY in below else tier
+        below = _plain_path(path) + "/"
+        for prefix, tier in self._prefixes:
+            if below.startswith(prefix):
+                return Tier.SCR if _SCR_DIRECTORY in below[len(prefix) - 1 :] else tier
         return Tier.OTHER
+
+
+def _plain_path(path: str) -> str:
+    """Return `path` without repeated slashes and single dots; few paths have any, and pathlib is slow."""
+    return str(PurePosixPath(path)) if "//" in path or "/." in path or path.endswith("/") else path
 
 
 class Group:
