@@ -2,9 +2,11 @@
 
 Run: python benchmarks/scan.py [--lines N] [--rounds N] [--json]
 
-The lines are those of real traces of dftracer 2.2.0 (tests/data/traces), repeated: each repetition is a later
-checkpoint into files of its own. "accesses" are POSIX calls and the lines that explain their files, as a preloaded
-program writes them; "with spans" are all the lines of a small Python application, a tenth of them spans.
+The lines are those of a real trace of dftracer 2.2.0 (tests/data/traces), repeated, in three mixes:
+
+calls         POSIX calls alone, on few files: what a job with small buffers writes
+new files     the same, and each repetition is a later checkpoint into new files: each tenth line explains one
+application   all lines of a small Python application that also logs spans: each tenth line is for the decoder
 """
 
 import gzip
@@ -25,11 +27,14 @@ from scrtune.replay.traces import Summary
 
 SAMPLES = Path(__file__).parents[1] / "tests" / "data" / "traces" / "gen4-python-fork-plain"
 PREFIX = "/scratch/study/data"
+TIERS = {PREFIX: "prefix"}
+MIXES = ("calls", "new files", "application")
 TARGET_PER_S = 2_900_000
 BATCH_BYTES = 1 << 20
 STEP_US = 10_000_000
 MEMBER_LINES = 100_000
 
+_HEAD = re.compile('{"name":"(HH|CM|SH|PR|thread_name)"')
 _TIME = re.compile(r'"ts":(\d+)')
 _HASH = re.compile(r'(?<=hash":"|alue":")([0-9a-f]{16})')
 _STEP = re.compile("step[0-9]+_")
@@ -47,15 +52,14 @@ def other_hash(value: str, step: int) -> str:
     return value if value == "6882804a826580cd" else f"{int(value, 16) ^ step << 8:016x}"
 
 
-def trace(lines: int, *, spans: bool) -> bytes:
+def trace(lines: int, mix: str) -> bytes:
     """Return about that many lines."""
-    sample = [line for path in sorted(SAMPLES.iterdir()) for line in path.read_text().splitlines(keepends=True)]
-    whole = [line for line in sample if line.endswith("}}\n") and line.startswith("{")]
-    head = [line for line in whole if re.match('{"name":"(HH|CM|SH|PR|thread_name)"', line)]
-    body = [line for line in whole if line not in head]
-    if not spans:
-        body = [line for line in body if '"POSIX"' in line or '"FH"' in line]
-    repeated = [later(body, step) for step in range(lines // len(body))]
+    texts = [path.read_text().splitlines(keepends=True) for path in sorted(SAMPLES.iterdir())]
+    whole = [line for text in texts for line in text if line.startswith("{") and line.endswith("}}\n")]
+    head = [line for line in whole if _HEAD.match(line)]
+    wanted = {"calls": '"POSIX"', "new files": '"(POSIX|dftracer)"', "application": ""}[mix]
+    body = [line for line in whole if line not in head and re.search(wanted, line)]
+    repeated = (later(body, 0 if mix == "calls" else step) for step in range(lines // len(body)))
     return "".join((*head, *repeated)).encode()
 
 
@@ -93,21 +97,19 @@ def rate(lines: int, work: Callable[[], None], rounds: int) -> float:
     return lines / median(seconds)
 
 
-def measure(lines: int, rounds: int) -> dict[str, float]:
-    """All rates, in lines a second of one core."""
-    found: dict[str, float] = {}
-    for name, spans in (("accesses", False), ("with spans", True)):
-        data = trace(lines, spans=spans)
-        part = data[: data.find(b"\n", len(data) // 10) + 1]
-        count, part_count = data.count(b"\n"), part.count(b"\n")
-        tiers = {PREFIX: "prefix"}
-        found[f"{name}: decoder"] = rate(part_count, lambda p=part: digest(p, TraceDecoder(tiers)), rounds)
-        found[f"{name}: scanner"] = rate(count, lambda d=data: digest(d, TraceDecoder(tiers, new_scanner())), rounds)
-        with tempfile.TemporaryDirectory() as directory:
-            path = Path(directory) / "trace.pfw.gz"
-            compress(data, path)
-            found[f"{name}: replay of .pfw.gz"] = rate(count, lambda p=path: replay(p), rounds)
-    return found
+def measure_mix(mix: str, lines: int, rounds: int) -> dict[str, float]:
+    """Lines a second of one core, by reader."""
+    data = trace(lines, mix)
+    count = data.count(b"\n")
+    part = data[: data.find(b"\n", len(data) // 10) + 1]
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "trace.pfw.gz"
+        compress(data, path)
+        return {
+            "decoder": rate(part.count(b"\n"), lambda: digest(part, TraceDecoder(TIERS)), rounds),
+            "scanner": rate(count, lambda: digest(data, TraceDecoder(TIERS, new_scanner())), rounds),
+            "replay of .pfw.gz": rate(count, lambda: replay(path), rounds),
+        }
 
 
 @click.command()
@@ -118,14 +120,15 @@ def main(lines: int, rounds: int, as_json: bool) -> None:
     """Digest DFTracer lines on one core, with the scanner and without."""
     if new_scanner() is None:
         raise click.ClickException("libscrtune.so was not built: there is no scanner to measure")
-    found = measure(lines, rounds)
+    found = {mix: measure_mix(mix, lines, rounds) for mix in MIXES}
     if as_json:
-        click.echo(json.dumps({name: round(value) for name, value in found.items()}))
+        click.echo(json.dumps(found))
         return
-    click.echo(f"{lines:,} lines, M events a second of CPU, median of {rounds} rounds (target {TARGET_PER_S / 1e6})")
-    for name, value in found.items():
-        decoder = found[f"{name.split(':')[0]}: decoder"]
-        click.echo(f"{name:32} {value / 1e6:8.2f} {value / decoder:8.1f} times")
+    click.echo(f"{lines:,} lines, M events/s of a core's CPU time, median of {rounds} rounds")
+    click.echo(f"target: the scanner reads {TARGET_PER_S / 1e6} of the calls")
+    for mix, rates in found.items():
+        for reader, value in rates.items():
+            click.echo(f"{mix:12} {reader:18} {value / 1e6:6.2f} {value / rates['decoder']:6.1f} times")
 
 
 if __name__ == "__main__":

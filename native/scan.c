@@ -105,13 +105,20 @@ static stop_reason explain(scanner *scan, uint32_t key, uint32_t path)
     return STOP_END;
 }
 
-static stop_reason explain_file(scanner *scan, const trace_line *line)
+/* Generation 1 has numbers for hashes. */
+static inline bool explains_a_file(const trace_line *line)
 {
     const slice key = line->arg_value, path = line->arg_name;
-    if (key.length == 0 || key.length > HASH_LETTERS || path.letters == NULL || path.length > PATH_LETTERS) {
+    return key.length > 0 && key.length <= HASH_LETTERS && path.letters != NULL && path.length <= PATH_LETTERS;
+}
+
+static stop_reason explain_file(scanner *scan, const trace_line *line)
+{
+    if (!explains_a_file(line)) {
         return STOP_ODD;
     }
-    const uint32_t key_text = text_number(&scan->all, key), path_text = text_number(&scan->all, path);
+    const uint32_t key_text = text_number(&scan->all, line->arg_value);
+    const uint32_t path_text = text_number(&scan->all, line->arg_name);
     return key_text == 0 || path_text == 0 ? STOP_FULL : explain(scan, key_text, path_text);
 }
 
@@ -233,7 +240,8 @@ static bool is_odd(scanner *scan, const uint8_t *at, const uint8_t *end)
         return true;
     }
     const uint32_t made = call_number(&scan->all, line.category, line.name, line.is_metadata);
-    return made != 0 && scan->all.calls[made].treatment == TREAT_ODD;
+    const uint8_t how = scan->all.calls[made].treatment;
+    return made != 0 && (how == TREAT_ODD || (how == TREAT_EXPLAIN_FILE && !explains_a_file(&line)));
 }
 
 static void ask_for_call(const scanner *scan, uint32_t number, scan_stop *stop)

@@ -105,9 +105,7 @@ def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputComple
 def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
     """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError."""
     tiers = {shape.cache: "cache", shape.prefix: "prefix"}
-    decoder = TraceDecoder(
-        {directory: tier for directory, tier in tiers.items() if directory}, new_scanner()
-    )
+    decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory}, new_scanner())
     digests = []
     for number, batch in enumerate(read(paths, summary), start=1):
         decoder.feed(batch.data, batch.source)

@@ -87,7 +87,7 @@ def new_scanner() -> Scanner | None:
 class NativeScanner:
     """A scanner of libscrtune.so at `library`. Not for several threads at once.
 
-    Raises :class:`OSError` when the library cannot be loaded, :class:`AttributeError` when it is an older one,
+    Raises :class:`OSError` when the library cannot be loaded, :class:`AttributeError` when it is older, and
     :class:`MemoryError` when there is no memory.
     """
 
@@ -113,7 +113,7 @@ class NativeScanner:
         self._processes: list[tuple[Process, int]] = []  # by number, with the nanoseconds of their unit then
         self._numbers: dict[tuple[str, int | None], int] = {}
 
-    def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:  # noqa: PLR0913, PLR0917
+    def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:
         """Scan lines, as :meth:`.Scanner.scan` says."""
         stop = self._stop
         number = self._sources.setdefault(source, len(self._sources))
@@ -209,7 +209,7 @@ class NativeScanner:
             op=_OPERATIONS[operation],
             thread=(process.pid, tid),
             size=None if size < 0 else size,
-            count=count,
+            calls=count,
             duration_ns=duration * unit_ns,
             start_ns=first * unit_ns,
             end_ns=last * unit_ns,
@@ -227,4 +227,4 @@ def _listed(address: int | None, length: int) -> list[str]:
 
 def _rows(layout: Struct, address: int | None, count: int) -> list[tuple[int, ...]]:
     """Return an array of structures at `address`."""
-    return list(layout.iter_unpack(ctypes.string_at(address, count * layout.size))) if count else []
+    return list(layout.iter_unpack(ctypes.string_at(address, count * layout.size))) if address else []

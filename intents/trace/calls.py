@@ -76,9 +76,7 @@ def treatment_of(category: str, name: str, *, is_metadata: bool) -> Treatment:
         return Treatment(Handling.COUNT)
     if operation not in MOVES_DATA:
         return Treatment(Handling.ACCESS, operation)
-    return Treatment(
-        Handling.ACCESS, operation, SizeRule.ITEMS if name in _ITEM_CALLS else SizeRule.RESULT
-    )
+    return Treatment(Handling.ACCESS, operation, SizeRule.ITEMS if name in _ITEM_CALLS else SizeRule.RESULT)
 
 
 def size_of(call: str, args: Arguments) -> int | None:

@@ -44,8 +44,8 @@ class TraceDecoder:
     `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
     ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
 
-    A `scanner`, which it does not share, sums up plain lines many times as fast, to the same digests. Only which
-    sizes are kept when there are too many may differ.
+    A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only which sizes and how
+    many threads are counted beyond the limits of digest.py may differ.
     """
 
     def __init__(self, tiers: Mapping[str, str] = {}, scanner: Scanner | None = None) -> None:
@@ -132,7 +132,8 @@ class TraceDecoder:
             stop = scanner.scan(data, start, end, source, self._files.room)
             self._unsettled += stop.lines
             for key, path in stop.paths:
-                self._explain_file(key, path)
+                if self._files.setdefault(key, path) != path:
+                    self._explain_file(key, path)
             if stop.odd < stop.end:
                 self._decode(data[stop.odd : stop.end], source)
             if stop.is_full:

@@ -35,7 +35,7 @@ class AccessSum(NamedTuple):
     op: Operation
     thread: Thread
     size: int | None
-    count: int
+    calls: int
     duration_ns: int
     start_ns: int
     end_ns: int
@@ -101,14 +101,14 @@ class Group:
 
     def add_sum(self, found: AccessSum) -> None:
         """Add accesses that were summed up elsewhere."""
-        self.count += found.count
+        self.count += found.calls
         self.duration_ns += found.duration_ns
         self._span(found.start_ns, found.end_ns)
         if len(self.threads) < MAX_THREADS:
             self.threads.add(found.thread)
         if found.size is not None:
-            self.bytes += found.size * found.count
-            self._add_size(found.size, found.count, found.duration_ns)
+            self.bytes += found.size * found.calls
+            self._add_size(found.size, found.calls, found.duration_ns)
 
     def merge(self, other: "Group") -> None:
         """Add all of `other`."""

@@ -28,6 +28,10 @@ class Names:
         """Return the name behind `key`; None when no line explained it, or too long ago."""
         return self._names.get(key)
 
+    def setdefault(self, key: FileKey, name: str) -> str:
+        """Return the name behind `key`: from here on `name`, if there was none. There must be room."""
+        return self._names.setdefault(key, name)
+
     def put(self, key: FileKey, name: str) -> None:
         """Remember `name`."""
         if self.room <= 0:

@@ -1,4 +1,4 @@
-"""What :class:`.TraceDecoder` expects of a scanner: a fast reader of the plain lines, which leaves it the others.
+"""What :class:`.TraceDecoder` expects of a scanner: a fast reader of plain lines, which leaves it the others.
 
 :mod:`scrtune.client.capture.scanner` is the one there is; this package must not load a library.
 """
@@ -14,9 +14,9 @@ from .names import Process
 class Stop(NamedTuple):
     """The end of a scan: of the `lines` scanned, and where in the data those `odd` ones lie that follow them.
 
-    `paths` are (key, path) of files that the scanned lines explained, in their order. When `is_full`, everything
-    must be taken out before the scan goes on at `end`. `pid` is that of a process to be introduced after the odd
-    line.
+    `paths` are (key, path) of files that the scanned lines explained, in their order. When `is_full`,
+    everything must be taken out before the scan goes on at `end`. `pid` is that of a process to be introduced
+    after the odd line.
     """
 
     lines: int
@@ -28,8 +28,9 @@ class Stop(NamedTuple):
 
 
 class Scanned(NamedTuple):
-    """What was scanned since the last take: counts, settled accesses, and the processes with their first event's
-    start and their last one's end in nanoseconds, if any.
+    """The sums since the last take.
+
+    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds, or None.
     """
 
     lines: int
@@ -43,8 +44,8 @@ class Scanned(NamedTuple):
 class Scanner(Protocol):
     """Sums up plain lines, of processes that were introduced to it."""
 
-    def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:  # noqa: PLR0913, PLR0917
-        """Scan the lines of `source` in `data[start:end]`, up to one that is odd or explains file `room` + 1."""
+    def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:
+        """Scan `data[start:end]`, of `source`, up to a line that is odd or explains one file more than `room`."""
 
     def introduce(self, process: Process) -> bool:
         """Scan the lines of `process` from here on, as it is now. Returns False when there is no room."""
