@@ -58,6 +58,8 @@ def trace(lines: int, mix: str) -> bytes:
     whole = [line for text in texts for line in text if line.startswith("{") and line.endswith("}}\n")]
     head = [line for line in whole if _HEAD.match(line)]
     wanted = {"calls": '"POSIX"', "new files": '"(POSIX|dftracer)"', "application": ""}[mix]
+    if mix == "calls":
+        head += [line for line in whole if line.startswith('{"name":"FH"')]
     body = [line for line in whole if line not in head and re.search(wanted, line)]
     repeated = (later(body, 0 if mix == "calls" else step) for step in range(lines // len(body)))
     return "".join((*head, *repeated)).encode()

@@ -44,8 +44,8 @@ class TraceDecoder:
     `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
     ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
 
-    A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only which sizes and how
-    many threads are counted beyond the limits of digest.py may differ.
+    A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only beyond the limits
+    of digest.py the sizes and threads that are counted may be others.
     """
 
     def __init__(self, tiers: Mapping[str, str] = {}, scanner: Scanner | None = None) -> None:

@@ -279,3 +279,76 @@ def test_any_lines_give_the_same_digests_when_tables_are_small(
 def test_any_bytes_give_the_same_digests(native: Callable[[], Watched], data: bytes) -> None:
     assert_same(native, [(line() + data + b"\n" + line(), "")])
     assert_same(native, [(data, "")])
+
+
+# ---- bounds
+
+
+def numbered(template: bytes, count: int) -> bytes:
+    """Return lines that differ in the number at the mark."""
+    return b"".join(template.replace(b"@", b"%d" % number) for number in range(count))
+
+
+@pytest.mark.parametrize(
+    ("template", "count"),
+    [
+        (explain("hash@", "/scratch/study/data/@") + line(args={"fhash": "hash@"}), 40_000),
+        (line(args={"fhash": "", "fname": "/scratch/study/data/@"}), 40_000),
+        (line("call@"), 9_000),
+        (line(pid=0).replace(b'"pid":0', b'"pid":@') * 2, 20_000),
+        (line(args={"fhash": "hash@", "key@": 1}), 20_000),
+    ],
+    ids=["files", "paths", "names", "processes", "accesses and keys"],
+)
+def test_full_tables_change_no_digest(native: Callable[[], Watched], template: bytes, count: int) -> None:
+    data = numbered(template, count)
+    scanned = assert_same(native, [(data[: len(data) // 2], ""), None, (data[len(data) // 2 :], "")])
+    assert scanned > count / 2
+
+
+def test_many_sums_of_many_processes_change_no_digest(native: Callable[[], Watched]) -> None:
+    explained = explain("00000000000000f1", "/scratch/study/data/f")
+    lines = [line(pid=pid, args={"ret": size}) for pid in range(300) for size in range(100)]
+    assert assert_same(native, [(explained + b"".join(lines), "")]) > 25_000
+
+
+def test_durations_that_overflow_64_bits_are_summed_up(native: Callable[[], Watched]) -> None:
+    assert_same(native, [(line() + line(dur=2**62) * 9 + line(ts=2**62, dur=2**62), "")])
+
+
+@pytest.mark.parametrize("length", [1 << 16, 1 << 20, 5 << 20])
+def test_a_line_of_any_length_costs_only_itself(native: Callable[[], Watched], length: int) -> None:
+    for filler in (b"x", b"\0", b"9"):
+        long = line().replace(b"write", filler * length)
+        assert_same(native, [(line() * 3 + long + line() * 3, ""), (long[:-1], ""), (long[:length], "")])
+
+
+def test_sources_have_processes_of_their_own(native: Callable[[], Watched]) -> None:
+    steps: list[Step] = [(line(args={"hhash": host}) * 3, host) for host in ("aa", "bb", "aa")]
+    hosts = b"".join(explain(host, f"node-{host}", "HH") for host in ("aa", "bb"))
+    assert assert_same(native, [*steps, (hosts, "")]) == 7
+
+
+def test_a_hash_that_comes_to_mean_another_file_counts_for_each_in_turn(
+    native: Callable[[], Watched],
+) -> None:
+    here = explain("00000000000000f1", "/scratch/study/data/f")
+    there = explain("00000000000000f1", "/etc/passwd")
+    steps: list[Step] = [(line() + here + line() * 2 + there + line() * 4 + here + line() * 8, "")]
+    assert assert_same(native, steps) > 8
+    (taken,) = digests_of(TraceDecoder(TIERS, native()), steps)
+    assert taken is not None
+    assert [(found.tier, found.count) for found in taken.accesses] == [("other", 4), ("prefix", 11)]
+
+
+# ---- without it
+
+
+def test_there_is_no_scanner_where_the_library_was_not_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(scanner, "libscrtune_path", lambda: None)
+    assert scanner.new_scanner() is None
+    (tmp_path / "libscrtune.so").write_bytes(b"no library")
+    monkeypatch.setattr(scanner, "libscrtune_path", lambda: tmp_path / "libscrtune.so")
+    assert scanner.new_scanner() is None
