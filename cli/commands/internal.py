@@ -10,6 +10,7 @@ import click
 
 from ...client.capture.forward import forward as forward_traces
 from ...client.paths import JobPaths
+from ...daemon.launch.environment import trace_tiers
 from ...daemon.lock import Signals, end_at_eof
 from ...daemon.options import DaemonOptions
 from ..options import MonitoringOptions, command, option
@@ -65,7 +66,7 @@ class ForwardOptions(UntilEof):
 
 @command(ForwardOptions)
 def forward(options: ForwardOptions) -> None:
-    """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
+    """Follow DFTracer's files LOG_PREFIX-*.pfw and push what they say to ENDPOINT, until SIGTERM.
 
     With them the file that $SCRTUNE_EVENTS_FILE names, to which the preloaded library writes, and SCR's own
     log. Without arguments: those of this environment's job. `scrtune run` starts it for you.
@@ -78,8 +79,8 @@ def forward(options: ForwardOptions) -> None:
         counts = forward_traces(
             options.log_prefix or paths.trace_prefix,
             options.endpoint or paths.events_endpoint,
-            lambda: signals.ending,
-            reclaim=True,
+            signals.wait,
+            tiers=trace_tiers(None, os.environ),
             events_file=Path(events_file).absolute() if events_file else None,
         )
     click.echo(f"forwarder ended: {counts}", err=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 256 * 1024
 LINE_LIMIT_BYTES = 1024 * 1024
 RECLAIM_STEP_BYTES = 1024 * 1024
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -18,7 +18,7 @@ class ForwardCounts:
     """The work of a forwarder, over all its files, since it started."""
 
     lines: int = 0
-    """Lines sent."""
+    """Lines taken in."""
     dropped: int = 0
     """Lines skipped: lag beyond the limit, or longer than `LINE_LIMIT_BYTES`."""
     truncated: int = 0
@@ -80,8 +80,8 @@ class FollowedFile:
             self._in_skipped_line = False
         return Look(status.st_size, deleted=status.st_nlink == 0)
 
-    def lines(self, most_lines: int) -> bytes:
-        """Return the next whole lines, `most_lines` at most, or nothing. Does not advance."""
+    def lines(self) -> bytes:
+        """Return the next whole lines, or nothing. Does not advance."""
         chunk = self._read(CHUNK_BYTES)
         while self._in_skipped_line and chunk:
             end = chunk.find(b"\n") + 1
@@ -91,7 +91,7 @@ class FollowedFile:
         end = chunk.rfind(b"\n") + 1
         if not end:
             return self._long_line() if len(chunk) == CHUNK_BYTES else b""
-        return first_lines(chunk[:end], most_lines)
+        return chunk[:end]
 
     def _long_line(self) -> bytes:
         chunk = self._read(LINE_LIMIT_BYTES)
@@ -139,12 +139,6 @@ class FollowedFile:
     def _cannot_reclaim(self, error: OSError) -> None:
         self._reclaim = False
         self._counts.reclaim_error = f"{self.path}: {error.strerror}"
-
-
-def first_lines(chunk: bytes, most: int) -> bytes:
-    """Return the first `most` lines of `chunk`, which consists of whole lines."""
-    parts = chunk.split(b"\n", most)
-    return chunk[: len(chunk) - len(parts[-1])] if len(parts) > most else chunk
 
 
 def _punch_hole(fd: int, offset: int, length: int) -> None:
