@@ -14,7 +14,9 @@ from contextlib import ExitStack, suppress
 from itertools import islice
 from math import inf
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Protocol
+
+import msgspec
 
 from ...intents.events import Event, TraceDigest
 from ...intents.trace.decoder import TraceDecoder
@@ -31,12 +33,14 @@ DELETED_QUIET_S = 1.0
 """A deleted file may still have a writer: it is closed when it was quiet for longer than this."""
 
 _EVENTS_AN_ENVELOPE = 64
-_CHUNKS_A_ROUND = 16
 _DIGESTS_WAITING = 4
 _ENVELOPES_QUEUED = 32  # few: a line in the file survives this process, an envelope in the socket does not
-_SEND_INTERVAL_S = 0.1
-_BUSY_SLEEP_S = 0.005
-_IDLE_SLEEP_S = 0.1  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
+# digests become rarer with the forwarder's age, within these bounds: the daemon's journal keeps each of them
+_PACE = 0.01
+_SEND_S = (0.1, 2.0)
+_ROUND_S = 0.05
+_PAUSE_S = 0.1  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
+_RETRY_S = 0.005
 _SCAN_INTERVAL_S = 0.1
 _SCAN_SHARE = 0.05  # of a core, at most, for looking at directories with very many files
 _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
@@ -44,6 +48,25 @@ _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
 
 def _socket(endpoint: str, sender: str) -> EnvelopeSocket:
     return EnvelopeSocket(endpoint, sender, queue_limit=_ENVELOPES_QUEUED, linger_s=LINGER_S)
+
+
+class LineSink(Protocol):
+    """Where the lines of a forwarder go: :class:`Digests`."""
+
+    def learn(self, lines: bytes) -> None:
+        """Take in what lines explain that were sent already, by a forwarder before this one."""
+
+    def add(self, lines: bytes) -> bool:
+        """Take in whole lines. False: there is no room, nothing is taken."""
+
+    def send(self, dropped: int, *, final: bool = False) -> bool:
+        """Send what was taken in; `dropped` lines were skipped so far. Return whether nothing waits any more.
+
+        `final`: no more comes.
+        """
+
+    def close(self, linger_s: float) -> None:
+        """Let go, waiting `linger_s` at most for what is under way."""
 
 
 class Digests:
@@ -60,38 +83,39 @@ class Digests:
         self._waiting: deque[TraceDigest] = deque()
         self._dropped = 0
 
-    def add(self, lines: bytes, dropped: int) -> bool:
-        """Take in whole lines; `dropped` were skipped so far. False: there is no room, nothing is taken."""
+    def learn(self, lines: bytes) -> None:
+        """Take in the names and processes in lines that were sent already, and count nothing."""
+        self._sum_up()
+        self._decoder.feed(lines, self._source)
+        self._decoder.take(final=True)
+
+    def add(self, lines: bytes) -> bool:
+        """Sum whole lines up. False: there is no room, nothing is taken."""
         if len(self._waiting) >= _DIGESTS_WAITING:
             return False
         self._decoder.feed(lines, self._source)
-        self._dropped = dropped
         return True
 
-    def send(self, *, final: bool = False) -> bool:
-        """Send what was summed up since the last call; return whether nothing waits any more."""
-        if (digest := self._decoder.take(final=final)) is not None:
-            self._waiting.append(digest)
-        while self._waiting and self._socket.push(events=(self._waiting[0],), dropped=self._dropped):
+    def send(self, dropped: int, *, final: bool = False) -> bool:
+        """Send what was summed up since the last call, as :meth:`LineSink.send` says."""
+        self._sum_up(final=final)
+        while self._waiting and self._push(dropped, self._waiting[0]):
             self._waiting.popleft()
-        return not self._waiting
+        return not self._waiting and (dropped == self._dropped or self._push(dropped))
 
     def close(self, linger_s: float) -> None:
         """Close the socket, waiting `linger_s` at most for what is under way."""
         self._socket.close(linger_s)
 
+    def _sum_up(self, *, final: bool = False) -> None:
+        if (digest := self._decoder.take(final=final)) is not None:
+            self._waiting.append(digest)
 
-class LineSink(Protocol):
-    """Where the lines of a forwarder go: :class:`Digests`."""
-
-    def add(self, lines: bytes, dropped: int) -> bool:
-        """Take in whole lines; `dropped` is what was skipped so far. False: not now."""
-
-    def send(self, *, final: bool = False) -> bool:
-        """Send what was taken in; return whether all is sent. `final`: no more comes."""
-
-    def close(self, linger_s: float) -> None:
-        """Let go, waiting `linger_s` at most."""
+    def _push(self, dropped: int, *events: Event) -> bool:
+        if not self._socket.push(events=events, dropped=dropped):
+            return False
+        self._dropped = dropped
+        return True
 
 
 class _TraceFile(FollowedFile):
@@ -120,8 +144,8 @@ class Forwarder:
     first, one that is renamed or replaced is followed on, one that is truncated is read from its start again.
     When the sink has no room the lines wait in the files; only when a file lags by more than
     `lag_limit_bytes` is its older part skipped, down to half of that, and counted. With `reclaim` the part
-    that was read is punched out of the files. A forwarder that is started anew begins at the files' start.
-    For use by one thread.
+    that was sent is punched out of the files, but for their beginning. A forwarder that is started anew goes
+    on where the one before it had sent all, which is kept in ``<log_prefix>.sent``. For use by one thread.
     """
 
     def __init__(
@@ -140,10 +164,13 @@ class Forwarder:
         self._reclaim = reclaim
         self.counts = ForwardCounts()
         self._sink = sink
-        self._is_blocked = False
+        self._is_blocked = self._is_behind = self._is_unsent = False
+        self._mark = log_prefix.absolute().with_name(f"{log_prefix.name}.sent")
+        self._sent_before = _marked_offsets(self._mark)
         self._followed: dict[tuple[int, int], _TraceFile] = {}
         self._hot: deque[_TraceFile] = deque()
         self._compressed: set[str] = set()
+        self._started_s = time.monotonic()
         self._next_scan_s = self._next_send_s = 0.0
 
     @property
@@ -159,7 +186,8 @@ class Forwarder:
         _allow_many_files()
         pause_s = 0.0
         while not ended(pause_s):
-            pause_s = _BUSY_SLEEP_S if self.poll() or self._is_blocked else _IDLE_SLEEP_S
+            self.poll()
+            pause_s = 0.0 if self._is_behind else _PAUSE_S
             beside()
         self.drain()
 
@@ -168,17 +196,29 @@ class Forwarder:
         now_s = time.monotonic()
         if now_s >= self._next_scan_s:
             self.scan()
-        self._is_blocked = False
+        self._is_blocked = self._is_behind = False
         taken = 0
-        for _ in range(_CHUNKS_A_ROUND):
-            lines = self._take_chunk_of_each()
+        while lines := self._take_chunk_of_each():
             taken += lines
-            if not lines:
+            if time.monotonic() >= now_s + _ROUND_S:
+                self._is_behind = True
                 break
-        if now_s >= self._next_send_s:
-            self._next_send_s = now_s + _SEND_INTERVAL_S
-            self._is_blocked |= not self._sink.send()
+        if (self._is_unsent or self._is_blocked) and now_s >= self._next_send_s:
+            self._next_send_s = now_s + sorted((*_SEND_S, _PACE * (now_s - self._started_s)))[1]
+            self._is_blocked |= not self._send()
         return taken
+
+    def _send(self, *, final: bool = False) -> bool:
+        """Send what was taken in. What was sent is marked, and then given back to the file system."""
+        if not self._sink.send(self.counts.dropped, final=final):
+            return False
+        self._is_unsent = False
+        offsets = {_mark_key(file.key): file.offset for file in self._followed.values()}
+        with suppress(OSError):  # without the mark a later forwarder repeats them
+            write_atomic(self._mark, msgspec.json.encode(offsets), durable=False)
+        for file in self._followed.values():
+            file.reclaim()
+        return True
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
         """Send all there is, last lines without a newline included, or as much as `limit_s` allows."""
@@ -188,11 +228,11 @@ class Forwarder:
             if time.monotonic() >= deadline_s:
                 return
             if self._is_blocked:
-                time.sleep(_BUSY_SLEEP_S)
+                time.sleep(_RETRY_S)
         for file in self._followed.values():
             self._take_rest(file)
-        while not self._sink.send(final=True) and time.monotonic() < deadline_s:
-            time.sleep(_BUSY_SLEEP_S)
+        while not self._send(final=True) and time.monotonic() < deadline_s:
+            time.sleep(_RETRY_S)
 
     def close(self, linger_s: float = LINGER_S) -> None:
         """Close files and sink, waiting `linger_s` at most for what is under way."""
@@ -244,14 +284,20 @@ class Forwarder:
             return
         if file.key in self._followed:  # renamed between the two calls
             file.close()
-        else:
-            self._followed[file.key] = file
+            return
+        self._followed[file.key] = file
+        try:
+            for lines in file.go_on_at(self._sent_before.pop(_mark_key(file.key), 0)):
+                self._sink.learn(lines)
+        except OSError:
+            self._give_up(file)
 
     def _look_at(self, file: _TraceFile, now_s: float) -> None:
         file.scan(now_s)
         size_bytes, is_deleted = file.seen
         if size_bytes - file.offset > self._lag_limit_bytes:
             file.skip_to(size_bytes - self._lag_limit_bytes // 2)
+            file.reclaim()
         is_quiet = now_s - file.changed_s > self._deleted_quiet_s
         if is_deleted and is_quiet and not file.lines() and self._take_rest(file):
             self._let_go(file)
@@ -283,9 +329,10 @@ class Forwarder:
 
     def _take(self, file: FollowedFile, lines: bytes) -> bool:
         """Take lines in. Only then is the file's offset advanced."""
-        if not self._sink.add(lines, self.counts.dropped):
+        if not self._sink.add(lines):
             self._is_blocked = True
             return False
+        self._is_unsent = True
         file.advance(len(lines))
         return True
 
@@ -339,7 +386,7 @@ class LibraryForwarder:
         deadline_s = time.monotonic() + limit_s
         while self.poll() and time.monotonic() < deadline_s:
             if self._waiting:
-                time.sleep(_BUSY_SLEEP_S)
+                time.sleep(_RETRY_S)
 
     def close(self, linger_s: float = LINGER_S) -> None:
         """Close files and socket, waiting `linger_s` at most for envelopes under way."""
@@ -380,6 +427,18 @@ def _time_of(event: Event) -> float | None:
     return None
 
 
+def _mark_key(key: tuple[int, int]) -> str:
+    return ":".join(map(str, key))
+
+
+def _marked_offsets(mark: Path) -> dict[str, int]:
+    """Return the offsets kept in `mark`, of files by device and inode; none when there are none."""
+    try:
+        return msgspec.json.decode(mark.read_bytes(), type=dict[str, Annotated[int, msgspec.Meta(ge=0)]])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
 def _marked_s(mark: Path) -> float:
     """Return the time kept in `mark`; before all times when there is none, or none that can be."""
     try:
@@ -399,7 +458,7 @@ def forward(
 ) -> ForwardCounts:
     """Forward ``<log_prefix>-*.pfw`` to `endpoint` until `ended` (of seconds to wait), and return the counts.
 
-    What was read is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
+    What was sent is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
     `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
     """
     with ExitStack() as stack:
