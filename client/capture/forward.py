@@ -103,8 +103,8 @@ class Digests:
             self._waiting.popleft()
         return not self._waiting and (dropped == self._dropped or self._push(dropped))
 
-    def close(self, linger_s: float) -> None:
-        """Close the socket, waiting `linger_s` at most for what is under way."""
+    def close(self, linger_s: float = LINGER_S) -> None:
+        """Close the socket, as :meth:`LineSink.close` says."""
         self._socket.close(linger_s)
 
     def _sum_up(self, *, final: bool = False) -> None:
