@@ -84,6 +84,11 @@ class Signals:
             finally:
                 signal.set_wakeup_fd(wakeup)
 
+    def wait(self, seconds: float) -> bool:
+        """Wait for a signal, `seconds` at most; return whether one has arrived."""
+        select.select([self.fd], [], [], 0.0 if self.ending else seconds)
+        return self.ending
+
     def _handle(self, _number: int, _frame: FrameType | None) -> None:
         self.ending = True
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import msgspec
 
+from ..client.capture.scanner import new_scanner
 from ..goodput.events import JobStarted, OutputCompleted
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
 from ..intents.pipeline import Pipeline
@@ -116,7 +117,7 @@ def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputComple
 def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
     """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError."""
     tiers = {shape.cache: "cache", shape.prefix: "prefix"}
-    decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory})
+    decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory}, new_scanner())
     digests = []
     for number, batch in enumerate(read_traces(paths, summary), start=1):
         decoder.feed(batch.data, batch.source)

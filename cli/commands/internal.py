@@ -61,7 +61,7 @@ class ForwardOptions(UntilEof):
 
 @command(ForwardOptions)
 def forward(options: ForwardOptions) -> None:
-    """Follow DFTracer's files LOG_PREFIX-*.pfw and push their lines to ENDPOINT, until SIGTERM.
+    """Follow DFTracer's files LOG_PREFIX-*.pfw and push what they say to ENDPOINT, until SIGTERM.
 
     With them the file that $SCRTUNE_EVENTS_FILE names, to which the preloaded library writes, and SCR's own
     log. Without arguments: those of this environment's job. `scrtune run` starts it for you.

@@ -2,13 +2,16 @@
 
 import ctypes
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-CHUNK_BYTES = 64 * 1024
+CHUNK_BYTES = 256 * 1024
 LINE_LIMIT_BYTES = 1024 * 1024
 RECLAIM_STEP_BYTES = 1024 * 1024
+KEPT_BYTES = 64 * 1024
+"""The beginning of a file is never deallocated: there DFTracer says what its process, host and unit are."""
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02  # fallocate(2)
 
@@ -18,7 +21,7 @@ class ForwardCounts:
     """The work of a forwarder, over all its files, since it started."""
 
     lines: int = 0
-    """Lines sent."""
+    """Lines taken in."""
     dropped: int = 0
     """Lines skipped: lag beyond the limit, or longer than `LINE_LIMIT_BYTES`."""
     truncated: int = 0
@@ -47,9 +50,8 @@ class Look(NamedTuple):
 class FollowedFile:
     """Reads `path` from its start as it grows, in whole lines.
 
-    The offset is the only state: a line that is not whole yet, or could not be sent, is read again. With
-    `reclaim` the part that was read is punched out of the file, whose size stays. Raises :class:`OSError`
-    when it cannot be opened.
+    The offset is the only state: a line that is not whole yet, or could not be sent, is read again. Raises
+    :class:`OSError` when it cannot be opened.
     """
 
     def __init__(self, path: Path, counts: ForwardCounts, *, reclaim: bool = False) -> None:
@@ -60,7 +62,7 @@ class FollowedFile:
         status = os.fstat(self._fd)
         self.key = (status.st_dev, status.st_ino)
         self.offset = 0
-        self._punched = 0
+        self._punched = KEPT_BYTES
         self._in_skipped_line = False
 
     def _open(self) -> int:
@@ -76,12 +78,12 @@ class FollowedFile:
         status = os.fstat(self._fd)
         if status.st_size < self.offset:
             self._counts.truncated += 1
-            self.offset = self._punched = 0
+            self.offset, self._punched = 0, KEPT_BYTES
             self._in_skipped_line = False
         return Look(status.st_size, deleted=status.st_nlink == 0)
 
-    def lines(self, most_lines: int) -> bytes:
-        """Return the next whole lines, `most_lines` at most, or nothing. Does not advance."""
+    def lines(self) -> bytes:
+        """Return the next whole lines, or nothing. Does not advance."""
         chunk = self._read(CHUNK_BYTES)
         while self._in_skipped_line and chunk:
             end = chunk.find(b"\n") + 1
@@ -91,7 +93,7 @@ class FollowedFile:
         end = chunk.rfind(b"\n") + 1
         if not end:
             return self._long_line() if len(chunk) == CHUNK_BYTES else b""
-        return first_lines(chunk[:end], most_lines)
+        return chunk[:end]
 
     def _long_line(self) -> bytes:
         chunk = self._read(LINE_LIMIT_BYTES)
@@ -107,6 +109,26 @@ class FollowedFile:
     def advance(self, consumed_bytes: int) -> None:
         """Move on by `consumed_bytes`."""
         self.offset += consumed_bytes
+
+    def go_on_at(self, offset: int) -> Iterator[bytes]:
+        """Move to where another reader came; yield what is left of the lines before, some of them torn.
+
+        Stays at the start of a file that became shorter meanwhile.
+        """
+        if offset > os.fstat(self._fd).st_size:
+            return
+        while self.offset < offset:
+            try:
+                self.offset = min(offset, os.lseek(self._fd, self.offset, os.SEEK_DATA))
+            except OSError:  # nothing is left, or no holes can be found here
+                self.offset = offset
+            part = self._read(min(CHUNK_BYTES, offset - self.offset))
+            part = part[: part.rfind(b"\n") + 1] or part
+            self.offset += len(part)
+            yield part
+
+    def reclaim(self) -> None:
+        """Punch the part that was read out of the file, whose size stays, if it is worth it."""
         if self._reclaim and self.offset - self._punched >= RECLAIM_STEP_BYTES:
             self._punch(self.offset // _PAGE_BYTES * _PAGE_BYTES)
 
@@ -139,12 +161,6 @@ class FollowedFile:
     def _cannot_reclaim(self, error: OSError) -> None:
         self._reclaim = False
         self._counts.reclaim_error = f"{self.path}: {error.strerror}"
-
-
-def first_lines(chunk: bytes, most: int) -> bytes:
-    """Return the first `most` lines of `chunk`, which consists of whole lines."""
-    parts = chunk.split(b"\n", most)
-    return chunk[: len(chunk) - len(parts[-1])] if len(parts) > most else chunk
 
 
 def _punch_hole(fd: int, offset: int, length: int) -> None:

@@ -1,7 +1,7 @@
-"""Follows the files of DFTracer, of the preloaded library and of SCR, and pushes what they get to the daemon.
+"""Follows the files of DFTracer, of the preloaded library and of SCR, and pushes what they say to the daemon.
 
-Runs in a process of its own, beside the application's. The files are the queue: lines that cannot be sent now
-stay in them and are sent later.
+Runs in a process of its own, beside the application's. DFTracer's lines are summed up here, where they are.
+The files are the queue: what cannot be sent now stays in them and is sent later.
 """
 
 import os
@@ -9,18 +9,22 @@ import resource
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from pathlib import Path
+from typing import Annotated, Protocol
 
-from ...intents.events import Event
+import msgspec
+
+from ...intents.events import Event, TraceDigest
+from ...intents.trace.decoder import TraceDecoder
 from ...scr_config.files import write_atomic
 from ..scr_log.preload_events import LibraryEvents
 from ..transport.sender import EnvelopeSocket, host_name
-from .follow import CHUNK_BYTES, FollowedFile, ForwardCounts, Look
+from .follow import FollowedFile, ForwardCounts, Look
+from .scanner import new_scanner
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
 DRAIN_LIMIT_S = 2.0
@@ -28,13 +32,15 @@ LINGER_S = 0.5
 DELETED_QUIET_S = 1.0
 """A deleted file may still have a writer: it is closed when it was quiet for longer than this."""
 
-_LINES_AN_ENVELOPE = 256
 _EVENTS_AN_ENVELOPE = 64
-_ENVELOPES_A_ROUND = 16
+_DIGESTS_WAITING = 4
 _ENVELOPES_QUEUED = 32  # few: a line in the file survives this process, an envelope in the socket does not
-_LINES_WORTH_WAKING = 128  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
-_SHORTEST_SLEEP_S = 0.002
-_LONGEST_SLEEP_S = 0.04
+# digests become rarer with the forwarder's age, within these bounds: the daemon's journal keeps each of them
+_PACE = 0.01
+_SEND_S = (0.1, 2.0)
+_ROUND_S = 0.05
+_PAUSE_S = 0.1  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
+_RETRY_S = 0.005
 _SCAN_INTERVAL_S = 0.1
 _SCAN_SHARE = 0.05  # of a core, at most, for looking at directories with very many files
 _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
@@ -44,22 +50,72 @@ def _socket(endpoint: str, sender: str) -> EnvelopeSocket:
     return EnvelopeSocket(endpoint, sender, queue_limit=_ENVELOPES_QUEUED, linger_s=LINGER_S)
 
 
-@dataclass
-class _Batch:
-    """The content of one envelope, and how much of which file it consumes."""
+class LineSink(Protocol):
+    """Where the lines of a forwarder go: :class:`Digests`."""
 
-    parts: list[tuple[FollowedFile, bytes]] = field(default_factory=list)
-    lines: int = 0
-    size_bytes: int = 0
+    def learn(self, lines: bytes) -> None:
+        """Take in what lines explain that were sent already, by a forwarder before this one."""
 
-    def add(self, file: FollowedFile, part: bytes) -> None:
-        self.parts.append((file, part))
-        self.lines += part.count(b"\n") or 1  # a torn last line counts
-        self.size_bytes += len(part)
+    def add(self, lines: bytes) -> bool:
+        """Take in whole lines. False: there is no room, nothing is taken."""
 
-    @property
-    def is_full(self) -> bool:
-        return self.lines >= _LINES_AN_ENVELOPE or self.size_bytes >= CHUNK_BYTES
+    def send(self, dropped: int, *, final: bool = False) -> bool:
+        """Send what was taken in; `dropped` lines were skipped so far. Return whether nothing waits any more.
+
+        `final`: no more comes.
+        """
+
+    def close(self, linger_s: float) -> None:
+        """Let go, waiting `linger_s` at most for what is under way."""
+
+
+class Digests:
+    """Sums lines up and pushes the sums, as :class:`.TraceDigest` events, to `endpoint`.
+
+    `tiers` are those of :class:`.TraceDecoder`. While the daemon is away or slow a few sums wait here, and
+    then the lines wait in their files.
+    """
+
+    def __init__(self, endpoint: str, tiers: Mapping[str, str]) -> None:
+        self._source = f"forward:{host_name()}"
+        self._socket = _socket(endpoint, self._source)
+        self._decoder = TraceDecoder(tiers, new_scanner())
+        self._waiting: deque[TraceDigest] = deque()
+        self._dropped = 0
+
+    def learn(self, lines: bytes) -> None:
+        """Take in the names and processes in lines that were sent already, and count nothing."""
+        self._sum_up()
+        self._decoder.feed(lines, self._source)
+        self._decoder.take(final=True)
+
+    def add(self, lines: bytes) -> bool:
+        """Sum whole lines up. False: there is no room, nothing is taken."""
+        if len(self._waiting) >= _DIGESTS_WAITING:
+            return False
+        self._decoder.feed(lines, self._source)
+        return True
+
+    def send(self, dropped: int, *, final: bool = False) -> bool:
+        """Send what was summed up since the last call, as :meth:`LineSink.send` says."""
+        self._sum_up(final=final)
+        while self._waiting and self._push(dropped, self._waiting[0]):
+            self._waiting.popleft()
+        return not self._waiting and (dropped == self._dropped or self._push(dropped))
+
+    def close(self, linger_s: float = LINGER_S) -> None:
+        """Close the socket, as :meth:`LineSink.close` says."""
+        self._socket.close(linger_s)
+
+    def _sum_up(self, *, final: bool = False) -> None:
+        if (digest := self._decoder.take(final=final)) is not None:
+            self._waiting.append(digest)
+
+    def _push(self, dropped: int, *events: Event) -> bool:
+        if not self._socket.push(events=events, dropped=dropped):
+            return False
+        self._dropped = dropped
+        return True
 
 
 class _TraceFile(FollowedFile):
@@ -82,20 +138,20 @@ class _TraceFile(FollowedFile):
 
 
 class Forwarder:
-    """Pushes every line of ``<log_prefix>-*.pfw`` to `endpoint`.
+    """Reads every line of ``<log_prefix>-*.pfw`` as the files grow, into `sink`.
 
-    Envelopes hold 256 lines and 128 KiB at most (or one line of up to 1 MiB). Files of all processes are
-    followed, also those that appear later. One that is deleted is read to its end first, one that is renamed
-    or replaced is followed on, one that is truncated is read from its start again. When the daemon is away
-    or slow the lines wait in the files; only when a file lags by more than `lag_limit_bytes` is its older
-    part skipped, down to half of that, and counted. With `reclaim` the part that was sent is punched out of
-    the files. A forwarder that is started anew begins at the files' start. For use by one thread.
+    Files of all processes are followed, also those that appear later. One that is deleted is read to its end
+    first, one that is renamed or replaced is followed on, one that is truncated is read from its start again.
+    When the sink has no room the lines wait in the files; only when a file lags by more than
+    `lag_limit_bytes` is its older part skipped, down to half of that, and counted. With `reclaim` the part
+    that was sent is punched out of the files, but for their beginning. A forwarder that is started anew goes
+    on where the one before it had sent all, which is kept in ``<log_prefix>.sent``. For use by one thread.
     """
 
     def __init__(
         self,
         log_prefix: Path,
-        endpoint: str,
+        sink: LineSink,
         *,
         lag_limit_bytes: int = LAG_LIMIT_BYTES,
         deleted_quiet_s: float = DELETED_QUIET_S,
@@ -107,46 +163,62 @@ class Forwarder:
         self._deleted_quiet_s = deleted_quiet_s
         self._reclaim = reclaim
         self.counts = ForwardCounts()
-        self._socket = _socket(endpoint, f"forward:{host_name()}")
-        self._is_blocked = False
+        self._sink = sink
+        self._is_blocked = self._is_behind = self._is_unsent = False
+        self._mark = log_prefix.absolute().with_name(f"{log_prefix.name}.sent")
+        self._sent_before = _marked_offsets(self._mark)
         self._followed: dict[tuple[int, int], _TraceFile] = {}
         self._hot: deque[_TraceFile] = deque()
         self._compressed: set[str] = set()
-        self._next_scan_s = 0.0
+        self._started_s = time.monotonic()
+        self._next_scan_s = self._next_send_s = 0.0
 
     @property
     def files(self) -> tuple[Path, ...]:
         """The files that are followed, by the names that they had when they were found."""
         return tuple(file.path for file in self._followed.values())
 
-    def run(self, stop: Callable[[], bool], beside: Callable[[], object] = lambda: None) -> None:
-        """Forward until `stop()` is true (asked every 40 ms or sooner), then drain; call `beside` each round.
+    def run(self, ended: Callable[[float], bool], beside: Callable[[], object] = lambda: None) -> None:
+        """Forward until `ended(pause_s)`, which waits that long at most, is true; then drain.
 
-        Sleeps 2 ms between rounds when many lines flow, up to 40 ms when few do.
+        Calls `beside` each round.
         """
         _allow_many_files()
-        sleep_s = _SHORTEST_SLEEP_S
-        while not stop():
-            sleep_s *= 0.5 if self.poll() >= _LINES_WORTH_WAKING else 1.5
-            sleep_s = min(max(sleep_s, _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S)
+        pause_s = 0.0
+        while not ended(pause_s):
+            self.poll()
+            pause_s = 0.0 if self._is_behind else _PAUSE_S
             beside()
-            time.sleep(sleep_s)
         self.drain()
 
     def poll(self) -> int:
-        """Do one round: scan for files when it is time, send new lines. Return the number of lines sent."""
-        if time.monotonic() >= self._next_scan_s:
+        """Do one round: scan for files when it is time, take in new lines. Return their number."""
+        now_s = time.monotonic()
+        if now_s >= self._next_scan_s:
             self.scan()
-        self._is_blocked = False
-        sent = 0
-        for _ in range(_ENVELOPES_A_ROUND):
-            batch = self._gather()
-            if not batch.parts or not self._send(batch):
+        self._is_blocked = self._is_behind = False
+        taken = 0
+        while lines := self._take_chunk_of_each():
+            taken += lines
+            if time.monotonic() >= now_s + _ROUND_S:
+                self._is_behind = True
                 break
-            sent += batch.lines
-            if not batch.is_full:
-                break
-        return sent
+        if (self._is_unsent or self._is_blocked) and now_s >= self._next_send_s:
+            self._next_send_s = now_s + sorted((*_SEND_S, _PACE * (now_s - self._started_s)))[1]
+            self._is_blocked |= not self._send()
+        return taken
+
+    def _send(self, *, final: bool = False) -> bool:
+        """Send what was taken in. What was sent is marked, and then given back to the file system."""
+        if not self._sink.send(self.counts.dropped, final=final):
+            return False
+        self._is_unsent = False
+        offsets = {_mark_key(file.key): file.offset for file in self._followed.values()}
+        with suppress(OSError):  # without the mark a later forwarder repeats them
+            write_atomic(self._mark, msgspec.json.encode(offsets), durable=False)
+        for file in self._followed.values():
+            file.reclaim()
+        return True
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
         """Send all there is, last lines without a newline included, or as much as `limit_s` allows."""
@@ -156,15 +228,17 @@ class Forwarder:
             if time.monotonic() >= deadline_s:
                 return
             if self._is_blocked:
-                time.sleep(_SHORTEST_SLEEP_S)
+                time.sleep(_RETRY_S)
         for file in self._followed.values():
-            self._send_rest(file)
+            self._take_rest(file)
+        while not self._send(final=True) and time.monotonic() < deadline_s:
+            time.sleep(_RETRY_S)
 
     def close(self, linger_s: float = LINGER_S) -> None:
-        """Close files and socket, waiting `linger_s` at most for envelopes under way."""
+        """Close files and sink, waiting `linger_s` at most for what is under way."""
         for file in list(self._followed.values()):
             self._let_go(file)
-        self._socket.close(linger_s)
+        self._sink.close(linger_s)
 
     def lag_bytes(self) -> int:
         """Return the bytes that are in the files and not sent."""
@@ -210,16 +284,22 @@ class Forwarder:
             return
         if file.key in self._followed:  # renamed between the two calls
             file.close()
-        else:
-            self._followed[file.key] = file
+            return
+        self._followed[file.key] = file
+        try:
+            for lines in file.go_on_at(self._sent_before.pop(_mark_key(file.key), 0)):
+                self._sink.learn(lines)
+        except OSError:
+            self._give_up(file)
 
     def _look_at(self, file: _TraceFile, now_s: float) -> None:
         file.scan(now_s)
         size_bytes, is_deleted = file.seen
         if size_bytes - file.offset > self._lag_limit_bytes:
             file.skip_to(size_bytes - self._lag_limit_bytes // 2)
+            file.reclaim()
         is_quiet = now_s - file.changed_s > self._deleted_quiet_s
-        if is_deleted and is_quiet and not file.lines(1) and self._send_rest(file):
+        if is_deleted and is_quiet and not file.lines() and self._take_rest(file):
             self._let_go(file)
 
     def _let_go(self, file: _TraceFile) -> None:
@@ -233,41 +313,37 @@ class Forwarder:
         self.counts.unreadable += 1
         self._let_go(file)
 
-    def _gather(self) -> _Batch:
-        """Read what fits one envelope. The file that fills it is the last to be asked next time."""
-        batch = _Batch()
-        asked = 0
+    def _take_chunk_of_each(self) -> int:
+        """Take in a chunk of each file that has one; return the number of lines."""
+        taken = 0
         for file in tuple(self._hot):
-            asked += 1
             try:
-                part = file.lines(_LINES_AN_ENVELOPE - batch.lines)
+                chunk = file.lines()
             except OSError:
                 self._give_up(file)
                 continue
-            if part:
-                batch.add(file, part)
-            if batch.is_full:
-                break
-        self._hot.rotate(-asked)
-        return batch
+            if chunk and self._take(file, chunk):
+                taken += chunk.count(b"\n")
+        self.counts.lines += taken
+        return taken
 
-    def _send(self, batch: _Batch) -> bool:
-        """Send one envelope. Only then are the files' offsets advanced."""
-        lines = b"".join(part for _, part in batch.parts)
-        if not self._socket.push(lines=lines, dropped=self.counts.dropped):
+    def _take(self, file: FollowedFile, lines: bytes) -> bool:
+        """Take lines in. Only then is the file's offset advanced."""
+        if not self._sink.add(lines):
             self._is_blocked = True
             return False
-        self.counts.lines += batch.lines
-        for file, part in batch.parts:
-            file.advance(len(part))
+        self._is_unsent = True
+        file.advance(len(lines))
         return True
 
-    def _send_rest(self, file: FollowedFile) -> bool:
-        """Send a last line that will get no newline any more; return whether there is nothing left of it."""
-        batch = _Batch()
-        if rest := file.rest():
-            batch.add(file, rest)
-        return not rest or self._send(batch)
+    def _take_rest(self, file: FollowedFile) -> bool:
+        """Take in a last line that gets no newline any more; return whether there is nothing left of it."""
+        rest = file.rest()
+        if not rest:
+            return True
+        is_taken = self._take(file, rest)
+        self.counts.lines += is_taken
+        return is_taken
 
 
 class LibraryForwarder:
@@ -310,7 +386,7 @@ class LibraryForwarder:
         deadline_s = time.monotonic() + limit_s
         while self.poll() and time.monotonic() < deadline_s:
             if self._waiting:
-                time.sleep(_SHORTEST_SLEEP_S)
+                time.sleep(_RETRY_S)
 
     def close(self, linger_s: float = LINGER_S) -> None:
         """Close files and socket, waiting `linger_s` at most for envelopes under way."""
@@ -351,6 +427,18 @@ def _time_of(event: Event) -> float | None:
     return None
 
 
+def _mark_key(key: tuple[int, int]) -> str:
+    return ":".join(map(str, key))
+
+
+def _marked_offsets(mark: Path) -> dict[str, int]:
+    """Return the offsets kept in `mark`, of files by device and inode; none when there are none."""
+    try:
+        return msgspec.json.decode(mark.read_bytes(), type=dict[str, Annotated[int, msgspec.Meta(ge=0)]])
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+
+
 def _marked_s(mark: Path) -> float:
     """Return the time kept in `mark`; before all times when there is none, or none that can be."""
     try:
@@ -363,24 +451,25 @@ def _marked_s(mark: Path) -> float:
 def forward(
     log_prefix: Path,
     endpoint: str,
-    stop: Callable[[], bool],
+    ended: Callable[[float], bool],
     *,
-    reclaim: bool = False,
+    tiers: Mapping[str, str] = {},
     events_file: Path | None = None,
 ) -> ForwardCounts:
-    """Forward ``<log_prefix>-*.pfw`` to `endpoint` until `stop()` is true, drain, and return the counts.
+    """Forward ``<log_prefix>-*.pfw`` to `endpoint` until `ended` (of seconds to wait), and return the counts.
 
-    With an `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
+    What was sent is punched out of the files. `tiers` are those of :class:`.TraceDecoder`. With an
+    `events_file`, the events of the preloaded library and of SCR's own log are forwarded, too.
     """
     with ExitStack() as stack:
-        forwarder = Forwarder(log_prefix, endpoint, reclaim=reclaim)
+        forwarder = Forwarder(log_prefix, Digests(endpoint, tiers), reclaim=True)
         stack.callback(forwarder.close)
         if events_file is None:
-            forwarder.run(stop)
+            forwarder.run(ended)
             return forwarder.counts
         library = LibraryForwarder(events_file, endpoint, forwarder.counts)
         stack.callback(library.close)
-        forwarder.run(stop, library.look)
+        forwarder.run(ended, library.look)
         library.drain()
         return forwarder.counts
 

@@ -23,7 +23,6 @@ from ..capture.follow import FollowedFile, ForwardCounts
 LONGEST_LINE_BYTES = 1023
 """SCR's buffer, less its terminating zero; what does not fit is cut, and ends with a newline all the same."""
 _SEARCH_LIMIT_BYTES = 64 * 1024 * 1024
-_LINES_A_TAKE = 1024
 _TAKES_AT_ONCE = 16
 _LARGEST = 2.0**53
 
@@ -127,11 +126,11 @@ class Tail:
         self._file: FollowedFile | None = None
 
     def take(self) -> bytes:
-        """Return the next lines, 1,024 or 64 KiB at most; empty when there is none."""
+        """Return the next lines, 256 KiB at most; empty when there is none."""
         try:
             file = self._open()
             deleted = file.look().deleted
-            part = file.lines(_LINES_A_TAKE)
+            part = file.lines()
             file.advance(len(part))
         except OSError:
             return b""

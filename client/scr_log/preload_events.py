@@ -110,7 +110,7 @@ class LibraryEvents:
         self._steps = ImplicitSteps(inf)
 
     def take(self) -> list[Event]:
-        """Return the events since the last call; 1,024 lines of either file are left for the next."""
+        """Return the events since the last call; more than 256 KiB of either file is left for the next."""
         lines = list(self._lines())  # before the log: what SCR logged within a call is then there
         started = [line for line in lines if isinstance(line, Started)]
         for line in started:

@@ -171,13 +171,25 @@ def trace_variables(paths: JobPaths, job: Job, inherited: Mapping[str, str]) -> 
         trace = "preload"
     if trace == "off":
         return {}
-    settings = _resolved(job.files.user_conf, inherited).settings
-    data = [Path(str(settings.get(name, "."))).absolute() for name in ("SCR_PREFIX", "SCR_CACHE_BASE")]
+    data = [Path(directory) for directory in trace_tiers(job.files.user_conf, inherited)]
     try:
         return capture_environment(paths.trace_prefix, data, trace, inherited, gated=job.library is not None)
     except CaptureUnavailableError as error:
         log.warning("%s. The application runs without being traced.", error)
         return {}
+
+
+def trace_tiers(user_conf: Path | None, inherited: Mapping[str, str]) -> dict[str, str]:
+    """Return SCR's directories here, absolute, also with their links resolved, and the tier of each.
+
+    `user_conf` is the user's SCR config file; None: the one that `inherited` names, if it is there.
+    """
+    if user_conf is None and (named := user_conf_path(inherited, Path.cwd())).is_file():
+        user_conf = named
+    settings = _resolved(user_conf, inherited).settings
+    tiers = {"SCR_PREFIX": "prefix", "SCR_CACHE_BASE": "cache"}
+    named_so = {Path(str(settings.get(name, "."))).absolute(): tier for name, tier in tiers.items()}
+    return {str(form): tier for path, tier in named_so.items() for form in (path, path.resolve())}
 
 
 def _why_not_traced(job: Job, inherited: Mapping[str, str]) -> str:

@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from ..lock import AlreadyRunningError, Signals, end_at_eof
 from ..options import READY, DaemonOptions
+from .environment import trace_tiers
 
 _STOP_LIMIT_S = 10.0
 _FIRST_OWN_FD = 3
@@ -194,6 +195,7 @@ def run_forwarder(log_prefix: Path, endpoint: str, events_file: Path | None, par
     with Signals().watched() as signals:
         if parent is not None:
             end_at_eof(parent)
-        counts = forward(log_prefix, endpoint, lambda: signals.ending, reclaim=True, events_file=events_file)
+        tiers = trace_tiers(None, os.environ)
+        counts = forward(log_prefix, endpoint, signals.wait, tiers=tiers, events_file=events_file)
     sys.stderr.write(f"forwarder ended: {counts}\n")
     return 0

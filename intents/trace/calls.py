@@ -1,5 +1,8 @@
 """The meaning of DFTracer's event names: the operation, its bytes, and whether it is a checkpoint."""
 
+from enum import IntEnum
+from typing import NamedTuple
+
 from ..events import Operation
 from .digest import MOVES_DATA
 from .lines import MAX_BYTES, MAX_COUNT, MAX_TIME, Arguments, integer
@@ -31,6 +34,49 @@ def is_checkpoint(category: str, name: str) -> bool:
         return True
     lower = name.lower()
     return lower.startswith(_CHECKPOINT_PREFIXES) or lower.rpartition(".")[2] in _CHECKPOINT_CALLS
+
+
+class Handling(IntEnum):
+    """What a scanner does with the lines of one name."""
+
+    LEAVE = 1
+    """They go to the decoder, one by one."""
+    COUNT = 2
+    ACCESS = 3
+    EXPLAIN_FILE = 4
+
+
+class SizeRule(IntEnum):
+    """Where the bytes of an access come from."""
+
+    NONE = 0
+    RESULT = 1
+    ITEMS = 2
+    """The result times the size of an item."""
+
+
+class Treatment(NamedTuple):
+    """All that a scanner must know of a name. `operation` is that of an access."""
+
+    handling: Handling
+    operation: Operation = Operation.METADATA
+    size: SizeRule = SizeRule.NONE
+
+
+def treatment_of(category: str, name: str, *, is_metadata: bool) -> Treatment:
+    """Return what to do with the complete events, or the metadata lines, of a name."""
+    if is_metadata:
+        if name == "FH":
+            return Treatment(Handling.EXPLAIN_FILE)
+        return Treatment(Handling.LEAVE if name in {"HH", "CM"} else Handling.COUNT)
+    if category not in IO_CATEGORIES:
+        return Treatment(Handling.LEAVE if is_checkpoint(category, name) else Handling.COUNT)
+    operation = OPERATION_OF.get(name, Operation.METADATA)
+    if operation is None:
+        return Treatment(Handling.COUNT)
+    if operation not in MOVES_DATA:
+        return Treatment(Handling.ACCESS, operation)
+    return Treatment(Handling.ACCESS, operation, SizeRule.ITEMS if name in _ITEM_CALLS else SizeRule.RESULT)
 
 
 def size_of(call: str, args: Arguments) -> int | None:

@@ -4,13 +4,14 @@
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ..events import Operation, Span, Tier, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, is_checkpoint, size_of, summed
 from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers
 from .lines import MAX_PATH, Arguments, TraceRecord, decode
 from .names import UNIT_NS, Names, Process, Processes
+from .scanner import Scanner
 
 UNKNOWN_PHASE = "unknown phase"
 NO_TIME = "no time"
@@ -42,13 +43,17 @@ class TraceDecoder:
 
     `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
     ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
+
+    A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only beyond the limits
+    of digest.py the sizes and threads that are counted may be others.
     """
 
-    def __init__(self, tiers: Mapping[str, str] = {}) -> None:
+    def __init__(self, tiers: Mapping[str, str] = {}, scanner: Scanner | None = None) -> None:
         self.blank = 0
         """Lines so far that were empty or a bracket. They count nowhere else."""
         self._files = Names()
-        self._processes = Processes()
+        self._processes = Processes(on_full=self._take_over)
+        self._scanner = scanner
         self._table = AccessTable()
         self._unsettled = 0
         self.set_tiers(tiers)
@@ -66,16 +71,16 @@ class TraceDecoder:
         """Change the tiers, also of the files whose hashes were explained already."""
         self._tiers = Tiers(tiers)
         self._tier_of_file: dict[FileKey, Tier] = {}
+        if self._scanner is not None:
+            self._scanner.forget_tiers()
 
     def feed(self, data: bytes, source: str = "") -> None:
         """Take in whole lines (the last may lack its newline) of `source`, a sender or a file."""
-        for chunk in _chunks(data):
-            decoded = decode(chunk)
-            self.blank += decoded.blank
-            self._dropped.update(decoded.dropped)
-            self._lines += len(decoded.records) + sum(decoded.dropped.values())
-            self._take_in(decoded.records, source)
-            self._unsettled += len(decoded.records)
+        for start, end in _chunks(data):
+            if self._scanner is None:
+                self._decode(data[start:end], source)
+            else:
+                self._scan(self._scanner, data, start, end, source)
             if self._unsettled >= _SETTLE_LINES:
                 self._settle()
                 if self._table.pending > MAX_PENDING:
@@ -87,6 +92,7 @@ class TraceDecoder:
         Accesses whose file hash is not explained yet wait; `final` gives them up as tier ``other``.
         """
         self._settle(give_up=final)
+        self._collect()
         accesses, unresolved = self._table.take()
         processes = self._processes.take_seen(final=final)
         if not (self._lines or accesses or processes):
@@ -110,6 +116,64 @@ class TraceDecoder:
         self._restart()
         return digest
 
+    def _decode(self, lines: bytes, source: str) -> None:
+        decoded = decode(lines)
+        self.blank += decoded.blank
+        self._lines += len(decoded.records)
+        if decoded.dropped:
+            self._dropped.update(decoded.dropped)
+            self._lines += sum(decoded.dropped.values())
+        self._take_in(decoded.records, source)
+        self._unsettled += len(decoded.records)
+
+    def _scan(self, scanner: Scanner, data: bytes, start: int, end: int, source: str) -> None:
+        """Take in lines, the plain ones by `scanner`, all in their order."""
+        while start < end:
+            stop = scanner.scan(data, start, end, source, self._files.room)
+            self._unsettled += stop.lines
+            for key, path in stop.paths:
+                if self._files.setdefault(key, path) != path:
+                    self._explain_file(key, path)
+            if stop.odd < stop.end:
+                self._decode(data[stop.odd : stop.end], source)
+            if stop.is_full:
+                self._take_over()
+            process = None if stop.pid is None else self._processes.get(source, stop.pid)
+            if process is not None and not scanner.introduce(process):
+                self._take_over()
+            start = stop.end
+
+    def _collect(self) -> None:
+        """Add up what the scanner has counted and settled."""
+        if self._scanner is None:
+            return
+        found = self._scanner.take()
+        self._lines += found.lines
+        self._events += found.events
+        self._metadata += found.metadata
+        self._generations.update(found.generations)
+        for tier, access in found.settled:
+            self._table.settled(tier, access.op).add_sum(access)
+        for process, span in found.processes:
+            process.seen = True
+            if span is not None:
+                self._cover(*span)
+
+    def _take_over(self) -> None:
+        """Take everything out of the scanner: it begins anew, with what the next lines say."""
+        if self._scanner is None:
+            return
+        self._scanner.forget_tiers()
+        self._wait(lambda _: None)
+        self._collect()
+        self._scanner.clear()
+
+    def _wait(self, tier_of: Callable[[str], Tier | None]) -> None:
+        """Let the scanner settle, and take from it the accesses whose tier is not known."""
+        if self._scanner is not None:
+            for key, access in self._scanner.settle(tier_of):
+                self._table.group(key, access.op).add_sum(access)
+
     def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
         newest = 0
         for record in records:
@@ -128,7 +192,9 @@ class TraceDecoder:
             if record.ph.__class__ is int:
                 newest += 1
             elif (generation := _generation(record, kind, process)) is not None:
-                process.generation = generation
+                if generation != process.generation:
+                    self._change(process)
+                    process.generation = generation
                 self._generations[generation] += 1
         if newest:
             self._generations[_NEWEST] += newest
@@ -140,11 +206,14 @@ class TraceDecoder:
         if args is None or not isinstance(args.name, str):
             return
         if record.name == "CM" and args.name == "time_metric":
-            process.unit_ns = UNIT_NS.get(str(args.value).upper(), process.unit_ns)
+            unit_ns = UNIT_NS.get(str(args.value).upper(), process.unit_ns)
+            if unit_ns != process.unit_ns:
+                self._change(process)
+                process.unit_ns = unit_ns
         elif record.name in {"FH", "HH"} and isinstance(args.value, int | str):
             key = process.key_of(args.value)
             if record.name == "FH":
-                self._explain_file(key, args.name)
+                self._explain_file_anew(key, args.name)
             else:
                 self._processes.explain_host(key, args.name)
 
@@ -171,11 +240,19 @@ class TraceDecoder:
             ):
                 return False
         self._events += 1
+        self._cover(start_ns, end_ns)
+        return True
+
+    def _cover(self, start_ns: int, end_ns: int) -> None:
         if self._start_ns is None or start_ns < self._start_ns:
             self._start_ns = start_ns
         if end_ns > self._end_ns:  # noqa: PLR1730 - max() would cost this busy line twice as much
             self._end_ns = end_ns
-        return True
+
+    def _change(self, process: Process) -> None:
+        """Prepare a change to `process` that the scanner does not know of."""
+        if self._scanner is not None:
+            self._scanner.forget_process(process)
 
     def _add_access(
         self, record: TraceRecord, kind: int, start_ns: int, duration_ns: int, process: Process
@@ -210,8 +287,16 @@ class TraceDecoder:
         if args.fhash != "":
             return process.key_of(args.fhash)
         if args.fname:
-            self._explain_file(args.fname, args.fname)
+            self._explain_file_anew(args.fname, args.fname)
         return args.fname
+
+    def _explain_file_anew(self, key: FileKey, path: str) -> None:
+        """Remember that hash `key` is `path`, from a line that the scanner left."""
+        known = self._files.get(key)
+        is_other = known is not None and known != path[:MAX_PATH] and isinstance(key, str)
+        if is_other or self._files.room <= 0:  # what the scanner knows of files holds no longer
+            self._take_over()
+        self._explain_file(key, path)
 
     def _explain_file(self, key: FileKey, path: str) -> None:
         """Remember that hash `key` is `path` from here on."""
@@ -222,7 +307,7 @@ class TraceDecoder:
         if known is not None:  # generation 1's hashes collide: what was summed up was about the other file
             self._table.settle_file(key, self._tier(key) or Tier.OTHER)
             del self._tier_of_file[key]
-        elif self._files.full:
+        elif self._files.room <= 0:
             self._settle()
             self._tier_of_file.clear()
         self._files.put(key, path)
@@ -236,6 +321,7 @@ class TraceDecoder:
         return tier
 
     def _settle(self, *, give_up: bool = False) -> None:
+        self._wait(self._tier)
         self._table.settle(self._tier, give_up=give_up)
         self._unsettled = 0
 
@@ -255,10 +341,10 @@ def _generation(record: TraceRecord, kind: int, process: Process) -> int | None:
     return 3 if newer else 2
 
 
-def _chunks(data: bytes) -> Iterator[bytes]:
-    """Return `data` in pieces of whole lines: not too many objects at once."""
+def _chunks(data: bytes) -> Iterator[tuple[int, int]]:
+    """Return where pieces of whole lines begin and end: not too many objects at once."""
     start = 0
     while start < len(data):
         end = data.find(b"\n", start + _CHUNK_BYTES) + 1 or len(data)
-        yield data[start:end]
+        yield start, end
         start = end

@@ -7,6 +7,7 @@ All times are integers, in nanoseconds, so that no order of the lines changes a 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import PurePosixPath
+from typing import NamedTuple
 
 from ..events import Access, Operation, Tier
 
@@ -18,7 +19,7 @@ MAX_THREADS = 4096
 MAX_PENDING = 131_072
 """Sizes, threads and files that may wait for an explanation of their hash before all are given up."""
 
-_SCR_DIRECTORY = ".scr"
+_SCR_DIRECTORY = "/.scr/"
 _INT64_MAX = 2**63 - 1
 _NS = 1e9
 
@@ -28,21 +29,38 @@ Thread = tuple[int | None, int | None]
 """(pid, tid)."""
 
 
+class AccessSum(NamedTuple):
+    """Accesses that are alike but for their times. `size` is None where it is not known."""
+
+    op: Operation
+    thread: Thread
+    size: int | None
+    calls: int
+    duration_ns: int
+    start_ns: int
+    end_ns: int
+
+
 class Tiers:
     """The tiers of paths: the longest matching directory wins; ``.scr`` below it is SCR's own."""
 
     def __init__(self, directories: Mapping[str, str]) -> None:
-        prefixes = [(PurePosixPath(directory), Tier(tier)) for directory, tier in directories.items()]
-        self._prefixes = sorted(prefixes, key=lambda item: len(item[0].parts), reverse=True)
+        by_path = {PurePosixPath(directory): Tier(tier) for directory, tier in directories.items()}
+        longest_first = sorted(by_path.items(), key=lambda item: len(item[0].parts), reverse=True)
+        self._prefixes = [(f"{path}".rstrip("/") + "/", tier) for path, tier in longest_first]
 
     def of(self, path: str) -> Tier:
         """Return the tier of `path`."""
-        pure = PurePosixPath(path)
-        for directory, tier in self._prefixes:
-            if pure.is_relative_to(directory):
-                below = pure.parts[len(directory.parts) :]
-                return Tier.SCR if _SCR_DIRECTORY in below else tier
+        below = _plain_path(path) + "/"
+        for prefix, tier in self._prefixes:
+            if below.startswith(prefix):
+                return Tier.SCR if _SCR_DIRECTORY in below[len(prefix) - 1 :] else tier
         return Tier.OTHER
+
+
+def _plain_path(path: str) -> str:
+    """Return `path` without repeated slashes and single dots; few paths have any, and pathlib is slow."""
+    return str(PurePosixPath(path)) if "//" in path or "/." in path or path.endswith("/") else path
 
 
 class Group:
@@ -80,6 +98,17 @@ class Group:
             self.bytes += size
         if size is not None:
             self._add_size(size, count, duration_ns)
+
+    def add_sum(self, found: AccessSum) -> None:
+        """Add accesses that were summed up elsewhere."""
+        self.count += found.calls
+        self.duration_ns += found.duration_ns
+        self._span(found.start_ns, found.end_ns)
+        if len(self.threads) < MAX_THREADS:
+            self.threads.add(found.thread)
+        if found.size is not None:
+            self.bytes += found.size * found.calls
+            self._add_size(found.size, found.calls, found.duration_ns)
 
     def merge(self, other: "Group") -> None:
         """Add all of `other`."""
@@ -136,6 +165,13 @@ class AccessTable:
         group = self._waiting.get((file, op))
         if group is None:
             group = self._waiting[file, op] = Group()
+        return group
+
+    def settled(self, tier: Tier, op: Operation) -> Group:
+        """Return the group of the accesses `op` in `tier`."""
+        group = self._settled.get((tier, op))
+        if group is None:
+            group = self._settled[tier, op] = Group()
         return group
 
     def settle(self, tier_of: Callable[[FileKey], Tier | None], *, give_up: bool = False) -> None:

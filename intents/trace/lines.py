@@ -103,7 +103,8 @@ def decode(data: bytes) -> DecodedLines:
         records = _decoder.decode_lines(data)
     except _UNREADABLE:
         records = []
-    if len(records) == lines:  # otherwise some were blank, or one record had spread over two lines
+    # otherwise some were blank, or had two records, or one record had spread over two lines
+    if len(records) == lines == data.count(b"\n{") + data.startswith(b"{"):
         return DecodedLines(records, 0, {})
     return _decode_singly(data.removesuffix(b"\n").split(b"\n"))
 

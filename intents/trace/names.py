@@ -1,5 +1,6 @@
 """The names behind hashes, and the processes of a job, both bounded."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
@@ -27,17 +28,21 @@ class Names:
         """Return the name behind `key`; None when no line explained it, or too long ago."""
         return self._names.get(key)
 
+    def setdefault(self, key: FileKey, name: str) -> str:
+        """Return the name behind `key`: from here on `name`, if there was none. There must be room."""
+        return self._names.setdefault(key, name)
+
     def put(self, key: FileKey, name: str) -> None:
         """Remember `name`."""
-        if self.full:
+        if self.room <= 0:
             for old in list(islice(self._names, MAX_NAMES // 4)):
                 del self._names[old]
         self._names[key] = name
 
     @property
-    def full(self) -> bool:
-        """True when the next name replaces the oldest."""
-        return len(self._names) >= MAX_NAMES
+    def room(self) -> int:
+        """Number of names that may be added before the oldest are forgotten."""
+        return MAX_NAMES - len(self._names)
 
 
 @dataclass(slots=True)
@@ -59,9 +64,13 @@ class Process:
 
 
 class Processes:
-    """The processes of the job, by the sender of their lines and their pid."""
+    """The processes of the job, by the sender of their lines and their pid.
 
-    def __init__(self) -> None:
+    `on_full` is called before processes are forgotten that were not seen.
+    """
+
+    def __init__(self, on_full: Callable[[], None]) -> None:
+        self._on_full = on_full
         self._known: dict[tuple[str, int | None], Process] = {}
         self._hosts = Names()
         self._last: Process | None = None
@@ -75,11 +84,16 @@ class Processes:
             self._learn_host(process, record.args)
         return process
 
+    def get(self, source: str, pid: int) -> Process | None:
+        """Return a process that is known already."""
+        return self._known.get((source, pid))
+
     def _find(self, source: str, pid: int | None) -> Process | None:
         process = self._known.get((source, pid))
         if process is not None:
             return process
         if len(self._known) >= MAX_PROCESSES:
+            self._on_full()
             self._known = {key: old for key, old in self._known.items() if old.seen}
         if len(self._known) >= MAX_PROCESSES:
             return None

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import zmq
 
 from scrtune.client.capture.follow import ForwardCounts
 from scrtune.client.capture.forward import LibraryForwarder
-from scrtune.client.transport import wire
 from scrtune.goodput.events import JobEnded, JobStarted, OutputCompleted, OutputStarted
-from scrtune.intents.events import Event, SettingsObserved
+from scrtune.intents.events import SettingsObserved
+
+from ...support.ear import Ear, kinds
 
 WaitUntil = Callable[[Callable[[], object]], None]
 BEGUN_S = float(int(time.time()) - 1000)
@@ -37,46 +37,6 @@ def output(dataset: int) -> str:
     begun_s = BEGUN_S + 2 * dataset - 2
     times = {"entered_s": begun_s, "opened_s": begun_s + 0.1, "closing_s": begun_s + 0.5}
     return line("output", dataset=dataset, name=f"c{dataset}", closed_s=begun_s + 2, **times)
-
-
-def kinds(events: list[Event]) -> list[str]:
-    return [type(event).__name__ for event in events]
-
-
-class Ear:
-    """Who listens at the endpoint, and all that was heard."""
-
-    def __init__(self, endpoint: str) -> None:
-        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        self._endpoint = endpoint
-        self.events: list[Event] = []
-        self.messages: list[tuple[str, int]] = []
-
-    def listen(self) -> None:
-        self._socket = self._context.socket(zmq.PULL)
-        self._socket.setsockopt(zmq.RCVHWM, 1)
-        self._socket.bind(self._endpoint)
-
-    def hear(self, count: int) -> list[Event]:
-        """The next `count` events, and no more than those."""
-        before = len(self.events)
-        while len(self.events) < before + count:
-            self.hear_message()
-        assert len(self.events) == before + count
-        return self.events[before:]
-
-    def hear_message(self) -> None:
-        assert self._socket.poll(20_000), kinds(self.events)
-        decoded = wire.decode(self._socket.recv())
-        assert decoded.envelope is not None
-        self.events += decoded.events
-        self.messages.append((decoded.envelope.sender, decoded.envelope.sequence))
-
-    def hears_nothing(self) -> bool:
-        return not self._socket.poll(100)
-
-    def close(self) -> None:
-        self._context.destroy(linger=0)
 
 
 @pytest.fixture

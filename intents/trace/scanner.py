@@ -1,0 +1,66 @@
+"""What :class:`.TraceDecoder` expects of a scanner: a fast reader of plain lines, which leaves it the others.
+
+:mod:`scrtune.client.capture.scanner` is the one there is; this package must not load a library.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from ..events import Tier
+from .digest import AccessSum
+from .names import Process
+
+
+class Stop(NamedTuple):
+    """The end of a scan: of the `lines` scanned, and where in the data those `odd` ones lie that follow them.
+
+    `paths` are (key, path) of files that the scanned lines explained, in their order. When `is_full`,
+    everything must be taken out before the scan goes on at `end`. `pid` is that of a process to be introduced
+    after the odd line.
+    """
+
+    lines: int
+    odd: int
+    end: int
+    paths: Sequence[tuple[str, str]]
+    is_full: bool
+    pid: int | None
+
+
+class Scanned(NamedTuple):
+    """The sums since the last take.
+
+    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds, or None.
+    """
+
+    lines: int
+    events: int
+    metadata: int
+    generations: Mapping[int, int]
+    settled: Sequence[tuple[Tier, AccessSum]]
+    processes: Sequence[tuple[Process, tuple[int, int] | None]]
+
+
+class Scanner(Protocol):
+    """Sums up plain lines, of processes that were introduced to it."""
+
+    def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:
+        """Scan `data[start:end]`, of `source`, to the first odd line; at most `room` files are explained."""
+
+    def introduce(self, process: Process) -> bool:
+        """Scan the lines of `process` from here on, as it is now. Returns False when there is no room."""
+
+    def forget_process(self, process: Process) -> None:
+        """Leave the lines of `process`, until it is introduced again."""
+
+    def forget_tiers(self) -> None:
+        """Ask again for the tiers of all files."""
+
+    def settle(self, tier_of: Callable[[str], Tier | None]) -> Sequence[tuple[str, AccessSum]]:
+        """Settle the accesses of files whose tier is known; return the others, which leave the scanner."""
+
+    def take(self) -> Scanned:
+        """Return what was scanned since the last take, when all is settled."""
+
+    def clear(self) -> None:
+        """Forget files and processes. Only after a take."""
