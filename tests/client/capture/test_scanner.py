@@ -329,6 +329,7 @@ WRITTEN = line(args={"count": 8, "whence": 0}).decode().rstrip("\n")
         ('"write"', '"write "'),
         ('"args":{', '"args":{},"args":{'),
         ('"args":{', '"args":null,"x":{'),
+        ("}}", '},"args":{"ret":3}}'),
         ("}}", '},"tail":1}'),
         ("}}", '},"ret":9,"hhash":"zz"}'),
         ("}}", '},"name":"read"}'),
@@ -361,7 +362,8 @@ def test_each_way_to_write_a_line_gives_the_same_digest(
 def test_objects_without_arguments_or_with_none_at_all(native: Callable[[], Watched]) -> None:
     short = b'{"name":"write","cat":"POSIX","pid":7,"tid":7,"ts":9,"ph":1,"args":{}'
     lines = [short + tail for tail in (b"}\n", b',"hhash":"bb"}\n', b',"dur":3}\n', b"}}\n")]
-    for text in [*lines, b"{}\n", b'{"args":{}}\n']:
+    moved = short[:-1] + b'"hhash":"aa","ret":8},"fhash":"00000000000000f1"}\n'  # no argument any more
+    for text in [*lines, moved, b"{}\n", b'{"args":{}}\n']:
         assert_same(native, [(line() * 3 + text * 2 + line(), ""), (text, "")])
 
 
@@ -454,6 +456,41 @@ def test_a_hash_that_comes_to_mean_another_file_counts_for_each_in_turn(
     (taken,) = digests_of(TraceDecoder(TIERS, native()), steps)
     assert taken is not None
     assert [(found.tier, found.count) for found in taken.accesses] == [("other", 4), ("prefix", 11)]
+
+
+def test_a_path_that_the_decoder_knew_otherwise_counts_for_each_in_turn(
+    native: Callable[[], Watched],
+) -> None:
+    spaced = json.dumps(json.loads(explain("00000000000000f1", "/scratch/study/data/f"))).encode() + b"\n"
+    there = explain("00000000000000f1", "/etc/passwd")
+    steps: list[Step] = [(line() + spaced + line() * 2, ""), None, (line() * 4 + there + line() * 8, "")]
+    assert assert_same(native, steps) > 8
+    assert assert_same(native, [*steps[:2], (there + line() * 8, "")]) > 8
+
+
+def test_a_path_that_is_no_ascii_is_for_the_decoder(native: Callable[[], Watched]) -> None:
+    explained = explain("00000000000000f1", "/scratch/study/data/@")
+    for letter in (b"\x80", b"\x85", b"\xff", "\u00e9".encode(), "\u0080".encode()):
+        text = line() * 3 + explained.replace(b"@", letter) + line()
+        assert assert_same(native, [(text, "")]) > 2
+
+
+def test_a_process_learns_its_host_from_the_first_line_that_has_one(native: Callable[[], Watched]) -> None:
+    silent = shaped({}, None)
+    hosts = explain("aa", "node-a", "HH", pid=9) + explain("bb", "node-b", "HH", pid=9)
+    steps: list[Step] = [(silent * 3 + line(args={"hhash": "bb"}) * 2 + line() * 2 + hosts, "")]
+    assert assert_same(native, steps) > 4
+    (taken,) = digests_of(TraceDecoder(TIERS, native()), steps)
+    assert taken is not None
+    assert ("node-b", 7) in taken.processes
+
+
+def test_paths_beyond_the_limit_are_forgotten_in_the_same_order(native: Callable[[], Watched]) -> None:
+    both = explain("hash@", "/scratch/study/data/@") + line(args={"fhash": "hash@"})
+    again = b"".join(line(args={"fhash": f"hash{number}"}) for number in range(40))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "MAX_NAMES", 16)
+        assert_same(native, [(line() * 2 + numbered(both, 40) + again, ""), None, (again, "")])
 
 
 # ---- without it
