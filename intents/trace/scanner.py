@@ -30,7 +30,8 @@ class Stop(NamedTuple):
 class Scanned(NamedTuple):
     """The sums since the last take.
 
-    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds, or None.
+    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds,
+    or None.
     """
 
     lines: int
@@ -45,7 +46,7 @@ class Scanner(Protocol):
     """Sums up plain lines, of processes that were introduced to it."""
 
     def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:
-        """Scan `data[start:end]`, of `source`, to the first odd line; at most `room` files are explained."""
+        """Scan `data[start:end]`, of `source`, to an odd line; explain at most `room` files."""
 
     def introduce(self, process: Process) -> bool:
         """Scan the lines of `process` from here on, as it is now. Returns False when there is no room."""

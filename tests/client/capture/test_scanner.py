@@ -253,11 +253,125 @@ STEPS = st.lists(
 )
 
 
+WARM: list[Step] = [
+    (
+        b"".join(line(name, pid=pid) for pid in (7, 8) for name in ("write", "read", "fwrite", "open64")),
+        source,
+    )
+    for source in ("", "other")
+]
+"""After these the scanner knows the processes and names that the other lines have."""
+
+BASES: dict[str, Callable[[dict[str, Any], dict[str, Any]], bytes]] = {
+    "generation 4": shaped,
+    "generation 3": lambda fields, args: shaped({"ph": "X", **fields}, args),
+    "generation 2": lambda fields, args: shaped({"ph": "X", **fields}, {"p_idx": -1, **args}),
+    "generation 0": lambda fields, args: shaped(
+        {"id": "1", "pid": "7", "tid": "7", "ph": "X", **fields},
+        {"hhash": None, "fhash": None, "hostname": "node1", "fname": "/scratch/study/data/f", **args},
+    ),
+    "no arguments": lambda fields, _: shaped(fields, None),
+    "items": lambda fields, args: shaped({"name": "fwrite", **fields}, {"size": 16, **args}),
+    "metadata": lambda fields, args: shaped(
+        {"name": "FH", "cat": "dftracer", "ph": 4, **fields}, {"name": "/scratch/a", "value": "bb", **args}
+    ),
+}
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_each_value_of_each_field_gives_the_same_digest(native: Callable[[], Watched], base: str) -> None:
+    make = BASES[base]
+    usual = make({}, {})
+    changed = [make({key: value}, {}) for key, values in FIELDS.items() for value in values]
+    changed += [make({}, {key: value}) for key, values in ARGUMENTS.items() for value in values]
+    changed += [make({}, {"name": path}) for path in PATHS] + [make({}, {"value": path}) for path in PATHS]
+    scanned = 0
+    for text in changed:
+        scanned += assert_same(native, [(usual * 3 + text + usual, ""), None, (text * 2, "")])
+    assert scanned > 3 * len(changed)
+
+
+WRITTEN = line(args={"count": 8, "whence": 0}).decode().rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"dur":5', '"dur":05'),
+        ('"dur":5', '"dur":00'),
+        ('"ret":8', '"ret":-0'),
+        ('"ret":8', '"ret":"-8"'),
+        ('"ret":8', '"ret":"08"'),
+        ('"ret":8', '"ret":8.0'),
+        ('"ret":8', '"ret":8e0'),
+        ('"ret":8', '"ret":+8'),
+        ('"ret":8', '"ret":8,"ret":9'),
+        ('"ret":8', '"ret":8,"ret":null'),
+        ('"ret":8', '"ret" :8'),
+        ('"ret":8', '"r\\u0065t":9'),
+        ('"dur":5', '"dur":5,"dur":6'),
+        ('"dur":5', '"dur":5,'),
+        ('"count":8', '"count":-'),
+        ('"count":8', '"count":1.'),
+        ('"count":8', '"count":.5'),
+        ('"count":8', '"count":-1.25'),
+        ('"count":8', '"count":12345678.123456789012345678901234567890'),
+        ('"count":8', '"count":1.5e3'),
+        ('"count":8', '"count":12345678901234567890'),
+        ('"count":8', '"a key that is longer than sixteen bytes":8'),
+        ('"count":8', '"args":{"ret":9}'),
+        ('"count":8', '"":""'),
+        ('"aa"', '"a\ta"'),
+        ('"aa"', '"a\x7fa"'),
+        ('"aa"', '"a\x01a"'),
+        ('"aa"', '"café"'),
+        ('"write"', '"wr\\u0069te"'),
+        ('"write"', '"write "'),
+        ('"args":{', '"args":{},"args":{'),
+        ('"args":{', '"args":null,"x":{'),
+        ("}}", '},"args":{"ret":3}}'),
+        ("}}", '},"tail":1}'),
+        ("}}", '},"ret":9,"hhash":"zz"}'),
+        ("}}", '},"name":"read"}'),
+        ("}}", "}},"),
+        ("}}", "}},,"),
+        ("}}", "}}\r"),
+        ("}}", "}},\r"),
+        ("}}", "}} "),
+        ("}}", "}}}"),
+        ("}}", ",}}"),
+        ("}}", "}"),
+        ("}}", "}}]"),
+        ("}}", "}}\0"),
+        ("}}", "}}{}"),
+        ('{"id"', ' {"id"'),
+        ('{"id"', '[{"id"'),
+        ('{"id"', '{,"id"'),
+        ('{"id"', '\ufeff{"id"'),
+    ],
+)
+def test_each_way_to_write_a_line_gives_the_same_digest(
+    native: Callable[[], Watched], old: str, new: str
+) -> None:
+    assert old in WRITTEN
+    text = WRITTEN.replace(old, new).encode() + b"\n"
+    assert assert_same(native, [(line() * 3 + text + line(), ""), None, (text * 2 + line() * 2, "")]) > 3
+    assert_same(native, [(line() * 3 + text.rstrip(b"\n"), "")])
+
+
+def test_objects_without_arguments_or_with_none_at_all(native: Callable[[], Watched]) -> None:
+    short = b'{"name":"write","cat":"POSIX","pid":7,"tid":7,"ts":9,"ph":1,"args":{}'
+    lines = [short + tail for tail in (b"}\n", b',"hhash":"bb"}\n', b',"dur":3}\n', b"}}\n")]
+    moved = short[:-1] + b'"hhash":"aa","ret":8},"fhash":"00000000000000f1"}\n'  # no argument any more
+    for text in [*lines, moved, b"{}\n", b'{"args":{}}\n']:
+        assert_same(native, [(line() * 3 + text * 2 + line(), ""), (text, "")])
+
+
 @given(steps=STEPS)
 @example(steps=[(line() + line("write", args={"ret": 8}), "")])
 @example(steps=[(b'{"a":1} {"b":2}\n\n' + line(), "")])
 def test_any_lines_give_the_same_digests(native: Callable[[], Watched], steps: list[Step]) -> None:
-    assert_same(native, steps)
+    assert_same(native, [*WARM, *steps])
 
 
 @given(steps=STEPS)
@@ -273,6 +387,9 @@ def test_any_lines_give_the_same_digests_when_tables_are_small(
         patch.setattr(trace_decoder, "_SETTLE_LINES", 4)
         patch.setattr(trace_decoder, "_CHUNK_BYTES", 500)
         assert_same(native, steps)
+        patch.setattr(names, "MAX_NAMES", 5)
+        patch.setattr(names, "MAX_PROCESSES", 5)
+        assert_same(native, [*WARM, *steps])
 
 
 @given(data=st.binary(max_size=300))
@@ -339,6 +456,41 @@ def test_a_hash_that_comes_to_mean_another_file_counts_for_each_in_turn(
     (taken,) = digests_of(TraceDecoder(TIERS, native()), steps)
     assert taken is not None
     assert [(found.tier, found.count) for found in taken.accesses] == [("other", 4), ("prefix", 11)]
+
+
+def test_a_path_that_the_decoder_knew_otherwise_counts_for_each_in_turn(
+    native: Callable[[], Watched],
+) -> None:
+    spaced = json.dumps(json.loads(explain("00000000000000f1", "/scratch/study/data/f"))).encode() + b"\n"
+    there = explain("00000000000000f1", "/etc/passwd")
+    steps: list[Step] = [(line() + spaced + line() * 2, ""), None, (line() * 4 + there + line() * 8, "")]
+    assert assert_same(native, steps) > 8
+    assert assert_same(native, [*steps[:2], (there + line() * 8, "")]) > 8
+
+
+def test_a_path_that_is_no_ascii_is_for_the_decoder(native: Callable[[], Watched]) -> None:
+    explained = explain("00000000000000f1", "/scratch/study/data/@")
+    for letter in (b"\x80", b"\x85", b"\xff", "\u00e9".encode(), "\u0080".encode()):
+        text = line() * 3 + explained.replace(b"@", letter) + line()
+        assert assert_same(native, [(text, "")]) > 2
+
+
+def test_a_process_learns_its_host_from_the_first_line_that_has_one(native: Callable[[], Watched]) -> None:
+    silent = shaped({}, None)
+    hosts = explain("aa", "node-a", "HH", pid=9) + explain("bb", "node-b", "HH", pid=9)
+    steps: list[Step] = [(silent * 3 + line(args={"hhash": "bb"}) * 2 + line() * 2 + hosts, "")]
+    assert assert_same(native, steps) > 4
+    (taken,) = digests_of(TraceDecoder(TIERS, native()), steps)
+    assert taken is not None
+    assert ("node-b", 7) in taken.processes
+
+
+def test_paths_beyond_the_limit_are_forgotten_in_the_same_order(native: Callable[[], Watched]) -> None:
+    both = explain("hash@", "/scratch/study/data/@") + line(args={"fhash": "hash@"})
+    again = b"".join(line(args={"fhash": f"hash{number}"}) for number in range(40))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(names, "MAX_NAMES", 16)
+        assert_same(native, [(line() * 2 + numbered(both, 40) + again, ""), None, (again, "")])
 
 
 # ---- without it
