@@ -15,11 +15,12 @@ from ..client.implicit_steps import ImplicitSteps
 from ..client.scr_log import standalone as scr_log_alone
 from ..client.scr_log.log import Record, parse_line
 from ..daemon.journal import JournalReader
-from ..goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
+from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted, StepStarted
 from ..goodput.readers.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detect
 from ..goodput.readers.outliers import bulk_of, turn_away
 from ..goodput.validation import defect, merged
-from ..replay.run import JobShape, checkpoints, read_digests
+from ..intents.intent import Confidence
+from ..replay.run import JobShape, find_checkpoints, read_digests
 from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
 from ..replay.traces import Summary
 from ..units import count_text
@@ -250,8 +251,10 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
         return []
     start_s = min(digest.start_s for digest in digests if digest.end_s > 0)
     processes = {process for digest in digests for process in digest.processes}
-    found = list(checkpoints(digests, max(1, len(processes))))
-    if not found:
+    found = find_checkpoints(paths, JobShape(), digests)
+    if found.confidence is Confidence.MEDIUM:
+        logs.problems.append(f"{paths[0]}: its {len(found.saves)} checkpoints are {found.source}")
+    if not found.saves or found.confidence is Confidence.LOW:
         logs.problems.append(
             f"{paths[0]}: no checkpoint in the trace: what of its time was work is not known"
         )
@@ -262,9 +265,11 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
         )
     ]
     work = ImplicitSteps(start_s)
-    for checkpoint in found:
-        events += [*work.output_started(checkpoint.start_s), checkpoint]
-        work.resumed(checkpoint.dataset, checkpoint.end_s)
+    for event in found.events(digests, max(1, len(processes))):
+        if isinstance(event, OutputCompleted):
+            events += work.output_started(event.start_s)
+        events.append(event)
+        work.resumed(event.dataset, event.end_s)
     return [*events, *work.output_started(max(ends)), JobEnded(time_s=max(ends))]
 
 

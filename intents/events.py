@@ -106,13 +106,28 @@ class Access(msgspec.Struct, frozen=True, kw_only=True):
     seconds: dict[int, float] = {}
 
 
+class SpanKind(TextEnum):
+    """What a span of the checkpoint category does."""
+
+    SAVE = "save"
+    LOAD = "load"
+
+
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """One traced call of the application's checkpoint category, such as DLIO's ``save_checkpoint``."""
+    """One traced call that saves or loads a checkpoint, such as DLIO's ``save_checkpoint``.
+
+    It may lie within another one. `kind` is a :class:`SpanKind`. `epoch` and `step` are what the application
+    said, None where it said nothing.
+    """
 
     name: str
     start_s: float
     end_s: float
     pid: int
+    tid: int = 0
+    kind: str = SpanKind.SAVE
+    epoch: int | None = None
+    step: int | None = None
 
 
 class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True):

@@ -1,20 +1,23 @@
 """Run recorded traces through the pipeline of the live daemon, with the same rules."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from ..client.capture.scanner import new_scanner
-from ..goodput.events import JobStarted, OutputCompleted
-from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Span, TraceDigest
+from ..goodput.events import JobStarted
+from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Tier, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
-from .traces import Summary, read_traces
+from .spans import Found, from_bursts, from_spans, writes
+from .traces import Summary, cut_at_gaps, read_traces
 
 _BATCHES_A_DIGEST = 64
+_GAPS = 2000
+"""Gaps of this part of a trace's time are seen between writes, and longer ones."""
 
 
 class JobShape(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,17 +39,19 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline that has seen the traces, what was read, and when the traces begin and end.
 
-    `problems` are those of the config files in the shape.
+    `checkpoints_from` says how the checkpoints are known. `problems` are those of the config files in the
+    shape.
     """
 
     pipeline: Pipeline
     summary: Summary
     start_s: float
     end_s: float
+    checkpoints_from: str = ""
     problems: tuple[ConfigProblem, ...] = ()
 
 
-def replay_traces(paths: Iterable[Path], shape: JobShape) -> Replayed:
+def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     """Read `paths` into a pipeline. Raises :class:`scrtune.replay.traces.TraceNotFoundError`."""
     summary = Summary()
     digests = read_digests(paths, shape, summary)
@@ -74,50 +79,23 @@ def replay_traces(paths: Iterable[Path], shape: JobShape) -> Replayed:
         pipeline.handle(_node(shape.cores, processes, nodes), start_s)
     for digest in digests:
         pipeline.handle(digest, digest.end_s)
-    for checkpoint in checkpoints(digests, ranks):
-        pipeline.handle(checkpoint, checkpoint.end_s)
+    found = find_checkpoints(paths, shape, digests)
+    for event in found.events(digests, ranks):
+        pipeline.handle(event, event.end_s)
     problems = tuple(map(_without_environment, resolved.problems))
-    return Replayed(pipeline=pipeline, summary=summary, start_s=start_s, end_s=end_s, problems=problems)
-
-
-def checkpoints(digests: Iterable[TraceDigest], ranks: int) -> list[OutputCompleted]:
-    """Return the job's checkpoints by the spans of its checkpoint category: what overlaps is one checkpoint.
-
-    Without SCR a job writes to where its checkpoints stay: all of it is blocking write time. Bytes and files
-    are the job's writes outside SCR's own files, divided evenly.
-    """
-    digests = list(digests)
-    spans = sorted((span for digest in digests for span in digest.checkpoints), key=lambda span: span.start_s)
-    groups: list[Span] = []
-    for span in spans:
-        if groups and span.start_s <= groups[-1].end_s:
-            groups[-1] = msgspec.structs.replace(groups[-1], end_s=max(groups[-1].end_s, span.end_s))
-        else:
-            groups.append(span)
-    written = sum(
-        access.bytes
-        for digest in digests
-        for access in digest.accesses
-        if access.op == "write" and access.tier != "scr"
+    return Replayed(
+        pipeline=pipeline,
+        summary=summary,
+        start_s=start_s,
+        end_s=end_s,
+        checkpoints_from=found.source if found.saves else "",
+        problems=problems,
     )
-    return [
-        OutputCompleted(
-            dataset=number,
-            name=f"{group.name}.{number}",
-            start_s=group.start_s,
-            end_s=group.end_s,
-            bytes=written // len(groups),
-            files=ranks,
-            write_s=group.end_s - group.start_s,
-        )
-        for number, group in enumerate(groups, start=1)
-    ]
 
 
 def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
     """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError."""
-    tiers = {shape.cache: "cache", shape.prefix: "prefix"}
-    decoder = TraceDecoder({directory: tier for directory, tier in tiers.items() if directory}, new_scanner())
+    decoder = TraceDecoder(_tiers(shape), new_scanner())
     digests = []
     for number, batch in enumerate(read_traces(paths, summary), start=1):
         decoder.feed(batch.data, batch.source)
@@ -126,6 +104,37 @@ def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> li
     if (digest := decoder.take(final=True)) is not None:
         digests.append(digest)
     return digests
+
+
+def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> Found:
+    """Return the checkpoints and restarts in traces that were read as `digests`.
+
+    Where the application traced none, they are read again for bursts of writes below the prefix directory
+    (of all writes, where `shape` names none).
+    """
+    found = from_spans(digests)
+    if found.saves or found.loads or not any(writes(digests)):
+        return found
+    times = [time_s for digest in digests if digest.end_s > 0 for time_s in (digest.start_s, digest.end_s)]
+    return from_bursts(_slices(paths, shape, (max(times) - min(times)) / _GAPS))
+
+
+def _slices(paths: Iterable[Path], shape: JobShape, gap_s: float) -> Iterator[TraceDigest]:
+    """Return the application's writes, cut where nothing was traced for longer than `gap_s`."""
+    decoder = TraceDecoder(_tiers(shape), new_scanner())
+    tier = Tier.PREFIX if shape.prefix else Tier.OTHER
+    for batch in read_traces(paths, Summary()):
+        for lines in cut_at_gaps(batch.data, gap_s):
+            decoder.feed(lines, batch.source)
+            if (digest := decoder.take()) is not None:
+                kept = tuple(access for access in digest.accesses if access.tier == tier)
+                yield msgspec.structs.replace(digest, accesses=kept)
+
+
+def _tiers(shape: JobShape) -> dict[str, str]:
+    return {
+        directory: tier for directory, tier in ((shape.cache, "cache"), (shape.prefix, "prefix")) if directory
+    }
 
 
 def _without_environment(problem: ConfigProblem) -> ConfigProblem:

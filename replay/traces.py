@@ -137,10 +137,25 @@ def _whole_lines(path: Path, damage: list[Damage]) -> Iterator[bytes]:
         yield rest
 
 
+def cut_at_gaps(data: bytes, gap_s: float) -> Iterator[bytes]:
+    """Yield whole lines cut where events follow each other by more than `gap_s` seconds."""
+    start, before_s = 0, None
+    for found in _TIME.finditer(data):
+        time_s = _epoch_s(found)
+        if time_s is not None and before_s is not None and time_s - before_s > gap_s:
+            line = data.rfind(b"\n", 0, found.start()) + 1
+            yield data[start:line]
+            start = line
+        before_s = time_s or before_s
+    yield data[start:]
+
+
 def _last_time_s(data: bytes) -> float | None:
     """Return the epoch seconds of the last event in `data`, None when it has no time."""
     found = _TIME.match(data, max(0, data.rfind(_TIME_KEY)))
-    if found is None:
-        return None
+    return None if found is None else _epoch_s(found)
+
+
+def _epoch_s(found: "re.Match[bytes]") -> float | None:
     value = int(found[1])
     return next((value * unit_s for least, unit_s in _LEAST_AND_UNIT_S if value >= least), None)

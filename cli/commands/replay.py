@@ -78,6 +78,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     processes: int
     hosts: int
     checkpoints: int
+    checkpoints_from: str
     counters: Counters
     damage: tuple[str, ...]
     intents: tuple[IntentView, ...]
@@ -94,6 +95,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
         processes=len(pipeline.processes),
         hosts=len({host for host, _ in pipeline.processes}),
         checkpoints=pipeline.account(replayed.end_s).checkpoints,
+        checkpoints_from=replayed.checkpoints_from,
         counters=pipeline.counters,
         damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
         intents=intent_views(pipeline),
@@ -118,6 +120,7 @@ def _tables(view: ReplayView) -> RenderableType:
         "read": f"{count_text(view.files, 'file')}, {lines}: {generations or 'nothing'}",
         "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
         "found": f"{events}, {checkpoints}",
+        "checkpoints": view.checkpoints_from,
         "dropped": ": ".join(filter(None, (dropped, text.counts(counters.dropped)))),
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),

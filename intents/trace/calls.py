@@ -1,9 +1,9 @@
-"""The meaning of DFTracer's event names: the operation, its bytes, and whether it is a checkpoint."""
+"""The meaning of DFTracer's event names: the operation, its bytes, and what a span does with a checkpoint."""
 
 from enum import IntEnum
 from typing import NamedTuple
 
-from ..events import Operation
+from ..events import Operation, SpanKind
 from .digest import MOVES_DATA
 from .lines import MAX_BYTES, MAX_COUNT, MAX_TIME, Arguments, integer
 
@@ -26,14 +26,25 @@ _ITEM_CALLS = frozenset(("fread", "fwrite", "fread_unlocked", "fwrite_unlocked")
 _CHECKPOINT_CATEGORIES = ("checkpoint", "ck")
 _CHECKPOINT_PREFIXES = ("checkpoint.", "ckpt.")
 _CHECKPOINT_CALLS = ("save_checkpoint", "load_checkpoint")
+_LOADS = ("load", "restart", "restore", "resume", "recover", "read")
+_NEITHER = ("__init__", "init", "finalize", "get_tensor")
+"""How calls of the category begin that load a checkpoint, and that do neither (DLIO's and pydftracer's)."""
 
 
-def is_checkpoint(category: str, name: str) -> bool:
-    """Return whether a span is of the checkpoint category, by DLIO's and pydftracer's names."""
-    if category.lower() in _CHECKPOINT_CATEGORIES:
-        return True
+def span_kind(category: str, name: str) -> SpanKind | None:
+    """Return whether a span saves or loads a checkpoint; None for all others.
+
+    Of the checkpoint category what is not known by its name is taken to save.
+    """
     lower = name.lower()
-    return lower.startswith(_CHECKPOINT_PREFIXES) or lower.rpartition(".")[2] in _CHECKPOINT_CALLS
+    call = lower.rpartition(".")[2]
+    if not (
+        category.lower() in _CHECKPOINT_CATEGORIES
+        or lower.startswith(_CHECKPOINT_PREFIXES)
+        or call in _CHECKPOINT_CALLS
+    ) or call.startswith(_NEITHER):
+        return None
+    return SpanKind.LOAD if call.startswith(_LOADS) else SpanKind.SAVE
 
 
 class Handling(IntEnum):
@@ -70,7 +81,7 @@ def treatment_of(category: str, name: str, *, is_metadata: bool) -> Treatment:
             return Treatment(Handling.EXPLAIN_FILE)
         return Treatment(Handling.LEAVE if name in {"HH", "CM"} else Handling.COUNT)
     if category not in IO_CATEGORIES:
-        return Treatment(Handling.LEAVE if is_checkpoint(category, name) else Handling.COUNT)
+        return Treatment(Handling.LEAVE if span_kind(category, name) else Handling.COUNT)
     operation = OPERATION_OF.get(name, Operation.METADATA)
     if operation is None:
         return Treatment(Handling.COUNT)

@@ -6,10 +6,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from ..events import Operation, Span, Tier, TraceDigest
-from .calls import IO_CATEGORIES, OPERATION_OF, is_checkpoint, size_of, summed
+from ..events import Operation, Span, SpanKind, Tier, TraceDigest
+from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
 from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers
-from .lines import MAX_PATH, Arguments, TraceRecord, decode
+from .lines import MAX_COUNT, MAX_PATH, Arguments, TraceRecord, decode, integer
 from .names import UNIT_NS, Names, Process, Processes
 from .scanner import Scanner
 
@@ -235,8 +235,8 @@ class TraceDecoder:
                 self._add_access(record, kind, start_ns, duration_ns, process)
             elif (
                 kind == _COMPLETE
-                and is_checkpoint(record.cat, record.name)
-                and not self._add_span(record, start_ns, end_ns)
+                and (span := span_kind(record.cat, record.name)) is not None
+                and not self._add_span(record, span, start_ns, end_ns)
             ):
                 return False
         self._events += 1
@@ -274,12 +274,22 @@ class TraceDecoder:
             size = size_of(call, args) if op in MOVES_DATA else None
             group.add(thread, start_ns, duration_ns, size)
 
-    def _add_span(self, record: TraceRecord, start_ns: int, end_ns: int) -> bool:
+    def _add_span(self, record: TraceRecord, kind: SpanKind, start_ns: int, end_ns: int) -> bool:
         if len(self._spans) >= MAX_SPANS:
             self._dropped[TOO_MANY_SPANS] += 1
             return False
+        args = record.args or Arguments()
         self._spans.append(
-            Span(name=record.name, start_s=start_ns / _NS, end_s=end_ns / _NS, pid=record.pid or 0)
+            Span(
+                name=record.name,
+                start_s=start_ns / _NS,
+                end_s=end_ns / _NS,
+                pid=record.pid or 0,
+                tid=record.tid or 0,
+                kind=kind,
+                epoch=integer(args.epoch, 0, MAX_COUNT),
+                step=integer(args.step, 0, MAX_COUNT),
+            )
         )
         return True
 

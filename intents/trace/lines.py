@@ -57,6 +57,8 @@ class Arguments(msgspec.Struct, gc=False):
     hostname: _Name = ""
     fname: Annotated[str, Meta(max_length=MAX_PATH)] = ""
     p_idx: Any = None
+    epoch: Any = None
+    step: Any = None
     dft_cnt: _Count | None = None
     dur: Any = None
     dur_sum: _Time | None = None

@@ -2,19 +2,14 @@
 
 import gzip
 import json
-from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from scrtune.cli.commands.replay import replay_view
-from scrtune.intents.events import Access, Span, TraceDigest
-from scrtune.replay.run import JobShape, Replayed, checkpoints, replay_traces
+from scrtune.replay.run import JobShape, Replayed, replay_traces
 from scrtune.replay.traces import TraceNotFoundError
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -164,44 +159,3 @@ def test_a_trace_without_events_says_nothing(tmp_path: Path) -> None:
     replayed = replay_traces([tmp_path], JobShape(cores=4))
     assert (replayed.start_s, replayed.end_s) == (0.0, 0.0)
     assert replayed.pipeline.proposals() == ()
-
-
-# --- checkpoints
-
-spans = st.builds(
-    lambda start, length: Span(name="save", start_s=start, end_s=start + length, pid=1),
-    st.integers(0, 60),
-    st.integers(0, 5),
-)
-
-
-def digest(spans: Sequence[Span], accesses: Sequence[Access] = ()) -> TraceDigest:
-    return TraceDigest(checkpoints=tuple(spans), accesses=tuple(accesses))
-
-
-@given(spans=st.lists(spans, max_size=12), cut=st.integers(0, 12))
-def test_what_overlaps_is_one_checkpoint_however_it_was_recorded(spans: list[Span], cut: int) -> None:
-    made = checkpoints([digest(spans[:cut]), digest(spans[cut:])], ranks=2)
-    seconds = {t for each in made for t in range(int(each.start_s), int(each.end_s) + 1)}
-    assert seconds == {t for span in spans for t in range(int(span.start_s), int(span.end_s) + 1)}
-    assert all(earlier.end_s < later.start_s for earlier, later in pairwise(made))
-    assert [each.dataset for each in made] == list(range(1, len(made) + 1))
-
-
-def test_very_many_overlapping_spans_are_grouped_at_once() -> None:
-    many = [Span(name="save", start_s=float(n), end_s=n + 1.5, pid=n) for n in range(100_000)]
-    (made,) = checkpoints([digest(many)], ranks=4)
-    assert (made.start_s, made.end_s, made.files) == (0.0, 100_000.5, 4)
-
-
-def test_bytes_are_the_writes_outside_scrs_own_files_shared_out() -> None:
-    def written(tier: str, op: str, size: int) -> Access:
-        return Access(tier=tier, op=op, count=1, bytes=size, duration_s=0.1, start_s=0.0, end_s=1.0)
-
-    accesses = [written("prefix", "write", 60), written("scr", "write", 7), written("prefix", "read", 9)]
-    two = [Span(name="save", start_s=start, end_s=start + 0.5, pid=1) for start in (0.0, 2.0)]
-    assert [each.bytes for each in checkpoints([digest(two, accesses)], ranks=1)] == [30, 30]
-
-
-def test_without_spans_there_are_no_checkpoints() -> None:
-    assert checkpoints([digest([])], ranks=3) == []

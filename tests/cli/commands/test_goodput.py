@@ -37,6 +37,7 @@ from scrtune.goodput.events import (
     JobEnded,
     JobStarted,
     OutputCompleted,
+    RestartCompleted,
     StepCompleted,
     StepStarted,
 )
@@ -762,7 +763,7 @@ def test_beside_a_log_with_steps_a_trace_adds_checkpoints_only(tmp_path: Path) -
     log = log_of(tmp_path / "log", {"job_name": "a", "step_count": 1, "step_start_time": 1.0})
     logs = read_logs([DATA / "traces" / "gen4-python-fork-plain", log])
     kinds = {type(event) for event in logs.jobs["a"].events}
-    assert kinds <= {StepStarted, OutputCompleted}
+    assert kinds <= {StepStarted, OutputCompleted, RestartCompleted}
 
 
 # ---- errors ----
