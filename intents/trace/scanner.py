@@ -30,7 +30,7 @@ class Stop(NamedTuple):
 class Scanned(NamedTuple):
     """The sums since the last take.
 
-    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds, or None.
+    Each of the `processes` that wrote a line has the time of its events, from and to in nanoseconds, or None.
     """
 
     lines: int
