@@ -39,7 +39,8 @@ _ENVELOPES_QUEUED = 32  # few: a line in the file survives this process, an enve
 _PACE = 0.01
 _SEND_S = (0.1, 2.0)
 _ROUND_S = 0.05
-_PAUSE_S = 0.1  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
+_PAUSE_S = 0.1
+_IDLE_PAUSE_S = 0.2  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
 _RETRY_S = 0.005
 _SCAN_INTERVAL_S = 0.1
 _SCAN_SHARE = 0.05  # of a core, at most, for looking at directories with very many files
@@ -56,8 +57,8 @@ class LineSink(Protocol):
     def learn(self, lines: bytes) -> None:
         """Take in what lines explain that were sent already, by a forwarder before this one."""
 
-    def add(self, lines: bytes) -> bool:
-        """Take in whole lines. False: there is no room, nothing is taken."""
+    def add(self, lines: bytes) -> int:
+        """Take in whole lines, and count them. 0: there is no room, nothing is taken."""
 
     def send(self, dropped: int, *, final: bool = False) -> bool:
         """Send what was taken in; `dropped` lines were skipped so far. Return whether nothing waits any more.
@@ -89,12 +90,9 @@ class Digests:
         self._decoder.feed(lines, self._source)
         self._decoder.take(final=True)
 
-    def add(self, lines: bytes) -> bool:
-        """Sum whole lines up. False: there is no room, nothing is taken."""
-        if len(self._waiting) >= _DIGESTS_WAITING:
-            return False
-        self._decoder.feed(lines, self._source)
-        return True
+    def add(self, lines: bytes) -> int:
+        """Sum whole lines up, as :meth:`LineSink.add` says."""
+        return self._decoder.feed(lines, self._source) if len(self._waiting) < _DIGESTS_WAITING else 0
 
     def send(self, dropped: int, *, final: bool = False) -> bool:
         """Send what was summed up since the last call, as :meth:`LineSink.send` says."""
@@ -186,8 +184,8 @@ class Forwarder:
         _allow_many_files()
         pause_s = 0.0
         while not ended(pause_s):
-            self.poll()
-            pause_s = 0.0 if self._is_behind else _PAUSE_S
+            is_idle = not self.poll() and not self._is_unsent
+            pause_s = 0.0 if self._is_behind else _IDLE_PAUSE_S if is_idle else _PAUSE_S
             beside()
         self.drain()
 
@@ -322,28 +320,24 @@ class Forwarder:
             except OSError:
                 self._give_up(file)
                 continue
-            if chunk and self._take(file, chunk):
-                taken += chunk.count(b"\n")
-        self.counts.lines += taken
+            taken += self._take(file, chunk) if chunk else 0
         return taken
 
-    def _take(self, file: FollowedFile, lines: bytes) -> bool:
-        """Take lines in. Only then is the file's offset advanced."""
-        if not self._sink.add(lines):
+    def _take(self, file: FollowedFile, lines: bytes) -> int:
+        """Take lines in, and count them. Only then is the file's offset advanced."""
+        taken = self._sink.add(lines)
+        if not taken:
             self._is_blocked = True
-            return False
+            return 0
+        self.counts.lines += taken
         self._is_unsent = True
         file.advance(len(lines))
-        return True
+        return taken
 
     def _take_rest(self, file: FollowedFile) -> bool:
         """Take in a last line that gets no newline any more; return whether there is nothing left of it."""
         rest = file.rest()
-        if not rest:
-            return True
-        is_taken = self._take(file, rest)
-        self.counts.lines += is_taken
-        return is_taken
+        return not rest or self._take(file, rest) > 0
 
 
 class LibraryForwarder:

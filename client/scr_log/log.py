@@ -23,7 +23,7 @@ from ..capture.follow import FollowedFile, ForwardCounts
 LONGEST_LINE_BYTES = 1023
 """SCR's buffer, less its terminating zero; what does not fit is cut, and ends with a newline all the same."""
 _SEARCH_LIMIT_BYTES = 64 * 1024 * 1024
-_TAKES_AT_ONCE = 16
+_TAKES_AT_ONCE = 4
 _LARGEST = 2.0**53
 
 _HEAD = re.compile(

@@ -74,17 +74,19 @@ class TraceDecoder:
         if self._scanner is not None:
             self._scanner.forget_tiers()
 
-    def feed(self, data: bytes, source: str = "") -> None:
-        """Take in whole lines (the last may lack its newline) of `source`, a sender or a file."""
+    def feed(self, data: bytes, source: str = "") -> int:
+        """Take in whole lines (the last may lack its newline) of `source`, a sender or a file; count them."""
+        lines = 0
         for start, end in _chunks(data):
             if self._scanner is None:
-                self._decode(data[start:end], source)
+                lines += self._decode(data[start:end], source)
             else:
-                self._scan(self._scanner, data, start, end, source)
+                lines += self._scan(self._scanner, data, start, end, source)
             if self._unsettled >= _SETTLE_LINES:
                 self._settle()
                 if self._table.pending > MAX_PENDING:
                     self._settle(give_up=True)
+        return lines
 
     def take(self, final: bool = False) -> TraceDigest | None:
         """Return the digest since the last take, or None when it is empty.
@@ -116,32 +118,37 @@ class TraceDecoder:
         self._restart()
         return digest
 
-    def _decode(self, lines: bytes, source: str) -> None:
+    def _decode(self, lines: bytes, source: str) -> int:
         decoded = decode(lines)
-        self.blank += decoded.blank
-        self._lines += len(decoded.records)
+        count = len(decoded.records)
+        self._unsettled += count
         if decoded.dropped:
             self._dropped.update(decoded.dropped)
-            self._lines += sum(decoded.dropped.values())
+            count += sum(decoded.dropped.values())
+        self._lines += count
+        self.blank += decoded.blank
         self._take_in(decoded.records, source)
-        self._unsettled += len(decoded.records)
+        return count + decoded.blank
 
-    def _scan(self, scanner: Scanner, data: bytes, start: int, end: int, source: str) -> None:
-        """Take in lines, the plain ones by `scanner`, all in their order."""
+    def _scan(self, scanner: Scanner, data: bytes, start: int, end: int, source: str) -> int:
+        """Take in lines, the plain ones by `scanner`, all in their order; count them."""
+        lines = 0
         while start < end:
             stop = scanner.scan(data, start, end, source, self._files.room)
+            lines += stop.lines
             self._unsettled += stop.lines
             for key, path in stop.paths:
                 if self._files.setdefault(key, path) != path:
                     self._explain_file(key, path)
             if stop.odd < stop.end:
-                self._decode(data[stop.odd : stop.end], source)
+                lines += self._decode(data[stop.odd : stop.end], source)
             if stop.is_full:
                 self._take_over()
             process = None if stop.pid is None else self._processes.get(source, stop.pid)
             if process is not None and not scanner.introduce(process):
                 self._take_over()
             start = stop.end
+        return lines
 
     def _collect(self) -> None:
         """Add up what the scanner has counted and settled."""

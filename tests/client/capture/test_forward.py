@@ -37,11 +37,11 @@ class Kept:
     def learn(self, lines: bytes) -> None:
         self.learnt += lines
 
-    def add(self, lines: bytes) -> bool:
+    def add(self, lines: bytes) -> int:
         if len(self.chunks) >= self.room:
-            return False
+            return 0
         self.chunks.append(lines)
-        return True
+        return len(lines.splitlines())
 
     def send(self, dropped: int, *, final: bool = False) -> bool:
         self.dropped = dropped
