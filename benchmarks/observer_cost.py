@@ -2,7 +2,7 @@
 
     python benchmarks/observer_cost.py [--engine embedded|libscr] [--starts defaults,poor,good]
         [--variants plain,dftracer,observed,tuned] [--rounds 3] [--checkpoints 40] [--compute-ms 1000]
-        [--busy 0.2] [--mib 64] [--json]
+        [--busy 0.2] [--mib 64] [--place DIR] [--json]
 
 Each round runs every variant of every start once, forwards and backwards in turn, so that drift cancels:
     plain     the job alone: neither scrtune nor DFTracer
@@ -248,11 +248,12 @@ def main() -> None:
     parser.add_argument("--write-bytes", type=int, default=1 << 20, help="size of a write (default 1 MiB)")
     parser.add_argument("--run-option", action="append", default=[], help="a further option of `scrtune run`")
     parser.add_argument("--verbose", action="store_true", help="show what scrtune says")
+    parser.add_argument("--place", type=Path, help="where the prefix directory is made (default: $TMPDIR)")
     parser.add_argument("--json", action="store_true", help="print one JSON array of rows")
     options = parser.parse_args()
     if "plain" not in options.variants:
         parser.error("--variants: plain is what the others are compared with")
-    with tempfile.TemporaryDirectory(prefix="observer-cost-") as place:
+    with tempfile.TemporaryDirectory(prefix="observer-cost-", dir=options.place) as place:
         rows = measure(options, Path(place))
     if options.json:
         print(json.dumps([asdict(each) for each in rows]))

@@ -51,7 +51,7 @@ def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipel
         status = status_of(pipeline, observation=observation, checkpoints=1)
         assert f"observation {said}" in text(job_text.status(status))
         assert f"Observation: {said}." in text(job_text.explain(explained))
-        assert f"scrtune: observation: {said}" in job_text.summary(status)
+        assert f"scrtune: observation: {said}" in summary(status)
     assert traced.sentence() == (
         "3 outputs traced, 108 calls of rank 0, cost 0.001 s (0.02% of the job, budget 1.00%);"
         " ended: the intents are stable"
