@@ -12,7 +12,7 @@ from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
-from .spans import Found, from_bursts, from_spans, writes
+from .spans import TraceFindings, from_bursts, from_spans, writes
 from .traces import Summary, cut_at_gaps, read_traces
 
 _BATCHES_A_DIGEST = 64
@@ -106,7 +106,7 @@ def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> li
     return digests
 
 
-def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> Found:
+def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> TraceFindings:
     """Return the checkpoints and restarts in traces that were read as `digests`.
 
     Where the application traced none, they are read again for bursts of writes below the prefix directory

@@ -23,7 +23,7 @@ _ALIKE = 0.25
 _SEVERAL = 3
 
 
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
+class JobInterval(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint, or a restart, of the whole job."""
 
     name: str
@@ -31,11 +31,11 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     end_s: float
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class TraceFindings(msgspec.Struct, frozen=True, kw_only=True):
     """The checkpoints and restarts of a job, and how they are known; inferred ones have a `confidence`."""
 
-    saves: tuple[Interval, ...] = ()
-    loads: tuple[Interval, ...] = ()
+    saves: tuple[JobInterval, ...] = ()
+    loads: tuple[JobInterval, ...] = ()
     confidence: Confidence = Confidence.DECLARED
 
     @property
@@ -85,11 +85,11 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def from_spans(digests: Iterable[TraceDigest]) -> Found:
+def from_spans(digests: Iterable[TraceDigest]) -> TraceFindings:
     """Return what the spans say."""
     spans = outermost(span for digest in digests for span in digest.checkpoints)
     by_kind = {kind: [span for span in spans if span.kind == kind] for kind in SpanKind}
-    return Found(
+    return TraceFindings(
         saves=tuple(_joined(by_kind[SpanKind.SAVE])),
         loads=tuple(_joined(by_kind[SpanKind.LOAD])),
     )
@@ -108,12 +108,12 @@ def outermost(spans: Iterable[Span]) -> list[Span]:
     return sorted(kept, key=lambda span: span.start_s)
 
 
-def _joined(spans: Sequence[Span]) -> list[Interval]:
+def _joined(spans: Sequence[Span]) -> list[JobInterval]:
     """Return one interval for each checkpoint."""
-    keyed: dict[tuple[int | None, int | None, int], Interval] = {}
+    keyed: dict[tuple[int | None, int | None, int], JobInterval] = {}
     rounds: dict[tuple[int, tuple[int | None, int | None]], int] = {}
     last: dict[int, tuple[int | None, int | None]] = {}
-    overlapping: list[Interval] = []
+    overlapping: list[JobInterval] = []
     for span in spans:
         key = (span.epoch, span.step)
         if key == (None, None):
@@ -127,16 +127,16 @@ def _joined(spans: Sequence[Span]) -> list[Interval]:
     return sorted([*keyed.values(), *overlapping], key=lambda each: each.start_s)
 
 
-def _join_overlapping(found: list[Interval], span: Span) -> None:
+def _join_overlapping(found: list[JobInterval], span: Span) -> None:
     if found and span.start_s <= found[-1].end_s:
         found[-1] = _cover(found[-1], span)
     else:
         found.append(_cover(None, span))
 
 
-def _cover(interval: Interval | None, span: Span) -> Interval:
+def _cover(interval: JobInterval | None, span: Span) -> JobInterval:
     if interval is None:
-        return Interval(name=span.name, start_s=span.start_s, end_s=span.end_s)
+        return JobInterval(name=span.name, start_s=span.start_s, end_s=span.end_s)
     return msgspec.structs.replace(
         interval, start_s=min(interval.start_s, span.start_s), end_s=max(interval.end_s, span.end_s)
     )
@@ -150,7 +150,7 @@ def writes(digests: Iterable[TraceDigest]) -> Iterator[Write]:
                 yield Write(start_s=access.start_s, end_s=access.end_s, bytes=access.bytes)
 
 
-def from_bursts(digests: Iterable[TraceDigest]) -> Found:
+def from_bursts(digests: Iterable[TraceDigest]) -> TraceFindings:
     """Return the checkpoints that bursts of writes show; none of the `digests` has a gap in it.
 
     Where the gaps between writes have a natural break, what lies between two long ones is a burst. Bursts
@@ -158,7 +158,7 @@ def from_bursts(digests: Iterable[TraceDigest]) -> Found:
     """
     found = sorted(writes(digests), key=lambda write: write.start_s)
     if not found:
-        return Found(confidence=Confidence.NONE)
+        return TraceFindings(confidence=Confidence.NONE)
     threshold_s = _threshold_s(found)
     bursts = [found[0]]
     for write in found[1:]:
@@ -172,8 +172,8 @@ def from_bursts(digests: Iterable[TraceDigest]) -> Found:
     kept = [burst for burst in bursts if burst.bytes * 10 >= heaviest]
     sizes = [burst.bytes for burst in kept]
     are_alike = len(kept) >= _SEVERAL and pstdev(sizes) <= _ALIKE * fmean(sizes)
-    return Found(
-        saves=tuple(Interval(name="burst", start_s=each.start_s, end_s=each.end_s) for each in kept),
+    return TraceFindings(
+        saves=tuple(JobInterval(name="burst", start_s=each.start_s, end_s=each.end_s) for each in kept),
         confidence=Confidence.MEDIUM if are_alike else Confidence.LOW,
     )
 

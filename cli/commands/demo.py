@@ -60,7 +60,7 @@ The same job six times: {RANKS} ranks, {CHECKPOINTS} checkpoints. Alone means wi
 tuned means under `scrtune run {" ".join(TUNED)}` (one copy is declared to be enough)."""
 
 
-class Outcome(TextEnum):
+class DemoOutcome(TextEnum):
     """What tuning made of the time of the whole job; `same` is within what two runs without it differ by."""
 
     FASTER = "faster"
@@ -68,7 +68,7 @@ class Outcome(TextEnum):
     SLOWER = "slower"
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class DemoRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run: seconds of the whole command, and of each step and each checkpoint by rank 0's clock."""
 
     step_s: tuple[float, ...]
@@ -81,7 +81,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.whole_s - sum(self.step_s) - sum(self.checkpoint_s)
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class DemoComparison(msgspec.Struct, frozen=True, kw_only=True):
     """The job from one start: `alone` before and after it ran `tuned`.
 
     `ratio` is the whole job's time to the mean of the two alone, `noise` what these differ by (as a share, at
@@ -89,11 +89,11 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     start: str
-    alone: tuple[Run, Run]
-    tuned: Run
+    alone: tuple[DemoRun, DemoRun]
+    tuned: DemoRun
     ratio: float
     noise: float
-    outcome: Outcome
+    outcome: DemoOutcome
     status: StatusView
     explain: ExplainView
 
@@ -101,7 +101,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 class DemoView(msgspec.Struct, frozen=True, kw_only=True):
     """The whole demo, which took `seconds`."""
 
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[DemoComparison, ...]
     seconds: float
 
 
@@ -132,13 +132,13 @@ def run_demo(*, quiet: bool) -> DemoView:
     return DemoView(comparisons=comparisons, seconds=time.monotonic() - began_s)
 
 
-def _compare(place: Path, start: str, *, quiet: bool) -> Comparison:
+def _compare(place: Path, start: str, *, quiet: bool) -> DemoComparison:
     if not quiet:
         settings = ", ".join(STARTS[start].split()) or "no config file"
         click.echo("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
     job_id = f"demo-{os.getpid()}-{'poor' if STARTS[start] else 'defaults'}"
     watched = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *TUNED, "--"]
-    runs: list[Run] = []
+    runs: list[DemoRun] = []
     for way, wrapper in (("alone", []), ("tuned by scrtune", watched), ("alone, again", [])):
         if not quiet:
             click.echo(f"  {way:22} ", nl=False)
@@ -148,7 +148,7 @@ def _compare(place: Path, start: str, *, quiet: bool) -> Comparison:
     before, tuned, after = runs
     ratio, noise, outcome = judged(before.whole_s, tuned.whole_s, after.whole_s)
     paths = job_paths(job_id)
-    return Comparison(
+    return DemoComparison(
         start=start,
         alone=(before, after),
         tuned=tuned,
@@ -160,16 +160,16 @@ def _compare(place: Path, start: str, *, quiet: bool) -> Comparison:
     )
 
 
-def judged(before_s: float, tuned_s: float, after_s: float) -> tuple[float, float, Outcome]:
+def judged(before_s: float, tuned_s: float, after_s: float) -> tuple[float, float, DemoOutcome]:
     """Return the ratio of the tuned job's time to that of the two alone, their noise, and the outcome."""
     alone_s = fmean((before_s, after_s))
     ratio, noise = tuned_s / alone_s, max(LEAST_NOISE, abs(before_s - after_s) / alone_s)
     if abs(ratio - 1) <= noise:
-        return ratio, noise, Outcome.SAME
-    return ratio, noise, Outcome.FASTER if ratio < 1 else Outcome.SLOWER
+        return ratio, noise, DemoOutcome.SAME
+    return ratio, noise, DemoOutcome.FASTER if ratio < 1 else DemoOutcome.SLOWER
 
 
-def _run(place: Path, config: str, wrapper: Sequence[str]) -> Run:
+def _run(place: Path, config: str, wrapper: Sequence[str]) -> DemoRun:
     """Run the job once, from a clean prefix directory and cache; `wrapper` is what comes before mpiexec."""
     shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  SCR's own default
     conf, prefix, output, times = (place / name for name in ("scr.conf", "prefix", "output", "times.json"))
@@ -189,7 +189,7 @@ def _run(place: Path, config: str, wrapper: Sequence[str]) -> Run:
     if ran.returncode or not times.exists():
         said = output.read_text(encoding="utf-8", errors="replace")
         raise CommandError(f"{' '.join(job)}\nended with exit code {ran.returncode}:\n{said[-2000:]}")
-    run = msgspec.json.decode(times.read_bytes(), type=Run)
+    run = msgspec.json.decode(times.read_bytes(), type=DemoRun)
     times.unlink()
     return msgspec.structs.replace(run, whole_s=whole_s)
 
@@ -234,10 +234,10 @@ class _Column(NamedTuple):
     """The runs of one column of the table; `watching` is what observation cost."""
 
     name: str
-    runs: Sequence[Run]
+    runs: Sequence[DemoRun]
     watching: str
 
-    def of_each(self, value_s: Callable[[Run], float]) -> str:
+    def of_each(self, value_s: Callable[[DemoRun], float]) -> str:
         """Return the mean of a value of the runs, with its bounds."""
         values_s = [value_s(run) for run in self.runs]
         return _with_bounds(fmean(values_s), values_s)
@@ -277,13 +277,16 @@ def _table(view: DemoView) -> RenderableType:
     )
 
 
-def verdict(each: Comparison) -> Text:
+def verdict(each: DemoComparison) -> Text:
     """Return the result from one start, also when the job was slower for it."""
     before, after = each.alone
     result, style = {
-        Outcome.FASTER: (f"the whole job took {1 - each.ratio:.0%} less time", "bold green"),
-        Outcome.SAME: (f"no difference of the whole job beyond noise ({each.noise:.0%})", "bold yellow"),
-        Outcome.SLOWER: (f"tuning did not pay: {each.ratio - 1:.0%} more time for the whole job", "bold red"),
+        DemoOutcome.FASTER: (f"the whole job took {1 - each.ratio:.0%} less time", "bold green"),
+        DemoOutcome.SAME: (f"no difference of the whole job beyond noise ({each.noise:.0%})", "bold yellow"),
+        DemoOutcome.SLOWER: (
+            f"tuning did not pay: {each.ratio - 1:.0%} more time for the whole job",
+            "bold red",
+        ),
     }[each.outcome]
     last_s = median([*before.checkpoint_s[-LAST:], *after.checkpoint_s[-LAST:]])
     more_s = each.tuned.rest_s - fmean((before.rest_s, after.rest_s))

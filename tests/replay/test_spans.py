@@ -12,7 +12,7 @@ from scrtune.goodput.events import OutputCompleted, RestartCompleted
 from scrtune.intents.events import Access, Span, SpanKind, TraceDigest
 from scrtune.intents.intent import Confidence
 from scrtune.replay.run import JobShape, find_checkpoints, read_digests
-from scrtune.replay.spans import Interval, from_bursts, from_spans, outermost
+from scrtune.replay.spans import JobInterval, from_bursts, from_spans, outermost
 from scrtune.replay.traces import Summary
 
 
@@ -29,7 +29,7 @@ def written(start_s: float, end_s: float, size: int, tier: str = "prefix", op: s
     return Access(tier=tier, op=op, count=1, bytes=size, duration_s=0.1, start_s=start_s, end_s=end_s)
 
 
-def times(intervals: Iterable[Interval]) -> list[tuple[float, float]]:
+def times(intervals: Iterable[JobInterval]) -> list[tuple[float, float]]:
     return [(each.start_s, each.end_s) for each in intervals]
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.commands.demo import CHECKPOINTS, DemoView, Outcome, judged, report, verdict
+from scrtune.cli.commands.demo import CHECKPOINTS, DemoOutcome, DemoView, judged, report, verdict
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
@@ -56,17 +56,17 @@ def test_the_outcome_is_that_of_the_times(view: DemoView) -> None:
 @pytest.mark.parametrize(
     ("tuned_s", "after_s", "outcome"),
     [
-        (8.0, 10.0, Outcome.FASTER),
-        (12.0, 10.0, Outcome.SLOWER),
-        (10.1, 10.0, Outcome.SAME),
-        (9.9, 10.0, Outcome.SAME),
-        (9.0, 12.0, Outcome.SAME),
-        (12.5, 12.0, Outcome.SAME),
-        (8.5, 12.0, Outcome.FASTER),
+        (8.0, 10.0, DemoOutcome.FASTER),
+        (12.0, 10.0, DemoOutcome.SLOWER),
+        (10.1, 10.0, DemoOutcome.SAME),
+        (9.9, 10.0, DemoOutcome.SAME),
+        (9.0, 12.0, DemoOutcome.SAME),
+        (12.5, 12.0, DemoOutcome.SAME),
+        (8.5, 12.0, DemoOutcome.FASTER),
     ],
 )
 def test_a_difference_counts_beyond_that_of_the_runs_alone(
-    tuned_s: float, after_s: float, outcome: Outcome
+    tuned_s: float, after_s: float, outcome: DemoOutcome
 ) -> None:
     assert judged(10.0, tuned_s, after_s)[2] is outcome
 
@@ -123,13 +123,13 @@ def test_the_report_shows_all_of_it(view: DemoView) -> None:
 @pytest.mark.parametrize(
     ("outcome", "ratio", "words"),
     [
-        (Outcome.FASTER, 0.7, "took 30% less time"),
-        (Outcome.SAME, 1.01, "no difference of the whole job beyond noise"),
-        (Outcome.SLOWER, 1.25, "did not pay: 25% more time"),
+        (DemoOutcome.FASTER, 0.7, "took 30% less time"),
+        (DemoOutcome.SAME, 1.01, "no difference of the whole job beyond noise"),
+        (DemoOutcome.SLOWER, 1.25, "did not pay: 25% more time"),
     ],
 )
 def test_the_verdict_is_honest_in_both_directions(
-    view: DemoView, outcome: Outcome, ratio: float, words: str
+    view: DemoView, outcome: DemoOutcome, ratio: float, words: str
 ) -> None:
     each = msgspec.structs.replace(view.comparisons[0], outcome=outcome, ratio=ratio)
     assert words in verdict(each).plain
