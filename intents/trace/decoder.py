@@ -6,9 +6,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from ...goodput.validation import LARGEST_INTEGER
 from ..events import Operation, Span, SpanKind, Tier, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
-from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers
+from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers, seconds
 from .lines import MAX_COUNT, MAX_PATH, Arguments, TraceRecord, decode, integer
 from .names import UNIT_NS, Names, Process, Processes
 from .scanner import Scanner
@@ -23,7 +24,6 @@ MAX_SPANS = 10_000
 
 _CHUNK_BYTES = 1 << 20
 _SETTLE_LINES = 2048  # more at once would hold up a question to the daemon for milliseconds
-_NS = 1e9
 _NEWEST = 4  # the generation whose phases are numbers
 
 _COMPLETE, _COUNTER, _AGGREGATED, _METADATA_LINE = range(4)
@@ -101,7 +101,7 @@ class TraceDecoder:
             return None
         starts = [access.start_s for access in accesses]
         if self._start_ns is not None:
-            starts.append(self._start_ns / _NS)
+            starts.append(seconds(self._start_ns))
         digest = TraceDigest(
             lines=self._lines,
             events=self._events,
@@ -109,7 +109,7 @@ class TraceDecoder:
             dropped=dict(self._dropped),
             unresolved=unresolved,
             start_s=min(starts, default=0.0),
-            end_s=max([self._end_ns / _NS, *(access.end_s for access in accesses)]),
+            end_s=max([seconds(self._end_ns), *(access.end_s for access in accesses)]),
             accesses=accesses,
             checkpoints=tuple(self._spans),
             processes=processes,
@@ -289,10 +289,10 @@ class TraceDecoder:
         self._spans.append(
             Span(
                 name=record.name,
-                start_s=start_ns / _NS,
-                end_s=end_ns / _NS,
-                pid=record.pid or 0,
-                tid=record.tid or 0,
+                start_s=seconds(start_ns),
+                end_s=seconds(end_ns),
+                pid=_number(record.pid),
+                tid=_number(record.tid),
                 kind=kind,
                 epoch=integer(args.epoch, 0, MAX_COUNT),
                 step=integer(args.step, 0, MAX_COUNT),
@@ -341,6 +341,11 @@ class TraceDecoder:
         self._wait(self._tier)
         self._table.settle(self._tier, give_up=give_up)
         self._unsettled = 0
+
+
+def _number(value: int | None) -> int:
+    """Return a number that an event may hold."""
+    return max(-LARGEST_INTEGER, min(value or 0, LARGEST_INTEGER))
 
 
 def _generation(record: TraceRecord, kind: int, process: Process) -> int | None:

@@ -9,6 +9,7 @@ from operator import itemgetter
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
+from ...goodput.validation import LARGEST_INTEGER, LARGEST_S
 from ..events import Access, Operation, Tier
 
 MOVES_DATA = frozenset((Operation.READ, Operation.WRITE))
@@ -20,13 +21,17 @@ MAX_PENDING = 131_072
 """Sizes, threads and files that may wait for an explanation of their hash before all are given up."""
 
 _SCR_DIRECTORY = "/.scr/"
-_INT64_MAX = 2**63 - 1
 _NS = 1e9
 
 FileKey = str | tuple[str, int | None, int]
 """A file in the lines: a hash, a path, or, in generation 1, (source, pid, hash). Empty for none."""
 Thread = tuple[int | None, int | None]
 """(pid, tid)."""
+
+
+def seconds(time_ns: int) -> float:
+    """Return nanoseconds as seconds, within what an event may hold: a senseless time costs only itself."""
+    return min(time_ns / _NS, LARGEST_S)
 
 
 class AccessSum(NamedTuple):
@@ -141,14 +146,14 @@ class Group:
         return Access(
             tier=tier,
             op=op,
-            count=min(self.count, _INT64_MAX),
-            bytes=min(self.bytes, _INT64_MAX),
-            duration_s=self.duration_ns / _NS,
-            start_s=(self.start_ns or 0) / _NS,
-            end_s=self.end_ns / _NS,
+            count=min(self.count, LARGEST_INTEGER),
+            bytes=min(self.bytes, LARGEST_INTEGER),
+            duration_s=seconds(self.duration_ns),
+            start_s=seconds(self.start_ns or 0),
+            end_s=seconds(self.end_ns),
             threads=max(1, len(self.threads)),
-            sizes={size: min(count, _INT64_MAX) for size, (count, _) in self.sizes.items()},
-            seconds={size: duration_ns / _NS for size, (_, duration_ns) in self.sizes.items()},
+            sizes={size: min(count, LARGEST_INTEGER) for size, (count, _) in self.sizes.items()},
+            seconds={size: seconds(duration_ns) for size, (_, duration_ns) in self.sizes.items()},
         )
 
 
@@ -211,4 +216,4 @@ class AccessTable:
             group.access(*key) for key, group in sorted(self._settled.items(), key=itemgetter(0))
         )
         unresolved, self._unresolved, self._settled = self._unresolved, 0, {}
-        return accesses, min(unresolved, _INT64_MAX)
+        return accesses, min(unresolved, LARGEST_INTEGER)

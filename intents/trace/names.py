@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import islice
 
+from ...goodput.validation import LARGEST_INTEGER
 from .digest import FileKey
 from .lines import MAX_HASH, MAX_NAME, Arguments, TraceRecord
 
@@ -117,7 +118,7 @@ class Processes:
         """Return (host, pid) of the processes since the last call, but for those with an unexplained host."""
         seen: list[tuple[str, int]] = []
         for (_, pid), process in self._known.items():
-            if not process.seen or pid is None:
+            if not process.seen or pid is None or abs(pid) > LARGEST_INTEGER:
                 continue
             host = "" if process.host is None else self._hosts.get(process.host)
             if host is None and not final:

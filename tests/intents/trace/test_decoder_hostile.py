@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrtune.goodput.validation import LARGEST_INTEGER, is_within_bounds
 from scrtune.intents.events import Tier, TraceDigest
 from scrtune.intents.trace.decoder import MAX_SPANS, TraceDecoder
 from scrtune.intents.trace.digest import MAX_PENDING
@@ -146,7 +147,7 @@ def test_absurd_numbers_add_up_to_something_the_journal_can_hold() -> None:
     )
     taken = digest_of((largest + summed) * 9000)
     (found,) = taken.accesses
-    assert found.bytes == 2**63 - 1
+    assert found.bytes == LARGEST_INTEGER
 
 
 def test_checkpoint_spans_beyond_the_limit_are_dropped_and_counted() -> None:
@@ -225,3 +226,15 @@ def test_any_types_in_the_fields_we_read(
 ) -> None:
     written = {"ts": 1, "cat": "POSIX", "name": name, "args": args, "ph": phase, **fields}
     digest_of(msgspec.json.encode(written) + b"\n" + GOOD)
+
+
+@pytest.mark.parametrize("scale", [1, 10**3, 2**20, 2**40, 2**61])
+def test_whatever_numbers_lines_have_their_digest_is_one_that_the_daemon_takes(scale: int) -> None:
+    number = b"%d" % scale
+    lines = (
+        b'{"id":1,"name":"write","cat":"POSIX","pid":%s,"tid":%s,"ts":%s,"dur":%s,"ph":1,"args":{"ret":5}}\n'
+        b'{"id":1,"name":"save","cat":"checkpoint","pid":%s,"tid":%s,"ts":%s,"dur":1,"ph":1,"args":{"step":%s}}\n'
+    )
+    taken = digest_of(lines % ((number,) * 8))
+    assert taken.events == 2
+    assert is_within_bounds(taken)
