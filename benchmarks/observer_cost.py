@@ -67,7 +67,6 @@ class Ran:
     whole_s: float
     loop_s: float
     checkpoint_s: tuple[float, ...]
-    trace_bytes: int = 0
 
 
 @dataclass(frozen=True)

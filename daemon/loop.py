@@ -17,9 +17,10 @@ from .control import Control
 from .executor import Executor
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
-from .lock import Lock, Parent, Signals
+from .lock import Lock
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
+from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import StatusView
 

@@ -12,111 +12,30 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
-from itertools import islice
-from math import inf
 from pathlib import Path
-from typing import Annotated, Protocol
+from typing import Annotated
 
 import msgspec
 
-from ...intents.events import Event, TraceDigest
-from ...intents.trace.decoder import TraceDecoder
 from ...scr_config.files import write_atomic
-from ..scr_log.preload_events import LibraryEvents
-from ..transport.sender import EnvelopeSocket, host_name
+from .digests import LINGER_S, Digests, LineSink
 from .follow import FollowedFile, ForwardCounts, Look
-from .scanner import new_scanner
+from .library_events import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
-DRAIN_LIMIT_S = 2.0
-LINGER_S = 0.5
 DELETED_QUIET_S = 1.0
 """A deleted file may still have a writer: it is closed when it was quiet for longer than this."""
 
-_EVENTS_AN_ENVELOPE = 64
-_DIGESTS_WAITING = 4
-_ENVELOPES_QUEUED = 32  # few: a line in the file survives this process, an envelope in the socket does not
 # digests become rarer with the forwarder's age, within these bounds: the daemon's journal keeps each of them
 _PACE = 0.01
 _SEND_S = (0.1, 2.0)
 _ROUND_S = 0.05
 _PAUSE_S = 0.1
 _IDLE_PAUSE_S = 0.2  # a wake-up costs 0.1 to 0.3 ms of a core that the application may want
-_RETRY_S = 0.005
 _FREED_BYTES = 8 * 1024 * 1024
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # mallopt(3)
-_SCAN_INTERVAL_S = 0.1
 _SCAN_SHARE = 0.05  # of a core, at most, for looking at directories with very many files
 _HOT_S = 1.0  # a file that was quiet for longer is looked at by scans only
-
-
-def _socket(endpoint: str, sender: str) -> EnvelopeSocket:
-    return EnvelopeSocket(endpoint, sender, queue_limit=_ENVELOPES_QUEUED, linger_s=LINGER_S)
-
-
-class LineSink(Protocol):
-    """Where the lines of a forwarder go: :class:`Digests`."""
-
-    def learn(self, lines: bytes) -> None:
-        """Take in what lines explain that were sent already, by a forwarder before this one."""
-
-    def add(self, lines: bytes) -> int:
-        """Take in whole lines, and count them. 0: there is no room, nothing is taken."""
-
-    def send(self, dropped: int, *, final: bool = False) -> bool:
-        """Send what was taken in; `dropped` lines were skipped so far. Return whether nothing waits any more.
-
-        `final`: no more comes.
-        """
-
-    def close(self, linger_s: float) -> None:
-        """Let go, waiting `linger_s` at most for what is under way."""
-
-
-class Digests:
-    """Sums lines up and pushes the sums, as :class:`.TraceDigest` events, to `endpoint`.
-
-    `tiers` are those of :class:`.TraceDecoder`. While the daemon is away or slow a few sums wait here, and
-    then the lines wait in their files.
-    """
-
-    def __init__(self, endpoint: str, tiers: Mapping[str, str]) -> None:
-        self._source = f"forward:{host_name()}"
-        self._socket = _socket(endpoint, self._source)
-        self._decoder = TraceDecoder(tiers, new_scanner())
-        self._waiting: deque[TraceDigest] = deque()
-        self._dropped = 0
-
-    def learn(self, lines: bytes) -> None:
-        """Take in the names and processes in lines that were sent already, and count nothing."""
-        self._sum_up()
-        self._decoder.feed(lines, self._source)
-        self._decoder.take(final=True)
-
-    def add(self, lines: bytes) -> int:
-        """Sum whole lines up, as :meth:`LineSink.add` says."""
-        return self._decoder.feed(lines, self._source) if len(self._waiting) < _DIGESTS_WAITING else 0
-
-    def send(self, dropped: int, *, final: bool = False) -> bool:
-        """Send what was summed up since the last call, as :meth:`LineSink.send` says."""
-        self._sum_up(final=final)
-        while self._waiting and self._push(dropped, self._waiting[0]):
-            self._waiting.popleft()
-        return not self._waiting and (dropped == self._dropped or self._push(dropped))
-
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close the socket, as :meth:`LineSink.close` says."""
-        self._socket.close(linger_s)
-
-    def _sum_up(self, *, final: bool = False) -> None:
-        if (digest := self._decoder.take(final=final)) is not None:
-            self._waiting.append(digest)
-
-    def _push(self, dropped: int, *events: Event) -> bool:
-        if not self._socket.push(events=events, dropped=dropped):
-            return False
-        self._dropped = dropped
-        return True
 
 
 class _TraceFile(FollowedFile):
@@ -230,11 +149,11 @@ class Forwarder:
             if time.monotonic() >= deadline_s:
                 return
             if self._is_blocked:
-                time.sleep(_RETRY_S)
+                time.sleep(RETRY_S)
         for file in self._followed.values():
             self._take_rest(file)
         while not self._send(final=True) and time.monotonic() < deadline_s:
-            time.sleep(_RETRY_S)
+            time.sleep(RETRY_S)
 
     def close(self, linger_s: float = LINGER_S) -> None:
         """Close files and sink, waiting `linger_s` at most for what is under way."""
@@ -259,7 +178,7 @@ class Forwarder:
                 self._give_up(file)
         self._hot = deque(file for file in self._followed.values() if file.is_hot(started_s))
         took_s = time.monotonic() - started_s
-        self._next_scan_s = started_s + max(_SCAN_INTERVAL_S, took_s / _SCAN_SHARE)
+        self._next_scan_s = started_s + max(LOOK_INTERVAL_S, took_s / _SCAN_SHARE)
 
     def _listed(self) -> Iterator[tuple[Path, tuple[int, int]]]:
         """Yield the regular files that match, with device and inode. The directory may appear later."""
@@ -344,87 +263,6 @@ class Forwarder:
         return not rest or self._take(file, rest) > 0
 
 
-class LibraryForwarder:
-    """Pushes what the preloaded library wrote to `events_file`, and SCR to its log, as events.
-
-    The file may appear later. While the daemon is away or slow the rest waits in it. A forwarder that is
-    started anew reads it from its start, since an event may rest on lines long before it; the time of the
-    last event that was sent, kept in ``<events_file>.sent``, tells which are new. For use by one thread.
-    """
-
-    def __init__(self, events_file: Path, endpoint: str, counts: ForwardCounts) -> None:
-        self.counts = counts
-        self._library = LibraryEvents(events_file)
-        self._mark = events_file.with_name(f"{events_file.name}.sent")
-        self._sent_until_s = self._last_s = _marked_s(self._mark)
-        self._is_new = self._sent_until_s == -inf
-        self._socket = _socket(endpoint, f"library:{host_name()}")
-        self._next_look_s = 0.0
-        self._waiting: deque[Event] = deque()
-
-    def look(self) -> None:
-        """Do a round when it is time for one: outputs are far rarer than the lines of a trace."""
-        if time.monotonic() >= self._next_look_s:
-            self._next_look_s = time.monotonic() + _SCAN_INTERVAL_S
-            self.poll()
-
-    def poll(self) -> bool:
-        """Do one round: read new events and send them. Return whether some wait, or more may come."""
-        before = self.counts.events
-        if not self._waiting:
-            self._waiting.extend(self._new_events())
-        if self._waiting and self._send():
-            with suppress(OSError):  # without the mark a later forwarder repeats them
-                write_atomic(self._mark, f"{self._last_s!r}\n".encode(), durable=False)
-        self.counts.events_garbage = self._library.counts.garbage
-        return bool(self._waiting) or self.counts.events > before
-
-    def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
-        """Send all there is, or as much as `limit_s` allows."""
-        deadline_s = time.monotonic() + limit_s
-        while self.poll() and time.monotonic() < deadline_s:
-            if self._waiting:
-                time.sleep(_RETRY_S)
-
-    def close(self, linger_s: float = LINGER_S) -> None:
-        """Close files and socket, waiting `linger_s` at most for envelopes under way."""
-        self._library.close()
-        self._socket.close(linger_s)
-
-    def _new_events(self) -> Iterator[Event]:
-        """Yield the events since the last call, without those that an earlier forwarder has sent.
-
-        An event without a time (the settings of a run) is new when the one before it is.
-        """
-        for event in self._library.take():
-            time_s = _time_of(event)
-            if time_s is not None:
-                self._is_new = time_s > self._sent_until_s
-                self._last_s = max(self._last_s, time_s)
-            if self._is_new:
-                yield event
-            else:
-                self.counts.events_repeated += 1
-
-    def _send(self) -> bool:
-        """Send all that waits, as far as there is room; return whether it was all."""
-        while events := tuple(islice(self._waiting, _EVENTS_AN_ENVELOPE)):
-            if not self._socket.push(events=events):
-                return False
-            self.counts.events += len(events)
-            for _ in events:
-                self._waiting.popleft()
-        return True
-
-
-def _time_of(event: Event) -> float | None:
-    """Return when it happened: the end of an interval. None for an event that does not say."""
-    for name in ("end_s", "time_s"):
-        if isinstance(time_s := getattr(event, name, None), float | int):
-            return float(time_s)
-    return None
-
-
 def _mark_key(key: tuple[int, int]) -> str:
     return ":".join(map(str, key))
 
@@ -435,15 +273,6 @@ def _marked_offsets(mark: Path) -> dict[str, int]:
         return msgspec.json.decode(mark.read_bytes(), type=dict[str, Annotated[int, msgspec.Meta(ge=0)]])
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
-
-
-def _marked_s(mark: Path) -> float:
-    """Return the time kept in `mark`; before all times when there is none, or none that can be."""
-    try:
-        time_s = float(mark.read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return -inf
-    return time_s if time_s <= time.time() else -inf
 
 
 def forward(

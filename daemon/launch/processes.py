@@ -19,8 +19,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from ..lock import AlreadyRunningError, Signals, end_at_eof
+from ..lock import AlreadyRunningError
 from ..options import READY, DaemonOptions
+from ..signals import Signals, end_at_eof
 from .environment import trace_tiers
 
 _STOP_LIMIT_S = 10.0

@@ -13,7 +13,8 @@ from types import FrameType
 from ...client.paths import JobPaths, default_base, temporary_base
 from ...scr_config.render import RenderError
 from ...scr_config.resolution import expand
-from ..lock import AlreadyRunningError, Wakeup, handled
+from ..lock import AlreadyRunningError
+from ..signals import Wakeup, handled
 from .environment import JobOptions, prepare
 from .services import NodeServices
 from .slurm import SlurmServices, in_allocation

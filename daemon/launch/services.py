@@ -12,8 +12,9 @@ import msgspec
 
 from ...client.paths import JobPaths
 from ...goodput.events import JobEnded
-from ..lock import Lock, Wakeup
+from ..lock import Lock
 from ..options import DaemonOptions
+from ..signals import Wakeup
 from . import processes
 from .environment import Job, trace_variables
 from .preload import EVENTS_FILE, library_variables

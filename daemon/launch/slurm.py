@@ -20,7 +20,7 @@ from typing import IO, cast
 from ...client.paths import JobPaths, private_directory
 from ...scr_config.files import write_atomic
 from ...scr_config.render import prolog_lines
-from ..lock import Signals, Wakeup
+from ..signals import Signals, Wakeup
 from .environment import Job
 from .services import NodeServices, check_alone
 

@@ -8,8 +8,9 @@ Every output is traced while ``on``, each up to a number of calls (`native/obser
 
 A node without rank 0 hears of no outputs: there it ends after 20,000 events, ten outputs of one rank.
 
-It begins again with a new run of the job, with an output of a kind that was not traced yet, and when an
-output's bytes or files are no longer those that were traced (by more than a quarter).
+It begins again with a new run of the job, with an output of a kind that was not seen yet, and when an
+output's bytes or files are no longer the known ones (by more than a quarter). Once for each such change: it
+waits for the next output of that kind, for ten outputs at most.
 """
 
 import msgspec
@@ -70,7 +71,8 @@ class Observing:
         self._start_s: float | None = None
         self._sizes: tuple[object, ...] = ()
         self._alike = self._in_a_row = 0
-        self._traced: dict[bool, tuple[int, int]] = {}
+        self._known: dict[bool, tuple[int, int]] = {}
+        self._awaited: set[bool] = set()
         self._elsewhere = 0
 
     @property
@@ -92,10 +94,13 @@ class Observing:
         start_s = self._start_s if self._start_s is not None else output.start_s
         self._start_s = start_s
         if output.observed:
-            self._traced[output.checkpoint] = (output.bytes, output.files)
+            self._awaited.discard(output.checkpoint)
             self._add(output, sizes)
         elif not self._seen.on and self._is_new(output):
             self._begin()
+            self._awaited.add(output.checkpoint)
+        if output.observed or self._seen.on:
+            self._known[output.checkpoint] = (output.bytes, output.files)
         age_s = max(1e-9, output.end_s - start_s)
         self._seen = msgspec.structs.replace(self._seen, share=self._seen.cost_s / age_s)
         self._decide()
@@ -109,7 +114,7 @@ class Observing:
 
     def _begin(self) -> None:
         self._alike = self._in_a_row = 0
-        self._traced.clear()
+        self._awaited.clear()
         self._seen = msgspec.structs.replace(self._seen, on=True, ended=WhyEnded.NOT)
 
     def _add(self, output: OutputCompleted, sizes: BufferSizes) -> None:
@@ -126,10 +131,10 @@ class Observing:
         self._sizes = found
 
     def _is_new(self, output: OutputCompleted) -> bool:
-        """Return whether an output that was not traced is unlike those that were."""
-        if output.checkpoint not in self._traced:
+        """Return whether an output that was not traced is unlike those that were, or were waited for."""
+        if output.checkpoint not in self._known:
             return True
-        before = self._traced[output.checkpoint]
+        before = self._known[output.checkpoint]
         now = (output.bytes, output.files)
         return any(abs(new - old) > _CHANGED * old for new, old in zip(now, before, strict=True))
 
@@ -139,7 +144,7 @@ class Observing:
         why = seen.ended
         if why is WhyEnded.BUDGET and seen.share < seen.budget / 2:
             why = WhyEnded.NOT
-        if self._alike >= _STABLE_OUTPUTS - 1:
+        if self._alike >= _STABLE_OUTPUTS - 1 and not self._awaited:
             why = WhyEnded.STABLE
         elif self._in_a_row >= _MOST_OUTPUTS:
             why = WhyEnded.ENOUGH

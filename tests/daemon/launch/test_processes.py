@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from scrtune.daemon.launch.processes import Child, can_fork, new_interpreter, spawn
-from scrtune.daemon.lock import Wakeup
 from scrtune.daemon.options import READY
+from scrtune.daemon.signals import Wakeup
 
 PATIENCE_S = 30.0
 

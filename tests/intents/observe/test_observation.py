@@ -155,6 +155,23 @@ def test_an_output_that_has_changed_by_more_than_a_quarter_begins_it_again(
     assert job.output(**{name: int(value) for name, value in changed.items()}).on is begins
 
 
+def test_a_rare_kind_begins_it_once_and_not_each_time(job: Job) -> None:
+    for _ in range(30):
+        for _ in range(49):
+            job.output()
+        job.output(checkpoint=False, files=1, total_bytes=1000)
+    assert job.seen.outputs <= 13, "three, and at most ten more in waiting for the other kind"
+
+
+def test_it_goes_on_until_an_output_of_the_other_kind_was_traced(job: Job) -> None:
+    for _ in range(4):
+        job.output()
+    job.output(checkpoint=False, files=1, total_bytes=1000)
+    for _ in range(6):
+        assert job.output().on, "the other kind was not traced yet"
+    assert not job.output(checkpoint=False, files=1, total_bytes=1000).on
+
+
 def test_small_changes_add_up(job: Job) -> None:
     for _ in range(3):
         job.output()

@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from scrtune.client.capture.digests import Digests
 from scrtune.client.capture.environment import Mode, capture_environment
-from scrtune.client.capture.forward import Digests, Forwarder, forward
+from scrtune.client.capture.forward import Forwarder, forward
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.transport.sender import host_name
 from scrtune.daemon.journal import JournalReader
