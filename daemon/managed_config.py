@@ -15,7 +15,7 @@ import msgspec
 
 from ..intents.effects import Advice
 from ..intents.events import SettingsObserved, UserEdited, Value, Values
-from ..intents.rules.situation import DEFAULTS
+from ..intents.settings import DEFAULTS
 from ..scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce
 from ..scr_config.files import write_config
 from ..scr_config.ownership import (

@@ -4,7 +4,7 @@ Cost of a checkpoint = blocking time + (compute during the flush - compute witho
 a failure is added where the interval is chosen, not here.
 """
 
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,7 +19,8 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
 
     `interval_s` is the time from the previous checkpoint's start to this one's (0 for the first);
     `flush_s` is the true duration of the flush, blocking or not, 0 without one. `slowdown_s` is an estimate
-    that noise may take below 0, so that its mean over many checkpoints is right. `apply_s` is what putting
+    that noise may take below 0, so that its mean over many checkpoints is right, with the standard error
+    `slowdown_error_s`. `apply_s` is what putting
     new settings in force took, `observe_s` what tracing added; neither is part of `blocking_s` here, for they
     are no cost of the settings.
     """
@@ -29,6 +30,7 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     time_s: float
     blocking_s: float
     slowdown_s: float = 0.0
+    slowdown_error_s: float = 0.0
     flush_s: float = 0.0
     flushed: bool = False
     interval_s: float = 0.0
@@ -48,6 +50,13 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocking_s + max(self.slowdown_s, -self.blocking_s / 2)
 
 
+class Slowdown(NamedTuple):
+    """What a flush took from the steps beside it, and the SD of that estimate."""
+
+    seconds: float
+    error_s: float
+
+
 _REMEMBERED = 16
 """Outputs that wait for their flush, and flushes for their output: a lost event costs one cost, not all."""
 
@@ -62,7 +71,7 @@ class CheckpointCosts:
     def __init__(self) -> None:
         self.steps = FlushSlowdown()
         self._waiting: dict[int, tuple[OutputCompleted, float]] = {}
-        self._early: dict[int, tuple[FlushCompleted, float]] = {}
+        self._early: dict[int, tuple[FlushCompleted, Slowdown]] = {}
         self._previous_start_s: float | None = None
 
     def handle(self, event: GoodputEvent) -> CheckpointCost | None:
@@ -87,8 +96,8 @@ class CheckpointCosts:
         previous_s, self._previous_start_s = self._previous_start_s, output.start_s
         interval_s = 0.0 if previous_s is None else max(0.0, output.start_s - previous_s)
         if output.dataset in self._early:
-            flush, slowdown_s = self._early.pop(output.dataset)
-            return _cost(output, interval_s, flush, slowdown_s) if flush.valid else None
+            flush, slowdown = self._early.pop(output.dataset)
+            return _cost(output, interval_s, flush, slowdown) if flush.valid else None
         if output.flush_due:
             _remember(self._waiting, output.dataset, (output, interval_s))
             self.steps.flush_started(output.dataset, output.end_s)
@@ -96,12 +105,13 @@ class CheckpointCosts:
         return _cost(output, interval_s)
 
     def _flush(self, flush: FlushCompleted) -> CheckpointCost | None:
-        slowdown_s = self.steps.flush_completed(flush)
+        error_s = self.steps.error_s(flush)
+        slowdown = Slowdown(self.steps.flush_completed(flush), error_s)
         output, interval_s = self._waiting.pop(flush.dataset, (None, 0.0))
         if output is None:  # a blocking flush ends before its output does
-            _remember(self._early, flush.dataset, (flush, slowdown_s))
+            _remember(self._early, flush.dataset, (flush, slowdown))
             return None
-        return _cost(output, interval_s, flush, slowdown_s) if flush.valid else None
+        return _cost(output, interval_s, flush, slowdown) if flush.valid else None
 
 
 def _remember(waiting: dict[int, T], dataset: int, what: T) -> None:
@@ -111,14 +121,18 @@ def _remember(waiting: dict[int, T], dataset: int, what: T) -> None:
 
 
 def _cost(
-    output: OutputCompleted, interval_s: float, flush: FlushCompleted | None = None, slowdown_s: float = 0.0
+    output: OutputCompleted,
+    interval_s: float,
+    flush: FlushCompleted | None = None,
+    slowdown: Slowdown = Slowdown(0.0, 0.0),
 ) -> CheckpointCost:
     return CheckpointCost(
         dataset=output.dataset,
         generation=output.generation,
         time_s=output.end_s if flush is None else max(output.end_s, flush.end_s),
         blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
-        slowdown_s=slowdown_s,
+        slowdown_s=slowdown.seconds,
+        slowdown_error_s=slowdown.error_s,
         flush_s=output.flush_s if flush is None else flush.flush_s,
         flushed=flush is not None or output.flush_s > 0,
         interval_s=interval_s,

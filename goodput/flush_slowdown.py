@@ -1,6 +1,8 @@
 """How much longer the steps of a job take while a flush runs beside them."""
 
 from collections import deque
+from itertools import pairwise
+from math import sqrt
 from statistics import fmean, median
 
 import msgspec
@@ -10,6 +12,10 @@ from .events import FlushCompleted, StepCompleted
 _REMEMBERED = 1024
 _REFERENCE_STEPS = 256
 _HICCUP = 3.0
+_FEW_STEPS = 4
+_MEDIAN_DIFFERENCE = 0.954
+"""Median of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2)."""
+_SHORTEST_S = 1e-9
 
 
 class _Stretch(msgspec.Struct, frozen=True):
@@ -66,6 +72,18 @@ class FlushSlowdown:
             return None
         limit_s = _HICCUP * median(self._undisturbed)
         return fmean(min(each, limit_s) for each in self._undisturbed)
+
+    def error_s(self, flush: FlushCompleted) -> float:
+        """Return the SD of the estimate for `flush`: of its steps, and of the reference that they are held against.
+
+        The scatter of steps is taken from neighbours: a job whose steps grow slowly longer does not scatter.
+        """
+        steps = self._undisturbed
+        if len(steps) < _FEW_STEPS:
+            return flush.flush_s
+        scatter_s = median(abs(b - a) for a, b in pairwise(steps)) / _MEDIAN_DIFFERENCE
+        beside = flush.flush_s / max(_SHORTEST_S, fmean(steps)) + 1
+        return float(scatter_s * sqrt(beside + beside**2 / len(steps)))
 
     def flush_started(self, dataset: int, start_s: float) -> None:
         """From now on steps may be disturbed by the flush of `dataset`.

@@ -5,7 +5,6 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterator, Sequence
-from math import inf
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted
@@ -18,6 +17,7 @@ from .events import (
     EventsLost,
     NodeObserved,
     SettingsObserved,
+    StorageProbed,
     TraceDigest,
     TuningSwitched,
     UserEdited,
@@ -28,13 +28,13 @@ from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_floor
-from .rules.policy import proposals
-from .rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal, Situation
+from .rules.guards import required, veto
+from .rules.situation import Proposal, Situation
+from .settings import DEFAULTS
 from .tune.active_settings import AppliedSettings
-from .tune.chooser import choose, permitted, required
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
-from .tune.trial_costs import TrialCosts
+from .tune.switching import REINIT_PRIOR_S
 from .tune.tuner import Tuner
 
 __all__ = ["Counters", "Pipeline"]
@@ -53,6 +53,7 @@ class Pipeline:
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
         self.node: NodeObserved | None = None
+        self.probe: StorageProbed | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
         self._reinit_prior_s = reinit_prior_s
@@ -62,7 +63,6 @@ class Pipeline:
         self._observers = Observers()
         self._flush_times = FlushTimes()
         self._applied = AppliedSettings()
-        self._trial_costs = TrialCosts()
         self._observing = Observing()
         self._on = True
 
@@ -76,6 +76,8 @@ class Pipeline:
             case NodeObserved():
                 self.node = event
                 self._observers.add_node(event, now)
+            case StorageProbed():
+                self.probe = event
             case EventsLost():
                 self.counters.add_lost(event)
             case SettingsObserved():
@@ -113,19 +115,21 @@ class Pipeline:
     @property
     def situation(self) -> Situation:
         """The input of the rules."""
-        tuner = self.tuner
-        mutability = tuner.mutability if tuner else RunMutability()
+        mutability = self.tuner.mutability if self.tuner else RunMutability()
         return Situation(
             intents=self.intents,
+            own=self.tuner.baseline if self.tuner else DEFAULTS,
             settings=self.settings,
             job=self.job,
             node=self.node,
+            probe=self.probe,
             mutability=mutability,
+            start_s=self.start_s,
             checkpoints=self._applied.checkpoints,
             reinit_s=self._applied.reinit_s,
             reinit_prior_s=self._reinit_prior_s,
-            trial_budget_s=tuner.trial_budget_s if tuner else inf,
             why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
+            why_no_bypass=self._applied.shared_files.why_no_bypass,
         )
 
     @property
@@ -149,8 +153,8 @@ class Pipeline:
         return self.ledger.account(0.0).start_s
 
     def proposals(self) -> tuple[Proposal, ...]:
-        """Return what the rules would propose now, guard rails applied; none of it has been tried."""
-        return permitted(self.situation)
+        """Return what would be proposed now, guard rails applied; none of it has been tried."""
+        return self.tuner.proposals(self.situation) if self.tuner else ()
 
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
@@ -178,8 +182,13 @@ class Pipeline:
             outcome = tuner.begin_run(mutability, now)
         if text := unknown_floor(job):
             yield Tell(text=text, level="warning")
-        outcomes = [outcome, tuner.require(required(self.situation), now)]
+        outcomes = [outcome, tuner.require(self._required(), now)]
         yield from self._effects(run, tuner, outcomes, publish=True)
+
+    def _required(self) -> list[tuple[Proposal, str | None]]:
+        """Return the changes that the user's declaration demands, each with what stops it or None."""
+        situation = self.situation
+        return [(each, veto(each.changes, situation)) for each in required(situation)]
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
         """The user's values become the baseline; but what their environment sets stays active."""
@@ -190,7 +199,7 @@ class Pipeline:
         if changes:
             self._run = self._run.edited(changes)
             outcomes.append(tuner.edit(self._run.own, changes, now))
-            outcomes.append(tuner.require(required(self.situation), now))
+            outcomes.append(tuner.require(self._required(), now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
 
@@ -235,7 +244,6 @@ class Pipeline:
             self.costs.append(cost)
             del self.costs[:-_REMEMBERED_COSTS]
             self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
-            self._trial_costs.add(cost)
         if self.tuner is not None and self._run is not None:
             yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, cost, now)])
 
@@ -250,21 +258,13 @@ class Pipeline:
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
         if cost is not None and self.job is not None and self.job.tuning:
-            outcome = tuner.add(cost, now)
-            yield outcome
-            if outcome.is_ready:
-                situation = self.situation
-                yield tuner.start(choose(tuner.candidates(proposals(situation)), situation), now)
+            yield tuner.add(cost, lambda: self.situation, now)
 
     def _effects(
         self, run: JobRun, tuner: Tuner, outcomes: Sequence[Outcome], *, publish: bool = False
     ) -> Iterator[Effect]:
         if publish or any(each.changed for each in outcomes):
             yield RewriteConfig(advice=run.publish(tuner))
-        for decision in (each for outcome in outcomes for each in outcome.decisions):
-            self._trial_costs.decide(decision)
-            yield Tell(text=decision.text)
-        self._trial_costs.activate(tuner.generation, tuner.settings)
-        for cost in self._trial_costs.take():
-            self.ledger.charge(TUNING, cost.cost_s)
-            tuner.log.charge(cost.generation, cost.checkpoints, cost.cost_s)
+        for outcome in outcomes:
+            yield from (Tell(text=decision.text) for decision in outcome.decisions)
+            self.ledger.charge(TUNING, outcome.tuning_s)

@@ -14,7 +14,7 @@ from ...goodput.interval.model import Schedule
 from ...goodput.interval.recommend import Measured, Outlook, measured, recommend, what_if
 from ...goodput.interval.save_costs import costs_of
 from ...goodput.validation import span
-from ...intents.rules.situation import number
+from ...intents.settings import number
 from ..job_record import JobRecord
 
 

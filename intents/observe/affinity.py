@@ -25,6 +25,8 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     unbound: tuple[int, ...] = ()
     used_cores: float = 0.0
     spare_cores: float = 0.0
+    mask_cores: int = 0
+    """CPUs in the smallest mask of an application process."""
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
@@ -69,5 +71,6 @@ class AffinityObserver:
             bound=any(len(process.cpus) < len(latest.cpus) for process in latest.processes),
             unbound=tuple(cpu for cpu in latest.cpus if cpu not in masks),
             used_cores=used_cores,
+            mask_cores=min(len(process.cpus) for process in latest.processes),
             spare_cores=max(0.0, len(latest.cpus) - used_cores),
         )

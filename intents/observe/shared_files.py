@@ -5,10 +5,13 @@ SCR ends a job whose ranks, on several nodes, register one file of an output tha
 there. A job that bypasses the cache may do both.
 """
 
+from collections import deque
+
 from ...goodput.events import OutputCompleted
 from ..events import SettingsObserved, Values
 
 _BYPASS = "SCR_CACHE_BYPASS"
+_REMEMBERED_NAMES = 64
 
 
 class SharedFiles:
@@ -18,10 +21,16 @@ class SharedFiles:
         self._kinds: set[bool] = set()
         self._apart: set[bool] = set()
         self._meet = self._left = False
+        self._names: deque[str] = deque(maxlen=_REMEMBERED_NAMES)
+        self.why_no_bypass = ""
+        """Why the job must not be moved past the cache, or empty."""
 
     def add(self, output: OutputCompleted) -> None:
         """Take in one output."""
         self._kinds.add(output.checkpoint)
+        if output.name and output.name in self._names:
+            self.why_no_bypass = f"{_BYPASS}=1: outputs have the same name: each would overwrite the one before"
+        self._names.append(output.name)
         self._meet |= output.shared_files is True
         if output.shared_files is False and output.valid:
             self._apart.add(output.checkpoint)

@@ -4,80 +4,80 @@ from ...units import bytes_text
 from ..events import Values, ValueSource
 from ..mutability import LEVER
 from ..observe.redundancy import effective, keeps_floor, storage_factor
-from .situation import Proposal, Situation, number
+from ..settings import changes_text, is_cached, number
+from .durability import permits
+from .situation import Proposal, Situation
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
-_PROTECTION = {"SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
 _MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
 NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE"})
 """Parameters that delete or move data: they are the user's alone."""
 
 
-def _forbidden(proposal: Proposal, _now: Situation) -> str | None:
-    names = NEVER & proposal.changes.keys()
+def _forbidden(changes: Values, _now: Situation) -> str | None:
+    names = NEVER & changes.keys()
     return f"{', '.join(sorted(names))}: only the user may change this" if names else None
 
 
-def _pinned(proposal: Proposal, now: Situation) -> str | None:
-    if now.job is None:
-        return None
-    sources = now.job.sources
-    changed = sorted(name for name in proposal.changes if proposal.changes[name] != now.settings.get(name))
-    if edited := [name for name in changed if sources.get(name) == ValueSource.EDITED]:
-        return f"{', '.join(edited)}: you gave it in the config file while the job ran, which wins"
-    pinned = [name for name in changed if sources.get(name) == ValueSource.ENVIRONMENT]
-    if not pinned or now.job.override:
-        return None
-    return f"{', '.join(pinned)}: set in your environment, which wins (scrtune run --override allows it)"
+def not_by_us(name: str, now: Situation) -> str:
+    """Return why nothing but the user may change `name` in this job; empty when the tuner may."""
+    source = now.job.sources.get(name) if now.job else None
+    if source == ValueSource.EDITED:
+        return f"{name}: you gave it in the config file while the job ran, which wins"
+    if source == ValueSource.ENVIRONMENT and now.job is not None and not now.job.override:
+        return f"{name}: set in your environment, which wins (scrtune run --override allows it)"
+    if now.mutability.is_inert(name):
+        return f"{name}: this SCR does not read it"
+    if name.startswith(LEVER) and now.mutability.is_fixed(name):
+        return f"{name}: nothing in this job applies it (scrtune run preloads a library that does)"
+    return ""
 
 
-def _unchangeable(proposal: Proposal, now: Situation) -> str | None:
-    """Neither this run of the job nor any launch can change it."""
-    if inert := sorted(filter(now.mutability.is_inert, proposal.changes)):
-        return f"{', '.join(inert)}: this SCR does not read it"
-    levers = sorted(
-        name for name in proposal.changes if name.startswith(LEVER) and now.mutability.is_fixed(name)
-    )
-    if not levers:
-        return None
-    return f"{', '.join(levers)}: nothing in this job applies it (scrtune run preloads a library that does)"
+def _not_ours(changes: Values, now: Situation) -> str | None:
+    changed = sorted(name for name, value in changes.items() if value != now.settings.get(name))
+    return next((reason for name in changed if (reason := not_by_us(name, now))), None)
 
 
-def _files_collide(proposal: Proposal, now: Situation) -> str | None:
+def _files_collide(changes: Values, now: Situation) -> str | None:
     """Files that may bypass the cache may collide in it."""
-    if now.cached or number({**now.settings, **proposal.changes}, "SCR_CACHE_BYPASS"):
+    if now.cached or number({**now.settings, **changes}, "SCR_CACHE_BYPASS"):
         return None
     return now.why_no_cache or None
 
 
-def _below_floor(proposal: Proposal, now: Situation) -> str | None:
-    """Datasets in the cache must survive what the floor survives; the prefix directory survives all."""
-    after = {**now.settings, **proposal.changes}
-    if not _PROTECTION & proposal.changes.keys() or number(after, "SCR_CACHE_BYPASS"):
+def _not_durable(changes: Values, now: Situation) -> str | None:
+    """What is not in the prefix directory must survive what the user asked for (:mod:`.durability`)."""
+    after, asked = {**now.settings, **changes}, now.rails
+    if not permits(asked, after):
+        return f"{changes_text(changes)}: less durable than what is asked for ({asked.because})"
+    if not is_cached(after) or now.cached or asked.durability is not None:
         return None
-    redundancy = now.intents.redundancy
-    scheme = str(after.get("SCR_COPY_TYPE", "XOR"))
-    if not keeps_floor(scheme, redundancy.floor):
-        return f"SCR_COPY_TYPE={scheme} is below the redundancy floor {redundancy.floor}"
-    in_use = effective(scheme, redundancy.nodes)
     # a job that caches already has what SCR makes of its scheme on one node; no other may lose protection
-    if now.cached or keeps_floor(in_use, redundancy.floor):
+    in_use = effective(str(after["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
+    if keeps_floor(in_use, asked.floor):
         return None
     return (
-        f"on one node the cache survives what {in_use} does, less than the floor {redundancy.floor};"
+        f"on one node the cache survives what {in_use} does, less than the floor {asked.floor};"
         " declare --redundancy-floor PROCESS if that is enough"
     )
 
 
-def _does_not_fit(proposal: Proposal, now: Situation) -> str | None:
-    """The cache may grow by at most 80 % of its free space on this node."""
-    if not _CACHE_USERS & proposal.changes.keys() or now.job is None:
+def _overwrites(changes: Values, now: Situation) -> str | None:
+    """An application that writes the same files again has its only good copy in the cache."""
+    if not now.cached or is_cached({**now.settings, **changes}):
         return None
-    after = {**now.settings, **proposal.changes}
+    return now.why_no_bypass or None
+
+
+def _does_not_fit(changes: Values, now: Situation) -> str | None:
+    """The cache may grow by at most 80 % of its free space on this node."""
+    if not _CACHE_USERS & changes.keys() or now.job is None:
+        return None
+    after = {**now.settings, **changes}
     # what was written under these settings is there, as far as there is room for it
-    held = min(now.integer("SCR_CACHE_SIZE"), now.intents.flush.evidence.count) if now.cached else 0
+    held = min(number(now.settings, "SCR_CACHE_SIZE"), now.intents.flush.evidence.count) if now.cached else 0
     more_bytes = _bytes_held(number(after, "SCR_CACHE_SIZE"), after, now) - _bytes_held(
         held, now.settings, now
     )
@@ -112,9 +112,25 @@ def _free_bytes(now: Situation) -> int:
     return min(now.node.cache_free_bytes, memory_bytes) if memory_bytes > 0 else now.node.cache_free_bytes
 
 
-GUARDS = (_forbidden, _pinned, _unchangeable, _files_collide, _below_floor, _does_not_fit)
+GUARDS = (_forbidden, _not_ours, _files_collide, _not_durable, _overwrites, _does_not_fit)
 
 
-def veto(proposal: Proposal, now: Situation) -> str | None:
-    """Return why `proposal` must not be tried, or None."""
-    return next((reason for guard in GUARDS if (reason := guard(proposal, now))), None)
+def veto(changes: Values, now: Situation) -> str | None:
+    """Return why `changes` must not be tried, or None."""
+    return next((reason for guard in GUARDS if (reason := guard(changes, now))), None)
+
+
+def required(now: Situation) -> tuple[Proposal, ...]:
+    """Return the changes that meet the floor which the user declared, if the scheme in use does not."""
+    redundancy = now.intents.redundancy
+    if not redundancy.declared or keeps_floor(redundancy.scheme, redundancy.floor):
+        return ()
+    proposal = Proposal(
+        rule="keep the redundancy floor",
+        intent="redundancy scheme",
+        changes={"SCR_COPY_TYPE": redundancy.floor},
+        because=f"{redundancy.scheme} does not survive what the declared floor {redundancy.floor} survives",
+        source="the user's declaration",
+        required=True,
+    )
+    return (proposal,)

@@ -9,9 +9,9 @@ from ...goodput.events import OutputCompleted
 from ..events import SettingsObserved, Values
 from ..mutability import LEVER, RunMutability
 from ..observe.shared_files import SharedFiles
-from ..rules.situation import DEFAULTS, Proposal
-from .decisions import Decision, DecisionLog, Verdict
-from .trial import Trial
+from ..rules.situation import Proposal
+from ..settings import DEFAULTS
+from .decisions import Breakdown, Decision, DecisionLog, Verdict
 
 _REMEMBERED = 64
 _REMEMBERED_REINITS = 8
@@ -118,9 +118,13 @@ class ActiveSettings:
             )
 
     def _log(
-        self, verdict: Verdict, proposal: Proposal, now: float, previous: Values, trial: Trial | None = None
+        self,
+        verdict: Verdict,
+        proposal: Proposal,
+        now: float,
+        previous: Values,
+        expected: Breakdown | None = None,
     ) -> None:
-        found = trial.comparison if trial else None
         decision = Decision(
             generation=self.generation,
             time_s=now,
@@ -132,11 +136,15 @@ class ActiveSettings:
             source=proposal.source,
             intent=proposal.intent,
             expected_gain_s=proposal.expected_gain_s,
-            before_s=found.before_s if found else 0.0,
-            after_s=found.after_s if found else 0.0,
-            observations=found.pairs if found else 0,
+            expected=expected,
+            budget_s=self.trial_budget_s,
         )
         self.log.add(decision)
+
+    @property
+    def trial_budget_s(self) -> float:
+        """Seconds that trials may still cost."""
+        return 0.0
 
     def _remember(self) -> None:
         self._past[self.generation] = (self.settings, self.settings != self.baseline)

@@ -1,74 +1,46 @@
-"""The trial budget: a ledger of what trials may still cost, against the cost of the user's own settings.
+"""The trial budget: a ledger of what tuning may still cost, against the user's own settings.
 
-One checkpoint to begin with, 2 % of the baseline's cost for each checkpoint, and all that tuned checkpoints
-save or lose against it; the time of applying settings is deducted. `docs/tuning.md` states the bound that
-follows.
-
-Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
+A share of a checkpoint to begin with, 1 % of one for each checkpoint, and all that tuned checkpoints save or
+lose against the user's own settings as they are believed to cost now; the time of applying settings is
+deducted. At zero the user's settings come back: the bound is hard but for checkpoints that have begun.
+`docs/tuning.md` states it in full. Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
 """
 
-from collections import deque
-from collections.abc import Sequence
-from statistics import fmean
-
-ALLOWANCE = 0.02
-FIRST_CREDIT = 1.0
-BASELINE_OBSERVATIONS = 3
-DRIFT_OBSERVATIONS = 5
-INDIFFERENT = 0.02
-_REMEMBERED_COSTS = 6
+FIRST_CREDIT = 0.45
+ALLOWANCE = 0.01
 
 
 class TrialBudget:
-    """`left_s` may still be lost; `baseline_s` is the cost of a checkpoint under the user's settings.
-
-    `baseline_s` is 0 until three observations were made.
-    """
+    """`left_s` may still be lost; it is 0 until the user's own settings were measured."""
 
     def __init__(self) -> None:
         self.left_s = 0.0
-        self.baseline_s = 0.0
-        self.baseline_costs: deque[float] = deque(maxlen=_REMEMBERED_COSTS)
+        self.overdraft_s = 0.0
+        """What settings that are surely cheaper may lose while nothing is left."""
+        self.spent_s = 0.0
+        """Seconds of applying settings, so far."""
+        self.saved_s = 0.0
+        """Seconds that tuned checkpoints saved so far, less what they lost."""
+        self._is_open = False
 
-    @property
-    def is_measured(self) -> bool:
-        """True when the user's settings were observed often enough since :meth:`remeasure`."""
-        return len(self.baseline_costs) >= BASELINE_OBSERVATIONS
+    def open(self, own_s: float) -> None:
+        """Begin with a share of the cost of a checkpoint under the user's own settings."""
+        if not self._is_open:
+            self._is_open = True
+            self.left_s = self.overdraft_s = FIRST_CREDIT * own_s
 
-    def remeasure(self) -> None:
-        """Measure the baseline's cost again; until then the old mean counts."""
-        self.baseline_costs.clear()
-
-    def observe_baseline(self, cost_s: float) -> None:
-        """Enter one observation under the user's settings."""
-        first = self.baseline_s == 0
-        self.baseline_costs.append(cost_s)
-        if not first or self.is_measured:
-            self.baseline_s = fmean(self.baseline_costs)
-            self.left_s += FIRST_CREDIT * self.baseline_s if first else 0.0
-
-    def why_back(self, tuned: Sequence[float], usual_s: float) -> str:
-        """Return why tuned settings are given up: too expensive, or no budget left; empty when they are not.
-
-        `tuned` are the last observations under them, `usual_s` counts when there are none.
-        """
-        recent_s = fmean(tuned) if tuned else usual_s
-        is_worse = len(tuned) >= DRIFT_OBSERVATIONS and recent_s > (1 + INDIFFERENT) * self.baseline_s
-        if not is_worse and self.left_s > 0:
-            return ""
-        return (
-            f"checkpoints cost {recent_s:.3f} s now, {self.baseline_s:.3f} s under your settings"
-            f" (trial budget {self.left_s:.3f} s)"
-        )
-
-    def charge(self, cost_s: float, *, is_tuned: bool) -> None:
-        """Enter one checkpoint; its cost counts when it ran under other settings than the user's."""
-        if self.baseline_s == 0:
+    def charge(self, cost_s: float, own_s: float, *, is_tuned: bool) -> None:
+        """Enter one checkpoint, which would have cost `own_s` under the user's own settings."""
+        if not self._is_open:
             return
-        self.left_s += ALLOWANCE * self.baseline_s
+        if is_tuned and self.left_s <= 0:
+            self.overdraft_s -= max(0.0, cost_s - own_s)
+        self.left_s += ALLOWANCE * own_s
         if is_tuned:
-            self.left_s += self.baseline_s - cost_s
+            self.left_s += own_s - cost_s
+            self.saved_s += own_s - cost_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back."""
         self.left_s -= max(0.0, apply_s)
+        self.spent_s += max(0.0, apply_s)

@@ -1,103 +1,152 @@
-"""The choice of the next trial: guard rails first, then whether the change pays while the job runs.
+"""The choice of the next settings: expected net saving over the rest of the job, inside the trial budget.
 
-Some parameters change only when SCR is finalized and initialised again, between two outputs. Sources:
-measured on SCR 3.1.0, 4 to 10 ms at 2 to 4 ranks, 29 ms with all that is around it; SCR_Finalize flushes the
-latest checkpoint when SCR_FLUSH > 0, and waits for a flush under way (scr.c). The number of checkpoints still
-to come is unknown: as many as there were is the median estimate without other knowledge (Gott 1993, Nature
-363, 315; "Lindy").
+A candidate may be tried when it is expected to save more than noise, is probably not worse than the user's own
+settings, and the upper end of what it may cost, with the way there and back, fits into the budget. The verdict
+on a trial is the posterior probability that it is cheaper than the settings it may replace. The user's own
+settings are measured again while the belief is in doubt about them. How many checkpoints are still to come is
+unknown: as many as there were is the median estimate without other knowledge (Gott 1993, Nature 363, 315).
 """
 
-from collections.abc import Iterable
-from math import ceil
+from collections import Counter
+from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from ..observe.shared_files import starts_past_the_cache
-from ..rules.guards import veto
-from ..rules.policy import proposals
-from ..rules.situation import Proposal, Situation
-from .decisions import Verdict
-from .trial import MOST_SWITCHES
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
-_AT_NEXT_LAUNCH = "the next run of the job begins with it, on trial"
+from .belief import Belief
+from .model import Array
 
+Mask = NDArray[np.bool_]
 
-class TrialChoice(NamedTuple):
-    """The proposal to try next, if any, and those passed over, each with its verdict and the reason."""
-
-    proposal: Proposal | None
-    passed_over: tuple[tuple[Verdict, Proposal, str], ...] = ()
-
-
-def permitted(now: Situation) -> tuple[Proposal, ...]:
-    """Return what the rules propose and nothing stops."""
-    return tuple(each for each in proposals(now) if (veto(each, now) or unprofitable(each, now)) is None)
-
-
-def required(now: Situation) -> list[tuple[Proposal, str | None]]:
-    """Return the proposals that the user's declaration demands, each with what stops it or None."""
-    return [(each, veto(each, now)) for each in proposals(now) if each.required]
-
-
-def choose(candidates: Iterable[Proposal], now: Situation) -> TrialChoice:
-    """Return the first of `candidates` that changes something and that nothing stops."""
-    passed_over: list[tuple[Verdict, Proposal, str]] = []
-    for proposal in candidates:
-        if not proposal.changes:
-            continue
-        if reason := veto(proposal, now):
-            passed_over.append((Verdict.VETOED, proposal, reason))
-        elif reason := unprofitable(proposal, now):
-            passed_over.append((Verdict.VETOED, proposal, reason))
-            if now.job is None or not starts_past_the_cache(proposal.changes, now.job):
-                passed_over.append((Verdict.PENDING, proposal, _AT_NEXT_LAUNCH))
-        elif reason := only_at_launch(proposal, now):
-            passed_over.append((Verdict.PENDING, proposal, reason))
-        else:
-            return TrialChoice(proposal, tuple(passed_over))
-    return TrialChoice(None, tuple(passed_over))
+OWN = 0
+WORSE = 1.02
+_SURELY_WORSE = 0.7
+_ENOUGH, _CLOSE = 3, 0.75
+_SURE_OF_OWN = 2
+_REPLAY_WAYS = 4
+KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
+MOST_LOOKS = 6
+_SAFE, _SAFE_IF_BIG, _SAFE_UNSEEN = 0.18, 0.35, 0.05
+_BIG, _HUGE = 0.35, 0.5
+_LEAST_GAIN, _LEAST_P = 0.02, 0.6
+_SURELY_SAFE, _WORTH = 0.05, 4.0
+_LEAST_NET = 0.3
+_SHORTEST, _LONGEST = 15, 200
+_TAIL, _TAIL_FROM_OWN = 0.9, 0.95
+_MOST_REPLAYS, _SURE = 4, 0.04
 
 
-def unprofitable(proposal: Proposal, now: Situation) -> str | None:
-    """Return why the re-inits of a trial of `proposal` do not pay yet, and when they will; or None."""
-    names = sorted(filter(now.mutability.needs_reinit, proposal.changes))
-    if not names or only_at_launch(proposal, now):
-        return None
-    once_s = reinit_s(now)
-    trial_s = MOST_SWITCHES * once_s
-    gain_s = proposal.expected_gain_s
-    what = f"{', '.join(names)}: a trial takes up to {MOST_SWITCHES} re-inits of SCR, {once_s:.3f} s each"
-    if gain_s * now.checkpoints < trial_s:
-        when = f"but will from checkpoint {ceil(trial_s / gain_s)} on" if gain_s > 0 else "and never will"
-        return (
-            f"{what}; {gain_s:.3f} s a checkpoint does not pay for that yet, {when} (as many are expected"
-            f" to follow as there were: {now.checkpoints}); at a launch it costs nothing"
-        )
-    if now.trial_budget_s < 2 * once_s:
-        left_s = max(0.0, now.trial_budget_s)
-        return f"{what}; the trial budget is {left_s:.3f} s now and grows with each checkpoint"
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a candidate is tried, or none is: gains and probabilities against the settings that it may replace."""
+
+    index: int
+    gain_s: float
+    p_better: float
+    p_worse: float
+    net_s: float
+
+
+class View(NamedTuple):
+    """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` those still to come.
+
+    `there_s` are the seconds of going to each candidate, `back_s` of returning, `left_s` is the trial budget. Costs
+    that are `loose` scatter with waits for flushes, so that only big gains are told from noise.
+    """
+
+    belief: Belief
+    incumbent: int
+    seen: Counter[int]
+    there_s: Array
+    back_s: Array
+    left_s: float
+    remaining: int
+    loose: bool = False
+
+
+def p_better(view: View, index: int) -> float:
+    """Return the probability that `index` is cheaper than the incumbent."""
+    totals = view.belief.totals
+    return float(np.mean(totals[index] < totals[view.incumbent]))
+
+
+def is_surely_worse(view: View) -> bool:
+    """Return whether the incumbent probably costs over 2 % more than the user's own settings."""
+    totals = view.belief.totals
+    return bool(np.mean(totals[view.incumbent] > WORSE * totals[OWN]) > _SURELY_WORSE)
+
+
+def verdict(view: View, index: int, looks: int) -> bool | None:
+    """Return whether the trial of `index` is kept after `looks` checkpoints; None when it takes another."""
+    p = p_better(view, index)
+    if p >= (KEEP_LOOSE if view.loose else KEEP):
+        return True
+    if p < DROP:
+        return False
+    return p >= KEEP_AT_LAST if looks >= MOST_LOOKS else None
+
+
+def is_replay_due(view: View, replays: int) -> bool:
+    """Return whether the user's own settings have to be measured again, after so many `replays`."""
+    best, totals = view.incumbent, view.belief.totals
+    if best == OWN or replays >= _MOST_REPLAYS:
+        return False
+    if _REPLAY_WAYS * (view.there_s[OWN] + view.back_s[OWN]) > view.left_s:
+        return False
+    ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
+    is_new = view.seen[OWN] < _ENOUGH and view.seen[best] >= 2 + 2 * replays and ratio > _CLOSE
+    is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
+    return is_new or is_doubted
+
+
+def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Looked | None:
+    """Return the candidate to try next, or None: the highest expected net saving that nothing stops."""
+    totals = view.belief.totals
+    gain = totals[view.incumbent] - totals
+    net = _net(gain, view)
+    worse = (totals > WORSE * totals[OWN]).mean(axis=1)
+    allowed = _is_promising(view, gain, net) & _is_safe(view, gain, worse)
+    allowed[[view.incumbent, *banned]] = False
+    for index in np.argsort(-net, kind="stable"):
+        if allowed[index] and veto(int(index)) is None:
+            return Looked(
+                index=int(index),
+                gain_s=float(gain[index].mean()),
+                p_better=float((gain[index] > 0).mean()),
+                p_worse=float(worse[index]),
+                net_s=float(net[index]),
+            )
     return None
 
 
-def only_at_launch(proposal: Proposal, now: Situation) -> str | None:
-    """Return why `proposal` waits for the next launch of the job; None when this run can have it."""
-    names = sorted(filter(now.mutability.is_fixed, proposal.changes))
-    return f"{', '.join(names)}: only a launch can change it now; {_AT_NEXT_LAUNCH}" if names else None
+def _net(gain: Array, view: View) -> Array:
+    """Return the expected net saving: a change that is no gain is taken back after two checkpoints."""
+    up, down = np.maximum(gain, 0).mean(axis=1), np.maximum(-gain, 0).mean(axis=1)
+    back = (gain <= 0).mean(axis=1)
+    horizon = min(_LONGEST, max(_SHORTEST, view.remaining))
+    return np.asarray(horizon * up - 2 * down - view.there_s - back * view.back_s)
 
 
-def reinit_s(now: Situation) -> float:
-    """Return the expected seconds of a re-init: as measured, at least the prior and its forced flush."""
-    return max(now.reinit_s, now.reinit_prior_s + _forced_flush_s(now))
+def _is_promising(view: View, gain: Array, net: Array) -> Mask:
+    now_s = float(view.belief.totals[view.incumbent].mean())
+    better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
+    promising = net > _LEAST_NET * now_s
+    promising &= (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
+    return np.asarray(promising & (mean > _BIG * now_s) if view.loose else promising)
 
 
-def _forced_flush_s(now: Situation) -> float:
-    """Return the seconds of the flush that a re-init forces, beside the one that it waits for.
-
-    Settings change when the last flush is known to have ended (:class:`..observe.flush.FlushCycles`): the
-    latest checkpoint is flushed by then, unless flushes outlast the interval. Data written past the cache
-    needs no flush.
-    """
-    flush = now.intents.flush
-    if not now.cached or now.integer("SCR_FLUSH") <= 0 or not now.asynchronous:
-        return 0.0
-    between_s = max(0.0, flush.interval_s - flush.blocking_s)
-    return flush.flush_s if flush.flush_s > between_s else 0.0
+def _is_safe(view: View, gain: Array, worse: Array) -> Mask:
+    """Return which candidates are probably no worse than the user's own, and affordable if they are."""
+    totals, mean = view.belief.totals, gain.mean(axis=1)
+    now_s = float(totals[view.incumbent].mean())
+    excess, big = totals - totals[OWN], mean > _BIG * now_s
+    is_bold = big | (view.incumbent != OWN)
+    tail = np.where(is_bold, np.quantile(excess, _TAIL, axis=1), np.quantile(excess, _TAIL_FROM_OWN, axis=1))
+    left_s, ways_s = max(view.left_s, 0.0), view.there_s + view.back_s
+    is_worth = (worse <= _SURELY_SAFE) & (_net(gain, view) > _WORTH * ways_s) & (tail <= left_s)
+    fits = is_worth | (tail + ways_s <= left_s)
+    safe = (worse <= np.where(is_bold, _SAFE_IF_BIG, _SAFE)) & fits
+    if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
+        safe &= (worse <= _SAFE_UNSEEN) & (mean > _HUGE * now_s)
+    return np.asarray(safe)

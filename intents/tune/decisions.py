@@ -1,13 +1,13 @@
 """The log of decisions: each change, its reason and its result."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ..events import TextEnum, Values
-from ..rules.situation import changes_text
+from ..settings import changes_text
 from .comparison import Comparison
 
 _REMEMBERED = 1000
@@ -29,14 +29,28 @@ NOT_MADE = frozenset({Verdict.VETOED, Verdict.PENDING})
 """Verdicts on changes that were never active."""
 
 
+class Breakdown(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds of a checkpoint and of its parts; of the flush only what blocks or waits is in `cost_s`."""
+
+    cost_s: float
+    write_s: float = 0.0
+    encode_s: float = 0.0
+    flush_s: float = 0.0
+    slowdown_s: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The parts, for people."""
+        parts = f"write {self.write_s:.3f}, encode {self.encode_s:.3f}, flush {self.flush_s:.3f}"
+        return f"{self.cost_s:.3f} s ({parts}, slowdown {self.slowdown_s:.3f})"
+
+
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log that `scrtune explain` shows.
 
-    `changes` became active with it (of a veto: did not), `previous` are the values before. Of a verdict
-    `before_s` and `after_s` are geometric means of the cost of a checkpoint, 0 if not measured, and
-    `observations` the number under the change that are compared, each with one before. The entry of a trial
-    has its `comparison` so far and, once it was reverted, its `checkpoints` and their extra cost `cost_s`
-    (:class:`scrtune.intents.tune.trial_costs.TrialCosts`).
+    `changes` became active with it (of a veto: did not), `previous` are the values before. The entry of a
+    trial has what was `expected` of it, what was `seen`, the `comparison` believed so far, its `checkpoints` and
+    what these cost more than under the user's own settings, `cost_s`. `budget_s` was left of the trial budget.
     """
 
     generation: int
@@ -49,12 +63,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
     intent: str = ""
     expected_gain_s: float = 0.0
-    before_s: float = 0.0
-    after_s: float = 0.0
-    observations: int = 0
+    expected: Breakdown | None = None
+    seen: Breakdown | None = None
     comparison: Comparison | None = None
     checkpoints: int = 0
     cost_s: float = 0.0
+    budget_s: float = 0.0
 
     @property
     def short(self) -> str:
@@ -74,12 +88,12 @@ class Outcome(NamedTuple):
     """The result of one call of the tuner.
 
     `decisions` are the new ones. `changed`: the settings, or those of the next launch, are not those of the
-    call before. `is_ready`: the next trial may start now.
+    call before. `tuning_s` are seconds that trying cost, to be charged to the account.
     """
 
     decisions: Sequence[Decision] = ()
     changed: bool = False
-    is_ready: bool = False
+    tuning_s: float = 0.0
 
 
 class DecisionLog:
@@ -94,21 +108,20 @@ class DecisionLog:
         self.entries.append(decision)
         self.new.append(decision)
 
-    def compare(self, generation: int, comparison: Comparison | None) -> None:
-        """Update the `comparison` of the trial that began with `generation`."""
-        self._amend(generation, lambda trial: msgspec.structs.replace(trial, comparison=comparison))
-
-    def charge(self, generation: int, checkpoints: int, cost_s: float) -> None:
-        """Add `checkpoints` and their extra cost, in seconds, to the trial that began with `generation`."""
-        self._amend(
-            generation,
-            lambda trial: msgspec.structs.replace(
-                trial, checkpoints=trial.checkpoints + checkpoints, cost_s=trial.cost_s + cost_s
-            ),
-        )
-
-    def _amend(self, generation: int, amended: Callable[[Decision], Decision]) -> None:
+    def measured(self, generation: int, seen: Breakdown, comparison: Comparison, cost_s: float) -> None:
+        """Enter one more checkpoint of the trial that began with `generation`, and what is believed of it now."""
         for back, entry in enumerate(reversed(self.entries), start=1):
             if entry.verdict is Verdict.TRIAL and entry.generation == generation:
-                self.entries[-back] = amended(entry)
+                self.entries[-back] = msgspec.structs.replace(
+                    entry,
+                    seen=seen,
+                    comparison=comparison,
+                    checkpoints=entry.checkpoints + 1,
+                    cost_s=entry.cost_s + cost_s,
+                )
                 return
+
+    def cost_of(self, generation: int) -> float:
+        """Return what the trial that began with `generation` has cost so far, in seconds."""
+        trials = (each for each in reversed(self.entries) if each.verdict is Verdict.TRIAL)
+        return next((each.cost_s for each in trials if each.generation == generation), 0.0)

@@ -7,7 +7,7 @@ from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.redundancy import FLOORS
 from ..observe.shared_files import starts_past_the_cache
-from ..rules.situation import DEFAULTS
+from ..settings import DEFAULTS
 from .decisions import NOT_MADE
 from .tuner import Tuner
 
@@ -88,7 +88,6 @@ class JobRun:
         other = {name for name, value in tuner.settings.items() if found.get(name) != value}
         names = explicit | tuner.touched | other
         last = next((each for each in reversed(tuner.decisions) if each.verdict not in NOT_MADE), None)
-        turn = ", compared with the settings before" if tuner.comparing else ""
         return Advice(
             generation=tuner.generation,
             settings={name: value for name, value in tuner.settings.items() if name in names},
@@ -99,7 +98,7 @@ class JobRun:
                 if (own.get(name) != value or job.sources.get(name) == ValueSource.EDITED)
                 and not starts_past_the_cache({name: value}, job)
             },
-            reason=last.short + turn if last else Advice().reason,
+            reason=last.short if last else Advice().reason,
         )
 
     def publish(self, tuner: Tuner) -> Advice:

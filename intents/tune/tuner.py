@@ -1,58 +1,64 @@
-"""Goodput feedback: the measured effect of a change decides whether it stays. One change at a time.
+"""Goodput feedback: what a change really did decides whether it stays.
 
 `docs/tuning.md` has the loop step by step, the bound on what trials cost, and how often both hold.
-
-Sources: noise of checkpoints (8 % independent, 15 % autocorrelated); conservative bandits with a budget
-(Kazerouni 2017, arXiv 1611.06426).
 """
 
-from collections import deque
-from collections.abc import Iterable
-from statistics import fmean
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ..events import Values
 from ..mutability import RunMutability
-from ..observe.flush import FlushCycles
-from ..rules.situation import Proposal, flush_every
+from ..rules.explain import describe
+from ..rules.guards import veto
+from ..rules.situation import Proposal, Situation
+from ..settings import difference
 from .active_settings import ActiveSettings, values
-from .budget import DRIFT_OBSERVATIONS, TrialBudget
-from .chooser import TrialChoice
-from .comparison import spread
-from .decisions import Outcome, Verdict
-from .trial import BLOCK, MAX_PAIRS, RUNS_SPREAD, RuleCooldown, Trial
+from .belief import Belief
+from .budget import TrialBudget
+from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict
+from .comparison import compare
+from .decisions import Breakdown, Outcome, Verdict
+from .learner import Learner
+from .observations import Identity, WaitAttribution, identity
+from .switching import can_go, switch_seconds
+from .trial import Trial
 
 _USED_UP = "the trial budget is used up"
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
 _EDITED = "what you write into the config file wins: it is not tuned any more"
+_STAY = 0.9
+_QUIET = 6
+
+Look = Callable[[], Situation]
 
 
 class Tuner(ActiveSettings):
-    """Holds the active settings and decides about them, one observation at a time.
+    """Holds the active settings and decides about them, one checkpoint at a time.
 
-    An observation is the mean cost of a checkpoint over one flush cycle (one checkpoint, when every one is
-    flushed). `settings` is always complete: the baseline with what was changed, as far as `mutability` goes;
-    the rest is in `at_launch`. Each call that may decide returns its :class:`Outcome`. Memory is bounded.
+    `settings` is always complete: the baseline with what was changed, as far as `mutability` goes; the rest is
+    in `at_launch`. Each call that may decide returns its :class:`Outcome`. Memory is bounded.
     """
 
     def __init__(self, baseline: Values, mutability: RunMutability | None = None, *, on: bool = True) -> None:
         self.on = on
+        self.tuning_s = 0.0
+        """Seconds that trying cost since the last :class:`Outcome`."""
         super().__init__(baseline, mutability or RunMutability())
         self._returned = (self.generation, self.kept)
 
     def _begin(self, baseline: Values, mutability: RunMutability) -> None:
         super()._begin(baseline, mutability)
-        self._cycles = FlushCycles()
-        self._budget = TrialBudget()
-        self._cooldown = RuleCooldown()
-        self._incumbent_costs: deque[float] = deque(maxlen=MAX_PAIRS)
-        self._block: list[float] = []
+        self.learner = Learner()
+        self.budget = TrialBudget()
+        self._waits = WaitAttribution()
         self._trial: Trial | None = None
-        self.given_up: Proposal | None = None
-        """Changes that had won before the baseline came back: the first to be tried again."""
+        self._incumbent = dict(self.wanted)
+        self._dropped: set[Identity] = set()
+        self._replays = self._quiet = 0
+        self._tried_in: dict[Identity, int] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
 
@@ -69,7 +75,7 @@ class Tuner(ActiveSettings):
         A trial that began with a launch goes on with the next one.
         """
         trial = self._trial
-        wanted = self.wanted if trial is None or trial.since_launch else trial.incumbent
+        wanted = self.wanted if trial is None or trial.since_launch else self._incumbent
         return self._for_launch(wanted, self._pending)
 
     @property
@@ -77,34 +83,30 @@ class Tuner(ActiveSettings):
         return self.pending.changes if self.pending else {}
 
     @property
+    def belief(self) -> Belief | None:
+        """What is believed of all candidates; None before the first checkpoint."""
+        return self.learner.belief
+
+    @property
     def trial_budget_s(self) -> float:
         """Seconds that trials may still cost."""
-        return self._budget.left_s
+        return self.budget.left_s
 
     @property
     def baseline_s(self) -> float:
-        """Mean cost of a checkpoint under the user's settings, as last measured; 0 before it was."""
-        return self._budget.baseline_s
+        """Believed cost of a checkpoint under the user's settings; 0 before one was measured."""
+        return self.belief.breakdown(OWN).cost_s if self.belief else 0.0
 
     @property
     def current_s(self) -> float:
-        """Mean cost of the last checkpoints under the active settings, a trial aside."""
-        return fmean(self._incumbent_costs) if self._incumbent_costs else 0.0
+        """Believed cost of a checkpoint under the active settings, a trial aside; 0 before one was measured."""
+        index = self.belief.index(self._incumbent) if self.belief else None
+        return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
 
     @property
     def trying(self) -> Proposal | None:
         """The change that is on trial now."""
         return self._trial.proposal if self._trial else None
-
-    @property
-    def comparing(self) -> bool:
-        """True while a trial is on and the settings that it may replace have their turn."""
-        return self._trial is not None and self.wanted == self._trial.incumbent
-
-    def candidates(self, proposals: Iterable[Proposal]) -> list[Proposal]:
-        """Return the changes that may be tried: what was given up, then those of `proposals` in order."""
-        first = [self.given_up.beyond(self.settings)] if self.given_up else []
-        return first + [each for each in proposals if self._cooldown.may(each)]
 
     def restart(self, baseline: Values, mutability: RunMutability, because: str, now: float) -> Outcome:
         """Begin anew under other settings of the user's: only the log goes on, and the generations."""
@@ -117,22 +119,22 @@ class Tuner(ActiveSettings):
         return self._outcome()
 
     def edit(self, baseline: Values, changes: Values, now: float) -> Outcome:
-        """Begin anew under the settings that the user edited by `changes`: `baseline` is observed first.
+        """Begin anew under the settings that the user edited by `changes`.
 
-        What had won before is the first to be tried again, but for what they changed. What of it only a
-        launch can change is the baseline's from the next one on.
+        What was learnt stays. What of the edit only a launch can change is the baseline's from the next one on.
         """
         self._end_trial(now, _EDITED)
-        won = self._won(but=changes)
-        again = self._again(won) if won and self.on else None
         self._postpone(changes)
         before, later, touched = self.settings, self.later, self.touched | changes.keys()
+        learner, budget = self.learner, self.budget
         edit = _users(_EDIT, changes, self._with_waiting(_EDITED, changes))
         own = {name: value for name, value in baseline.items() if name not in later}
         own |= values(before, later)
         self.together = [{n: v for n, v in each.items() if n not in changes} for each in self.together]
         self._begin_generation(own, self._holding(self.mutability, before, own))
-        self.touched, self.later, self.given_up = touched, later, again
+        self.touched, self.later = touched, later
+        self.learner, self.budget = learner, budget
+        learner.rebase()
         self._log(Verdict.REQUIRED, edit, now, values(before, changes))
         return self._outcome()
 
@@ -165,7 +167,8 @@ class Tuner(ActiveSettings):
         proposal = replace(proposal, because=self._with_waiting(proposal.because, proposal.changes))
         self.baseline.update(possible)
         self.put({**self.wanted, **possible})
-        self._budget.remeasure()
+        self._incumbent = dict(self.wanted)
+        self.learner.rebase()
         self._log(Verdict.REQUIRED, proposal, now, previous)
 
     def _pass_over(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
@@ -177,18 +180,18 @@ class Tuner(ActiveSettings):
     def begin_run(self, mutability: RunMutability, now: float) -> Outcome:
         """A run of the job begins: a trial ends without a verdict, but for one that goes on with this run.
 
-        Observations start anew. What waited for a launch is active if the run found it.
+        What waited for a launch is active if the run found it.
         """
         trial, started_with = self._trial, mutability.started_with
-        self._block.clear()
-        self._cycles.clear()
+        self._waits = WaitAttribution()
+        self.learner.run += 1
         self._add_together(self._pending)
         self._find(mutability)
         if trial is not None and not trial.since_launch:
             self._end_trial(now, "the run ended before there was a verdict")
         elif trial is not None and not started_with(trial.proposal.changes):
             self._end_trial(now, "this run did not begin with it")
-        elif trial is not None and not trial.after:
+        elif trial is not None and not trial.looks:
             self._revert(trial, now, "in the run that began with it no checkpoint was measured")
         if arrived := {name: value for name, value in self.later.items() if started_with({name: value})}:
             self._take_over(arrived, now)
@@ -201,21 +204,20 @@ class Tuner(ActiveSettings):
     def switch(self, *, on: bool, now: float) -> Outcome:
         """``scrtune off``: the user's own settings, and nothing is tried, until ``scrtune on``."""
         goes_off, self.on = self.on and not on, on
-        self._cycles.clear()
         if goes_off:
             self._end_trial(now, _OFF)
             self._back_to_baseline(now, _OFF, rule="scrtune off")
         return self._outcome()
 
     def failed(self, why: str, generation: int, now: float) -> Outcome:
-        """A checkpoint under the settings of `generation` failed: go back a step, if they were tuned."""
+        """A checkpoint under the settings of `generation` failed: they are never tried again, if they were tuned."""
         if self.is_tuned(generation, default=False):
+            self._dropped.add(identity(self.settings_of(generation) or self.settings))
             if self._trial is not None:
                 self._revert(self._trial, now, why)
             elif self.wanted != self.baseline:
+                self._dropped.add(identity(self.settings))
                 self._back_to_baseline(now, why)
-                self.given_up = None
-                self._cooldown.closed.update(self._cooldown.tries)
         return self._outcome()
 
     def refused(self, generation: int, why: str, applied: Values, now: float) -> Outcome:
@@ -225,10 +227,10 @@ class Tuner(ActiveSettings):
         return self._outcome()
 
     def _refused(self, why: str, applied: Values, now: float) -> None:
-        trial, is_candidate = self._trial, not self.comparing
+        trial = self._trial
         if trial is not None:
             self._revert(trial, now, why)
-            if is_candidate and not trial.since_launch:
+            if not trial.since_launch:
                 return
         names = sorted(self.settings.keys() & applied.keys())
         held = {name: applied[name] for name in names if applied[name] != self.settings[name]}
@@ -243,125 +245,195 @@ class Tuner(ActiveSettings):
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
-        self._budget.charge_apply(apply_s)
+        self.budget.charge_apply(apply_s)
 
-    def add(self, cost: CheckpointCost, now: float) -> Outcome:
-        """Charge the cost of a checkpoint to the trial budget; the end of a flush cycle is an observation."""
-        self._budget.charge(cost.cost_s, is_tuned=self.is_tuned(cost.generation, default=True))
-        if cost.generation != self.generation:
-            return self._outcome()
-        cost_s = self._cycles.add(cost, flush_every(self.settings))
-        return self._outcome() if cost_s is None else self.observe(cost_s, now)
-
-    def observe(self, cost_s: float, now: float) -> Outcome:
-        """Take in one observation under the active settings and decide."""
-        self._block.append(cost_s)
-        del self._block[:-DRIFT_OBSERVATIONS]
-        trial = self._trial
-        if trial is not None and not self.comparing:
-            self._judge(trial, cost_s, now)
-        else:
-            self._incumbent_costs.append(cost_s)
-            if self.settings == self.baseline:
-                self._budget.observe_baseline(cost_s)
-            if trial is not None:
-                self._compare_with_incumbent(trial, cost_s, now)
-        is_free, is_tuned = self.on and self._trial is None, self.wanted != self.baseline
-        if is_free and is_tuned and (why := self._budget.why_back(self._block, self.current_s)):
-            self._back_to_baseline(now, why)
-        is_measured = is_tuned or self._budget.is_measured
-        is_ready = is_free and is_measured and len(self._block) >= BLOCK and self.trial_budget_s > 0
-        return self._outcome(is_ready=is_ready)
-
-    def start(self, choice: TrialChoice, now: float) -> Outcome:
-        """Note what was passed over, and start the trial that was chosen."""
-        for verdict, proposal, reason in choice.passed_over:
-            self._pass_over(verdict, proposal, reason, now)
-        self.given_up = None
-        if choice.proposal is not None:
-            self._try(choice.proposal, self._block[-BLOCK:], now)
+    def add(self, cost: CheckpointCost, look: Look, now: float) -> Outcome:
+        """Take in the cost of a checkpoint, and decide. `look` returns the situation as it is now."""
+        for each in self._waits.add(cost):
+            self._learn(each, look, now)
         return self._outcome()
 
-    def _try_since_launch(self, proposal: Proposal, now: float) -> None:
-        """The run began with `proposal`: its costs against those of the last run."""
-        before = list(self._incumbent_costs)
-        self.pending = None
-        if len(before) < BLOCK or self._trial is not None or not self.on:
+    def _learn(self, cost: CheckpointCost, look: Look, now: float) -> None:
+        settings = self.settings_of(cost.generation)
+        if settings is None:
             return
-        noted = replace(proposal, because=f"{proposal.because}; this run began with it")
-        self._try(noted, before, now, since_launch=True)
+        situation = look()
+        is_settled = self._trial is None and self._quiet >= _QUIET
+        keep = [self._incumbent, self.settings]
+        self.learner.take(cost, settings, situation, keep, settled=is_settled)
+        belief = self.belief
+        if belief is None:
+            return
+        self._charge(belief, cost, settings, now)
+        if self.on and cost.generation == self.generation:
+            self._decide(belief, situation, now)
 
-    def _try(
-        self, proposal: Proposal, before: list[float], now: float, *, since_launch: bool = False
-    ) -> None:
-        self._cooldown.tries[proposal.rule] += 1
+    def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
+        """Enter a checkpoint into the budget, and into the log of the trial that its settings came from."""
+        own_s = float(belief.totals[OWN].mean())
+        self.budget.open(own_s)
+        index = belief.index(settings)
+        cost_s = cost.cost_s - (belief.beyond_mean_s(index, flushed=cost.flushed) if index is not None else 0.0)
+        is_tuned = settings != self.mutability.feasible(self.baseline)
+        self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
+        generation = self._tried_in.get(identity(settings))
+        if generation is None or index is None or not is_tuned:
+            return
+        against = belief.index(self._trial.incumbent) if self._trial else OWN
+        found = compare(belief.totals[against or OWN], belief.totals[index], self.learner.seen()[index])
+        self.log.measured(generation, _seen(cost, cost_s), found, cost_s - own_s)
+        if self._trial is None and identity(settings) != identity(self._incumbent):
+            self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
+
+    def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
+        trial = self._trial
+        view = self._view(belief, now_is)
+        if trial is not None:
+            self._judge(trial, view, now)
+        elif self.wanted != self.baseline and (why := self._why_back(view)):
+            self._back_to_baseline(now, why)
+        if self._trial is not None or self.budget.left_s <= 0:
+            return
+        view = self._view(belief, now_is)
+        if is_replay_due(view, self._replays):
+            self._replays += 1
+            self._replay(now)
+        elif found := best(view, lambda index: self._veto(view, index, now_is, now), self._banned(belief)):
+            self._quiet = 0
+            self._try(self._proposal(view, found), belief, now)
+        else:
+            self._quiet += 1
+
+    def proposals(self, now_is: Situation) -> tuple[Proposal, ...]:
+        """Return what would be tried next, by the belief so far."""
+        belief = self.belief
+        if belief is None:
+            return ()
+        view = self._view(belief, now_is)._replace(left_s=float("inf"))
+        found = best(view, lambda index: self._stopped(view, index, now_is), self._banned(belief))
+        return (self._proposal(view, found),) if found else ()
+
+    def _view(self, belief: Belief, now_is: Situation) -> View:
+        incumbent = belief.index(self._incumbent)
+        there_s, back_s = switch_seconds(belief, self.settings, now_is)
+        return View(
+            belief=belief,
+            incumbent=OWN if incumbent is None else incumbent,
+            seen=self.learner.seen(),
+            there_s=there_s,
+            back_s=back_s,
+            left_s=self.budget.left_s,
+            remaining=now_is.checkpoints,
+            loose=belief.amplified(self.learner.observations.all, OWN),
+        )
+
+    def _banned(self, belief: Belief) -> set[int]:
+        """Return the candidates that were dropped, or that this run cannot have."""
+        found = (belief.index_of(each) for each in self._dropped)
+        stuck = (i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each))
+        return {*(index for index in found if index is not None), *stuck}
+
+    def _why_back(self, view: View) -> str:
+        """Return why tuned settings are given up; empty when they are not.
+
+        Settings that are surely cheaper stay, as far as the overdraft goes: they fill the budget again.
+        """
+        if is_surely_worse(view):
+            return "they probably cost over 2 % more than your own"
+        p_own = p_better(view, OWN)
+        if self.budget.left_s > 0 or (1 - p_own >= _STAY and self.budget.overdraft_s > 0):
+            return ""
+        return f"{_USED_UP}: {self.budget.left_s:.3f} s"
+
+    def _judge(self, trial: Trial, view: View, now: float) -> None:
+        trial.looks += 1
+        index = view.belief.index(self.wanted)
+        if index is None:
+            self._revert(trial, now, "it is no candidate any more")
+            return
+        kept = verdict(view, index, trial.looks)
+        why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
+        if kept is None and self.budget.left_s <= 0:
+            self._revert(trial, now, f"{_USED_UP}; {why}")
+        elif kept:
+            self._accept(trial, now, why)
+        elif kept is False:
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, why)
+
+    def _veto(self, view: View, index: int, now_is: Situation, now: float) -> str | None:
+        """Return why a candidate must not be tried; note it once."""
+        reason = self._stopped(view, index, now_is)
+        if reason:
+            changes = difference(view.belief.candidates[index], self.settings)
+            self._note_once(Verdict.VETOED, describe(changes, 0.0, reason), reason, now)
+        return reason
+
+    def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
+        changes = difference(view.belief.candidates[index], self.settings)
+        return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
+
+    def _proposal(self, view: View, found: Looked) -> Proposal:
+        belief = view.belief
+        changes = difference(belief.candidates[found.index], self._incumbent)
+        expected, present = belief.breakdown(found.index), belief.breakdown(view.incumbent)
+        because = (
+            f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
+            f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
+        )
+        return describe(changes, found.gain_s, because)
+
+    def _try(self, proposal: Proposal, belief: Belief, now: float, *, since_launch: bool = False) -> None:
         self._noted.discard((Verdict.PENDING, proposal.rule))
         if self.pending is not None and self.pending.rule == proposal.rule:
             self.pending = None
-        between_runs = RUNS_SPREAD if since_launch else 0.0
-        incumbent = self.wanted
-        self.put({**incumbent, **proposal.changes})
+        self.put({**self._incumbent, **proposal.changes})
         self._trial = Trial(
-            generation=self.generation,
-            proposal=proposal,
-            incumbent=incumbent,
-            candidate=self.wanted,
-            baseline_s=self.current_s,
-            spread=max(spread(self._incumbent_costs), spread(self._budget.baseline_costs), between_runs),
-            before=before,
-            since_launch=since_launch,
+            generation=self.generation, incumbent=self._incumbent, proposal=proposal, since_launch=since_launch
         )
-        self._log(Verdict.TRIAL, proposal, now, values(incumbent, proposal.changes))
+        self._tried_in[identity(self.wanted)] = self.generation
+        index = belief.index(self.wanted)
+        expected = belief.breakdown(index) if index is not None else None
+        self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)
 
-    def _judge(self, trial: Trial, cost_s: float, now: float) -> None:
-        trial.after.append(cost_s)
-        self.log.compare(trial.generation, trial.comparison)
-        if why := trial.abort_reason(cost_s):
-            self._revert(trial, now, why)
-        elif self.trial_budget_s <= 0:
-            self._revert(trial, now, _USED_UP)
-        elif trial.is_ripe(self._block):
-            match trial.judgement():
-                case (Verdict.ACCEPTED, why):
-                    self._accept(trial, now, why)
-                case (_, why):
-                    self._revert(trial, now, why)
-                case None:
-                    self.put(trial.incumbent)
+    def _replay(self, now: float) -> None:
+        """Try the user's own settings against those that won: a belief may be wrong."""
+        changes = difference(self.baseline, self._incumbent)
+        again = _users("your own settings once more", changes, "to compare them", intent="goodput", source="goodput feedback")
+        self.put(self.baseline)
+        self._trial = Trial(generation=self.generation, incumbent=self._incumbent, proposal=again)
+        self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes))
 
-    def _compare_with_incumbent(self, trial: Trial, cost_s: float, now: float) -> None:
-        """Enter a cost of the settings that the trial may replace, in their turn."""
-        trial.before.append(cost_s)
-        if self.trial_budget_s <= 0:
-            self._revert(trial, now, _USED_UP)
-        elif len(self._block) >= BLOCK:
-            self.put(trial.candidate)
+    def _try_since_launch(self, proposal: Proposal, now: float) -> None:
+        """The run began with `proposal`: its costs against those of the last run."""
+        self.pending = None
+        if self.belief is None or self._trial is not None or not self.on:
+            return
+        noted = replace(proposal, because=f"{proposal.because}; this run began with it")
+        self._try(noted, self.belief, now, since_launch=True)
 
     def _accept(self, trial: Trial, now: float, why: str) -> None:
         previous = values(trial.incumbent, trial.proposal.changes)
-        self._log(Verdict.ACCEPTED, replace(trial.proposal, because=why), now, previous, trial)
+        self._log(Verdict.ACCEPTED, replace(trial.proposal, because=why), now, previous)
         self._trial = None
+        self._incumbent = dict(self.wanted)
         self.pending = None  # there it may gain something else now
-        self._cooldown.won(previous)
-        self._incumbent_costs.clear()
-        self._incumbent_costs.extend(trial.after)
 
-    def _revert(self, trial: Trial, now: float, why: str, *, lost: bool = True) -> None:
+    def _revert(self, trial: Trial, now: float, why: str) -> None:
         tried, incumbent = trial.proposal.changes, trial.incumbent
         if self.wanted != incumbent:
             self.put(incumbent)
         if any(self.settings.get(name) == value != incumbent.get(name) for name, value in tried.items()):
             why += "; until the next launch it stays active"
         undone = replace(trial.proposal, changes=values(incumbent, tried), because=why)
-        self._log(Verdict.REVERTED, undone, now, tried, trial)
+        self._log(Verdict.REVERTED, undone, now, tried)
+        self.tuning_s += self.log.cost_of(trial.generation)
         self._trial = None
-        if lost:
-            self._cooldown.closed.add(trial.proposal.rule)
 
     def _end_trial(self, now: float, why: str) -> None:
         """End a trial that is on without a verdict."""
         if self._trial is not None:
-            self._revert(self._trial, now, why, lost=False)
+            self._revert(self._trial, now, why)
 
     def _take_over(self, arrived: Values, now: float) -> None:
         """The user's values that waited for this launch are active: measure the baseline with them."""
@@ -373,38 +445,28 @@ class Tuner(ActiveSettings):
         self._back_to_baseline(now, why, rule="what waited for the launch")
 
     def _back_to_baseline(self, now: float, why: str, rule: str = "stay within the bound") -> None:
-        won = self._won()
-        changes = values(self.baseline, won)
-        back = _users(rule, changes, why, intent="goodput", source="goodput feedback")
-        self.given_up = self._again(won) if won else self.given_up
+        won = difference(self.wanted, self.baseline)
+        back = _users(rule, values(self.baseline, won), why, intent="goodput", source="goodput feedback")
         self.pending = None
         self.put(self.baseline)
+        self._incumbent = dict(self.baseline)
         self._log(Verdict.BASELINE, back, now, won)
-        self._cooldown.reset()
-        self._budget.remeasure()
-        self._incumbent_costs.clear()
 
-    def _won(self, but: Values | None = None) -> Values:
-        """Return what differs from the user's own settings."""
-        won = {name: value for name, value in self.wanted.items() if self.baseline.get(name) != value}
-        return {name: value for name, value in won.items() if name not in (but or {})}
-
-    def _again(self, won: Values) -> Proposal:
-        """Return a proposal to try once more what had won; it is expected to gain what it did."""
-        why = "all of it once more, against your settings"
-        proposal = _users("what had won before", won, why, intent="goodput", source="goodput feedback")
-        gain_s = self.baseline_s - self.current_s if self._incumbent_costs else 0.0
-        return replace(proposal, expected_gain_s=max(0.0, gain_s))
-
-    def put(self, wanted: Values) -> None:
-        """See :meth:`ActiveSettings.put`."""
-        super().put(wanted)
-        self._block = []
-
-    def _outcome(self, *, is_ready: bool = False) -> Outcome:
+    def _outcome(self) -> Outcome:
         before, self._returned = self._returned, (self.generation, self.kept)
         new, self.log.new = self.log.new, []
-        return Outcome(new, changed=self._returned != before, is_ready=is_ready)
+        tuning_s, self.tuning_s = self.tuning_s, 0.0
+        return Outcome(new, changed=self._returned != before, tuning_s=tuning_s)
+
+
+def _seen(cost: CheckpointCost, cost_s: float) -> Breakdown:
+    return Breakdown(
+        cost_s=cost_s,
+        write_s=cost.write_s,
+        encode_s=cost.encode_s,
+        flush_s=cost.flush_s,
+        slowdown_s=cost.slowdown_s,
+    )
 
 
 def _users(

@@ -1,0 +1,59 @@
+"""What may never be traded for speed: how durable a checkpoint is, and when.
+
+The user declares it (``--durability``, ``--redundancy-floor``); else what they set explicitly is the floor: their
+scheme in the cache, how often they flush, or the prefix directory if they bypass the cache. Where scheme and
+bypass are SCR's own defaults, a checkpoint has to be in the prefix directory before the next output begins.
+"""
+
+import msgspec
+
+from ..events import Durability, SettingsObserved, Values, ValueSource
+from ..observe.redundancy import FLOORS, keeps_floor
+from ..settings import is_asynchronous, is_cached, number
+
+
+class Rails(msgspec.Struct, frozen=True, kw_only=True):
+    """The least durable that a checkpoint may be: `floor` is a scheme, SCR_FLUSH is at most `flush_every`.
+
+    Without a `durability` a checkpoint may stay in the cache until its flush has ended, however long that takes.
+    """
+
+    durability: Durability | None = Durability.NEXT
+    floor: str = "SINGLE"
+    flush_every: int = 1
+    because: str = "scheme and bypass are SCR's own defaults"
+
+
+def rails(job: SettingsObserved | None, own: Values) -> Rails:
+    """Return what `job` declared, or what follows from the settings that its user gave."""
+    if job is None:
+        return Rails()
+    declared = FLOORS.get(job.floor.upper(), "")
+    if job.durability in set(Durability):
+        return Rails(
+            durability=Durability(job.durability), floor=declared or "SINGLE", because=f"--durability {job.durability}"
+        )
+    is_bypass = not is_cached(own)
+    if is_bypass and _explicit(job, "SCR_CACHE_BYPASS"):
+        return Rails(durability=Durability.STRICT, because="you set SCR_CACHE_BYPASS=1")
+    if not declared and not _explicit(job, "SCR_CACHE_BYPASS") and not _explicit(job, "SCR_COPY_TYPE"):
+        return Rails()
+    every = max(1, number(own, "SCR_FLUSH"))
+    scheme = declared or str(own["SCR_COPY_TYPE"])
+    what = "the declared redundancy floor" if declared else "your SCR_COPY_TYPE"
+    return Rails(durability=None, floor=scheme, flush_every=every, because=f"{what} {scheme}, SCR_FLUSH={every}")
+
+
+def permits(asked: Rails, after: Values) -> bool:
+    """Return whether `after` is as durable as `asked`; the prefix directory survives everything."""
+    if not is_cached(after):
+        return True
+    if max(1, number(after, "SCR_FLUSH")) > asked.flush_every:
+        return False
+    if asked.durability is Durability.STRICT:
+        return not is_asynchronous(after)
+    return keeps_floor(str(after["SCR_COPY_TYPE"]), asked.floor)
+
+
+def _explicit(job: SettingsObserved, name: str) -> bool:
+    return job.sources.get(name, ValueSource.DEFAULT) != ValueSource.DEFAULT

@@ -1,0 +1,57 @@
+"""What a change is, in words, and why each lever is left as it is."""
+
+import msgspec
+
+from ..events import Value, Values
+from .guards import not_by_us
+from .levers import LEVERS, Lever, domain
+from .situation import Proposal, Situation
+
+
+class LeverView(msgspec.Struct, frozen=True, kw_only=True):
+    """One lever: its active value, the best other one, what that would gain, and why it is not tried.
+
+    Gains are believed seconds of a checkpoint; 0 where nothing is believed yet.
+    """
+
+    name: str
+    value: Value
+    other: Value | None = None
+    gain_s: float = 0.0
+    p_better: float = 0.0
+    why: str = ""
+    source: str = ""
+
+
+def describe(changes: Values, gain_s: float, because: str, *, required: bool = False) -> Proposal:
+    """Return the proposal of `changes`, named after the levers that it moves."""
+    moved = [lever for lever in LEVERS if lever.name in changes]
+    if not moved:
+        return Proposal(rule="other settings", intent="", changes=changes, because=because, source="")
+    more = f", and {len(moved) - 1} more" if len(moved) > 1 else ""
+    return Proposal(
+        rule=_purpose(moved[0], changes) + more,
+        intent=moved[0].intent,
+        changes=changes,
+        because=because,
+        source="; ".join(dict.fromkeys(lever.source for lever in moved)),
+        expected_gain_s=gain_s,
+        required=required,
+    )
+
+
+def why_fixed(lever: Lever, now: Situation) -> str:
+    """Return why `lever` has no other value in this job; empty when it has."""
+    if reason := not_by_us(lever.name, now):
+        return reason
+    if len(domain(lever, now)) > 1:
+        return ""
+    return "no other value makes sense here"
+
+
+def _purpose(lever: Lever, changes: Values) -> str:
+    if lever.name == "SCR_CACHE_BYPASS" and changes[lever.name]:
+        return "write to the prefix directory, past the cache"
+    if lever.name == "SCR_FLUSH_ASYNC" and not changes[lever.name]:
+        return "flush before the computation goes on"
+    return lever.why

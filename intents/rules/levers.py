@@ -1,0 +1,211 @@
+"""The levers: every parameter that the tuner may change, as one table, and the joint settings made from it.
+
+A lever says which values make sense for a job, when it matters, how it usually changes, which parts of a
+checkpoint it touches, and where that is known from. A new lever is a row of :data:`LEVERS` and a row in
+`docs/tuning.md`. Only the user's own value is in the domain of a parameter that may not change.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from ..events import TextEnum, Value, Values
+from ..mutability import Mutability
+from ..observe.redundancy import SURVIVES, effective
+from .durability import permits
+from .guards import not_by_us
+from .situation import MAX_FLUSH_THREADS, Situation
+
+KIB, MIB = 1024, 1024**2
+STRIPE_BYTES = 1 * MIB
+MAX_FILE_BUFFER_BYTES = 32 * MIB
+MEMORY_SHARE = 0.05
+_LEAST_SETS = 2
+_SPARSE_FLUSHES = (1, 2, 4, 10)
+
+STUDY = "LLNL study of Megatron-DeepSpeed with SCR (2024)"
+SCR_DOCS = "SCR documentation"
+AXL_SOURCE = "AXL source (axl_pthread.c)"
+
+
+class Scope(TextEnum):
+    """What shares one value of a lever."""
+
+    JOB = "job"
+    NODE = "node"
+
+
+class Component(TextEnum):
+    """A part of a checkpoint's cost."""
+
+    WRITE = "write"
+    ENCODE = "encode"
+    FLUSH = "flush"
+    WAIT = "wait"
+    SLOWDOWN = "slowdown"
+    EXPOSURE = "exposure"
+
+
+Domain = Callable[[Situation], tuple[Value, ...]]
+Matters = Callable[[Values, Situation], bool]
+
+
+class Lever(NamedTuple):
+    """One row: `domain` are values besides the user's own, `matters` whether earlier levers leave it an effect.
+
+    `mutability` is what SCR 3.1 has; a job's own SCR says what it can change.
+    """
+
+    name: str
+    intent: str
+    domain: Domain
+    matters: Matters
+    mutability: Mutability
+    scope: Scope
+    components: tuple[Component, ...]
+    why: str
+    source: str
+
+
+def _always(_chosen: Values, _now: Situation) -> bool:
+    return True
+
+
+def _cached(chosen: Values, _now: Situation) -> bool:
+    return chosen["SCR_CACHE_BYPASS"] == 0
+
+
+def _encoded(chosen: Values, now: Situation) -> bool:
+    scheme = effective(str(chosen["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
+    return _cached(chosen, now) and scheme != "SINGLE"
+
+
+def _threaded(chosen: Values, now: Situation) -> bool:
+    return _cached(chosen, now) and chosen["SCR_FLUSH_TYPE"] != "SYNC"
+
+
+def _beside(chosen: Values, now: Situation) -> bool:
+    return _threaded(chosen, now) and chosen["SCR_FLUSH_ASYNC"] == 1
+
+
+def _schemes(now: Situation) -> tuple[Value, ...]:
+    """Return the schemes that so many nodes can have: uneven or small sets end SCR_Init for the larger ones."""
+    redundancy = now.intents.redundancy
+    if redundancy.nodes < _LEAST_SETS:
+        return ("SINGLE",)
+    members = min(redundancy.set_size, redundancy.nodes)
+    return tuple(scheme for scheme, losses in SURVIVES.items() if scheme == "SINGLE" or members > losses)
+
+
+def _flush_every(now: Situation) -> tuple[Value, ...]:
+    return tuple(every for every in _SPARSE_FLUSHES if every <= now.rails.flush_every)
+
+
+def _cache_sizes(now: Situation) -> tuple[Value, ...]:
+    places = now.intents.flush.places
+    return tuple(sorted({2, places} if now.own_number("SCR_CACHE_SIZE") < places else {2}))
+
+
+def _threads(now: Situation) -> tuple[Value, ...]:
+    """Return one and two threads, one for each idle core of a rank, and one for each file."""
+    idle = int(now.intents.affinity.spare_cores / now.ranks_per_node)
+    most = min(now.files_per_rank, MAX_FLUSH_THREADS)
+    return tuple(sorted({1, min(2, most), max(1, min(idle, most)), most}))
+
+
+def _idle_cpus(now: Situation) -> tuple[Value, ...]:
+    affinity = now.intents.affinity
+    return (cpu_list(affinity.unbound),) if affinity.bound and affinity.unbound else ()
+
+
+def _file_buffers(now: Situation) -> tuple[Value, ...]:
+    """Return the p90 of the accesses, in [1 MiB, 32 MiB], if 5 % of the memory holds one for each thread."""
+    p90_bytes = now.intents.buffers.p90_bytes or MAX_FILE_BUFFER_BYTES
+    wanted = min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, _round_up(p90_bytes, 64 * KIB)))
+    memory_bytes = now.node.memory_available_bytes if now.node else 0
+    if memory_bytes > 0:
+        threads = now.ranks_per_node * min(now.files_per_rank, MAX_FLUSH_THREADS)
+        wanted = min(wanted, int(MEMORY_SHARE * memory_bytes) // threads // (64 * KIB) * 64 * KIB)
+    return (wanted,) if wanted > now.own_number("SCR_FILE_BUF_SIZE") else ()
+
+
+def _mpi_buffers(now: Situation) -> tuple[Value, ...]:
+    return (1 * MIB,) if now.own_number("SCR_MPI_BUF_SIZE") < 1 * MIB else ()
+
+
+_REINIT, _LIVE, _JOB, _NODE = Mutability.REINIT, Mutability.LIVE, Scope.JOB, Scope.NODE
+_C = Component
+_ALL = tuple(Component)
+
+LEVERS: tuple[Lever, ...] = (
+    Lever("SCR_CACHE_BYPASS", "flush", lambda _: (0, 1), _always, _REINIT, _JOB, _ALL,
+          "write to the cache, and flush from there", SCR_DOCS),
+    Lever("SCR_COPY_TYPE", "redundancy scheme", _schemes, _cached, _REINIT, _JOB, (_C.ENCODE, _C.EXPOSURE),
+          "encode as cheaply as the durability asked for allows", f"{STUDY}: 211 s saved at 2 nodes"),
+    Lever("SCR_MPI_BUF_SIZE", "buffer sizes", _mpi_buffers, _encoded, _LIVE, _JOB, (_C.ENCODE,),
+          "send fewer messages: SCR's own default", "SCR source (scr_conf.h:146)"),
+    Lever("SCR_FLUSH", "flush", _flush_every, _cached, _LIVE, _JOB, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN, _C.EXPOSURE),
+          "flush as often as the durability asked for takes", SCR_DOCS),
+    Lever("SCR_FLUSH_TYPE", "flush", lambda _: ("SYNC", "PTHREAD"), _cached, _REINIT, _JOB, (_C.FLUSH,),
+          "copy with threads", AXL_SOURCE),
+    Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded, _LIVE, _JOB, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+          "flush beside the computation", SCR_DOCS),
+    Lever("SCR_CACHE_SIZE", "flush", _cache_sizes, _beside, _REINIT, _JOB, (_C.WAIT,),
+          "room for the dataset being flushed and the one being written", f"{SCR_DOCS}, PR #544"),
+    Lever("SCRTUNE_FLUSH_THREADS", "flush", _threads, _threaded, _LIVE, _NODE, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+          "as many threads as files and idle cores can use", f"{AXL_SOURCE}; {STUDY}"),
+    Lever("SCRTUNE_FLUSH_CPUS", "core affinity", _idle_cpus, _threaded, _LIVE, _NODE, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+          "flush on the cores in no rank's mask", f"{STUDY}: 41.4 s bound, 23.0 s unbound"),
+    Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached, _LIVE, _JOB, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+          "copy with fewer calls", f"{STUDY}: 32 MiB to 1.75 GiB changed nothing"),
+)  # fmt: skip
+"""In the order in which they are chosen: whether a lever matters depends on those before it only."""
+
+NAMES = tuple(lever.name for lever in LEVERS)
+
+
+def joint_settings(now: Situation) -> Iterator[Values]:
+    """Yield the settings that may be tried, each complete: the user's own first, each effect once.
+
+    What does not matter under a setting has the user's own value, and nothing is less durable than they asked.
+    """
+    own = now.own
+    yield own
+    seen = {tuple(own[name] for name in NAMES)}
+    for chosen in _choices(now, {}, 0):
+        identity = tuple(chosen[name] for name in NAMES)
+        if identity not in seen and permits(now.rails, {**own, **chosen}):
+            seen.add(identity)
+            yield {**own, **chosen}
+
+
+def domain(lever: Lever, now: Situation) -> tuple[Value, ...]:
+    """Return the values that `lever` may have in this job: the user's own first."""
+    own = now.own[lever.name]
+    if not_by_us(lever.name, now):
+        return (own,)
+    return (own, *(value for value in lever.domain(now) if value != own))
+
+
+def _choices(now: Situation, chosen: Values, depth: int) -> Iterator[Values]:
+    if depth == len(LEVERS):
+        yield dict(chosen)
+        return
+    lever = LEVERS[depth]
+    is_free = lever.matters(chosen, now)
+    for value in domain(lever, now) if is_free else (now.own[lever.name],):
+        yield from _choices(now, {**chosen, lever.name: value}, depth + 1)
+
+
+def cpu_list(cpus: tuple[int, ...]) -> str:
+    """Return Linux's list form of a set of CPUs: ``0-2,5``."""
+    ranges: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if ranges and cpu == ranges[-1][-1] + 1:
+            ranges[-1] = [ranges[-1][0], cpu]
+        else:
+            ranges.append([cpu])
+    return ",".join("-".join(map(str, each)) for each in ranges)
+
+
+def _round_up(value: int, multiple: int) -> int:
+    return -(-value // multiple) * multiple

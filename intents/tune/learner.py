@@ -1,0 +1,131 @@
+"""What is learnt of a job: its checkpoints so far, and the belief about all settings that follows from them."""
+
+from collections import Counter
+from math import log
+from statistics import median
+
+from ...goodput.checkpoint_cost import CheckpointCost
+from ..events import Values
+from ..rules.levers import joint_settings
+from ..rules.situation import Situation
+from .belief import Belief
+from .model import PRIORS, Prior, Shape
+from .observations import Observation, Observations, identity
+from .rework import expected_rework_s
+
+_LOOK_AGAIN = (2, 3, 5, 9)
+"""Checkpoints after which candidates and shape are made anew: intervals, files and traces are known better."""
+_INTERVAL_CHANGED = 1.4
+_SETTLED_EVERY = 4
+_SHIFT_LAST, _SHIFT_BEFORE = 4, 4
+_SHIFT_LOG = 0.4
+_SHIFT = {"prefix": 0.8, "cache": 0.3}
+_PROBED_SPREAD = 0.5
+_RECALLED_SPREAD = 0.25
+
+
+class Learner:
+    """The observations of one job and the belief about its settings; None before the first checkpoint."""
+
+    def __init__(self) -> None:
+        self.belief: Belief | None = None
+        self.observations = Observations()
+        self.run = 0
+        self._made_at = 0
+        self._is_shifted = False
+
+    def take(self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool) -> None:
+        """Take in a checkpoint under `settings`; the candidates `keep` stay. A `settled` belief is updated rarely."""
+        self.observations.add(cost, identity(settings), self.run)
+        count = self.observations.count
+        shape = _shape(now, cost, self.observations.all)
+        if self.belief is None or (not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))):
+            self._make(shape, now, [now.own, settings, *keep])
+        elif settled and count % _SETTLED_EVERY:
+            return
+        if self.belief is None:
+            return
+        if self._has_shifted():
+            self.belief.shift(_SHIFT)
+            self.observations.forget(_SHIFT_LAST)
+            self._is_shifted = True
+        self.belief.update(self.observations.all)
+
+    def rebase(self) -> None:
+        """The user's own settings are others now: candidates are made anew, what was seen stays."""
+        self.belief = None
+
+    def seen(self) -> Counter[int]:
+        """Return the number of checkpoints by candidate."""
+        belief = self.belief
+        found = (belief.index_of(each.settings) for each in self.observations.all) if belief else ()
+        return Counter(index for index in found if index is not None)
+
+    def _is_other(self, shape: Shape, count: int) -> bool:
+        if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:
+            return False
+        ratio = shape.between_s / self.belief.shape.between_s
+        return not 1 / _INTERVAL_CHANGED < ratio < _INTERVAL_CHANGED
+
+    def _make(self, shape: Shape, now: Situation, keep: list[Values]) -> None:
+        self._made_at = self.observations.count
+        joint = list(joint_settings(now))
+        rework_s = [expected_rework_s(each, shape.nodes, shape.between_s, shape.between_s / 2) for each in (*keep, *joint)]
+        self.belief = Belief([*keep, *joint], shape, _priors(now), rework_s, kept=len(keep))
+        self.belief.update(self.observations.all)
+        self.belief.prune()
+
+    def _has_shifted(self) -> bool:
+        """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""
+        last = self.observations.all[-_SHIFT_LAST:]
+        same = [each for each in self.observations.all if each.settings == last[-1].settings][:-_SHIFT_LAST]
+        if len({each.settings for each in last}) > 1 or len(same) < _SHIFT_BEFORE:
+            return False
+        return any(_is_apart(name, last, same[-2 * _SHIFT_LAST :]) for name in ("blocking_s", "flush_s"))
+
+
+def _is_apart(name: str, last: list[Observation], before: list[Observation]) -> bool:
+    kind = last[-1].flushed
+    new, old = ([log(max(getattr(each, name), 1e-6)) for each in group if each.flushed == kind] for group in (last, before))
+    if len(new) < _SHIFT_LAST or len(old) < _SHIFT_BEFORE:
+        return False
+    usual = median(old)
+    scatter = median(abs(each - usual) for each in old)
+    limit = max(_SHIFT_LOG, 3 * scatter)
+    return min(new) > usual + limit or max(new) < usual - limit
+
+
+def _shape(now: Situation, cost: CheckpointCost, seen: list[Observation]) -> Shape:
+    redundancy, affinity = now.intents.redundancy, now.intents.affinity
+    between = [each.between_s for each in seen if each.between_s > 0]
+    between_s = median(between) if between else max(cost.time_s - now.start_s - cost.blocking_s, cost.blocking_s)
+    cores = max(1, len(affinity.cpus))
+    return Shape(
+        nodes=redundancy.nodes,
+        ranks_per_node=now.ranks_per_node,
+        rank_bytes=max(1.0, cost.bytes / redundancy.ranks),
+        files=max(1, cost.files // redundancy.ranks),
+        between_s=max(1e-3, between_s),
+        cores=cores,
+        used_cores=affinity.used_cores / max(1, affinity.processes),
+        mask_cores=affinity.mask_cores or cores,
+    )
+
+
+def _priors(now: Situation) -> dict[str, Prior]:
+    """Return the priors of all rates, with what earlier jobs and a probe of the node say of some."""
+    priors = dict(PRIORS)
+    if now.recalled is not None:
+        for name, (mean, spread) in now.recalled.rates.items():
+            if name in priors:
+                own = priors[name]
+                wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
+                priors[name] = Prior.of_log(mean, min(own.spread, wide))
+    if now.probe is not None:
+        measured = {
+            "cache_bytes_per_s": now.probe.cache_write_bytes_per_s,
+            "encode_read_bytes_per_s": now.probe.cache_read_bytes_per_s,
+            "encode_xor_bytes_per_s": now.probe.xor_bytes_per_s,
+        }
+        priors |= {name: Prior(rate, _PROBED_SPREAD) for name, rate in measured.items() if rate > 0}
+    return priors

@@ -1,0 +1,108 @@
+"""What a checkpoint shows about the settings it ran under, with a wait charged to the flush that caused it.
+
+A checkpoint that waits for an earlier flush pays for the settings of that flush, not for its own. So a
+checkpoint whose flush nearly fills the interval is held back until the next one tells how long it waited.
+"""
+
+from collections import deque
+
+import msgspec
+
+from ...goodput.checkpoint_cost import CheckpointCost
+from ..events import Value, Values
+from ..rules.levers import NAMES
+
+_NEARLY_ALL = 0.8
+_FIRST, _LAST = 8, 48
+_LEAST_S = 1e-6
+
+Identity = tuple[Value, ...]
+"""The values of all levers, in the order of :data:`..rules.levers.NAMES`."""
+
+
+def identity(settings: Values) -> Identity:
+    """Return the values of all levers."""
+    return tuple(settings[name] for name in NAMES)
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True):
+    """One checkpoint under `settings`: seconds of its parts; `time` counts the job's checkpoints.
+
+    `run` counts the launches of the job. `between_s` is the computation before it, 0 when not known.
+    """
+
+    settings: Identity
+    time: int
+    run: int
+    flushed: bool
+    blocking_s: float
+    write_s: float
+    encode_s: float
+    flush_s: float
+    wait_s: float
+    slowdown_s: float
+    slowdown_error_s: float
+    between_s: float
+
+
+class WaitAttribution:
+    """Moves the wait of a checkpoint to the one whose flush it waited for."""
+
+    def __init__(self) -> None:
+        self._held: CheckpointCost | None = None
+
+    def add(self, cost: CheckpointCost) -> list[CheckpointCost]:
+        """Return the costs that are complete now, oldest first."""
+        held, self._held = self._held, None
+        complete = []
+        if held is not None:
+            blocking_s = held.blocking_s + cost.wait_s
+            complete.append(msgspec.structs.replace(held, blocking_s=blocking_s, wait_s=cost.wait_s))
+        alone_s = max(_LEAST_S, cost.blocking_s - cost.wait_s)
+        mine = msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0)
+        is_beside = cost.flushed and cost.blocked_on_flush_s <= 0
+        if is_beside and cost.flush_s > _NEARLY_ALL * (cost.interval_s - cost.blocking_s) > 0:
+            self._held = mine
+        else:
+            complete.append(mine)
+        return complete
+
+
+class Observations:
+    """The first and the last observations of a job. Memory is bounded."""
+
+    def __init__(self) -> None:
+        self._first: list[Observation] = []
+        self._last: deque[Observation] = deque(maxlen=_LAST)
+        self.count = 0
+
+    def add(self, cost: CheckpointCost, settings: Identity, run: int) -> Observation:
+        """Enter a checkpoint under `settings`; return what it shows."""
+        self.count += 1
+        seen = Observation(
+            settings=settings,
+            time=self.count,
+            run=run,
+            flushed=cost.flushed,
+            blocking_s=cost.blocking_s,
+            write_s=cost.write_s,
+            encode_s=cost.encode_s,
+            flush_s=cost.flush_s,
+            wait_s=cost.wait_s,
+            slowdown_s=cost.slowdown_s,
+            slowdown_error_s=cost.slowdown_error_s,
+            between_s=max(0.0, cost.interval_s - cost.blocking_s),
+        )
+        (self._first if len(self._first) < _FIRST else self._last).append(seen)
+        return seen
+
+    @property
+    def all(self) -> list[Observation]:
+        """All that are remembered, oldest first."""
+        return [*self._first, *self._last]
+
+    def forget(self, last: int) -> None:
+        """Forget all but the `last` observations."""
+        kept = self.all[-last:]
+        self._first = []
+        self._last = deque(kept, maxlen=_LAST)
