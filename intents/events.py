@@ -174,6 +174,23 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
     source: str = "psutil"
 
 
+class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=True):
+    """The rates that a probe of this node measured, in bytes a second; 0: not measured, `problem` says why.
+
+    `bytes` were written to the cache. The probe took `probe_s`, without what it waited for a CPU.
+    """
+
+    host: str
+    cache_write_bytes_per_s: float = 0.0
+    cache_read_bytes_per_s: float = 0.0
+    memory_bytes_per_s: float = 0.0
+    xor_bytes_per_s: float = 0.0
+    bytes: int = 0
+    probe_s: float = 0.0
+    time_s: float = 0.0
+    problem: str = ""
+
+
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
     """A sender's bounded queue overflowed, or its messages never arrived."""
 
@@ -216,6 +233,7 @@ Event = (
     | SettingsObserved
     | TraceDigest
     | NodeObserved
+    | StorageProbed
     | EventsLost
     | UserEdited
     | TuningSwitched

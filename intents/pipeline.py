@@ -18,6 +18,7 @@ from .events import (
     EventsLost,
     NodeObserved,
     SettingsObserved,
+    StorageProbed,
     TraceDigest,
     TuningSwitched,
     UserEdited,
@@ -53,6 +54,7 @@ class Pipeline:
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
         self.node: NodeObserved | None = None
+        self.probe: StorageProbed | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
         self._reinit_prior_s = reinit_prior_s
@@ -76,6 +78,8 @@ class Pipeline:
             case NodeObserved():
                 self.node = event
                 self._observers.add_node(event, now)
+            case StorageProbed():
+                self.probe = event
             case EventsLost():
                 self.counters.add_lost(event)
             case SettingsObserved():
