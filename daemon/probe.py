@@ -5,7 +5,7 @@ probe gives way to an application that computes on all of them, which is no prop
 measured is what a checkpoint sees:
 
 - cache writes: a new file grows, so that each page is touched for the first time (on tmpfs it is taken from
-  free memory and cleared first). Not synced: neither is a checkpoint.
+  free memory and cleared first). Not synced: where an application does that, on a disk, it costs more.
 - cache reads: the same file, as a flush reads what was just written, into one buffer.
 - memory: copies between two stretches of 8 MiB, beyond what most cores have for themselves.
 - XOR: of two chunks, in pieces into a buffer that is used again, as an encode does. On Python's integers:
@@ -36,12 +36,22 @@ _NICE = 5
 
 def unhindered_clock() -> "Callable[[], float]":
     """Return a clock, in seconds, that stands still while this thread waits for a CPU, where Linux tells."""
+
+    def waited_ns() -> int:
+        return int(os.pread(fd, 64, 0).split()[1])
+
+    def clock() -> float:
+        before_ns, after_ns, now_s = -1, waited_ns(), 0.0
+        while before_ns != after_ns:  # it had to wait between the two looks
+            before_ns, now_s, after_ns = after_ns, time.perf_counter(), waited_ns()
+        return now_s - after_ns / 1e9
+
     try:
         fd = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
-        os.pread(fd, 64, 0).split()[1]
+        waited_ns()
     except (OSError, IndexError):
         return time.perf_counter
-    return lambda: time.perf_counter() - int(os.pread(fd, 64, 0).split()[1]) / 1e9
+    return clock
 
 
 class Probe:
