@@ -12,8 +12,8 @@ import msgspec
 from ..intents.events import StorageProbed
 from . import probe
 
-LIMIT_S = 5.0
-"""On a node whose CPUs are all busy a probe takes up to a second, most of which it waits."""
+LIMIT_S = 10.0
+"""On a node whose CPUs are all busy a probe takes up to two seconds, most of which it waits."""
 
 _KILL_LIMIT_S = 0.1
 _MOST_OUTPUT_BYTES = 65_536
