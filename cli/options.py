@@ -127,6 +127,15 @@ def _address(text: str) -> str:
 
 
 @dataclass(frozen=True)
+class Probed:
+    """The option of the commands that start daemons, by which nothing is measured but the job."""
+
+    no_probe: bool = option(
+        "--no-probe", "Do not measure the rates of the cache, of memory and of XOR at the start."
+    )
+
+
+@dataclass(frozen=True)
 class MonitoringOptions:
     """The options by which a job's goodput is watched: those of all commands that start daemons."""
 

@@ -20,6 +20,7 @@ from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
+from .probe_process import ProbeProcess
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import StatusView
@@ -53,6 +54,8 @@ class Daemon:
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
+        self._probe = ProbeProcess(options.paths.host)
+        self._is_probe_due = options.probe
         self._look_at: Callable[[SettingsObserved], NodeObserved] | None = None
         self._control = Control(
             self._pipeline,
@@ -125,7 +128,8 @@ class Daemon:
 
     def _idle_s(self, time_s: float) -> float:
         """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
-        if self._has_news or self._executor.unfinished or self._options.monitoring.is_wanted:
+        is_busy = self._executor.unfinished or self._probe.is_running
+        if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
         return max(self._next_tick_s, self._next_look_s) - time_s if self._pipeline.job else _LOOK_S[1]
 
@@ -182,6 +186,7 @@ class Daemon:
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
+        self._take_probe()
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + sorted((*_LOOK_S, _LOOK_PACE * age_s))[1]
             self._look(age_s)
@@ -218,6 +223,19 @@ class Daemon:
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
             self._executor.perform(effects, now)
+        if isinstance(event, SettingsObserved):
+            self._probe_once(event.cache, now)
+
+    def _probe_once(self, cache: str, now: float) -> None:
+        """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
+        if self._is_probe_due and cache:
+            self._is_probe_due = False
+            if self._pipeline.probe is None and (failed := self._probe.start(cache, now)) is not None:
+                self._handle(failed)
+
+    def _take_probe(self) -> None:
+        if (probed := self._probe.take(self._clock())) is not None:
+            self._handle(probed)
 
     def _flush(self) -> None:
         had_room = not self._journal.error
@@ -227,6 +245,9 @@ class Daemon:
 
     def _end(self, sockets: Sockets) -> None:
         """Take in what is there already, as far as time allows, then put everything on disk."""
+        self._is_probe_due = False
+        self._take_probe()
+        self._probe.close()
         for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():

@@ -79,5 +79,8 @@ class DaemonOptions:
     monitoring: Monitoring = field(default_factory=Monitoring)
     """Who may watch."""
 
+    probe: bool = True
+    """Whether the storage of this node is measured once (:mod:`scrtune.daemon.probe`)."""
+
     parent: int | None = None
     """A descriptor: a line from it is the application's end (JobEnded as JSON), its end ends the daemon."""

@@ -7,7 +7,7 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger.ledger import Account
-from ..intents.events import Values
+from ..intents.events import StorageProbed, Values
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.tune.decisions import Decision, Verdict
@@ -61,6 +61,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     journal_lost: int = 0
     monitors: tuple[MonitorView, ...] = ()
     observation: Observation = Observation()
+    probe: StorageProbed | None = None
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +103,7 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     gains: tuple[GainView, ...] = ()
     job_id: str = ""
     observation: Observation = Observation()
+    probe: StorageProbed | None = None
 
 
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +151,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         at_launch=tuner.at_launch if tuner else {},
         start_s=pipeline.start_s,
         observation=pipeline.observation,
+        probe=pipeline.probe,
     )
 
 
@@ -189,4 +192,5 @@ def status_view(
         goodput=account.goodput if account else 0.0,
         counters=pipeline.counters,
         observation=pipeline.observation,
+        probe=pipeline.probe,
     )

@@ -17,7 +17,7 @@ from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
-from ..options import MonitoringOptions, command, option
+from ..options import MonitoringOptions, Probed, command, option
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Preloaded:
 
 
 @dataclass(frozen=True)
-class RunOptions(MonitoringOptions, Preloaded, Traced):
+class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
     """Options of `scrtune run`."""
 
     command: tuple[str, ...] = option("COMMAND...", kind=click.UNPROCESSED)
@@ -83,6 +83,7 @@ def run(options: RunOptions) -> None:
         override=options.override,
         scr_conf=options.scr_conf,
         observe_budget=options.observe_budget / 100,
+        probe=not options.no_probe,
         monitoring=options.monitoring,
     )
     for warning in missing(job.monitoring):
@@ -117,7 +118,7 @@ def _summary(paths: JobPaths) -> None:
 
 
 @dataclass(frozen=True)
-class NodeOptions(MonitoringOptions, Traced):
+class NodeOptions(MonitoringOptions, Probed, Traced):
     """Options of `scrtune node`."""
 
     prolog: Path = option("--prolog")
@@ -131,5 +132,11 @@ def node(options: NodeOptions) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     files = ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf)
-    job = Job(files=files, trace=options.trace, library=options.library, monitoring=options.monitoring)
+    job = Job(
+        files=files,
+        trace=options.trace,
+        library=options.library,
+        probe=not options.no_probe,
+        monitoring=options.monitoring,
+    )
     serve_node(JobPaths.of(), job, options.prolog)

@@ -6,9 +6,10 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...daemon.views import ExplainView, IntentView, StatusView, SwitchView
+from ...intents.events import StorageProbed
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
-from ...units import count_text, seconds_text
+from ...units import bytes_text, count_text, seconds_text
 from ..format import changes_text, value_text
 from ..views.summary import cost_text, failures
 from ..views.tuner_changes import TunerChange, tuner_changes
@@ -121,6 +122,20 @@ def _settings(view: ExplainView) -> RenderableType:
     return plain_table("parameter", "yours", "from", "active", rows=rows, title="Settings")
 
 
+def _probe(probe: StorageProbed) -> str:
+    """Return the rates that were measured, and why others were not."""
+    rates = {
+        "cache writes": probe.cache_write_bytes_per_s,
+        "cache reads": probe.cache_read_bytes_per_s,
+        "memory copies": probe.memory_bytes_per_s,
+        "XOR": probe.xor_bytes_per_s,
+    }
+    found = [f"{name} {bytes_text(rate)}/s" for name, rate in rates.items() if rate > 0]
+    problem = f". {probe.problem}" if probe.problem else ""
+    took = f"took {seconds_text(probe.probe_s)}"
+    return f"Probe of {probe.host}: {', '.join([*found, took])}{problem}."
+
+
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
     budget = seconds_text(max(0.0, view.trial_budget_s))
@@ -130,6 +145,7 @@ def explain(view: ExplainView) -> RenderableType:
         intents(view.intents, view.start_s),
         "",
         Text(f"Observation: {view.observation.sentence()}."),
+        *([Text(_probe(view.probe))] if view.probe else ()),
         "",
     ]
     shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]

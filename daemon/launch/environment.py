@@ -44,6 +44,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     override: bool = False
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
+    probe: bool = True
     monitoring: Monitoring = Monitoring()
 
 
@@ -67,11 +68,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
+    probe: bool = True
     monitoring: Monitoring = Monitoring()
 
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
-        return [*self.files.options(), *self.monitoring.options()]
+        probe = [] if self.probe else ["--no-probe"]
+        return [*self.files.options(), *probe, *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
@@ -94,6 +97,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         },
         trace=options.trace,
         library=library(options.preload),
+        probe=options.probe,
         monitoring=options.monitoring,
     )
 

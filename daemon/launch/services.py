@@ -153,6 +153,7 @@ class NodeServices:
             scr_conf=files.scr_conf,
             user_conf=files.user_conf,
             monitoring=job.monitoring,
+            probe=job.probe,
             parent=0,
         )
         arguments = ["daemon", "--until-eof", "--job-id", paths.job_id, *job.options()]

@@ -10,7 +10,7 @@ from scrtune.cli.text import tables
 from scrtune.cli.views.summary import summary
 from scrtune.daemon import views
 from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, StepStarted
-from scrtune.intents.events import SettingsObserved
+from scrtune.intents.events import SettingsObserved, StorageProbed
 from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.rules.situation import Proposal
@@ -56,6 +56,20 @@ def test_what_was_traced_is_shown_with_its_cost_and_why_it_ended(pipeline: Pipel
         "3 outputs traced, 108 calls of rank 0, cost 0.001 s (0.02% of the job, budget 1.00%);"
         " ended: the intents are stable"
     )
+
+
+def test_what_was_probed_is_shown_and_what_could_not_be(pipeline: Pipeline) -> None:
+    assert "Probe" not in text(job_text.explain(views.explain_view(pipeline)))
+    rates = {"cache_write_bytes_per_s": 2.0 * 2**30, "cache_read_bytes_per_s": 2.5 * 2**30}
+    pipeline.handle(StorageProbed(host="n1", xor_bytes_per_s=2.0**34, probe_s=0.041, **rates), 2.0)
+    assert "Probe of n1: cache writes 2 GiB/s, cache reads 2.5 GiB/s, XOR 16 GiB/s, took 41.0 ms." in text(
+        job_text.explain(views.explain_view(pipeline))
+    )
+    pipeline.handle(StorageProbed(host="n1", problem="/c: Read-only file system"), 3.0)
+    assert "Probe of n1: took 0.0 ms. /c: Read-only file system." in text(
+        job_text.explain(views.explain_view(pipeline))
+    )
+    assert status_of(pipeline).probe == pipeline.probe
 
 
 def test_what_was_declared_is_not_shown_as_an_observation(pipeline: Pipeline) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from scrtune.client.transport import wire
 from scrtune.goodput.events import StepCompleted
-from scrtune.intents.events import EventsLost
+from scrtune.intents.events import EventsLost, StorageProbed
 
 STEP = StepCompleted(step=5, start_s=1.0, end_s=2.5)
 STEP_BYTES = (
@@ -72,6 +72,11 @@ def test_an_envelope_may_grow_fields_at_its_end() -> None:
 def test_an_event_may_grow_fields() -> None:
     grown = b"\x85" + STEP_BYTES[1:] + b"\xa3new\xc3"
     assert wire.decode(envelope(grown)).events == (STEP,)
+
+
+def test_golden_bytes_of_a_probe_whose_other_fields_have_their_defaults() -> None:
+    short = b"\x83\xa4type\xaestorage_probed\xa4host\xa2n1\xa5bytes\x05"
+    assert wire.decode(envelope(short)).events == (StorageProbed(host="n1", bytes=5),)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""Measure the storage of this node in a tenth of a second: a script that loads os, sys and time alone.
+
+A rate is that of the median of up to 16 chunks of 1 MiB. Time spent waiting for a CPU is not counted: the
+probe gives way to an application that computes on all of them, which is no property of the cache. What is
+measured is what a checkpoint sees:
+
+- cache writes: a new file grows, so that each page is touched for the first time (on tmpfs it is taken from
+  free memory and cleared first). Not synced: where an application does that, on a disk, it costs more.
+- cache reads: the same file, as a flush reads what was just written, into one buffer.
+- memory: copies between two stretches of 8 MiB, beyond what most cores have for themselves.
+- XOR: of two chunks, in pieces into a buffer that is used again, as an encode does. On Python's integers:
+  to load numpy takes three times as long as all of this, and its rate is the same within a fifth.
+"""
+
+import os
+import sys
+import time
+
+TYPE_CHECKING = False  # of mypy: to import `typing` or `collections` takes longer than to start Python
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CHUNK_BYTES = 2**20
+DATA_BYTES = 8 * CHUNK_BYTES
+MOST_BYTES = 16 * CHUNK_BYTES
+"""Written to the cache at most: more takes longer, and says nothing new."""
+BUDGET_S = 0.08
+"""With 12 ms for the interpreter a tenth of a second."""
+
+_WRITES_UNTIL, _READS_UNTIL, _COPIES_UNTIL, _XORS_UNTIL = 0.45, 0.65, 0.85, 1.0  # of the budget
+_MOST_OF_FREE = 0.05
+_PATTERN_BYTES = 2**16  # of random bytes: beyond the window of a file system that compresses
+_PIECE_BYTES = 2**15  # malloc has memory of this size at hand, and does not ask the system for it
+_NICE = 5
+
+
+def unhindered_clock() -> "Callable[[], float]":
+    """Return a clock, in seconds, that stands still while this thread waits for a CPU, where Linux tells."""
+
+    def waited_ns() -> int:
+        return int(os.pread(fd, 64, 0).split()[1])
+
+    def clock() -> float:
+        before_ns, after_ns, now_s = -1, waited_ns(), 0.0
+        while before_ns != after_ns:  # it had to wait between the two looks
+            before_ns, now_s, after_ns = after_ns, time.perf_counter(), waited_ns()
+        return now_s - after_ns / 1e9
+
+    try:
+        fd = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+        waited_ns()
+    except (OSError, IndexError):
+        return time.perf_counter
+    return clock
+
+
+class Probe:
+    """The measurements, each until its share of `budget_s` seconds by `clock` is used at most."""
+
+    def __init__(self, clock: "Callable[[], float]", budget_s: float = BUDGET_S) -> None:
+        self._clock = clock
+        self._begin_s = clock()
+        self._budget_s = budget_s
+        self._data = memoryview(os.urandom(_PATTERN_BYTES) * (DATA_BYTES // _PATTERN_BYTES))
+
+    def run(self, cache: str) -> "Iterator[tuple[str, float | str]]":
+        """Yield fields of StorageProbed as they are known, with their values; every `problem` by itself."""
+        try:
+            yield from self._cache(cache)
+        except OSError as error:
+            yield "problem", f"{cache}: {error.strerror}"
+        yield from self._memory()
+        yield from self._xor()
+        yield "probe_s", self._clock() - self._begin_s
+
+    def _cache(self, directory: str) -> "Iterator[tuple[str, float | str]]":
+        """Write a file that has no name, and read it. Raises OSError."""
+        os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes as long to load as all this
+        there = os.statvfs(directory)
+        free_bytes = there.f_bavail * there.f_frsize
+        end = int(min(MOST_BYTES, _MOST_OF_FREE * free_bytes)) // CHUNK_BYTES * CHUNK_BYTES
+        if not end:
+            yield "problem", f"{directory}: only {free_bytes >> 20} MiB are free"
+            return
+        path = f"{directory}/.scrtune-probe-{os.getpid()}"
+        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        os.unlink(path)  # noqa: PTH108 - as above
+        try:
+            yield self._rate("cache_write", lambda at: self._write(fd, at), end, _WRITES_UNTIL)
+            written = os.fstat(fd).st_size
+            yield "bytes", written
+            buffer = [bytearray(CHUNK_BYTES)]
+            yield self._rate("cache_read", lambda at: os.preadv(fd, buffer, at), written, _READS_UNTIL)
+        finally:
+            os.close(fd)
+
+    def _write(self, fd: int, offset: int) -> None:
+        rest = self._chunk(offset)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+
+    def _memory(self) -> "Iterator[tuple[str, float | str]]":
+        target = memoryview(bytearray(DATA_BYTES))
+        target[:] = self._data  # else this would be another measurement of first touches
+
+        def copy(offset: int) -> None:
+            target[offset : offset + CHUNK_BYTES] = self._chunk(offset)
+
+        yield self._rate("memory", copy, DATA_BYTES, _COPIES_UNTIL)
+
+    def _xor(self) -> "Iterator[tuple[str, float | str]]":
+        one, other = self._integers(0), self._integers(1)  # not equal: Python cuts zeros off
+
+        def xor(_offset: int) -> None:
+            for left, right in zip(one, other):  # noqa: B905 - as many of both
+                left ^ right
+
+        yield self._rate("xor", xor, MOST_BYTES, _XORS_UNTIL)
+
+    def _integers(self, offset: int) -> list[int]:
+        pieces = range(offset, offset + CHUNK_BYTES, _PIECE_BYTES)
+        return [int.from_bytes(self._data[at : at + _PIECE_BYTES], sys.byteorder) for at in pieces]
+
+    def _chunk(self, offset: int) -> memoryview:
+        begin = offset % DATA_BYTES
+        return self._data[begin : begin + CHUNK_BYTES]
+
+    def _rate(
+        self, name: str, step: "Callable[[int], object]", end: int, share: float
+    ) -> "tuple[str, float | str]":
+        """Return the rate of `step` on the chunks before `end`, until `share` of the budget is used."""
+        seconds = []
+        for offset in range(0, end, CHUNK_BYTES):
+            begin_s = self._clock()
+            if begin_s - self._begin_s >= share * self._budget_s:
+                break
+            step(offset)
+            seconds.append(self._clock() - begin_s)
+        median_s = sorted(seconds)[len(seconds) // 2] if seconds else 0.0
+        if median_s <= 0:
+            return "problem", f"no time was left to measure {name}"
+        return f"{name}_bytes_per_s", CHUNK_BYTES / median_s
+
+
+if __name__ == "__main__":
+    os.nice(_NICE)
+    for _name, _value in Probe(unhindered_clock()).run(sys.argv[1]):
+        os.write(1, f"{_name}={_value}\0".encode("utf-8", "surrogateescape"))
