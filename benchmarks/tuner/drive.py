@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
+
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Access, Event, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
@@ -19,7 +21,9 @@ from .rails import permitted
 from .truth import DEFAULTS, GIB, MIB, REINIT, Job, Settings
 
 STARTS = ("defaults", "poor", "random", "optimal")
-MUTABILITY = {name: "re-init" if name in REINIT else "live" for name in DEFAULTS} | {"SCR_FLUSH_WIDTH": "inert"}
+MUTABILITY = {name: "re-init" if name in REINIT else "live" for name in DEFAULTS} | {
+    "SCR_FLUSH_WIDTH": "inert"
+}
 """The mutability of parameters in a real SCR."""
 
 
@@ -54,8 +58,7 @@ class Case:
 MakeTuner = Callable[[Case], Tuner]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """One job: seconds lost up to each checkpoint's end, and the long-run cost of what was active in it."""
 
     tuned_s: list[float]
@@ -69,7 +72,9 @@ class Outcome:
     left: tuple[str, ...]
     """Levers that alone would still pay at the end."""
     final: Settings
+    """Active settings at the end."""
     best: Settings
+    """The oracle's at the end."""
 
 
 def case(scenario: str, start: str, seed: int, checkpoints: int) -> Case:

@@ -1,7 +1,5 @@
 """The jobs of each scenario, and the settings that their users begin with."""
 
-# ruff: noqa: S311 - simulated jobs need no cryptography
-
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -48,8 +46,8 @@ def _usual(rng: random.Random) -> Job:
     rank_bytes = int(_between(rng, 64 * MIB, 12 * GIB))
     scale = min(1.0, rank_bytes / GIB)  # smaller jobs meet the same machine, and have shorter fixed costs
     tight = rng.random() < 0.15
-    node = GIB * _between(rng, 0.6, 4)
-    thread = GIB * rng.uniform(0.25, 0.8)
+    node = GIB * _between(rng, 0.8, 5)
+    thread = GIB * rng.uniform(0.3, 0.8)
     read = GIB * rng.uniform(3, 12)
     job = Job(
         nodes=nodes,
@@ -64,22 +62,22 @@ def _usual(rng: random.Random) -> Job:
         floor=rng.choice(("", "SINGLE", "NODE")),
         reinit_s=rng.choice((0.0, 1.0)) * _between(rng, 0.03, 2.0),
         cache_free_bytes=rank_bytes * ranks_per_node * (rng.uniform(1.3, 4) if tight else rng.uniform(6, 40)),
-        cache_write=GIB * rng.uniform(2, 10),
+        cache_write=GIB * rng.uniform(1.5, 7),
         cache_read=read,
-        cache_file_s=scale * _between(rng, 1e-4, 2e-3),
-        cache_fixed_s=scale * _between(rng, 0.01, 0.3),
-        prefix_rank=thread * rng.uniform(0.9, 1.6),
+        cache_file_s=scale * _between(rng, 2e-4, 1e-2),
+        cache_fixed_s=scale * _between(rng, 0.02, 0.5),
+        prefix_rank=thread * rng.uniform(1.0, 2.0),
         prefix_node=node,
         prefix_all=node * _between(rng, 0.5 * nodes, 4 * nodes),
-        prefix_file_s=_between(rng, 5e-4, 1e-2),
+        prefix_file_s=_between(rng, 2e-4, 4e-3),
         flush_fixed_s=scale * _between(rng, 0.01, 0.3),
-        network=GIB * rng.uniform(1, 8),
+        network=GIB * rng.uniform(2, 10),
         xor_rate=GIB * rng.uniform(4, 20),
-        message_s=_between(rng, 4e-6, 3e-5),
+        message_s=_between(rng, 1e-6, 5e-6),
         encode_fixed_s=scale * _between(rng, 0.005, 0.1),
         thread_rate=thread,
         bound_factor=rng.uniform(0.4, 0.95),
-        call_s=_between(rng, 4e-6, 3e-5),
+        call_s=_between(rng, 2e-6, 1e-5),
         duty=rng.uniform(0.15, 0.7),
         steal=rng.uniform(0.1, 0.6),
         crowd=rng.uniform(0.0, 0.08),
@@ -116,12 +114,12 @@ def _mixed(job: Job, _rng: random.Random) -> Job:
 
 
 def _io_bound(job: Job, rng: random.Random) -> Job:
-    slow = _scaled(job, PREFIX_RATES, 1 / 3)
+    slow = _scaled(job, PREFIX_RATES, 1 / 2)
     return replace(slow, interval_s=_own_write_s(slow) * _between(rng, 2, 8))
 
 
 def _encode_bound(job: Job, rng: random.Random) -> Job:
-    slow = _scaled(job, ("network",), 1 / rng.uniform(4, 8))
+    slow = _scaled(_scaled(job, ("network",), 1 / rng.uniform(3, 6)), PREFIX_RATES, 1 / 2)
     return replace(slow, nodes=max(2, slow.nodes), floor="NODE")
 
 
@@ -147,7 +145,7 @@ def _flush_near_interval(job: Job, rng: random.Random) -> Job:
 
 
 def _small_files(job: Job, rng: random.Random) -> Job:
-    return replace(job, files=rng.choice((200, 500, 1000)), largest=0.0, rank_bytes=job.rank_bytes // 4)
+    return replace(job, files=rng.choice((200, 500, 1000)), largest=0.0, cache_file_s=job.cache_file_s / 10)
 
 
 def _one_big_file(job: Job, rng: random.Random) -> Job:

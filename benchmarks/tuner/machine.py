@@ -1,6 +1,4 @@
-"""A job in time: outputs that wait for flushes, flushes that outlast intervals, steps that flushes slow down."""
-
-# ruff: noqa: S311 - simulated jobs need no cryptography
+"""A job in time: outputs wait for flushes, flushes outlast intervals and slow the steps down."""
 
 import random
 from collections import deque
@@ -97,8 +95,6 @@ class Checkpoint:
     """Flushes that ended before this output did."""
     steps: list[tuple[float, float, list[Flush]]] = field(default_factory=list)
     """Begin, end, and the flushes that ended meanwhile."""
-    exposed: bool = False
-    """The dataset before this one was not on the prefix when this one's output ended."""
 
 
 class Machine:
@@ -139,7 +135,6 @@ class Machine:
         self._flush(known, noise, generation, made)
         made.end_s = self.now
         made.ended += self._finished()
-        made.exposed = known.cached and any(flush.dataset < self._dataset for flush in self._under_way)
         self._compute(noise, made)
         self.lost_s += self.now - began_s - self._job.interval_s / STEPS * sum(noise.steps)
         return made

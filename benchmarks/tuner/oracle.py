@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterator
 
 from .machine import Truth
-from .rails import permitted
-from .truth import DEFAULTS, KIB, LOSSES, MIB, Settings, Value
+from .rails import in_time, permitted, survives
+from .truth import DEFAULTS, KIB, LOSSES, MIB, Settings, Value, encode_s
 
 WAYS = (("SYNC", 0), ("PTHREAD", 0), ("PTHREAD", 1))
 
@@ -33,8 +33,8 @@ def grid(truth: Truth, user: Settings) -> dict[str, tuple[Value, ...]]:
 def best(truth: Truth, user: Settings) -> Settings:
     """Return the settings of the grid that cost least in the long run.
 
-    A faster encode or flush never costs more, whatever goes with it: of the values that touch one of these
-    only, and that the rails treat alike, only the fastest is combined with the others.
+    A faster encode or flush never costs more, whatever goes with it, and the rails ask for the one without
+    regard to the other: of what changes only one of them, only the fastest is combined with the rest.
     """
     own = {**DEFAULTS, **user}
     candidates = [own, {**own, "SCR_CACHE_BYPASS": 1}, *_cached(truth, user, own)]
@@ -43,20 +43,23 @@ def best(truth: Truth, user: Settings) -> Settings:
 
 def _cached(truth: Truth, user: Settings, own: Settings) -> Iterator[Settings]:
     levers = grid(truth, user)
-    cached: Settings = {**own, "SCR_CACHE_BYPASS": 0}
-    flushes = list(_flushes(truth, cached, levers))
-    for size, every in itertools.product(levers["SCR_CACHE_SIZE"], levers["SCR_FLUSH"]):
-        held = {**cached, "SCR_CACHE_SIZE": size, "SCR_FLUSH": every}
-        for flush in flushes:
-            encodes = (
-                {**held, **flush, "SCR_COPY_TYPE": scheme, "SCR_SET_SIZE": nodes, "SCR_MPI_BUF_SIZE": buffer}
-                for scheme, nodes, buffer in itertools.product(
-                    levers["SCR_COPY_TYPE"], levers["SCR_SET_SIZE"], levers["SCR_MPI_BUF_SIZE"]
-                )
-            )
-            allowed = [each for each in encodes if permitted(truth, user, each)]
-            if allowed:
-                yield min(allowed, key=lambda each: truth.parts(each).encode_s)
+    flushes = list(_flushes(truth, {**own, "SCR_CACHE_BYPASS": 0}, levers))
+    for size in levers["SCR_CACHE_SIZE"]:
+        held: Settings = {**own, "SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": size}
+        encodes = [each for each in _encodes(held, levers) if survives(truth.job, user, each)]
+        if not encodes:
+            continue
+        encode = min(encodes, key=lambda each: encode_s(truth.job, each))
+        for every, flush in itertools.product(levers["SCR_FLUSH"], flushes):
+            settings = {**encode, **flush, "SCR_FLUSH": every}
+            if in_time(truth, user, settings):
+                yield settings
+
+
+def _encodes(held: Settings, levers: dict[str, tuple[Value, ...]]) -> Iterator[Settings]:
+    names = ("SCR_COPY_TYPE", "SCR_SET_SIZE", "SCR_MPI_BUF_SIZE")
+    for values in itertools.product(*(levers[name] for name in names)):
+        yield {**held, **dict(zip(names, values, strict=True))}
 
 
 def _flushes(truth: Truth, cached: Settings, levers: dict[str, tuple[Value, ...]]) -> Iterator[Settings]:

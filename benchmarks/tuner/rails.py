@@ -1,48 +1,59 @@
 """The rails: what neither a tuner nor the oracle may do with a user's job."""
 
 from .machine import Truth
-from .truth import DEFAULTS, LOSSES, Job, Settings
+from .truth import DEFAULTS, LOSSES, Job, Settings, blocks
 
 CACHE_SHARE = 0.8
-_FLOORS = {"SINGLE": 0, "NODE": 1}
+FLOORS = {"SINGLE": 0, "NODE": 1}
 
 
 def permitted(truth: Truth, user: Settings, settings: Settings) -> bool:
-    """Return whether complete `settings` protect what `user` (their explicit settings) asks to have protected.
+    """Return whether complete `settings` protect as `user`, the explicit settings, asks for."""
+    return (
+        settings["SCR_CACHE_BYPASS"] == 1
+        or (survives(truth.job, user, settings) and in_time(truth, user, settings))
+        or settings == {**DEFAULTS, **user}
+    )
 
-    A dataset that a user of SCR's defaults has in the cache may be lost while it is the only one
-    (durability `next`): each is flushed, and its flush ends before the next output begins.
+
+def survives(job: Job, user: Settings, settings: Settings) -> bool:
+    """Return whether the datasets fit into the cache, under a scheme that keeps the user's floor.
+
+    That is the declared one, else their explicit scheme. Without either, the cache need not survive anything.
     """
-    job = truth.job
     own = {**DEFAULTS, **user}
-    if settings == own:
-        return True
-    if settings["SCR_CACHE_BYPASS"]:
-        return True
-    if settings["SCR_COPY_TYPE"] == "RS" and 1 < job.set_size(settings) <= LOSSES["RS"]:
+    if settings["SCR_COPY_TYPE"] == "RS" and job.set_size(settings) <= LOSSES["RS"]:
         return False
     if not fits(job, settings):
         return False
-    blocking = not settings["SCR_FLUSH_ASYNC"] or settings["SCR_FLUSH_TYPE"] == "SYNC"
-    if user.get("SCR_CACHE_BYPASS") == 1 and not (blocking and settings["SCR_FLUSH"] == 1):
-        return False
-    if int(settings["SCR_FLUSH"]) > int(own["SCR_FLUSH"]):
-        return False
+    is_kept = LOSSES[str(settings["SCR_COPY_TYPE"])] >= LOSSES[str(own["SCR_COPY_TYPE"])]
     if job.floor:
-        survives = LOSSES[job.scheme(settings)]
-        return survives >= _FLOORS[job.floor] or (own["SCR_CACHE_BYPASS"] == 0 and _keeps_scheme(own, settings))
-    if "SCR_COPY_TYPE" in user or user.get("SCR_CACHE_BYPASS") == 0:
-        return _keeps_scheme(own, settings)
-    return settings["SCR_FLUSH"] == 1 and (
-        blocking or settings["SCR_CACHE_SIZE"] == 1 or truth.parts(settings).flush_s <= job.interval_s
-    )
+        enough = LOSSES[job.scheme(settings)] >= FLOORS[job.floor]
+        return enough or (own["SCR_CACHE_BYPASS"] == 0 and is_kept)  # one node: they have the same now
+    return is_kept or _is_next(job, user) or ("SCR_COPY_TYPE" not in user and own["SCR_CACHE_BYPASS"] == 1)
+
+
+def in_time(truth: Truth, user: Settings, settings: Settings) -> bool:
+    """Return whether the datasets are on the prefix as early as the user asks for.
+
+    An explicit SCR_CACHE_BYPASS=1: when the output completes. Nothing explicit or declared (durability
+    `next`): before the next output begins. Else as often as they are now.
+    """
+    if user.get("SCR_CACHE_BYPASS") == 1:
+        return blocks(settings) and settings["SCR_FLUSH"] == 1
+    if not _is_next(truth.job, user):
+        return int(settings["SCR_FLUSH"]) <= int(user.get("SCR_FLUSH", DEFAULTS["SCR_FLUSH"]))
+    if settings["SCR_FLUSH"] != 1:
+        return False
+    waits = blocks(settings) or settings["SCR_CACHE_SIZE"] == 1
+    return waits or truth.parts(settings).flush_s <= truth.job.interval_s
+
+
+def _is_next(job: Job, user: Settings) -> bool:
+    return not job.floor and not {"SCR_COPY_TYPE", "SCR_CACHE_BYPASS"} & user.keys()
 
 
 def fits(job: Job, settings: Settings) -> bool:
     """Return whether the datasets in the cache leave a fifth of it free."""
     held = job.node_bytes * job.stored(settings) * max(1, int(settings["SCR_CACHE_SIZE"]))
     return held <= CACHE_SHARE * job.cache_free_bytes
-
-
-def _keeps_scheme(own: Settings, settings: Settings) -> bool:
-    return LOSSES[str(settings["SCR_COPY_TYPE"])] >= LOSSES[str(own["SCR_COPY_TYPE"])]

@@ -15,7 +15,17 @@ def heading(checkpoints: int) -> list[str]:
     """Return the titles of the columns."""
     at = [f"x oracle at {each}" for each in _at(checkpoints)]
     within = [f"at {each}" for each in _within(checkpoints)]
-    return [*at, "harm", "p99", "own / oracle", f"within 5 % {within[0]}", *within[1:], "trials", "levers left", "out of rails"]
+    return [
+        *at,
+        "harm",
+        "p99",
+        "own / oracle",
+        f"within 5 % {within[0]}",
+        *within[1:],
+        "trials",
+        "levers left",
+        "out of rails",
+    ]
 
 
 def cells(outcomes: Sequence[Outcome]) -> Iterator[str]:

@@ -28,13 +28,11 @@ DEFAULTS: Settings = {
     "SCRTUNE_FLUSH_CPUS": "",
     "SCRTUNE_FLUSH_THREADS": 0,
 }
-REINIT = frozenset(
-    {"SCR_CACHE_BYPASS", "SCR_CACHE_SIZE", "SCR_COPY_TYPE", "SCR_FLUSH_TYPE", "SCR_SET_SIZE"}
-)
+REINIT = frozenset({"SCR_CACHE_BYPASS", "SCR_CACHE_SIZE", "SCR_COPY_TYPE", "SCR_FLUSH_TYPE", "SCR_SET_SIZE"})
 """What a real SCR takes only in SCR_Init."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Job:
     """One job: its shape, its rails and the rates of what it runs on."""
 
@@ -144,15 +142,26 @@ class Parts:
     """Datasets that the cache holds."""
 
 
+def blocks(settings: Settings) -> bool:
+    """Return whether flushes block the output."""
+    return not settings["SCR_FLUSH_ASYNC"] or settings["SCR_FLUSH_TYPE"] == "SYNC"
+
+
 def parts(job: Job, settings: Settings) -> Parts:
     """Return the truth about complete `settings`."""
     if settings["SCR_CACHE_BYPASS"]:
         return Parts(_to_prefix(job))
-    asynchronous = bool(settings["SCR_FLUSH_ASYNC"]) and settings["SCR_FLUSH_TYPE"] != "SYNC"
-    flush_s, share = _flush(job, settings, asynchronous=asynchronous)
+    asynchronous = not blocks(settings)
+    flush_s, share = _flush(
+        job,
+        1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else int(settings["SCRTUNE_FLUSH_THREADS"]) or MAX_THREADS,
+        str(settings["SCRTUNE_FLUSH_CPUS"]),
+        int(settings["SCR_FILE_BUF_SIZE"]),
+        asynchronous,
+    )
     return Parts(
         write_s=_to_cache(job),
-        encode_s=_encode(job, settings),
+        encode_s=encode_s(job, settings),
         flush_s=flush_s,
         share=share if asynchronous else 0.0,
         cached=True,
@@ -172,8 +181,8 @@ def _to_cache(job: Job) -> float:
     return job.node_bytes / job.cache_write + files_s + job.cache_fixed_s
 
 
-def _encode(job: Job, settings: Settings) -> float:
-    """Seconds that redset takes: a ring over the set, in messages of SCR_MPI_BUF_SIZE."""
+def encode_s(job: Job, settings: Settings) -> float:
+    """Return the seconds that redset takes: a ring over the set, in messages of SCR_MPI_BUF_SIZE."""
     scheme, size, held = job.scheme(settings), job.set_size(settings), job.node_bytes
     if scheme == "SINGLE":
         return 0.0
@@ -185,18 +194,18 @@ def _encode(job: Job, settings: Settings) -> float:
     return (bulk_s + messages * job.message_s) * (1 + 0.01 * size) + job.encode_fixed_s
 
 
-def _flush(job: Job, settings: Settings, *, asynchronous: bool) -> tuple[float, float]:
+@lru_cache(maxsize=1024)
+def _flush(job: Job, wanted: int, where: str, buffer: int, asynchronous: bool) -> tuple[float, float]:
     """Seconds of a flush, and the share of the computation beside it that it takes."""
-    wanted = int(settings["SCRTUNE_FLUSH_THREADS"]) or min(job.cores, MAX_THREADS)
-    threads = 1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else min(job.files, wanted)
+    threads = min(job.files, job.cores, wanted)
     working = threads * job.ranks_per_node
-    cpus = _cpus(str(settings["SCRTUNE_FLUSH_CPUS"]), job.cores)
+    cpus = _cpus(where, job.cores)
     rate, lost = job.thread_rate, 0.0
     if threads > 1 or asynchronous:
         rate, lost = _placed(job, threads, working, cpus, asynchronous=asynchronous)
-    rate = 1 / (1 / rate + job.call_s / int(settings["SCR_FILE_BUF_SIZE"]))
+    rate = 1 / (1 / rate + job.call_s / buffer)
     node = min(job.prefix_node, job.prefix_all / job.nodes)
-    copy_s = _makespan(_loads(job, threads), rate, node / job.ranks_per_node)
+    copy_s = _makespan(_loads(job.files, job.largest, threads), rate / job.rank_bytes, node / job.node_bytes)
     files_s = -(-job.files // threads) * job.prefix_file_s * (1 + job.ranks / 64)
     flush_s = copy_s + files_s + job.flush_fixed_s
     crowd = job.crowd * min(1.0, job.node_bytes / flush_s / job.prefix_node)
@@ -234,24 +243,22 @@ def _cpus(text: str, cores: int) -> frozenset[int]:
     return frozenset(cpu for cpu in found if cpu < cores)
 
 
-def _loads(job: Job, threads: int) -> list[float]:
-    """Bytes of each thread: the largest file first, the others to the thread that has least."""
-    if job.files == 1:
-        return [float(job.rank_bytes)]
-    largest = max(job.largest, 1 / job.files) * job.rank_bytes
-    each = (job.rank_bytes - largest) / (job.files - 1)
-    loads = [0.0] * threads
-    loads[0] = largest
-    for _ in range(job.files - 1):
-        loads[loads.index(min(loads))] += each
-    return loads
+@lru_cache(maxsize=4096)
+def _loads(files: int, largest: float, threads: int) -> list[float]:
+    """Shares of the threads: the largest file first, the others to the thread that has least."""
+    if files == 1:
+        return [1.0]
+    first = max(largest, 1 / files)
+    loads = [first] + [0.0] * (threads - 1)
+    for _ in range(files - 1):
+        loads[loads.index(min(loads))] += (1 - first) / (files - 1)
+    return sorted(loads)
 
 
 def _makespan(loads: list[float], rate: float, node: float) -> float:
     """Seconds until all threads are done; those that still work share the `node`'s rate."""
     done, now = 0.0, 0.0
-    left = sorted(loads)
-    for index, load in enumerate(left):
-        now += (load - done) / min(rate, node / (len(left) - index))
+    for index, load in enumerate(loads):
+        now += (load - done) / min(rate, node / (len(loads) - index))
         done = load
     return now
