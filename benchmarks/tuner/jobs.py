@@ -62,7 +62,7 @@ def _usual(rng: random.Random) -> Job:
         floor=rng.choice(("", "SINGLE", "NODE")),
         reinit_s=rng.choice((0.0, 1.0)) * _between(rng, 0.03, 2.0),
         cache_free_bytes=rank_bytes * ranks_per_node * (rng.uniform(1.3, 4) if tight else rng.uniform(6, 40)),
-        cache_write=GIB * rng.uniform(1.5, 7),
+        cache_write=GIB * rng.uniform(1.5, 6),
         cache_read=read,
         cache_file_s=scale * _between(rng, 2e-4, 1e-2),
         cache_fixed_s=scale * _between(rng, 0.02, 0.5),
@@ -93,9 +93,9 @@ def _own_write_s(job: Job) -> float:
 def _surprised(job: Job, rng: random.Random) -> Job:
     if rng.random() < 0.5:
         return job
-    match rng.choice(("cache", "cache", "contention", "contention", "encode", "thread")):
+    match rng.choice(("cache", "contention", "encode", "thread")):
         case "cache":
-            return _scaled(job, ("cache_write", "cache_read"), 1 / rng.uniform(4, 20))
+            return _scaled(job, ("cache_write", "cache_read"), 1 / _between(rng, 4, 20))
         case "contention":
             by = rng.uniform(4, 10)
             return replace(job, steal=min(1.5, job.steal * by), crowd=job.crowd * by)
