@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from scrtune.goodput.checkpoint_cost import CheckpointCosts
+from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
 
@@ -53,8 +54,9 @@ class _Search:
 
     def handle(self, event: Event, _now: float) -> None:
         """Choose anew after each checkpoint."""
-        cost = self._meter.handle(event)  # type: ignore[arg-type] - it passes over what it does not know
-        if cost is None:
+        if not isinstance(event, JobStarted | StepCompleted | OutputCompleted | FlushCompleted):
+            return
+        if (cost := self._meter.handle(event)) is None:
             return
         self._own_s = self._own_s or cost.cost_s
         index = self._generations[cost.generation]

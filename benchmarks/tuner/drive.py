@@ -6,11 +6,13 @@ import random
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import exp
 from typing import Protocol
 
 import msgspec
 
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, StepCompleted
+from scrtune.intents import events
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import Access, Event, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
 
@@ -41,6 +43,16 @@ class Tuner(Protocol):
 
 
 @dataclass(frozen=True)
+class Probed:
+    """What a probe of the node finds, in bytes/s."""
+
+    cache_write: float
+    cache_read: float
+    memory: float
+    xor: float
+
+
+@dataclass(frozen=True)
 class Case:
     """A job, what its user gave explicitly, and its noise."""
 
@@ -48,6 +60,7 @@ class Case:
     truth: Truth
     user: Settings
     noise: list[Noise]
+    probed: Probed
 
     @property
     def own(self) -> Settings:
@@ -82,7 +95,15 @@ def case(scenario: str, start: str, seed: int, checkpoints: int) -> Case:
     rng = random.Random(zlib.crc32(f"{scenario} {seed}".encode()))
     job = draw(rng, scenario)
     truth = Truth(job)
-    return Case(job, truth, _user(truth, start, rng), noises(random.Random(seed), checkpoints))
+    probed = _probe(job, random.Random(seed + 1))
+    return Case(job, truth, _user(truth, start, rng), noises(random.Random(seed), checkpoints), probed)
+
+
+def _probe(job: Job, rng: random.Random) -> Probed:
+    """A small write by one process: a quarter off, and in one of six jobs memory hides a slower device."""
+    hidden = 3.0 if rng.random() < 1 / 6 else 1.0
+    rates = (hidden * job.cache_write, job.cache_read, GIB * rng.uniform(6, 20), job.xor_rate)
+    return Probed(*(rate * exp(rng.gauss(0, 0.25)) for rate in rates))
 
 
 def _user(truth: Truth, start: str, rng: random.Random) -> Settings:
@@ -216,6 +237,7 @@ class Run:
                 mutability=MUTABILITY if job.reinit_s else {},
             ),
             _node(job),
+            *_probed(self._case.probed, now),
             TraceDigest(accesses=(_writes(job, own, now),)),
         ):
             self.tuner.handle(event, now)
@@ -244,6 +266,24 @@ def _node(job: Job) -> NodeObserved:
         memory_available_bytes=512 * GIB,
         cache_free_bytes=int(job.cache_free_bytes),
     )
+
+
+def _probed(found: Probed, now: float) -> list[Event]:
+    """The event of the probe; none where the tuner is one from before there was one."""
+    if (event := getattr(events, "StorageProbed", None)) is None:
+        return []
+    return [
+        event(
+            host="n0",
+            cache_write_bytes_per_s=found.cache_write,
+            cache_read_bytes_per_s=found.cache_read,
+            memory_bytes_per_s=found.memory,
+            xor_bytes_per_s=found.xor,
+            bytes=32 * MIB,
+            probe_s=0.05,
+            time_s=now,
+        )
+    ]
 
 
 def _writes(job: Job, own: Settings, now: float) -> Access:

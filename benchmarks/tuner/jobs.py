@@ -83,7 +83,7 @@ def _usual(rng: random.Random) -> Job:
         crowd=rng.uniform(0.0, 0.08),
         beside=rng.uniform(0.05, 0.5),
     )
-    return replace(job, interval_s=_own_write_s(job) * _between(rng, 3, 40))
+    return replace(job, interval_s=_own_write_s(job) * _between(rng, 2, 30))
 
 
 def _own_write_s(job: Job) -> float:
@@ -115,7 +115,7 @@ def _mixed(job: Job, _rng: random.Random) -> Job:
 
 def _io_bound(job: Job, rng: random.Random) -> Job:
     slow = _scaled(job, PREFIX_RATES, 1 / 2)
-    return replace(slow, interval_s=_own_write_s(slow) * _between(rng, 2, 8))
+    return replace(slow, interval_s=_own_write_s(slow) * _between(rng, 1.2, 5))
 
 
 def _encode_bound(job: Job, rng: random.Random) -> Job:

@@ -91,7 +91,7 @@ def levers_left(truth: Truth, user: Settings, settings: Settings) -> list[str]:
 
 
 def some(truth: Truth, user: Settings, rng: random.Random) -> Settings:
-    """Return settings inside the rails, drawn at random: three in four are cached, where there is more to choose."""
+    """Return settings inside the rails, drawn at random; most are cached, where there is more to choose."""
     levers = grid(truth, user) | {"SCR_CACHE_BYPASS": (0, 0, 0, 1)}
     while True:
         drawn = {**DEFAULTS, **{name: rng.choice(values) for name, values in levers.items()}}
