@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def table(title: str, asked: Asked, rows: Sequence[tuple[str, str, str, Rows]]) 
 def everything(asked: Asked, processes: int) -> None:
     """Print the tables of docs/tuning.md."""
     with ProcessPoolExecutor(processes) as pool, before() as old:
-        tuners: dict[str, Rows] = {name: partial(outcomes, pool, asked, name) for name in TUNERS}
+        tuners: dict[str, Rows] = {name: cache(partial(outcomes, pool, asked, name)) for name in TUNERS}
         if old:
             tuners["before"] = partial(outcomes_before, old, processes, asked)
         else:
@@ -112,16 +112,35 @@ def everything(asked: Asked, processes: int) -> None:
         table("Long jobs", long, rows)
 
 
+def worst(made: list[Outcome], given: argparse.Namespace) -> Iterator[str]:
+    """Return a line for each of the jobs that ended farthest from the best settings."""
+    by_end = sorted(
+        enumerate(made, given.first), key=lambda each: -each[1].steady_s[-1] / each[1].steady_best_s[-1]
+    )
+    for seed, job in by_end[: given.worst]:
+        ratio, total = job.steady_s[-1] / job.steady_best_s[-1], job.tuned_s[-1] / job.oracle_s[-1]
+        differs = {
+            name: (job.final[name], value) for name, value in job.best.items() if job.final[name] != value
+        }
+        listed = ", ".join(f"{name}={has} not {best}" for name, (has, best) in differs.items())
+        own = job.tuned_s[-1] / job.own_s[-1]
+        alone = ", ".join(job.left) or "nothing"
+        yield f"job {seed}: {ratio:.2f}, in all {total:.2f}, {own:.2f} x own; {alone} would pay; {listed}"
+
+
 def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(prog="benchmarks.tuner", description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=30, help="jobs for each row")
+    parser.add_argument("--jobs", type=int, default=15, help="jobs for each row")
     parser.add_argument("--scenario", choices=(*SCENARIOS, "all"), help="only these jobs")
     parser.add_argument("--start", choices=(*STARTS, "all"), help="only from these settings")
     parser.add_argument("--tuner", choices=TUNERS, default="scrtune", help="of the rows asked for")
     parser.add_argument("--checkpoints", type=int, default=40, help="of a job")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--first", type=int, default=0, help="seed of the first job")
+    parser.add_argument(
+        "--worst", type=int, default=0, help="print so many of the jobs of each row asked for"
+    )
     parser.add_argument("--outcomes", action="store_true", help="print the outcomes, as JSON")
     given = parser.parse_args()
     asked = Asked(given.jobs, given.checkpoints, given.first)
@@ -138,6 +157,9 @@ def main() -> None:
             return
         rows = [(scenario, start, given.tuner, made) for scenario in scenarios for start in starts]
         table("Asked for", asked, rows)
+        for scenario, start, _, _ in rows if given.worst else ():
+            print(f"\n{scenario} from {start}, by how far the end is from the best:")
+            print(*worst(made(scenario, start), given), sep="\n")
 
 
 if __name__ == "__main__":

@@ -165,6 +165,7 @@ class Run:
         self._case = made
         self._seen = {tuple(made.own[name] for name in DEFAULTS)}
         self._step = 0
+        self._held_bytes = 0.0
         self._begin()
 
     def checkpoint(self, noise: Noise) -> Checkpoint:
@@ -205,6 +206,9 @@ class Run:
             shared_files=False,
         )
         self.tuner.handle(output, made.end_s)
+        if self.machine.held_bytes != self._held_bytes:
+            self._held_bytes = self.machine.held_bytes
+            self.tuner.handle(_node(job, self._held_bytes), made.end_s)
         for start_s, end_s, ended in made.steps:
             self.tuner.handle(StepCompleted(step=self._step, start_s=start_s, end_s=end_s), end_s)
             self._step += 1
@@ -236,7 +240,7 @@ class Run:
                 floor=job.floor,
                 mutability=MUTABILITY if job.reinit_s else {},
             ),
-            _node(job),
+            _node(job, 0.0),
             *_probed(self._case.probed, now),
             TraceDigest(accesses=(_writes(job, own, now),)),
         ):
@@ -249,7 +253,7 @@ class Run:
             self._step += 1
 
 
-def _node(job: Job) -> NodeObserved:
+def _node(job: Job, held_bytes: float) -> NodeObserved:
     every = tuple(range(job.cores))
     return NodeObserved(
         host="n0",
@@ -264,7 +268,7 @@ def _node(job: Job) -> NodeObserved:
         ),
         cores_busy=job.busy * job.ranks_per_node,
         memory_available_bytes=512 * GIB,
-        cache_free_bytes=int(job.cache_free_bytes),
+        cache_free_bytes=max(1, int(job.cache_free_bytes - held_bytes)),
     )
 
 

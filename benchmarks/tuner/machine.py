@@ -111,6 +111,12 @@ class Machine:
         self._dataset = 0
         self._under_way: deque[Flush] = deque()
         self._unflushed: float | None = None
+        self._held: deque[float] = deque()
+
+    @property
+    def held_bytes(self) -> float:
+        """Bytes of the datasets in a node's cache."""
+        return sum(self._held)
 
     @property
     def truth(self) -> Truth:
@@ -158,6 +164,9 @@ class Machine:
         if known.cached:
             oldest = [flush.end_s for flush in self._under_way if flush.dataset <= self._dataset - known.size]
             self._wait_until(max(oldest, default=0.0), made)
+            self._held.append(self._job.node_bytes * self._job.stored(self._active))
+            while len(self._held) > known.size:
+                self._held.popleft()
         return self.now - began_s
 
     def _wait_until(self, time_s: float, made: Checkpoint) -> None:

@@ -27,7 +27,7 @@ def grid(truth: Truth, user: Settings) -> dict[str, tuple[Value, ...]]:
         "SCR_FLUSH_ASYNC": (0, 1),
         "SCR_CACHE_BYPASS": (0, 1),
     }
-    return {name: tuple(dict.fromkeys((*values, own[name]))) for name, values in levers.items()}
+    return {name: tuple(dict.fromkeys((own[name], *values))) for name, values in levers.items()}
 
 
 def best(truth: Truth, user: Settings) -> Settings:

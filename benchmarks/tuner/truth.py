@@ -124,6 +124,10 @@ class Job:
             "RS": size / max(1, size - 2),
         }[self.scheme(settings)]
 
+    def held_bytes(self, settings: Settings) -> float:
+        """Return the bytes in a node's cache that holds as many datasets as it may."""
+        return self.node_bytes * self.stored(settings) * max(1, int(settings["SCR_CACHE_SIZE"]))
+
 
 @dataclass(frozen=True)
 class Parts:
