@@ -8,14 +8,12 @@ import argparse
 import os
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
-from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -69,8 +67,10 @@ def before() -> Iterator[Path | None]:
     if found.returncode:
         yield None
         return
-    with tempfile.TemporaryDirectory() as made, tarfile.open(fileobj=BytesIO(found.stdout)) as archive:
-        archive.extractall(Path(made) / "scrtune", filter="data")
+    with tempfile.TemporaryDirectory() as made:
+        package = Path(made) / "scrtune"
+        package.mkdir()
+        subprocess.run(["tar", "-x"], cwd=package, input=found.stdout, check=True)
         yield Path(made)
 
 
