@@ -45,7 +45,7 @@ bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run_all.py
 
 # The tuner on simulated jobs; JOBS=300 for the tables of docs/tuning.md.
-bench-tuner: JOBS = 15
+bench-tuner: JOBS = 8
 bench-tuner: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.tuner --jobs $(JOBS)
 

@@ -131,7 +131,7 @@ def worst(made: list[Outcome], given: argparse.Namespace) -> Iterator[str]:
 def main() -> None:
     """Print the tables that are asked for."""
     parser = argparse.ArgumentParser(prog="benchmarks.tuner", description=__doc__.splitlines()[0])
-    parser.add_argument("--jobs", type=int, default=15, help="jobs for each row")
+    parser.add_argument("--jobs", type=int, default=8, help="jobs for each row")
     parser.add_argument("--scenario", choices=(*SCENARIOS, "all"), help="only these jobs")
     parser.add_argument("--start", choices=(*STARTS, "all"), help="only from these settings")
     parser.add_argument("--tuner", choices=TUNERS, default="scrtune", help="of the rows asked for")
