@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 JOBS ?= 2
 
-.PHONY: demo test test-random lint bench format clean
+.PHONY: demo test test-random lint bench bench-tuner format clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
@@ -43,6 +43,11 @@ lint: $(VENV)/installed-dev build/typing/scrtune
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run_all.py
+
+# The tuner on simulated jobs; JOBS=300 for the tables of docs/tuning.md.
+bench-tuner: JOBS = 8
+bench-tuner: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.tuner --jobs $(JOBS)
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .

@@ -19,7 +19,11 @@ def main() -> int:
         failed += (
             subprocess.run([sys.executable, script, *SHORT.get(script.name, ())], check=False).returncode != 0
         )
-    return failed
+    print("\n== tuner", flush=True)
+    return (
+        failed
+        + subprocess.run([sys.executable, "-m", "benchmarks.tuner"], cwd=HERE.parent, check=False).returncode
+    )
 
 
 if __name__ == "__main__":

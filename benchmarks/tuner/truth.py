@@ -1,0 +1,268 @@
+"""The true cost of a checkpoint: what SCR, AXL and redset do with it, from rates that no tuner sees.
+
+All rates are bytes/s, all durations seconds. A node's ranks write, encode and flush at the same time.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+Value = int | float | str
+Settings = dict[str, Value]
+
+KIB, MIB, GIB = 1024, 1024**2, 1024**3
+MAX_THREADS = 16  # AXL's own limit
+LOSSES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
+"""Nodes of a set that may be lost at once."""
+
+DEFAULTS: Settings = {
+    "SCR_CACHE_BYPASS": 1,
+    "SCR_CACHE_SIZE": 1,
+    "SCR_COPY_TYPE": "XOR",
+    "SCR_FILE_BUF_SIZE": 32 * MIB,
+    "SCR_FLUSH": 10,
+    "SCR_FLUSH_ASYNC": 0,
+    "SCR_FLUSH_TYPE": "SYNC",
+    "SCR_FLUSH_WIDTH": 256,
+    "SCR_MPI_BUF_SIZE": MIB,
+    "SCR_SET_SIZE": 8,
+    "SCRTUNE_FLUSH_CPUS": "",
+    "SCRTUNE_FLUSH_THREADS": 0,
+}
+REINIT = frozenset({"SCR_CACHE_BYPASS", "SCR_CACHE_SIZE", "SCR_COPY_TYPE", "SCR_FLUSH_TYPE", "SCR_SET_SIZE"})
+"""What a real SCR takes only in SCR_Init."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """One job: its shape, its rails and the rates of what it runs on."""
+
+    nodes: int
+    ranks_per_node: int
+    cores: int
+    busy: float
+    """Cores that a rank keeps busy."""
+    bound: bool
+    rank_bytes: int
+    files: int
+    """Of a rank."""
+    largest: float
+    """Share of the rank's bytes that its largest file has."""
+    interval_s: float
+    floor: str
+    reinit_s: float
+    """Of a re-init of SCR, without the flush that it waits for; 0 in the embedded engine."""
+    cache_free_bytes: float
+    cache_write: float
+    cache_read: float
+    cache_file_s: float
+    cache_fixed_s: float
+    prefix_rank: float
+    prefix_node: float
+    prefix_all: float
+    prefix_file_s: float
+    flush_fixed_s: float
+    network: float
+    xor_rate: float
+    message_s: float
+    encode_fixed_s: float
+    thread_rate: float
+    bound_factor: float
+    call_s: float
+    duty: float
+    """Share of a core that a flush thread keeps busy."""
+    steal: float
+    """Computation lost for each core that flush threads take from the ranks."""
+    crowd: float
+    """Computation lost to a flush at the node's full rate, on whatever cores."""
+    beside: float
+    """How much longer an output takes while an earlier flush is under way."""
+    shift: float = 1.0
+    """Factor on the rates of the prefix in the second half of the job."""
+
+    @property
+    def ranks(self) -> int:
+        """All ranks of the job."""
+        return self.nodes * self.ranks_per_node
+
+    @cached_property
+    def node_bytes(self) -> int:
+        """Bytes of a node's ranks in one checkpoint."""
+        return self.rank_bytes * self.ranks_per_node
+
+    @property
+    def mask(self) -> int:
+        """CPUs in the affinity mask of a bound rank."""
+        return max(1, round(self.busy))
+
+    @cached_property
+    def used(self) -> int:
+        """CPUs in the masks of the ranks, from 0 on."""
+        return min(self.cores, self.ranks_per_node * self.mask) if self.bound else self.cores
+
+    @property
+    def idle(self) -> str:
+        """The CPUs in no rank's mask, as SCRTUNE_FLUSH_CPUS has them."""
+        if self.used >= self.cores:
+            return ""
+        return f"{self.used}-{self.cores - 1}" if self.used < self.cores - 1 else str(self.used)
+
+    def set_size(self, settings: Settings) -> int:
+        """Return the nodes of a redundancy set."""
+        return min(int(settings["SCR_SET_SIZE"]), self.nodes)
+
+    def scheme(self, settings: Settings) -> str:
+        """Return the scheme that SCR uses: on one node, SINGLE."""
+        return str(settings["SCR_COPY_TYPE"]) if self.set_size(settings) > 1 else "SINGLE"
+
+    def stored(self, settings: Settings) -> float:
+        """Return the bytes in a node's cache per byte of checkpoint."""
+        size = self.set_size(settings)
+        return {
+            "SINGLE": 1.0,
+            "PARTNER": 2.0,
+            "XOR": size / max(1, size - 1),
+            "RS": size / max(1, size - 2),
+        }[self.scheme(settings)]
+
+    def held_bytes(self, settings: Settings) -> float:
+        """Return the bytes in a node's cache that holds as many datasets as it may."""
+        return self.node_bytes * self.stored(settings) * max(1, int(settings["SCR_CACHE_SIZE"]))
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of a checkpoint under given settings, before noise and before any waiting."""
+
+    write_s: float
+    encode_s: float = 0.0
+    flush_s: float = 0.0
+    share: float = 0.0
+    """Of the computation beside an asynchronous flush that is lost."""
+    cached: bool = False
+    asynchronous: bool = False
+    every: int = 1
+    """Checkpoints from one flush to the next."""
+    size: int = 1
+    """Datasets that the cache holds."""
+
+
+def blocks(settings: Settings) -> bool:
+    """Return whether flushes block the output."""
+    return not settings["SCR_FLUSH_ASYNC"] or settings["SCR_FLUSH_TYPE"] == "SYNC"
+
+
+def parts(job: Job, settings: Settings) -> Parts:
+    """Return the truth about complete `settings`."""
+    if settings["SCR_CACHE_BYPASS"]:
+        return Parts(_to_prefix(job))
+    asynchronous = not blocks(settings)
+    flush_s, share = _flush(
+        job,
+        1 if settings["SCR_FLUSH_TYPE"] == "SYNC" else int(settings["SCRTUNE_FLUSH_THREADS"]) or MAX_THREADS,
+        str(settings["SCRTUNE_FLUSH_CPUS"]),
+        int(settings["SCR_FILE_BUF_SIZE"]),
+        asynchronous,
+    )
+    return Parts(
+        write_s=_to_cache(job),
+        encode_s=encode_s(job, settings),
+        flush_s=flush_s,
+        share=share if asynchronous else 0.0,
+        cached=True,
+        asynchronous=asynchronous,
+        every=max(1, int(settings["SCR_FLUSH"])),
+        size=max(1, int(settings["SCR_CACHE_SIZE"])),
+    )
+
+
+def _to_prefix(job: Job) -> float:
+    node = min(job.prefix_rank * job.ranks_per_node, job.prefix_node, job.prefix_all / job.nodes)
+    return job.node_bytes / node + job.files * job.prefix_file_s * (1 + job.ranks / 64)
+
+
+def _to_cache(job: Job) -> float:
+    files_s = job.files * job.ranks_per_node * job.cache_file_s
+    return job.node_bytes / job.cache_write + files_s + job.cache_fixed_s
+
+
+def encode_s(job: Job, settings: Settings) -> float:
+    """Return the seconds that redset takes: a ring over the set, in messages of SCR_MPI_BUF_SIZE."""
+    scheme, size, held = job.scheme(settings), job.set_size(settings), job.node_bytes
+    if scheme == "SINGLE":
+        return 0.0
+    sent = {"PARTNER": 1.0, "XOR": 1.0, "RS": 2.0}[scheme] * held
+    computed = {"PARTNER": 0.0, "XOR": 1.0, "RS": 4.0}[scheme] * held
+    written = held * (job.stored(settings) - 1)
+    messages = max(size - 1.0, sent / job.ranks_per_node / int(settings["SCR_MPI_BUF_SIZE"]))
+    bulk_s = held / job.cache_read + sent / job.network + computed / job.xor_rate + written / job.cache_write
+    return (bulk_s + messages * job.message_s) * (1 + 0.01 * size) + job.encode_fixed_s
+
+
+@lru_cache(maxsize=1024)
+def _flush(job: Job, wanted: int, where: str, buffer: int, asynchronous: bool) -> tuple[float, float]:
+    """Seconds of a flush, and the share of the computation beside it that it takes."""
+    threads = min(job.files, job.cores, wanted)
+    working = threads * job.ranks_per_node
+    cpus = _cpus(where, job.cores)
+    rate, lost = job.thread_rate, 0.0
+    if threads > 1 or asynchronous:
+        rate, lost = _placed(job, threads, working, cpus, asynchronous=asynchronous)
+    rate = 1 / (1 / rate + job.call_s / buffer)
+    node = min(job.prefix_node, job.prefix_all / job.nodes)
+    copy_s = _makespan(_loads(job.files, job.largest, threads), rate / job.rank_bytes, node / job.node_bytes)
+    files_s = -(-job.files // threads) * job.prefix_file_s * (1 + job.ranks / 64)
+    flush_s = copy_s + files_s + job.flush_fixed_s
+    crowd = job.crowd * min(1.0, job.node_bytes / flush_s / job.prefix_node)
+    return flush_s, min(0.9, lost + crowd)
+
+
+def _placed(
+    job: Job, threads: int, working: int, cpus: frozenset[int], *, asynchronous: bool
+) -> tuple[float, float]:
+    """Rate of a flush thread where it runs, and the share of the ranks' computation that it takes there."""
+    needed = working * job.duty
+    if cpus:  # beside the ranks, as far as these are not their CPUs
+        overlap = sum(cpu < job.used for cpu in cpus) / len(cpus) if job.bound else 0.0
+        slow = job.bound_factor if overlap and asynchronous else 1.0
+        spare = job.cores - job.busy * job.ranks_per_node
+        taken = needed * overlap if job.bound else max(0.0, needed - spare)
+        rate = job.thread_rate * min(1.0, len(cpus) / needed) * (1 - overlap * (1 - slow))
+        return rate, job.steal * taken / (job.busy * job.ranks_per_node)
+    if job.bound:
+        slow = job.bound_factor if asynchronous else 1.0
+        share = min(1.0, threads * job.duty / job.mask)
+        return job.thread_rate * slow * min(1.0, job.mask / (threads * job.duty)), job.steal * share
+    spare = job.cores - job.busy * job.ranks_per_node
+    taken = min(1.0, max(0.0, needed - spare) / (job.busy * job.ranks_per_node))
+    return job.thread_rate * min(1.0, job.cores / needed), job.steal * taken
+
+
+@lru_cache(maxsize=4096)
+def _cpus(text: str, cores: int) -> frozenset[int]:
+    """The CPUs of this node in a list like ``4-7,9``."""
+    found: set[int] = set()
+    for item in filter(None, text.split(",")):
+        first, _, last = item.partition("-")
+        found.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpu for cpu in found if cpu < cores)
+
+
+@lru_cache(maxsize=4096)
+def _loads(files: int, largest: float, threads: int) -> list[float]:
+    """Shares of the threads: the largest file first, the others to the thread that has least."""
+    if files == 1:
+        return [1.0]
+    first = max(largest, 1 / files)
+    loads = [first] + [0.0] * (threads - 1)
+    for _ in range(files - 1):
+        loads[loads.index(min(loads))] += (1 - first) / (files - 1)
+    return sorted(loads)
+
+
+def _makespan(loads: list[float], rate: float, node: float) -> float:
+    """Seconds until all threads are done; those that still work share the `node`'s rate."""
+    done, now = 0.0, 0.0
+    for index, load in enumerate(loads):
+        now += (load - done) / min(rate, node / (len(loads) - index))
+        done = load
+    return now
