@@ -9,9 +9,12 @@ from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from ..daemon import views
 from ..daemon.journal import replay_journal
 from ..intents.effects import Advice
+from ..intents.events import Values
 from ..intents.pipeline import Pipeline
+from ..intents.rules.situation import Proposal
 from ..intents.tune.gains import gains
 from ..scr_config.decision import DecisionError, parse_decision
+from .errors import UnknownJobError
 from .find_job import is_running, journal_of
 
 T = TypeVar("T")
@@ -44,6 +47,27 @@ def advice(paths: JobPaths) -> Advice:
         if (published := _published(paths)) is None:
             journal_of(paths)  # raises if there never was such a job; of this one nothing was published
         return published or Advice()
+
+
+def recommended(paths: JobPaths) -> Values:
+    """Return the settings to run a job with: those of :func:`advice`, over them what is proposed to it.
+
+    Of two proposals for one parameter the first counts. Raises UnknownJobError.
+    """
+    settings = advice(paths).settings
+    for proposal in reversed(_proposals(paths)):
+        settings = {**settings, **proposal.changes}
+    return settings
+
+
+def _proposals(paths: JobPaths) -> tuple[Proposal, ...]:
+    try:
+        return ask(paths, "explain", views.ExplainView).proposals
+    except DaemonUnavailable:
+        try:
+            return views.explain_view(replay_journal(journal_of(paths))[0]).proposals
+        except (UnknownJobError, OSError):
+            return ()
 
 
 def status(paths: JobPaths) -> views.StatusView:

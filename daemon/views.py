@@ -10,6 +10,7 @@ from ..goodput.ledger.ledger import Account
 from ..intents.events import Values
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
+from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView
 
@@ -102,6 +103,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     gains: tuple[GainView, ...] = ()
     job_id: str = ""
     observation: Observation = Observation()
+    proposals: tuple[Proposal, ...] = ()
+    """What would be changed in a job whose settings are not (``--mode recommend``), the best first."""
 
 
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +152,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         at_launch=tuner.at_launch if tuner else {},
         start_s=pipeline.start_s,
         observation=pipeline.observation,
+        proposals=() if pipeline.job is None or pipeline.job.tuning else pipeline.proposals(),
     )
 
 

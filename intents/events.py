@@ -57,14 +57,24 @@ class Operation(TextEnum):
     METADATA = "metadata"
 
 
+class Durability(TextEnum):
+    """When a checkpoint must be on the prefix directory, as the user declares it."""
+
+    STRICT = "strict"
+    """When ``SCR_Complete_output`` returns."""
+    NEXT = "next"
+    """Before the next output begins: at most one checkpoint is at risk."""
+
+
 class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_only=True):
     """A run of the job begins: its shape, and its own settings before anything was tuned.
 
     `sources` gives the :class:`ValueSource` of each parameter. `floor` is the failure that the user wants to
-    survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `override` lets the
-    tuner change what the environment sets; without `tuning` it only observes. `processes` are the (host, pid)
-    of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each parameter in
-    this job's SCR. Empty: all that may be tuned is live (the embedded engine).
+    survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `durability` is a
+    :class:`Durability`, or empty. `override` lets the tuner change what the environment sets; without
+    `tuning` it changes nothing, and without `recommend` it proposes nothing either. `processes` are the
+    (host, pid) of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each
+    parameter in this job's SCR. Empty: all that may be tuned is live (the embedded engine).
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
     job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of
@@ -79,8 +89,10 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     prefix: str = ""
     cache: str = ""
     floor: str = ""
+    durability: str = ""
     override: bool = False
     tuning: bool = True
+    recommend: bool = True
     processes: tuple[tuple[str, int], ...] = ()
     mutability: dict[str, str] = {}
     advised: Values = {}

@@ -27,7 +27,7 @@ from .mutability import RunMutability
 from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
-from .observe.redundancy import unknown_floor
+from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.policy import proposals
 from .rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal, Situation
 from .tune.active_settings import AppliedSettings
@@ -149,8 +149,16 @@ class Pipeline:
         return self.ledger.account(0.0).start_s
 
     def proposals(self) -> tuple[Proposal, ...]:
-        """Return what the rules would propose now, guard rails applied; none of it has been tried."""
-        return permitted(self.situation)
+        """Return what the rules would propose now, guard rails applied; none of it has been tried.
+
+        Nothing where the job is only observed.
+        """
+        return () if self.job and not self.job.recommend else permitted(self.situation)
+
+    @property
+    def _required(self) -> list[tuple[Proposal, str | None]]:
+        """What the user's declaration demands, where settings may be changed."""
+        return required(self.situation) if self.job and self.job.tuning else []
 
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
@@ -176,9 +184,9 @@ class Pipeline:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
             outcome = tuner.begin_run(mutability, now)
-        if text := unknown_floor(job):
+        for text in filter(None, (unknown_floor(job), unknown_durability(job))):
             yield Tell(text=text, level="warning")
-        outcomes = [outcome, tuner.require(required(self.situation), now)]
+        outcomes = [outcome, tuner.require(self._required, now)]
         yield from self._effects(run, tuner, outcomes, publish=True)
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
@@ -190,7 +198,7 @@ class Pipeline:
         if changes:
             self._run = self._run.edited(changes)
             outcomes.append(tuner.edit(self._run.own, changes, now))
-            outcomes.append(tuner.require(required(self.situation), now))
+            outcomes.append(tuner.require(self._required, now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
 

@@ -6,6 +6,8 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...daemon.views import ExplainView, IntentView, StatusView, SwitchView
+from ...intents.rules.situation import Proposal
+from ...intents.rules.situation import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import count_text, seconds_text
@@ -107,6 +109,20 @@ def _change_text(change: TunerChange) -> Text:
     return Text("\n").join([Text(change.what, style="bold"), *map(Text, filter(None, lines))])
 
 
+def proposals(found: Sequence[Proposal], title: str) -> RenderableType:
+    """Return a row for each proposal, none of which was tried."""
+    rows = (
+        (
+            assignments(each.changes).replace(" ", "\n"),
+            f"{each.rule}: {each.because}",
+            each.source,
+            "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint",
+        )
+        for each in found
+    )
+    return plain_table("change", "why", "source", "expected gain", rows=rows, title=title)
+
+
 def _settings(view: ExplainView) -> RenderableType:
     """Return a row for each parameter: the user's value, its origin, the active value."""
     rows = (
@@ -133,6 +149,8 @@ def explain(view: ExplainView) -> RenderableType:
         "",
     ]
     shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]
+    if view.proposals:
+        shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))
     if view.unpublished:
@@ -154,7 +172,7 @@ def switched(view: SwitchView, *, on: bool) -> str:
             f" (generation {view.generation})"
         )
     elif not view.tuning:
-        result = "it was started with --no-tune: it is observed, and nothing is tried"
+        result = "it was started with --no-tune or --mode: it is observed, and nothing is changed"
     else:
         result = "tuning is on; it continues from your own settings"
     return f"job {view.job_id}: {result}"

@@ -32,6 +32,7 @@ _PLACES = {
 """What distinguishes one job from another. scrtune tunes none of it: it stays where it was set."""
 
 Trace = Literal["auto", "preload", "function", "off"]
+Mode = Literal["auto", "recommend", "observe"]
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,8 +40,9 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     trace: Trace = "auto"
     preload: Preload = "auto"
-    tuning: bool = True
+    mode: Mode = "auto"
     floor: str = ""
+    durability: str = ""
     override: bool = False
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
@@ -82,7 +84,8 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCRTUNE_RUN_DIR": str(paths.base),
         "SCR_CONF_FILE": str(files.scr_conf),
         "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
-        "SCRTUNE_TUNING": "" if options.tuning else "0",
+        "SCRTUNE_DURABILITY": options.durability,
+        "SCRTUNE_MODE": "" if options.mode == "auto" else options.mode,
         "SCRTUNE_OVERRIDE": "1" if options.override else "",
         "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),
     }

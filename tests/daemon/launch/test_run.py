@@ -210,6 +210,15 @@ def test_an_option_that_is_misspelled_is_said_and_nothing_is_run(place: Place) -
     assert not (place.directory / "ran").exists()
 
 
+def test_no_tune_is_the_mode_recommend_and_no_other(place: Place) -> None:
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--no-tune",)).stdout)
+    assert seen["SCRTUNE_MODE"] == "recommend"
+    assert "SCRTUNE_DURABILITY" not in seen
+    ran = place.run("touch", "ran", options=("--no-tune", "--mode", "auto"))
+    assert (ran.returncode, "--no-tune is --mode recommend" in ran.stderr) == (2, True)
+    assert not (place.directory / "ran").exists()
+
+
 def test_options_after_the_command_are_the_commands(place: Place) -> None:
     ran = place.run("--no-tune", "-c", options=("--trace", "off", "echo"))
     assert ran.stdout == "-- --no-tune -c\n"
@@ -294,11 +303,13 @@ def test_the_users_preload_library_and_config_stay_theirs(place: Place) -> None:
     own = "SCR_FLUSH=3  # mine\nSTORE=/ssd COUNT=2\n# caf\xe9\n".encode("latin-1")
     (place.directory / ".scrconf").write_bytes(own)
     place.environment = {"LD_PRELOAD": "libm.so.6", "DFTRACER_DATA_DIR": "/mine"}
-    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--redundancy-floor", "node")).stdout)
+    declared = ("--redundancy-floor", "node", "--durability", "strict", "--mode", "observe")
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=declared).stdout)
     assert seen["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library()), "libm.so.6"]
     assert seen["DFTRACER_DATA_DIR"].split(":")[-1] == "/mine"
     assert seen["SCRTUNE_JOB_ID"] == place.job_id
     assert seen["SCRTUNE_REDUNDANCY_FLOOR"] == "NODE"
+    assert (seen["SCRTUNE_DURABILITY"], seen["SCRTUNE_MODE"]) == ("strict", "observe")
     assert Path(seen["SCR_CONF_FILE"]).read_bytes() == own
     assert (place.directory / ".scrconf").read_bytes() == own
 
