@@ -6,6 +6,7 @@ import msgspec
 
 from ..client.paths import JobPaths
 from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
+from ..client.transport.wire import Question
 from ..daemon import views
 from ..daemon.journal import replay_journal
 from ..intents.effects import Advice
@@ -20,7 +21,7 @@ from .find_job import is_running, journal_of
 T = TypeVar("T")
 
 
-def ask(paths: JobPaths, question: str, kind: type[T]) -> T:
+def ask(paths: JobPaths, question: str | Question, kind: type[T]) -> T:
     """Return what the daemon of a running job answers.
 
     Raises DaemonUnavailable, at once when nobody listens.

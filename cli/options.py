@@ -76,7 +76,10 @@ def _parameter(declared: "Field[object]", hint: Any) -> click.Parameter:
     flag, _, metavar = usage.partition(" ")
     if not flag.startswith("-"):
         required, many = not flag.startswith("["), -1 if is_many else 1
-        return click.Argument([declared.name], type=kind, nargs=many, required=required, metavar=flag)
+        callback = parse and _callback(parse)
+        return click.Argument(
+            [declared.name], type=kind, nargs=many, required=required, metavar=flag, callback=callback
+        )
     default = False if hint is bool else declared.metadata["default"]
     return click.Option(
         [flag, declared.name],

@@ -10,7 +10,7 @@ from itertools import islice
 import msgspec
 
 from ..goodput.events import JobEnded
-from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved, TuningSwitched
+from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
 from .control import Control
@@ -58,7 +58,7 @@ class Daemon:
             self._pipeline,
             self._executor,
             options,
-            switch=lambda on: self._handle(TuningSwitched(on=on)),
+            handle=self._handle,
             complete=self._complete,
         )
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)

@@ -1,4 +1,4 @@
-"""The daemon's answers: what `scrtune status`, `explain`, `goodput`, `off` and `on` show, however displayed.
+"""The daemon's answers: what `scrtune status`, `explain`, `off`, `pin` and the like show, however displayed.
 
 A view is made from a :class:`Pipeline`, whether a running daemon holds it or a journal was replayed into it.
 """
@@ -75,6 +75,21 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     tuning: bool
     is_job_known: bool
+    generation: int
+    is_published: bool
+    failure: str = ""
+
+
+class PinView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `scrtune pin` or `scrtune unpin`; `refused` is why nothing of it was done, or empty.
+
+    `waiting` are the parameters that only the next launch of the job changes. The others are as in
+    :class:`SwitchView`.
+    """
+
+    job_id: str
+    refused: str = ""
+    waiting: tuple[str, ...] = ()
     generation: int
     is_published: bool
     failure: str = ""

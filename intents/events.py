@@ -197,12 +197,15 @@ class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
     """The user edited the config file that scrtune rewrites; their values take precedence.
 
     `changes` are the values they gave, `removed` the parameters whose lines they deleted. `refused` has the
-    error of each line that is no value of its parameter.
+    error of each line that is no value of its parameter. With `is_pin` it was no edit but ``scrtune pin``;
+    `released` are the parameters of ``scrtune unpin``, which have the values from before and may be tuned.
     """
 
     changes: Values = {}
     removed: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    is_pin: bool = False
 
 
 class TuningSwitched(msgspec.Struct, frozen=True, tag="tuning_switched", kw_only=True):

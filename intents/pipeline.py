@@ -134,6 +134,11 @@ class Pipeline:
         return self._on and (self.job is None or self.job.tuning)
 
     @property
+    def pinned(self) -> set[str]:
+        """The parameters that ``scrtune pin`` fixes."""
+        return self._run.pinned if self._run else set()
+
+    @property
     def decisions(self) -> Sequence[Decision]:
         """The decisions so far, oldest first."""
         return self.tuner.decisions if self.tuner else ()
@@ -194,10 +199,11 @@ class Pipeline:
         if self._run is None or self.tuner is None:
             return
         tuner, outcomes = self.tuner, []
-        changes, refused = self._run.permitted(edit)
-        if changes:
-            self._run = self._run.edited(changes)
-            outcomes.append(tuner.edit(self._run.own, changes, now))
+        run, back = self._run.released(edit.released)
+        changes, refused = run.permitted(edit)
+        if changes or edit.released:
+            self._run = run.edited(changes, is_pin=edit.is_pin)
+            outcomes.append(tuner.edit(self._run.own, {**back, **changes}, now))
             outcomes.append(tuner.require(self._required, now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ExplainView, IntentView, StatusView, SwitchView
+from ...daemon.views import ExplainView, IntentView, PinView, StatusView, SwitchView
 from ...intents.rules.situation import Proposal
 from ...intents.rules.situation import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
@@ -176,3 +176,22 @@ def switched(view: SwitchView, *, on: bool) -> str:
     else:
         result = "tuning is on; it continues from your own settings"
     return f"job {view.job_id}: {result}"
+
+
+def pinned(view: PinView, values: Mapping[str, str]) -> str:
+    """Return the result of `scrtune pin` in one line."""
+    return _orders(view, [f"{name}={value}" for name, value in values.items()], "yours, and not tuned")
+
+
+def unpinned(view: PinView, names: Sequence[str]) -> str:
+    """Return the result of `scrtune unpin` in one line."""
+    return _orders(view, names, "as before `scrtune pin`, and tuned again")
+
+
+def _orders(view: PinView, what: Sequence[str], now: str) -> str:
+    verb = "is" if len(what) == 1 else "are"
+    later = f"; {', '.join(view.waiting)} from the next launch on" if view.waiting else ""
+    return (
+        f"job {view.job_id}: {', '.join(what)} {verb} {now}; from the next SCR_Start_output on (generation"
+        f" {view.generation}){later}"
+    )
