@@ -123,6 +123,15 @@ class ShownJob(OneJob):
     form: Form = option("--format", "Output form.", default="table")
 
 
+@dataclass(frozen=True)
+class Remembered:
+    """The option of a process whose daemon keeps what the job teaches."""
+
+    application: str | None = option(
+        "--application NAME", "Keep what the job teaches for the next one of that name; default: do not."
+    )
+
+
 def _address(text: str) -> str:
     if text != OFF:
         address_of(text)  # raises ValueError

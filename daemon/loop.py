@@ -18,6 +18,7 @@ from .executor import Executor
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock
+from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
 from .signals import Parent, Signals
@@ -53,6 +54,7 @@ class Daemon:
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
+        self._memory = JobMemory(options)
         self._look_at: Callable[[SettingsObserved], NodeObserved] | None = None
         self._control = Control(
             self._pipeline,
@@ -189,6 +191,7 @@ class Daemon:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
         self._monitor.tick(time_s, self._clock())
+        self._memory.tick(time_s, self._pipeline)
 
     def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
@@ -212,6 +215,8 @@ class Daemon:
         now = self._clock()
         if isinstance(event, SettingsObserved) and self._pipeline.job is None:
             event = self._executor.file.without_earlier_advice(event)
+            if (recalled := self._memory.recall(event)) is not None:
+                self._handle(recalled)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
@@ -235,6 +240,7 @@ class Daemon:
             self._handle(digest)
         if left := self._ingest.give_up():
             self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
+        self._memory.keep(self._pipeline)
         self._flush()
         self._journal.close()
         self._monitor.end(self._clock())

@@ -13,6 +13,7 @@ from ..intents.pipeline import Counters, Pipeline
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView
+from ..intents.tune.knowledge import Knowledge
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +119,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     gains: tuple[GainView, ...] = ()
     job_id: str = ""
     observation: Observation = Observation()
+    recalled: Knowledge | None = None
+    """What earlier jobs taught."""
     proposals: tuple[Proposal, ...] = ()
     """What would be changed in a job whose settings are not (``--mode recommend``), the best first."""
 
@@ -167,6 +170,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         at_launch=tuner.at_launch if tuner else {},
         start_s=pipeline.start_s,
         observation=pipeline.observation,
+        recalled=pipeline.recalled,
         proposals=() if pipeline.job is None or pipeline.job.tuning else pipeline.proposals(),
     )
 

@@ -8,6 +8,7 @@ from enum import Enum
 import msgspec
 
 from ..goodput.events import GoodputEvent
+from .tune.knowledge import Knowledge
 
 Value = int | float | str
 """One SCR parameter's value: bool as 0 or 1, sizes in bytes, enumerations and paths as SCR spells them."""
@@ -214,6 +215,12 @@ class TuningSwitched(msgspec.Struct, frozen=True, tag="tuning_switched", kw_only
     on: bool
 
 
+class KnowledgeRecalled(msgspec.Struct, frozen=True, tag="knowledge_recalled", kw_only=True):
+    """What earlier jobs of the same kind taught; it comes before the job's own settings."""
+
+    knowledge: Knowledge
+
+
 class ApplyRefused(msgspec.Struct, frozen=True, tag="apply_refused", kw_only=True):
     """All ranks refused the decision of `generation`, for the reason `why`.
 
@@ -234,5 +241,6 @@ Event = (
     | EventsLost
     | UserEdited
     | TuningSwitched
+    | KnowledgeRecalled
     | ApplyRefused
 )

@@ -16,6 +16,7 @@ from .events import (
     ApplyRefused,
     Event,
     EventsLost,
+    KnowledgeRecalled,
     NodeObserved,
     SettingsObserved,
     TraceDigest,
@@ -34,6 +35,7 @@ from .tune.active_settings import AppliedSettings
 from .tune.chooser import choose, permitted, required
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
+from .tune.knowledge import Knowledge
 from .tune.trial_costs import TrialCosts
 from .tune.tuner import Tuner
 
@@ -55,6 +57,8 @@ class Pipeline:
         self.node: NodeObserved | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
+        self.recalled: Knowledge | None = None
+        """What earlier jobs taught."""
         self._reinit_prior_s = reinit_prior_s
         self._run: JobRun | None = None
         self._filter = EventFilter()
@@ -84,6 +88,9 @@ class Pipeline:
                 effects = self._edited(event, now)
             case TuningSwitched():
                 effects = self._switched(event, now)
+            case KnowledgeRecalled():
+                self.recalled = event.knowledge
+                effects = iter([Tell(text=f"recalled: {event.knowledge.sentence()}")])
             case ApplyRefused():
                 effects = self._refused(event, now)
             case _:
@@ -147,6 +154,11 @@ class Pipeline:
     def advice(self) -> Advice:
         """The settings that every rank applies at the next SCR_Start_output."""
         return self._run.advice(self.tuner) if self._run and self.tuner else Advice()
+
+    @property
+    def knowledge(self) -> Knowledge | None:
+        """What this job and those before it teach the next one."""
+        return None
 
     @property
     def start_s(self) -> float:

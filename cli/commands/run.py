@@ -12,13 +12,14 @@ import click
 
 from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
+from ...daemon.launch.application import application_of
 from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Mode, Trace
 from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
-from ..options import MonitoringOptions, command, option
+from ..options import MonitoringOptions, Remembered, command, option
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ class RunOptions(MonitoringOptions, Preloaded, Traced):
         click.FloatRange(0, 100),
         default=100 * DEFAULT_BUDGET,
     )
+    no_memory: bool = option(
+        "--no-memory", "Start without what earlier jobs taught, and keep nothing for later ones."
+    )
     override: bool = option("--override", "Also change SCR_* that your environment sets.")
     scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite; default: a private one.")
 
@@ -96,6 +100,7 @@ def run(options: RunOptions) -> None:
         override=options.override,
         scr_conf=options.scr_conf,
         observe_budget=options.observe_budget / 100,
+        application="" if options.no_memory else application_of(options.command),
         monitoring=options.monitoring,
     )
     for warning in missing(job.monitoring):
@@ -130,7 +135,7 @@ def _summary(paths: JobPaths) -> None:
 
 
 @dataclass(frozen=True)
-class NodeOptions(MonitoringOptions, Traced):
+class NodeOptions(MonitoringOptions, Remembered, Traced):
     """Options of `scrtune node`."""
 
     prolog: Path = option("--prolog")
@@ -144,5 +149,11 @@ def node(options: NodeOptions) -> None:
     """Daemon and forwarder of one node of an allocation (started by `scrtune run` with srun)."""
     logging.basicConfig(format="%(asctime)s %(message)s", level=logging.INFO)
     files = ConfigFiles(scr_conf=options.scr_conf, user_conf=options.user_conf)
-    job = Job(files=files, trace=options.trace, library=options.library, monitoring=options.monitoring)
+    job = Job(
+        files=files,
+        trace=options.trace,
+        library=options.library,
+        application=options.application or "",
+        monitoring=options.monitoring,
+    )
     serve_node(JobPaths.of(), job, options.prolog)

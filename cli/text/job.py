@@ -149,6 +149,8 @@ def explain(view: ExplainView) -> RenderableType:
         "",
     ]
     shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]
+    if view.recalled is not None:
+        shown.append(Text(f"Known before: {view.recalled.sentence()}."))
     if view.proposals:
         shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
     if view.at_launch:

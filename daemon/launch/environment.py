@@ -12,24 +12,13 @@ from ...client.paths import JobPaths
 from ...intents.events import Values
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...scr_config.files import write_config
-from ...scr_config.locations import system_conf_path, user_conf_path
+from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ..options import Monitoring
 from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
-
-_PLACES = {
-    "SCR_CACHE_BASE",
-    "SCR_CNTL_BASE",
-    "SCR_CONF_FILE",
-    "SCR_JOB_ID",
-    "SCR_JOB_NAME",
-    "SCR_PREFIX",
-    "SCR_USER_NAME",
-}
-"""What distinguishes one job from another. scrtune tunes none of it: it stays where it was set."""
 
 Trace = Literal["auto", "preload", "function", "off"]
 Mode = Literal["auto", "recommend", "observe"]
@@ -46,6 +35,8 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     override: bool = False
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
+    application: str = ""
+    """The name under which the job's daemon keeps what it learns; empty: it does not."""
     monitoring: Monitoring = Monitoring()
 
 
@@ -69,11 +60,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
+    application: str = ""
     monitoring: Monitoring = Monitoring()
 
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
-        return [*self.files.options(), *self.monitoring.options()]
+        application = ["--application", self.application] if self.application else []
+        return [*self.files.options(), *application, *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
@@ -97,6 +90,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         },
         trace=options.trace,
         library=library(options.preload),
+        application=options.application,
         monitoring=options.monitoring,
     )
 
@@ -124,7 +118,7 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
 
 def to_follow(settings: Values) -> Values:
     """Return `settings` for another job's environment: how it runs, without its name and its directories."""
-    return {name: value for name, value in settings.items() if name not in _PLACES}
+    return {name: value for name, value in settings.items() if name not in PLACES}
 
 
 def variables_by_hand(
