@@ -7,7 +7,7 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger.ledger import Account
-from ..intents.events import Values
+from ..intents.events import SettingsObserved, Values, ValueSource
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.rules.situation import Proposal
@@ -63,6 +63,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     journal_lost: int = 0
     monitors: tuple[MonitorView, ...] = ()
     observation: Observation = Observation()
+    fixed: Values = {}
+    """What the user gave while the job ran, by `scrtune pin` or in the config file."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,4 +214,10 @@ def status_view(
         goodput=account.goodput if account else 0.0,
         counters=pipeline.counters,
         observation=pipeline.observation,
+        fixed=_fixed(job) if job else {},
     )
+
+
+def _fixed(job: SettingsObserved) -> Values:
+    edited = [name for name, source in job.sources.items() if source == ValueSource.EDITED]
+    return {name: job.settings[name] for name in sorted(edited)}

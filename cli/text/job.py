@@ -29,6 +29,7 @@ def status(view: StatusView) -> RenderableType:
             "job": f"{view.job_id} on {view.host}: {job}",
             "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
             "trying": view.trying or "nothing",
+            "fixed by you": assignments(view.fixed),
             "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
             "goodput": f"{view.goodput:.1%}",
             "events": (

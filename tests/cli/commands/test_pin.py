@@ -1,6 +1,7 @@
 """`scrtune pin` and `scrtune unpin`: the user fixes a parameter of a running job, and takes it back."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -80,6 +81,8 @@ def test_what_is_pinned_is_the_users_also_in_the_file_and_unpin_takes_it_back(jo
     view = job.view("explain")
     assert (view.baseline["SCR_FLUSH"], view.sources["SCR_FLUSH"]) == (7, "edited")
 
+    assert re.search("fixed by you +SCR_FLUSH=7 SCR_SET_SIZE=2\n", scrtune(job, "status").stdout)
+
     ran = scrtune(job, "unpin", "--job-id", "j", "SCR_FLUSH", "SCR_SET_SIZE")
     assert ran.stdout.startswith(
         "job j: SCR_FLUSH, SCR_SET_SIZE are as before `scrtune pin`, and tuned again;"
@@ -88,6 +91,7 @@ def test_what_is_pinned_is_the_users_also_in_the_file_and_unpin_takes_it_back(jo
     assert in_the_file(job) == OWN
     assert "SCR_FLUSH=4  # mine\n" in job.paths.scr_conf.read_text()
     assert job.view("explain").sources["SCR_FLUSH"] == "user config"
+    assert job.view("status").fixed == {}
 
 
 def test_said_twice_is_said_once(job: Any) -> None:
