@@ -95,7 +95,7 @@ class JobRecord:
     @cached_property
     def gains(self) -> tuple[GainView, ...]:
         """What each change of the settings gained."""
-        return gains(self.tuning.decisions, self.tuning.costs)
+        return gains(self.tuning.decisions)
 
 
 def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:

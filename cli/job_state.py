@@ -6,18 +6,22 @@ import msgspec
 
 from ..client.paths import JobPaths
 from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
+from ..client.transport.wire import Question
 from ..daemon import views
 from ..daemon.journal import replay_journal
 from ..intents.effects import Advice
+from ..intents.events import Values
 from ..intents.pipeline import Pipeline
+from ..intents.rules.situation import Proposal
 from ..intents.tune.gains import gains
 from ..scr_config.decision import DecisionError, parse_decision
+from .errors import UnknownJobError
 from .find_job import is_running, journal_of
 
 T = TypeVar("T")
 
 
-def ask(paths: JobPaths, question: str, kind: type[T]) -> T:
+def ask(paths: JobPaths, question: str | Question, kind: type[T]) -> T:
     """Return what the daemon of a running job answers.
 
     Raises DaemonUnavailable, at once when nobody listens.
@@ -46,6 +50,27 @@ def advice(paths: JobPaths) -> Advice:
         return published or Advice()
 
 
+def recommended(paths: JobPaths) -> Values:
+    """Return the settings to run a job with: those of :func:`advice`, over them what is proposed to it.
+
+    Of two proposals for one parameter the first counts. Raises UnknownJobError.
+    """
+    settings = advice(paths).settings
+    for proposal in reversed(_proposals(paths)):
+        settings = {**settings, **proposal.changes}
+    return settings
+
+
+def _proposals(paths: JobPaths) -> tuple[Proposal, ...]:
+    try:
+        return ask(paths, "explain", views.ExplainView).proposals
+    except DaemonUnavailable:
+        try:
+            return views.explain_view(replay_journal(journal_of(paths))[0]).proposals
+        except (UnknownJobError, OSError):
+            return ()
+
+
 def status(paths: JobPaths) -> views.StatusView:
     """Return the state of a job, running or not."""
     try:
@@ -64,7 +89,7 @@ def explain(paths: JobPaths) -> views.ExplainView:
         pipeline, last_s = replay_journal(journal_of(paths))
         view, spent = views.explain_view(pipeline), views.goodput_view(pipeline, last_s)
         view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
-    return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions, spent.costs))
+    return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions))
 
 
 def goodput(paths: JobPaths) -> views.GoodputView:
@@ -73,7 +98,7 @@ def goodput(paths: JobPaths) -> views.GoodputView:
         view = ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
         view = views.goodput_view(*replay_journal(journal_of(paths)))
-    return msgspec.structs.replace(view, gains=gains(view.decisions, view.costs))
+    return msgspec.structs.replace(view, gains=gains(view.decisions))
 
 
 def _published(paths: JobPaths) -> Advice | None:

@@ -20,10 +20,12 @@ COMMANDS = {
     "off": "Stop tuning a running job: your own settings come back.",
     "on": "Tune a running job again, after `scrtune off`.",
     "params": "Show what is known of SCR's parameters, or all there is on NAME.",
+    "pin": "Fix parameters of a running job: NAME=VALUE is yours, and not tuned.",
     "record": "Append an event of a job to its goodput log.",
     "replay": "Print what recorded traces recommend, with the reasons.",
     "run": "Run COMMAND with the tuner beside it, and exit with its exit code.",
     "status": "Show the state of a job: what arrived, and what was lost.",
+    "unpin": "Have parameters tuned again, after `scrtune pin`.",
 }
 """Each command with its line in `scrtune --help`; a hidden one has none."""
 
@@ -31,7 +33,7 @@ COMMANDS = {
 _MODULES = {
     "node": "run",
     **dict.fromkeys(("daemon", "forward"), "internal"),
-    **dict.fromkeys(("explain", "off", "on", "status"), "job"),
+    **dict.fromkeys(("explain", "off", "on", "pin", "status", "unpin"), "job"),
 }
 """The module of each command that has none of its own."""
 

@@ -76,7 +76,10 @@ def _parameter(declared: "Field[object]", hint: Any) -> click.Parameter:
     flag, _, metavar = usage.partition(" ")
     if not flag.startswith("-"):
         required, many = not flag.startswith("["), -1 if is_many else 1
-        return click.Argument([declared.name], type=kind, nargs=many, required=required, metavar=flag)
+        callback = parse and _callback(parse)
+        return click.Argument(
+            [declared.name], type=kind, nargs=many, required=required, metavar=flag, callback=callback
+        )
     default = False if hint is bool else declared.metadata["default"]
     return click.Option(
         [flag, declared.name],
@@ -118,6 +121,15 @@ class ShownJob(OneJob):
     """Options of a command that shows one job."""
 
     form: Form = option("--format", "Output form.", default="table")
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """The option of a process whose daemon keeps what the job teaches."""
+
+    application: str | None = option(
+        "--application NAME", "Keep what the job teaches for the next one of that name; default: do not."
+    )
 
 
 def _address(text: str) -> str:

@@ -37,13 +37,16 @@ def user_name() -> str:
 
 def declared(observed: SettingsObserved, environment: Mapping[str, str]) -> SettingsObserved:
     """Return `observed` without what is nobody's business, and with what `environment` declares."""
+    mode = environment.get("SCRTUNE_MODE", "")
     return msgspec.structs.replace(
         observed,
         settings={name: value for name, value in observed.settings.items() if name not in _UNREPORTED},
         sources={name: source for name, source in observed.sources.items() if name not in _UNREPORTED},
         floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
+        durability=environment.get("SCRTUNE_DURABILITY", ""),
         override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
-        tuning=environment.get("SCRTUNE_TUNING", "1") != "0",
+        tuning=mode in ("", "auto"),
+        recommend=mode != "observe",
         observe_budget=_budget(environment.get("SCRTUNE_OBSERVE_BUDGET", "")),
     )
 

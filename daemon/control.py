@@ -1,6 +1,6 @@
 """Answers questions: JSON in, JSON out (`docs/wire.md`). A question changes nothing and breaks nothing.
 
-Two commands are orders: ``off`` and ``on``. Given twice they are the same as given once.
+Four commands are orders: ``off``, ``on``, ``pin`` and ``unpin``. Given twice they are the same as given once.
 """
 
 import logging
@@ -13,10 +13,12 @@ import msgspec
 
 from ..client.transport.wire import PROTOCOL_VERSION, Answer, Question
 from ..intents.effects import Advice
+from ..intents.events import Event, TuningSwitched
 from ..intents.pipeline import Pipeline
 from . import views
 from .executor import Executor
 from .options import DaemonOptions
+from .pins import PinError, pin, unpin
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -34,17 +36,21 @@ class Command(Enum):
     GOODPUT = "goodput"
     OFF = "off"
     ON = "on"
+    PIN = "pin"
     RECOMMENDATION = "recommendation"
     STATUS = "status"
+    UNPIN = "unpin"
 
 
-Result: TypeAlias = Advice | views.StatusView | views.ExplainView | views.GoodputView | views.SwitchView
+Result: TypeAlias = (
+    Advice | views.StatusView | views.ExplainView | views.GoodputView | views.SwitchView | views.PinView
+)
 
 
 class Control:
     """Knows the commands and nothing of sockets.
 
-    `switch` turns tuning on or off. `complete` adds to a status what only the loop knows.
+    `handle` takes in an event that an order makes. `complete` adds to a status what only the loop knows.
     """
 
     def __init__(
@@ -52,34 +58,34 @@ class Control:
         pipeline: Pipeline,
         executor: Executor,
         options: DaemonOptions,
-        switch: Callable[[bool], None],
+        handle: Callable[[Event], None],
         complete: Callable[[views.StatusView], views.StatusView],
     ) -> None:
         self._pipeline = pipeline
         self._executor = executor
         self._options = options
-        self._switch = switch
+        self._handle = handle
         self._complete = complete
         self._refused = 0
 
     def answer(self, payload: bytes, now: float) -> bytes:
         """Return the answer to one question, whatever its bytes are."""
         try:
-            return _encoder.encode(Answer(result=msgspec.Raw(self._encoded(_command(payload), now))))
+            return _encoder.encode(Answer(result=msgspec.Raw(self._encoded(*_asked(payload), now))))
         except _RefusedError as refused:
             self._refused += 1
             return _encoder.encode(Answer(error=str(refused)))
 
-    def _encoded(self, command: Command, now: float) -> bytes:
+    def _encoded(self, command: Command, question: Question, now: float) -> bytes:
         try:
-            return _encoder.encode(self._result(command, now))
+            return _encoder.encode(self._result(command, question, now))
         except Exception as error:  # a question must not end the daemon, whatever state it asks about
             log.exception("%s could not be answered", command.value)
             raise _RefusedError(
                 f"{command.value} could not be answered ({error}): a bug, see daemon.log"
             ) from error
 
-    def _result(self, command: Command, now: float) -> Result:
+    def _result(self, command: Command, question: Question, now: float) -> Result:
         match command:
             case Command.RECOMMENDATION:
                 return self._executor.advice  # as published, so that file and answer never differ
@@ -92,16 +98,37 @@ class Control:
                 return views.goodput_view(self._pipeline, now)
             case Command.OFF | Command.ON:
                 return self._switched(on=command is Command.ON)
+            case Command.PIN | Command.UNPIN:
+                return self._pinned(question, on=command is Command.PIN)
 
     def _switched(self, *, on: bool) -> views.SwitchView:
         """Turn tuning on or off; what follows is published by the time of the answer, unless it says not."""
         if self._pipeline.on != on:
-            self._switch(on)
+            self._handle(TuningSwitched(on=on))
         return views.SwitchView(
             job_id=self._options.paths.job_id,
             tuning=self._pipeline.on,
             is_job_known=self._pipeline.job is not None,
             generation=self._executor.advice.generation,
+            is_published=not self._executor.unfinished,
+            failure=self._executor.last_failure,
+        )
+
+    def _pinned(self, question: Question, *, on: bool) -> views.PinView:
+        """Pin parameters, or unpin them; what follows is published as that of :meth:`_switched` is."""
+        refused, job = "", self._pipeline.job
+        try:
+            edit = pin(question.values, job) if on else unpin(question.names, job, self._pipeline.pinned)
+            if edit.changes or edit.released:
+                self._handle(edit)
+        except PinError as error:
+            refused = str(error)
+        advice = self._executor.advice
+        return views.PinView(
+            job_id=self._options.paths.job_id,
+            refused=refused,
+            waiting=tuple(sorted({*question.values, *question.names}.intersection(advice.at_launch))),
+            generation=advice.generation,
             is_published=not self._executor.unfinished,
             failure=self._executor.last_failure,
         )
@@ -123,7 +150,7 @@ class _RefusedError(ValueError):
     """A question that gets an error for an answer."""
 
 
-def _command(payload: bytes) -> Command:
+def _asked(payload: bytes) -> tuple[Command, Question]:
     if len(payload) > MAX_QUESTION_BYTES:
         raise _RefusedError(f"a question has {MAX_QUESTION_BYTES} bytes at most, this has {len(payload)}")
     try:
@@ -133,7 +160,7 @@ def _command(payload: bytes) -> Command:
     if question.version != PROTOCOL_VERSION:
         raise _RefusedError(f"protocol version {question.version}; this daemon speaks {PROTOCOL_VERSION}")
     try:
-        return Command(question.command)
+        return Command(question.command), question
     except ValueError:
         known = ", ".join(command.value for command in Command)
         raise _RefusedError(f"no command {question.command[:_MAX_ECHO]!r}; there are {known}") from None

@@ -10,7 +10,7 @@ from itertools import islice
 import msgspec
 
 from ..goodput.events import JobEnded
-from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved, TuningSwitched
+from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
 from .control import Control
@@ -18,6 +18,7 @@ from .executor import Executor
 from .ingest import Ingest
 from .journal import Journal, JournalError, JournalReader, apply_event
 from .lock import Lock
+from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
 from .probe_process import ProbeProcess
@@ -56,12 +57,13 @@ class Daemon:
         self._executor = Executor(options)
         self._probe = ProbeProcess(options.paths.host)
         self._is_probe_due = options.probe
+        self._memory = JobMemory(options)
         self._look_at: Callable[[SettingsObserved], NodeObserved] | None = None
         self._control = Control(
             self._pipeline,
             self._executor,
             options,
-            switch=lambda on: self._handle(TuningSwitched(on=on)),
+            handle=self._handle,
             complete=self._complete,
         )
         self._monitor = Monitor(options.monitoring, self._pipeline, self._control.status)
@@ -194,6 +196,7 @@ class Daemon:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
         self._monitor.tick(time_s, self._clock())
+        self._memory.tick(time_s, self._pipeline)
 
     def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
@@ -217,6 +220,8 @@ class Daemon:
         now = self._clock()
         if isinstance(event, SettingsObserved) and self._pipeline.job is None:
             event = self._executor.file.without_earlier_advice(event)
+            if (recalled := self._memory.recall(event)) is not None:
+                self._handle(recalled)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
@@ -256,6 +261,7 @@ class Daemon:
             self._handle(digest)
         if left := self._ingest.give_up():
             self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
+        self._memory.keep(self._pipeline)
         self._flush()
         self._journal.close()
         self._monitor.end(self._clock())

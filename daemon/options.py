@@ -76,6 +76,9 @@ class DaemonOptions:
     user_conf: Path | None = None
     """The user's own SCR config file: what it says and advice does not is carried over."""
 
+    application: str = ""
+    """The name under which is kept what the job teaches (:mod:`.memory`); empty: nothing is kept."""
+
     monitoring: Monitoring = field(default_factory=Monitoring)
     """Who may watch."""
 

@@ -1,4 +1,4 @@
-"""The daemon's answers: what `scrtune status`, `explain`, `goodput`, `off` and `on` show, however displayed.
+"""The daemon's answers: what `scrtune status`, `explain`, `off`, `pin` and the like show, however displayed.
 
 A view is made from a :class:`Pipeline`, whether a running daemon holds it or a journal was replayed into it.
 """
@@ -7,11 +7,13 @@ import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.ledger.ledger import Account
-from ..intents.events import StorageProbed, Values
+from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
+from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView
+from ..intents.tune.knowledge import Knowledge
 
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +64,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     monitors: tuple[MonitorView, ...] = ()
     observation: Observation = Observation()
     probe: StorageProbed | None = None
+    fixed: Values = {}
+    """What the user gave while the job ran, by `scrtune pin` or in the config file."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +79,21 @@ class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str
     tuning: bool
     is_job_known: bool
+    generation: int
+    is_published: bool
+    failure: str = ""
+
+
+class PinView(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of `scrtune pin` or `scrtune unpin`; `refused` is why nothing of it was done, or empty.
+
+    `waiting` are the parameters that only the next launch of the job changes. The others are as in
+    :class:`SwitchView`.
+    """
+
+    job_id: str
+    refused: str = ""
+    waiting: tuple[str, ...] = ()
     generation: int
     is_published: bool
     failure: str = ""
@@ -104,6 +123,10 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     job_id: str = ""
     observation: Observation = Observation()
     probe: StorageProbed | None = None
+    recalled: Knowledge | None = None
+    """What earlier jobs taught."""
+    proposals: tuple[Proposal, ...] = ()
+    """What would be changed in a job whose settings are not (``--mode recommend``), the best first."""
 
 
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +175,8 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         start_s=pipeline.start_s,
         observation=pipeline.observation,
         probe=pipeline.probe,
+        recalled=pipeline.recalled,
+        proposals=() if pipeline.job is None or pipeline.job.tuning else pipeline.proposals(),
     )
 
 
@@ -193,4 +218,10 @@ def status_view(
         counters=pipeline.counters,
         observation=pipeline.observation,
         probe=pipeline.probe,
+        fixed=_fixed(job) if job else {},
     )
+
+
+def _fixed(job: SettingsObserved) -> Values:
+    edited = [name for name, source in job.sources.items() if source == ValueSource.EDITED]
+    return {name: job.settings[name] for name in sorted(edited)}

@@ -8,6 +8,7 @@ from enum import Enum
 import msgspec
 
 from ..goodput.events import GoodputEvent
+from .tune.knowledge import Knowledge
 
 Value = int | float | str
 """One SCR parameter's value: bool as 0 or 1, sizes in bytes, enumerations and paths as SCR spells them."""
@@ -70,10 +71,11 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     """A run of the job begins: its shape, and its own settings before anything was tuned.
 
     `sources` gives the :class:`ValueSource` of each parameter. `floor` is the failure that the user wants to
-    survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `override` lets the
-    tuner change what the environment sets; without `tuning` it only observes. `processes` are the (host, pid)
-    of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each parameter in
-    this job's SCR. Empty: all that may be tuned is live (the embedded engine).
+    survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `durability` is a
+    :class:`Durability`, or empty. `override` lets the tuner change what the environment sets; without
+    `tuning` it changes nothing, and without `recommend` it proposes nothing either. `processes` are the
+    (host, pid) of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each
+    parameter in this job's SCR. Empty: all that may be tuned is live (the embedded engine).
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
     job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of
@@ -91,6 +93,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     durability: str = ""
     override: bool = False
     tuning: bool = True
+    recommend: bool = True
     processes: tuple[tuple[str, int], ...] = ()
     mutability: dict[str, str] = {}
     advised: Values = {}
@@ -212,18 +215,27 @@ class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):
     """The user edited the config file that scrtune rewrites; their values take precedence.
 
     `changes` are the values they gave, `removed` the parameters whose lines they deleted. `refused` has the
-    error of each line that is no value of its parameter.
+    error of each line that is no value of its parameter. With `is_pin` it was no edit but ``scrtune pin``;
+    `released` are the parameters of ``scrtune unpin``, which have the values from before and may be tuned.
     """
 
     changes: Values = {}
     removed: tuple[str, ...] = ()
     refused: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    is_pin: bool = False
 
 
 class TuningSwitched(msgspec.Struct, frozen=True, tag="tuning_switched", kw_only=True):
     """The user ran ``scrtune off`` (their own settings come back, nothing is tried) or ``scrtune on``."""
 
     on: bool
+
+
+class KnowledgeRecalled(msgspec.Struct, frozen=True, tag="knowledge_recalled", kw_only=True):
+    """What earlier jobs of the same kind taught; it comes before the job's own settings."""
+
+    knowledge: Knowledge
 
 
 class ApplyRefused(msgspec.Struct, frozen=True, tag="apply_refused", kw_only=True):
@@ -247,5 +259,6 @@ Event = (
     | EventsLost
     | UserEdited
     | TuningSwitched
+    | KnowledgeRecalled
     | ApplyRefused
 )

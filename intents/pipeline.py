@@ -15,6 +15,7 @@ from .events import (
     ApplyRefused,
     Event,
     EventsLost,
+    KnowledgeRecalled,
     NodeObserved,
     SettingsObserved,
     StorageProbed,
@@ -27,13 +28,14 @@ from .mutability import RunMutability
 from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
-from .observe.redundancy import unknown_floor
+from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.guards import required, veto
 from .rules.situation import Proposal, Situation
 from .settings import DEFAULTS
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
+from .tune.knowledge import Knowledge
 from .tune.switching import REINIT_PRIOR_S
 from .tune.tuner import Tuner
 
@@ -56,6 +58,8 @@ class Pipeline:
         self.probe: StorageProbed | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
+        self.recalled: Knowledge | None = None
+        """What earlier jobs taught."""
         self._reinit_prior_s = reinit_prior_s
         self._run: JobRun | None = None
         self._filter = EventFilter()
@@ -86,6 +90,9 @@ class Pipeline:
                 effects = self._edited(event, now)
             case TuningSwitched():
                 effects = self._switched(event, now)
+            case KnowledgeRecalled():
+                self.recalled = event.knowledge
+                effects = iter([Tell(text=f"recalled: {event.knowledge.sentence()}")])
             case ApplyRefused():
                 effects = self._refused(event, now)
             case _:
@@ -123,6 +130,7 @@ class Pipeline:
             job=self.job,
             node=self.node,
             probe=self.probe,
+            recalled=self.recalled,
             mutability=mutability,
             start_s=self.start_s,
             checkpoints=self._applied.checkpoints,
@@ -138,6 +146,11 @@ class Pipeline:
         return self._on and (self.job is None or self.job.tuning)
 
     @property
+    def pinned(self) -> set[str]:
+        """The parameters that ``scrtune pin`` fixes."""
+        return self._run.pinned if self._run else set()
+
+    @property
     def decisions(self) -> Sequence[Decision]:
         """The decisions so far, oldest first."""
         return self.tuner.decisions if self.tuner else ()
@@ -148,13 +161,30 @@ class Pipeline:
         return self._run.advice(self.tuner) if self._run and self.tuner else Advice()
 
     @property
+    def knowledge(self) -> Knowledge | None:
+        """What this job and earlier ones taught; None before there was a checkpoint."""
+        return self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
+
+    @property
     def start_s(self) -> float:
         """Beginning of the job, epoch seconds; 0 before its first event."""
         return self.ledger.account(0.0).start_s
 
     def proposals(self) -> tuple[Proposal, ...]:
-        """Return what would be proposed now, guard rails applied; none of it has been tried."""
-        return self.tuner.proposals(self.situation) if self.tuner else ()
+        """Return what would be proposed now, guard rails applied; none of it has been tried.
+
+        Nothing where the job is only observed.
+        """
+        is_asked = self.tuner is not None and (self.job is None or self.job.recommend)
+        return self.tuner.proposals(self.situation) if self.tuner and is_asked else ()
+
+    @property
+    def _required(self) -> list[tuple[Proposal, str | None]]:
+        """What the user's declaration demands, where settings may be changed."""
+        situation = self.situation
+        if not (self.job and self.job.tuning):
+            return []
+        return [(each, veto(each.changes, situation)) for each in required(situation)]
 
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
@@ -180,15 +210,10 @@ class Pipeline:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
             outcome = tuner.begin_run(mutability, now)
-        if text := unknown_floor(job):
+        for text in filter(None, (unknown_floor(job), unknown_durability(job))):
             yield Tell(text=text, level="warning")
-        outcomes = [outcome, tuner.require(self._required(), now)]
+        outcomes = [outcome, tuner.require(self._required, now)]
         yield from self._effects(run, tuner, outcomes, publish=True)
-
-    def _required(self) -> list[tuple[Proposal, str | None]]:
-        """Return the changes that the user's declaration demands, each with what stops it or None."""
-        situation = self.situation
-        return [(each, veto(each.changes, situation)) for each in required(situation)]
 
     def _edited(self, edit: UserEdited, now: float) -> Iterator[Effect]:
         """The user's values become the baseline; but what their environment sets stays active."""
@@ -199,7 +224,13 @@ class Pipeline:
         if changes:
             self._run = self._run.edited(changes)
             outcomes.append(tuner.edit(self._run.own, changes, now))
-            outcomes.append(tuner.require(self._required(), now))
+            outcomes.append(tuner.require(self._required, now))
+        run, back = self._run.released(edit.released)
+        changes, refused = run.permitted(edit)
+        if changes or edit.released:
+            self._run = run.edited(changes, is_pin=edit.is_pin)
+            outcomes.append(tuner.edit(self._run.own, {**back, **changes}, now))
+            outcomes.append(tuner.require(self._required, now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
 

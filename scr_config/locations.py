@@ -12,6 +12,19 @@ from .resolution import expand
 COMPILED_SYSTEM_CONF = Path("/etc/scr.conf")
 """The system's config file when SCR's build names none (src/scr_conf.h:91)."""
 
+PLACES = frozenset(
+    {
+        "SCR_CACHE_BASE",
+        "SCR_CNTL_BASE",
+        "SCR_CONF_FILE",
+        "SCR_JOB_ID",
+        "SCR_JOB_NAME",
+        "SCR_PREFIX",
+        "SCR_USER_NAME",
+    }
+)
+"""What distinguishes one job from another. scrtune tunes none of it: it stays where it was set."""
+
 _SCRIPTS_CONFIG = Path("libexec/python/scrjob/config.py")
 _PATH_IN_SCRIPTS = re.compile(r"^SCR_CONFIG_FILE = '([^'\n]+)'", re.MULTILINE)
 

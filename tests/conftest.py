@@ -4,6 +4,7 @@ And a real libscr, where there is one: $SCR_ROOT, or wherever scrtune finds it.
 """
 
 import contextlib
+import itertools
 import os
 import shutil
 import subprocess
@@ -29,6 +30,7 @@ from scrtune.intents.effects import Advice
 from scrtune.intents.events import Event
 
 PATIENCE_S = 60.0
+_NUMBERS = itertools.count()
 _KINDS = {
     "status": StatusView,
     "explain": ExplainView,
@@ -148,6 +150,13 @@ def until(happened: Callable[[], object]) -> None:
     while not happened():
         assert time.monotonic() < deadline_s, "it did not happen"
         time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def _no_earlier_jobs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job of another test, and none of the user's, is remembered."""
+    state = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"  # made when something is kept
+    monkeypatch.setenv("XDG_STATE_HOME", str(state))
 
 
 @pytest.fixture

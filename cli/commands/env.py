@@ -46,8 +46,9 @@ class EnvOptions(Preloaded):
 def env(options: EnvOptions) -> None:
     """Print the recommended SCR environment: eval "$(scrtune env)".
 
-    It is what the job's next SCR_Start_output gets: your own settings with what was tuned; and while its
-    daemon runs, what an application needs to be tuned by it, LD_PRELOAD among it: yours stays behind ours.
+    It is what the job's next SCR_Start_output gets: your own settings with what was tuned (with --mode
+    recommend: with what is proposed); and while its daemon runs, what an application needs to be tuned by it,
+    LD_PRELOAD among it: yours stays behind ours.
     Prints nothing but that on standard output, and nothing at all when there is no job. Without --job-id it
     is about this environment's job, else the one that runs on this host. Where a job has its files and what
     it is called (SCR_PREFIX, SCR_CACHE_BASE and the like) stays as it is here.
@@ -63,7 +64,7 @@ def env(options: EnvOptions) -> None:
     if options.conf or options.system_conf:
         raise click.UsageError("--conf and --system-conf are for --resolved")
     paths = find_job.find_to_follow(options.job_id)
-    settings = to_follow(job_state.advice(paths).settings)
+    settings = to_follow(job_state.recommended(paths))
     by_hand = find_job.is_running(paths)
     variables = variables_by_hand(paths, settings, options.preload, os.environ) if by_hand else {}
     text = export_text(settings, variables, options.form, os.environ.get("LD_PRELOAD", ""))

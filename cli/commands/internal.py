@@ -9,7 +9,7 @@ from pathlib import Path
 from ...client.paths import JobPaths
 from ...daemon.launch.processes import run_forwarder
 from ...daemon.options import DaemonOptions
-from ..options import MonitoringOptions, Probed, command, option
+from ..options import MonitoringOptions, Probed, Remembered, command, option
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class UntilEof:
 
 
 @dataclass(frozen=True)
-class DaemonFlags(MonitoringOptions, Probed, UntilEof):
+class DaemonFlags(MonitoringOptions, Probed, Remembered, UntilEof):
     """Options of `scrtune daemon`."""
 
     job_id: str | None = option(
@@ -45,6 +45,7 @@ def daemon(options: DaemonFlags) -> None:
             paths=paths,
             scr_conf=options.scr_conf or paths.scr_conf,
             user_conf=options.user_conf,
+            application=options.application or "",
             monitoring=options.monitoring,
             probe=not options.no_probe,
             parent=sys.stdin.fileno() if options.until_eof else None,

@@ -1,20 +1,26 @@
-"""`scrtune status`, `explain`, `off` and `on`: the state of a job, and the switch of its tuning."""
+"""`scrtune status`, `explain`, `off`, `on`, `pin` and `unpin`: the state of a job, and the user's orders."""
 
 import time
+from dataclasses import dataclass
+from typing import TypeVar
 
 import click
 
 from ...client.paths import JobPaths
-from ...daemon.views import SwitchView
+from ...client.transport.wire import Question
+from ...daemon.pins import check_name, pinnable
+from ...daemon.views import PinView, SwitchView
 from .. import job_state
 from ..errors import CommandError
 from ..find_job import find
-from ..options import OneJob, ShownJob, command
+from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
 from ..text.tables import print_view
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
+
+V = TypeVar("V", SwitchView, PinView)
 
 
 @command(ShownJob)
@@ -44,21 +50,86 @@ def on(options: OneJob) -> None:
     click.echo(text.switched(switch(find(options.job_id, no_other=True), on=True), on=True))
 
 
+def _assignment(given: str) -> tuple[str, str]:
+    """Return name and text of ``NAME=VALUE``. Raises ValueError."""
+    name, is_given, text = given.partition("=")
+    if not is_given:
+        raise ValueError(f"{given!r} is no NAME=VALUE")
+    pinnable(name.upper(), text)
+    return name.upper(), text
+
+
+def _name(given: str) -> str:
+    check_name(given.upper())
+    return given.upper()
+
+
+@dataclass(frozen=True)
+class PinOptions(OneJob):
+    """Options of `scrtune pin`."""
+
+    values: tuple[tuple[str, str], ...] = option("NAME=VALUE...", parse=_assignment)
+
+
+@dataclass(frozen=True)
+class UnpinOptions(OneJob):
+    """Options of `scrtune unpin`."""
+
+    names: tuple[str, ...] = option("NAME...", parse=_name)
+
+
+@command(PinOptions)
+def pin(options: PinOptions) -> None:
+    """Fix parameters of a running job: they are yours, and not tuned any more.
+
+    As if you had written them into its config file; `scrtune unpin` takes it back. Returns when they are
+    published.
+    """
+    if len(values := dict(options.values)) < len(options.values):
+        raise click.UsageError("each NAME once")
+    view = fix(find(options.job_id, no_other=True), Question(command="pin", values=values))
+    click.echo(text.pinned(view, values))
+
+
+@command(UnpinOptions)
+def unpin(options: UnpinOptions) -> None:
+    """Take `scrtune pin` back: what was there before is active again, and tuned."""
+    view = fix(find(options.job_id, no_other=True), Question(command="unpin", names=options.names))
+    click.echo(text.unpinned(view, options.names))
+
+
 def switch(paths: JobPaths, *, on: bool, limit_s: float = PUBLISHED_LIMIT_S) -> SwitchView:
     """Turn the tuning of a running job on or off; returns when what follows from that is published.
 
-    Raises DaemonUnavailable, and CommandError when it is not published within `limit_s`: tuning is as was
-    ordered then, and the daemon goes on trying.
+    Raises as :func:`_order`.
+    """
+    word = "on" if on else "off"
+    return _order(paths, Question(command=word), SwitchView, f"tuning is {word}", limit_s)
+
+
+def fix(paths: JobPaths, question: Question, limit_s: float = PUBLISHED_LIMIT_S) -> PinView:
+    """Pin or unpin parameters of a running job, as :func:`switch`; raises CommandError if it is refused."""
+    view = _order(paths, question, PinView, f"{question.command} is done", limit_s)
+    if view.refused:
+        raise CommandError(f"job {view.job_id}: {view.refused}")
+    return view
+
+
+def _order(paths: JobPaths, question: Question, kind: type[V], done: str, limit_s: float) -> V:
+    """Give an order until what follows from it is published.
+
+    Raises DaemonUnavailable, and CommandError when it is not published within `limit_s`: the order counts
+    then, and the daemon goes on trying.
     """
     deadline_s = time.monotonic() + limit_s
     while True:
-        view = job_state.ask(paths, "on" if on else "off", SwitchView)
-        if view.is_published:
+        view = job_state.ask(paths, question, kind)
+        if view.is_published or (isinstance(view, PinView) and view.refused):
             return view
         if time.monotonic() >= deadline_s:
             why = view.failure or "the config file was edited just now, and that is taken in first"
             raise CommandError(
-                f"job {view.job_id}: tuning is {'on' if on else 'off'}, but the settings that follow are not"
-                f" active yet: {why}. The daemon goes on trying; ask `scrtune status`"
+                f"job {view.job_id}: {done}, but the settings that follow are not active yet: {why}. The"
+                " daemon goes on trying; ask `scrtune status`"
             )
         time.sleep(_PAUSE_S)

@@ -14,12 +14,12 @@ from ...intents.pipeline import Counters
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text as assignments
 from ...replay.run import JobShape, Replayed, replay_traces
-from ...units import count_text, seconds_text
+from ...units import count_text
 from ..format import printable
 from ..options import Form, command, option
 from ..read_config import config_text
 from ..text import job as text
-from ..text.tables import facts, plain_table, print_view
+from ..text.tables import facts, print_view
 
 _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -131,14 +131,4 @@ def _tables(view: ReplayView) -> RenderableType:
 def _recommendations(view: ReplayView) -> RenderableType:
     if not view.proposals:
         return Text("Nothing to recommend: no rule has the evidence it needs, or nothing would gain.")
-    rows = (
-        (
-            assignments(each.changes).replace(" ", "\n"),
-            f"{each.rule}: {each.because}",
-            each.source,
-            "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint",
-        )
-        for each in view.proposals
-    )
-    title = "Recommendations (rules only, untried)"
-    return plain_table("change", "why", "source", "expected gain", rows=rows, title=title)
+    return text.proposals(view.proposals, "Recommendations (rules only, untried)")

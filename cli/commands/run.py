@@ -6,18 +6,20 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import click
 
 from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
-from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Trace
+from ...daemon.launch.application import application_of
+from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Mode, Trace
 from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
-from ..options import MonitoringOptions, Probed, command, option
+from ..options import MonitoringOptions, Probed, Remembered, command, option
 
 
 @dataclass(frozen=True)
@@ -49,17 +51,29 @@ class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
 
     command: tuple[str, ...] = option("COMMAND...", kind=click.UNPROCESSED)
     job_id: str | None = option("--job-id ID", "Name of the job; default: $SLURM_JOB_ID, else the time.")
-    no_tune: bool = option("--no-tune", "Observe and propose, but change nothing.")
+    mode: Mode | None = option(
+        "--mode",
+        "Measure alone (observe), also propose (recommend), or also change settings (auto).  [default: auto]",
+    )
+    no_tune: bool = option("--no-tune", "The same as --mode recommend.")
     floor: str | None = option(
         "--redundancy-floor",
         "The failure to survive, as a scheme or as process or node; default: your own scheme.",
         click.Choice(sorted(FLOORS), case_sensitive=False),
+    )
+    durability: Literal["strict", "next"] | None = option(
+        "--durability",
+        "When a checkpoint must be on the prefix directory: at the end of its output, or before the next one"
+        " begins.  [default: as your own settings have it; next where those are SCR's defaults]",
     )
     observe_budget: float = option(
         "--observe-budget PERCENT",
         "How much of the job's time observing may cost.",
         click.FloatRange(0, 100),
         default=100 * DEFAULT_BUDGET,
+    )
+    no_memory: bool = option(
+        "--no-memory", "Start without what earlier jobs taught, and keep nothing for later ones."
     )
     override: bool = option("--override", "Also change SCR_* that your environment sets.")
     scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite; default: a private one.")
@@ -73,17 +87,21 @@ def run(options: RunOptions) -> None:
     allocation the daemons run in a step of their own on every node. Whatever goes wrong with the tuner is
     reported, and the command runs without it.
     """
+    if options.no_tune and options.mode not in (None, "recommend"):
+        raise click.UsageError(f"--no-tune is --mode recommend: leave it out, or --mode {options.mode}")
     logging.basicConfig(format="scrtune: %(message)s", level=logging.WARNING)
     paths = launch.job_paths(options.job_id)
     job = JobOptions(
         trace=options.trace,
         preload=options.preload,
-        tuning=not options.no_tune,
+        mode=options.mode or ("recommend" if options.no_tune else "auto"),
         floor=options.floor or "",
+        durability=options.durability or "",
         override=options.override,
         scr_conf=options.scr_conf,
         observe_budget=options.observe_budget / 100,
         probe=not options.no_probe,
+        application="" if options.no_memory else application_of(options.command),
         monitoring=options.monitoring,
     )
     for warning in missing(job.monitoring):
@@ -118,7 +136,7 @@ def _summary(paths: JobPaths) -> None:
 
 
 @dataclass(frozen=True)
-class NodeOptions(MonitoringOptions, Probed, Traced):
+class NodeOptions(MonitoringOptions, Probed, Remembered, Traced):
     """Options of `scrtune node`."""
 
     prolog: Path = option("--prolog")
@@ -137,6 +155,7 @@ def node(options: NodeOptions) -> None:
         trace=options.trace,
         library=options.library,
         probe=not options.no_probe,
+        application=options.application or "",
         monitoring=options.monitoring,
     )
     serve_node(JobPaths.of(), job, options.prolog)

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ExplainView, IntentView, StatusView, SwitchView
+from ...daemon.views import ExplainView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
+from ...intents.rules.situation import Proposal
+from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
@@ -28,6 +30,7 @@ def status(view: StatusView) -> RenderableType:
             "job": f"{view.job_id} on {view.host}: {job}",
             "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
             "trying": view.trying or "nothing",
+            "fixed by you": assignments(view.fixed),
             "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
             "goodput": f"{view.goodput:.1%}",
             "events": (
@@ -108,6 +111,20 @@ def _change_text(change: TunerChange) -> Text:
     return Text("\n").join([Text(change.what, style="bold"), *map(Text, filter(None, lines))])
 
 
+def proposals(found: Sequence[Proposal], title: str) -> RenderableType:
+    """Return a row for each proposal, none of which was tried."""
+    rows = (
+        (
+            assignments(each.changes).replace(" ", "\n"),
+            f"{each.rule}: {each.because}",
+            each.source,
+            "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint",
+        )
+        for each in found
+    )
+    return plain_table("change", "why", "source", "expected gain", rows=rows, title=title)
+
+
 def _settings(view: ExplainView) -> RenderableType:
     """Return a row for each parameter: the user's value, its origin, the active value."""
     rows = (
@@ -149,6 +166,10 @@ def explain(view: ExplainView) -> RenderableType:
         "",
     ]
     shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]
+    if view.recalled is not None:
+        shown.append(Text(f"Known before: {view.recalled.sentence()}."))
+    if view.proposals:
+        shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
     if view.at_launch:
         shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))
     if view.unpublished:
@@ -170,7 +191,26 @@ def switched(view: SwitchView, *, on: bool) -> str:
             f" (generation {view.generation})"
         )
     elif not view.tuning:
-        result = "it was started with --no-tune: it is observed, and nothing is tried"
+        result = "it was started with --no-tune or --mode: it is observed, and nothing is changed"
     else:
         result = "tuning is on; it continues from your own settings"
     return f"job {view.job_id}: {result}"
+
+
+def pinned(view: PinView, values: Mapping[str, str]) -> str:
+    """Return the result of `scrtune pin` in one line."""
+    return _orders(view, [f"{name}={value}" for name, value in values.items()], "yours, and not tuned")
+
+
+def unpinned(view: PinView, names: Sequence[str]) -> str:
+    """Return the result of `scrtune unpin` in one line."""
+    return _orders(view, names, "as before `scrtune pin`, and tuned again")
+
+
+def _orders(view: PinView, what: Sequence[str], now: str) -> str:
+    verb = "is" if len(what) == 1 else "are"
+    later = f"; {', '.join(view.waiting)} from the next launch on" if view.waiting else ""
+    return (
+        f"job {view.job_id}: {', '.join(what)} {verb} {now}; from the next SCR_Start_output on (generation"
+        f" {view.generation}){later}"
+    )

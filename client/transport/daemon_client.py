@@ -5,7 +5,7 @@ import zmq
 
 from .wire import PROTOCOL_VERSION, Answer, Question
 
-_question = msgspec.json.Encoder().encode
+_encoded = msgspec.json.Encoder().encode
 _answer = msgspec.json.Decoder(Answer).decode
 
 
@@ -13,13 +13,17 @@ class DaemonUnavailable(RuntimeError):  # noqa: N818  it is a state of affairs, 
     """No daemon answers; the text says where it was looked for and what to do."""
 
 
-def ask_daemon(endpoint: str, command: str, limit_s: float = 2.0) -> Answer:
-    """Return the daemon's answer to `command`, which may be an error. Raises :class:`DaemonUnavailable`."""
+def ask_daemon(endpoint: str, asked: str | Question, limit_s: float = 2.0) -> Answer:
+    """Return the daemon's answer to a question or command, which may be an error.
+
+    Raises :class:`DaemonUnavailable`.
+    """
+    question = Question(command=asked) if isinstance(asked, str) else asked
     try:
         with zmq.Context() as context, context.socket(zmq.DEALER) as socket:
             socket.linger = 0
             socket.connect(endpoint)
-            socket.send_multipart([b"", _question(Question(command=command))], zmq.NOBLOCK)
+            socket.send_multipart([b"", _encoded(question)], zmq.NOBLOCK)
             if not socket.poll(max(1, round(limit_s * 1000))):
                 raise DaemonUnavailable(
                     f"no daemon answered at {endpoint} within {limit_s:g} s; is the job running on this node"

@@ -92,9 +92,14 @@ def decode(message: bytes) -> Message:
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's question to the daemon, as JSON: ``{"command": "recommendation"}``."""
+    """A client's question to the daemon, as JSON: ``{"command": "recommendation"}``.
+
+    `values` are the texts of parameters to pin, `names` the parameters to unpin.
+    """
 
     command: str
+    values: dict[str, str] = {}
+    names: tuple[str, ...] = ()
     version: int = PROTOCOL_VERSION
 
 

@@ -12,7 +12,7 @@ from ...client.paths import JobPaths
 from ...intents.events import Values
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...scr_config.files import write_config
-from ...scr_config.locations import system_conf_path, user_conf_path
+from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ..options import Monitoring
@@ -20,18 +20,8 @@ from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
 
-_PLACES = {
-    "SCR_CACHE_BASE",
-    "SCR_CNTL_BASE",
-    "SCR_CONF_FILE",
-    "SCR_JOB_ID",
-    "SCR_JOB_NAME",
-    "SCR_PREFIX",
-    "SCR_USER_NAME",
-}
-"""What distinguishes one job from another. scrtune tunes none of it: it stays where it was set."""
-
 Trace = Literal["auto", "preload", "function", "off"]
+Mode = Literal["auto", "recommend", "observe"]
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,12 +29,15 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     trace: Trace = "auto"
     preload: Preload = "auto"
-    tuning: bool = True
+    mode: Mode = "auto"
     floor: str = ""
+    durability: str = ""
     override: bool = False
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
     probe: bool = True
+    application: str = ""
+    """The name under which the job's daemon keeps what it learns; empty: it does not."""
     monitoring: Monitoring = Monitoring()
 
 
@@ -69,12 +62,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
     probe: bool = True
+    application: str = ""
     monitoring: Monitoring = Monitoring()
 
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
         probe = [] if self.probe else ["--no-probe"]
         return [*self.files.options(), *probe, *self.monitoring.options()]
+        application = ["--application", self.application] if self.application else []
+        return [*self.files.options(), *application, *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:
@@ -85,7 +81,8 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCRTUNE_RUN_DIR": str(paths.base),
         "SCR_CONF_FILE": str(files.scr_conf),
         "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
-        "SCRTUNE_TUNING": "" if options.tuning else "0",
+        "SCRTUNE_DURABILITY": options.durability,
+        "SCRTUNE_MODE": "" if options.mode == "auto" else options.mode,
         "SCRTUNE_OVERRIDE": "1" if options.override else "",
         "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),
     }
@@ -98,6 +95,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         trace=options.trace,
         library=library(options.preload),
         probe=options.probe,
+        application=options.application,
         monitoring=options.monitoring,
     )
 
@@ -125,7 +123,7 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
 
 def to_follow(settings: Values) -> Values:
     """Return `settings` for another job's environment: how it runs, without its name and its directories."""
-    return {name: value for name, value in settings.items() if name not in _PLACES}
+    return {name: value for name, value in settings.items() if name not in PLACES}
 
 
 def variables_by_hand(

@@ -152,6 +152,7 @@ class NodeServices:
             paths=paths,
             scr_conf=files.scr_conf,
             user_conf=files.user_conf,
+            application=job.application,
             monitoring=job.monitoring,
             probe=job.probe,
             parent=0,

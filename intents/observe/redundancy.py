@@ -3,7 +3,7 @@
 import msgspec
 
 from ...units import count_text
-from ..events import SettingsObserved
+from ..events import Durability, SettingsObserved
 from ..intent import Evidence
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
@@ -80,6 +80,13 @@ def unknown_floor(job: SettingsObserved) -> str:
         return ""
     known = ", ".join(sorted(FLOORS))
     return f"redundancy floor {job.floor!r} is not one of {known}; the user's scheme is the floor"
+
+
+def unknown_durability(job: SettingsObserved) -> str:
+    """Return the warning about a declared durability that does not exist, or an empty text."""
+    if not job.durability or job.durability in (each.value for each in Durability):
+        return ""
+    return f"durability {job.durability!r} is not one of {', '.join(Durability)}; it counts as not declared"
 
 
 def effective(scheme: str, nodes: int) -> str:

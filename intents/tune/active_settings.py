@@ -161,6 +161,8 @@ class AppliedSettings:
         self.values: Values = {}
         self.checkpoints = 0
         """Valid ones of the job so far."""
+        self.last_s = 0.0
+        """End of the last output, epoch seconds."""
         self.shared_files = SharedFiles()
         self._reinits: deque[float] = deque(maxlen=_REMEMBERED_REINITS)
 
@@ -184,6 +186,7 @@ class AppliedSettings:
     def apply(self, output: OutputCompleted, active: ActiveSettings) -> float:
         """Take in that `output` ran under its generation; returns the seconds of applying that."""
         self.shared_files.add(output)
+        self.last_s = output.end_s
         self.checkpoints += output.checkpoint and output.valid
         apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
         if (settings := active.settings_of(output.generation)) is not None:

@@ -50,7 +50,12 @@ _MOST_AMPLIFIED = 6.0
 class Row(IntEnum):
     """The rows of a candidate's prediction: natural logarithms of seconds, but for the slowdown."""
 
-    UNFLUSHED, FLUSHED, SLOWDOWN, WRITE, ENCODE, FLUSH = range(6)
+    UNFLUSHED = 0
+    FLUSHED = 1
+    SLOWDOWN = 2
+    WRITE = 3
+    ENCODE = 4
+    FLUSH = 5
 
 
 class _Known(NamedTuple):
@@ -194,7 +199,7 @@ class Belief:
         return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
 
     def _round(self, rows: Array) -> Array:
-        return np.round(_totals(rows, self.candidates) + self._rework_s[:, None], _DIGITS)
+        return np.asarray(np.round(_totals(rows, self.candidates) + self._rework_s[:, None], _DIGITS))
 
     def _predictions(self, candidates: Sequence[Values], always: int) -> tuple[Array, list[int]]:
         """Return the prior rows of all candidates that differ in their effect, and which they are."""
@@ -245,7 +250,7 @@ class Belief:
 
     def _parts_seen(self, index: int, mine: Sequence[Observation]) -> list[tuple[int, float, float]]:
         """Return (row, value, variance) of each part that was measured under one candidate."""
-        found = []
+        found: list[tuple[int, float, float]] = []
         flushed = [each for each in mine if each.flushed]
         if is_asynchronous(self.candidates[index]) and flushed:
             mean, variance = _weighted([(each.slowdown_s, each.slowdown_error_s) for each in flushed])

@@ -1,5 +1,8 @@
 """A run of the job as its user wants it: their own values, apart from those tuned in earlier runs."""
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from msgspec.structs import replace
 
 from ...units import count_text
@@ -17,6 +20,14 @@ _FROM_AN_EARLIER_JOB = (
 )
 
 
+class _Own(NamedTuple):
+    """What the user had before they pinned a parameter; no value: the default."""
+
+    value: Value | None
+    source: str
+    floor: str
+
+
 class JobRun:
     """A run of the job: `job` is its description, with the user's own settings.
 
@@ -27,10 +38,19 @@ class JobRun:
         self.job = job
         self.new_because = _FROM_AN_EARLIER_JOB if job.advised else ""
         self._published: dict[str, set[Value]] = {}
+        self._before_pin: dict[str, _Own] = {}
+
+    @property
+    def pinned(self) -> set[str]:
+        """The names that ``scrtune pin`` fixes."""
+        return {*self._before_pin}
 
     def _successor(self, job: SettingsObserved) -> "JobRun":
         made = JobRun(job)
         made._published = self._published
+        made._before_pin = {
+            name: own for name, own in self._before_pin.items() if job.sources.get(name) == ValueSource.EDITED
+        }
         made.new_because = _difference(job, self.job)
         return made
 
@@ -69,7 +89,24 @@ class JobRun:
         changes = {name: value for name, value in wanted.items() if name not in pinned}
         return changes, [*edit.refused, *overruled]
 
-    def edited(self, changes: Values) -> "JobRun":
+    def released(self, names: Iterable[str]) -> tuple["JobRun", Values]:
+        """Return this run with `names` unpinned, and the values that come back by that."""
+        own = self.job
+        before = {name: self._before_pin.pop(name) for name in names if name in self._before_pin}
+        self.remember({name: own.settings[name] for name in before})
+        values = {
+            name: DEFAULTS.get(name, own.settings[name]) if each.value is None else each.value
+            for name, each in before.items()
+        }
+        job = replace(
+            own,
+            settings={**own.settings, **values},
+            sources={**own.sources, **{name: each.source for name, each in before.items()}},
+            floor=before[_SCHEME].floor if _SCHEME in before else own.floor,
+        )
+        return self._successor(job), values
+
+    def edited(self, changes: Values, *, is_pin: bool = False) -> "JobRun":
         """Return this run with the user's own `changes`; a scheme among them replaces their floor, too."""
         own, scheme = self.job, changes.get(_SCHEME)
         self.remember({name: own.settings[name] for name in changes if name in own.settings})  # their last
@@ -79,6 +116,11 @@ class JobRun:
             sources={**own.sources, **dict.fromkeys(changes, ValueSource.EDITED)},
             floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
         )
+        for name in changes:
+            before = self._before_pin.pop(name, None)
+            if is_pin:
+                source = own.sources.get(name, ValueSource.DEFAULT)
+                self._before_pin[name] = before or _Own(own.settings.get(name), source, own.floor)
         return self._successor(job)
 
     def advice(self, tuner: Tuner) -> Advice:

@@ -1,17 +1,34 @@
-"""What earlier jobs taught: a prior for the next one, never a command."""
+"""What earlier jobs taught: a prior for the next one of its kind, never a command."""
 
 import msgspec
 
-from ..events import Values
+from ...units import count_text
 
 
 class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
-    """What was learnt in `jobs` with `checkpoints` observed in all."""
+    """What jobs of one user, application, scale and machine taught under the same settings of the user's.
 
-    jobs: int = 0
-    checkpoints: int = 0
-    settings: Values = {}
+    `settings` are the cheapest that were found, only what differs from the user's own. `rates` has the mean
+    and the standard deviation of the natural logarithm of each rate of the cost model, by its name.
+    """
+
+    jobs: int
+    checkpoints: int
+    """Observed in all of them."""
+    settings: dict[str, int | float | str] = {}
     baseline_s: float = 0.0
+    """Mean cost of a checkpoint under the user's own settings."""
     cost_s: float = 0.0
+    """The same under `settings`."""
     rates: dict[str, tuple[float, float]] = {}
     time_s: float = 0.0
+    """When the last of it was learnt, epoch seconds."""
+
+    def sentence(self) -> str:
+        """Return it in one line for people."""
+        best = " ".join(f"{name}={value}" for name, value in sorted(self.settings.items()))
+        return (
+            f"{count_text(self.jobs, 'earlier job')} with {count_text(self.checkpoints, 'checkpoint')}:"
+            f" {self.baseline_s:.3f} s each under your settings, {self.cost_s:.3f} s with"
+            f" {best or 'the best, which were yours'}"
+        )

@@ -20,6 +20,7 @@ from .budget import TrialBudget
 from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
+from .knowledge import Knowledge
 from .learner import Learner
 from .observations import Identity, WaitAttribution, identity
 from .switching import can_go, switch_seconds
@@ -102,6 +103,21 @@ class Tuner(ActiveSettings):
         """Believed cost of a checkpoint under the active settings, a trial aside; 0 before one was measured."""
         index = self.belief.index(self._incumbent) if self.belief else None
         return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
+
+    def knowledge(self, recalled: Knowledge | None, time_s: float) -> Knowledge | None:
+        """Return what was learnt up to `time_s`, on top of what earlier jobs taught."""
+        if self.belief is None:
+            return None
+        before = recalled or Knowledge(jobs=0, checkpoints=0)
+        return Knowledge(
+            jobs=before.jobs + 1,
+            checkpoints=before.checkpoints + self.learner.observations.count,
+            settings=difference(self._incumbent, self.baseline),
+            baseline_s=self.baseline_s,
+            cost_s=self.current_s,
+            rates=self.belief.learnt_rates(),
+            time_s=time_s,
+        )
 
     @property
     def trying(self) -> Proposal | None:

@@ -134,10 +134,12 @@ def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(
     tmp_path: Path, paths: JobPaths
 ) -> None:
     with daemon(paths) as events:
-        run(tmp_path, **in_job(paths, SCRTUNE_REDUNDANCY_FLOOR="XOR", SCRTUNE_TUNING="0"))
+        declared = {"SCRTUNE_REDUNDANCY_FLOOR": "XOR", "SCRTUNE_DURABILITY": "next"}
+        run(tmp_path, **in_job(paths, **declared, SCRTUNE_MODE="recommend"))
     observed = events[1]
     assert isinstance(observed, SettingsObserved)
-    assert (observed.floor, observed.tuning, observed.override) == ("XOR", False, False)
+    assert (observed.floor, observed.durability, observed.override) == ("XOR", "next", False)
+    assert (observed.tuning, observed.recommend) == (False, True)
     assert observed.sources["SCR_CACHE_BYPASS"] == "environment"
     assert len({pid for _, pid in observed.processes}) == 3
     assert {host for host, _ in observed.processes} == {paths.host}

@@ -13,9 +13,8 @@ from scrtune.client.transport.wire import Answer
 from scrtune.daemon.control import MAX_QUESTION_BYTES, Control
 from scrtune.daemon.executor import Executor
 from scrtune.daemon.options import DaemonOptions
-from scrtune.daemon.views import ExplainView, GoodputView, StatusView, SwitchView
+from scrtune.daemon.views import ExplainView, GoodputView, PinView, StatusView, SwitchView
 from scrtune.intents.effects import Advice
-from scrtune.intents.events import TuningSwitched
 from scrtune.intents.pipeline import Pipeline
 
 KINDS: dict[str, Any] = {
@@ -25,6 +24,8 @@ KINDS: dict[str, Any] = {
     "goodput": GoodputView,
     "off": SwitchView,
     "on": SwitchView,
+    "pin": PinView,
+    "unpin": PinView,
 }
 
 
@@ -41,7 +42,7 @@ def control(tmp_path_factory: pytest.TempPathFactory, pipeline: Pipeline) -> Con
         pipeline,
         Executor(options),
         options,
-        switch=lambda on: [*pipeline.handle(TuningSwitched(on=on), 1.0)] and None,
+        handle=lambda event: [*pipeline.handle(event, 1.0)] and None,
         complete=lambda view: view,
     )
 

@@ -124,6 +124,25 @@ def test_without_tuning_the_pipeline_only_watches() -> None:
     assert job.pipeline.advice == Advice(settings=CACHED, kept={})
     assert job.verdicts == []
     assert "flush asynchronously" in [each.rule for each in job.pipeline.proposals()]
+    job = Job(CACHED, tuning=False, recommend=False).checkpoints(20)
+    assert (job.verdicts, job.pipeline.proposals()) == ([], ())
+
+
+def test_without_tuning_what_the_user_demands_is_proposed_alone() -> None:
+    job = Job(CACHED, nodes=4, floor="XOR", tuning=False).checkpoints(3)
+    assert job.pipeline.advice == Advice(settings=CACHED, kept={})
+    assert {each.rule for each in job.pipeline.proposals() if each.required} == {"keep the redundancy floor"}
+
+
+def test_a_durability_that_there_is_not_is_warned_about() -> None:
+    for declared in ("", "strict", "next"):
+        assert warnings(Job(CACHED, durability=declared)) == []
+    (warned,) = warnings(Job(CACHED, durability="leaning"))
+    assert "durability 'leaning' is not one of strict, next" in warned
+
+
+def warnings(job: Job) -> list[str]:
+    return [each.text for each in job.effects if isinstance(each, Tell) and each.level == "warning"]
 
 
 def test_a_parameter_of_the_environment_is_vetoed_once_and_never_changed() -> None:

@@ -135,8 +135,9 @@ def test_a_declared_floor_is_required_whatever_it_costs(tmp_path: Path) -> None:
         prefix="/prefix", nodes=4, floor="xor", conf="SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=SINGLE\n"
     )
     pipeline = replay_traces([trace], shape).pipeline
-    assert pipeline.settings["SCR_COPY_TYPE"] == "XOR"
-    assert [decision.verdict.value for decision in pipeline.decisions] == ["required"]
+    (required,) = (each for each in pipeline.proposals() if each.required)
+    assert required.changes == {"SCR_COPY_TYPE": "XOR"}
+    assert not pipeline.decisions, "of a trace nothing can be changed"
 
 
 def test_the_order_in_which_files_are_named_changes_nothing(tmp_path: Path) -> None:

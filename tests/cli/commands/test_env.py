@@ -15,12 +15,14 @@ from click.testing import Result
 
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
+from scrtune.daemon.journal import Journal
 from scrtune.daemon.launch.preload import export_text
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved
 from scrtune.scr_config.decision import decision_text
 
 from ...support.ended_job import JOB, ended_job, run_directory
+from ...support.simulated_job import CACHED, Job
 
 pytestmark = pytest.mark.usefixtures("base")
 
@@ -94,6 +96,25 @@ def test_of_several_running_jobs_one_must_be_named(
         monkeypatch.setenv("SCRTUNE_JOB_ID", "j")
         assert "export SCRTUNE_JOB_ID=j\n" in scrtune("env").stdout
         assert daemon.paths.control_socket.exists()
+
+
+def test_of_a_job_that_is_not_tuned_it_is_what_is_proposed_and_explain_says_why(
+    scrtune: Scrtune, real_daemon: Any
+) -> None:
+    for job_id, proposed in (("observed", False), ("j", True)):
+        journal = Journal(run_directory(job_id).journal)
+        for now, event in Job(CACHED, tuning=False, recommend=proposed).checkpoints(20).journal:
+            journal.append(now, event)
+        journal.flush(0.0)
+        journal.close()
+        shown = scrtune("explain", "--job-id", job_id).stdout
+        assert ("Proposals (nothing was changed" in shown, "SCR_FLUSH_ASYNC=1" in shown) == (proposed,) * 2
+        ended = scrtune("env", "--job-id", job_id).stdout
+        assert ("export SCR_FLUSH_ASYNC=1\n" in ended) == proposed
+    real_daemon.start()
+    running = scrtune("env", "--preload", "never").stdout
+    assert "export SCR_FLUSH_ASYNC=1\nexport SCR_FLUSH_TYPE=PTHREAD\n" in running
+    assert real_daemon.view("recommendation").settings == CACHED, "nothing was changed"
 
 
 def test_where_a_job_is_and_what_it_is_called_is_nobody_elses(scrtune: Scrtune) -> None:

@@ -445,7 +445,8 @@ class TestLibraryLines:
             prefix="p",
             environment={"SCR_CONF_FILE": "user.conf", "SCR_FLUSH": "7", "SCR_DB_PASS": "x"},
         )
-        made = settings_observed(started, {"SCR_CACHE_SIZE": "9", "SCRTUNE_OVERRIDE": "1", "PATH": ""})
+        declared = {"SCRTUNE_OVERRIDE": "1", "SCRTUNE_DURABILITY": "strict", "SCRTUNE_MODE": "observe"}
+        made = settings_observed(started, {"SCR_CACHE_SIZE": "9", "PATH": "", **declared})
         values = {
             name: (made.settings[name], made.sources[name])
             for name in ("SCR_FLUSH", "SCR_CACHE_SIZE", "SCR_SET_SIZE")
@@ -455,7 +456,8 @@ class TestLibraryLines:
             "SCR_CACHE_SIZE": (3, "user config"),
             "SCR_SET_SIZE": (2, "SCR_Config"),
         }
-        assert (made.override, made.tuning, made.floor) == (True, True, "")
+        assert (made.override, made.floor, made.durability) == (True, "", "strict")
+        assert (made.tuning, made.recommend) == (False, False)
 
     @pytest.mark.parametrize(
         "text",

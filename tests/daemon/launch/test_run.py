@@ -35,10 +35,12 @@ from scrtune.daemon.launch.environment import (
 from scrtune.daemon.launch.run import job_paths
 from scrtune.daemon.launch.services import NodeServices
 from scrtune.daemon.launch.slurm import SlurmServices, in_allocation, prolog_text
+from scrtune.daemon.memory import Memory, kind_of, memory_directory
 from scrtune.goodput.events import JobEnded
 from scrtune.intents.effects import Advice
-from scrtune.intents.events import SettingsObserved
+from scrtune.intents.events import Event, KnowledgeRecalled, SettingsObserved
 from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.tune.knowledge import Knowledge
 from scrtune.scr_config.decision import decision_text
 
 PATIENCE_S = 30.0
@@ -210,6 +212,15 @@ def test_an_option_that_is_misspelled_is_said_and_nothing_is_run(place: Place) -
     assert not (place.directory / "ran").exists()
 
 
+def test_no_tune_is_the_mode_recommend_and_no_other(place: Place) -> None:
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--no-tune",)).stdout)
+    assert seen["SCRTUNE_MODE"] == "recommend"
+    assert "SCRTUNE_DURABILITY" not in seen
+    ran = place.run("touch", "ran", options=("--no-tune", "--mode", "auto"))
+    assert (ran.returncode, "--no-tune is --mode recommend" in ran.stderr) == (2, True)
+    assert not (place.directory / "ran").exists()
+
+
 def test_options_after_the_command_are_the_commands(place: Place) -> None:
     ran = place.run("--no-tune", "-c", options=("--trace", "off", "echo"))
     assert ran.stdout == "-- --no-tune -c\n"
@@ -294,11 +305,13 @@ def test_the_users_preload_library_and_config_stay_theirs(place: Place) -> None:
     own = "SCR_FLUSH=3  # mine\nSTORE=/ssd COUNT=2\n# caf\xe9\n".encode("latin-1")
     (place.directory / ".scrconf").write_bytes(own)
     place.environment = {"LD_PRELOAD": "libm.so.6", "DFTRACER_DATA_DIR": "/mine"}
-    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=("--redundancy-floor", "node")).stdout)
+    declared = ("--redundancy-floor", "node", "--durability", "strict", "--mode", "observe")
+    seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=declared).stdout)
     assert seen["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library()), "libm.so.6"]
     assert seen["DFTRACER_DATA_DIR"].split(":")[-1] == "/mine"
     assert seen["SCRTUNE_JOB_ID"] == place.job_id
     assert seen["SCRTUNE_REDUNDANCY_FLOOR"] == "NODE"
+    assert (seen["SCRTUNE_DURABILITY"], seen["SCRTUNE_MODE"]) == ("strict", "observe")
     assert Path(seen["SCR_CONF_FILE"]).read_bytes() == own
     assert (place.directory / ".scrconf").read_bytes() == own
 
@@ -520,6 +533,37 @@ def test_a_daemon_that_is_killed_costs_nothing_and_goes_on_from_its_journal(plac
     assert [each for each in pipeline.decisions if each.time_s < killed_s], "what was decided is remembered"
     assert [each for each in pipeline.decisions if each.time_s > killed_s], "and more is decided"
     assert f"generation {pipeline.advice.generation}" in _text(place.paths.scr_conf)
+
+
+@pytest.mark.mpi
+def test_the_next_run_of_an_application_is_told_what_was_learnt_unless_it_is_not_to_remember(
+    place: Place,
+) -> None:
+    """What a run taught is put where its daemon would keep it; the daemon of the next one finds it there."""
+    place.environment = {
+        "SCR_PREFIX": str(place.directory),
+        "SCR_CACHE_BASE": str(place.directory / "cache"),
+    }
+    train = (str(MPIEXEC), "-n", "2", sys.executable, str(TRAIN), "--steps", "2", "--every", "1")
+    size = ("--scale", "0.0002", "--compute-ms", "5")
+    known = Knowledge(jobs=1, checkpoints=2, baseline_s=0.5, cost_s=0.5)
+
+    def journaled(*options: str) -> list[Event]:
+        place.job_id += "x"  # and it has another argument
+        assert (
+            place.run(*train, *size, "--device-ms", str(len(place.job_id)), options=options).returncode == 0
+        )
+        return [event for _, event in JournalReader(place.paths.journal)]
+
+    first = journaled()
+    (seen,) = (event for event in first if isinstance(event, SettingsObserved))
+    assert not [event for event in first if isinstance(event, KnowledgeRecalled)]
+    name = f"{Path(sys.executable).name} train.py"
+    kind = kind_of(seen, name, place.paths.host, os.environ)
+    Memory(memory_directory(os.environ)).keep(kind, known)
+    told = [event for event in journaled() if isinstance(event, KnowledgeRecalled | SettingsObserved)]
+    assert told == [KnowledgeRecalled(knowledge=known), told[1]]
+    assert not [event for event in journaled("--no-memory") if isinstance(event, KnowledgeRecalled)]
 
 
 def _text(path: Path) -> str:
