@@ -98,9 +98,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     command: str
+    version: int = PROTOCOL_VERSION
     values: dict[str, str] = {}
     names: tuple[str, ...] = ()
-    version: int = PROTOCOL_VERSION
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):

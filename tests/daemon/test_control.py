@@ -78,7 +78,7 @@ def test_any_json_gets_an_answer(control: Control, question: dict[str, object]) 
         (b'{"command":"status","version":2}', "protocol version 2; this daemon speaks 1"),
         (
             b'{"command":"dance"}',
-            "no command 'dance'; there are explain, goodput, off, on, recommendation, status",
+            "no command 'dance'; there are explain, goodput, off, on, pin, recommendation, status, unpin",
         ),
         (b'{"command":"%s"}' % (b"x" * 50_000), "no command 'xxx"),
         (b" " * (MAX_QUESTION_BYTES + 1), "a question has 65536 bytes at most, this has 65537"),

@@ -57,7 +57,9 @@ def test_what_begins_below_0x80_is_raw_lines_whatever_it_says(lines: bytes) -> N
 
 
 def test_golden_bytes_of_question_and_answer() -> None:
-    assert msgspec.json.encode(wire.Question(command="status")) == b'{"command":"status","version":1}'
+    assert msgspec.json.encode(wire.Question(command="pin", values={"A": "1"}, names=("B",))) == (
+        b'{"command":"pin","version":1,"values":{"A":"1"},"names":["B"]}'
+    )
     assert msgspec.json.encode(wire.Answer(result=msgspec.Raw(b'{"a":1}'))) == (
         b'{"result":{"a":1},"error":"","version":1}'
     )
