@@ -29,6 +29,7 @@ from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
+from .rules.explain import LeverView
 from .rules.guards import required, veto
 from .rules.situation import Proposal, Situation
 from .settings import DEFAULTS
@@ -177,6 +178,10 @@ class Pipeline:
         """
         is_asked = self.tuner is not None and (self.job is None or self.job.recommend)
         return self.tuner.proposals(self.situation) if self.tuner and is_asked else ()
+
+    def levers(self) -> tuple[LeverView, ...]:
+        """Return why each lever is as it is."""
+        return self.tuner.levers(self.situation) if self.tuner else ()
 
     @property
     def _required(self) -> list[tuple[Proposal, str | None]]:

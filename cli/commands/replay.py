@@ -12,7 +12,6 @@ from ...daemon.views import IntentView, intent_views
 from ...intents.observe.redundancy import FLOORS
 from ...intents.pipeline import Counters
 from ...intents.rules.situation import Proposal
-from ...intents.settings import changes_text as assignments
 from ...replay.run import JobShape, Replayed, replay_traces
 from ...units import count_text
 from ..format import printable

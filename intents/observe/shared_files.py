@@ -29,7 +29,9 @@ class SharedFiles:
         """Take in one output."""
         self._kinds.add(output.checkpoint)
         if output.name and output.name in self._names:
-            self.why_no_bypass = f"{_BYPASS}=1: outputs have the same name: each would overwrite the one before"
+            self.why_no_bypass = (
+                f"{_BYPASS}=1: outputs have the same name: each would overwrite the one before"
+            )
         self._names.append(output.name)
         self._meet |= output.shared_files is True
         if output.shared_files is False and output.valid:

@@ -31,7 +31,9 @@ def rails(job: SettingsObserved | None, own: Values) -> Rails:
     declared = FLOORS.get(job.floor.upper(), "")
     if job.durability in set(Durability):
         return Rails(
-            durability=Durability(job.durability), floor=declared or "SINGLE", because=f"--durability {job.durability}"
+            durability=Durability(job.durability),
+            floor=declared or "SINGLE",
+            because=f"--durability {job.durability}",
         )
     is_bypass = not is_cached(own)
     if is_bypass and _explicit(job, "SCR_CACHE_BYPASS"):
@@ -41,7 +43,9 @@ def rails(job: SettingsObserved | None, own: Values) -> Rails:
     every = max(1, number(own, "SCR_FLUSH"))
     scheme = declared or str(own["SCR_COPY_TYPE"])
     what = "the declared redundancy floor" if declared else "your SCR_COPY_TYPE"
-    return Rails(durability=None, floor=scheme, flush_every=every, because=f"{what} {scheme}, SCR_FLUSH={every}")
+    return Rails(
+        durability=None, floor=scheme, flush_every=every, because=f"{what} {scheme}, SCR_FLUSH={every}"
+    )
 
 
 def permits(asked: Rails, after: Values) -> bool:

@@ -61,7 +61,7 @@ class Row(IntEnum):
 class _Known(NamedTuple):
     """An observation and its candidate."""
 
-    index: int
+    candidate: int
     what: Observation
 
 
@@ -222,22 +222,31 @@ class Belief:
                     by_value[key] = _BY_VALUE * draws(MEMBERS)
                 misfit = misfit + by_value[key]
             scheme = ("scheme", settings["SCR_COPY_TYPE"])
-            copy = ("copy", settings["SCR_FLUSH_TYPE"], bool(settings["SCRTUNE_FLUSH_CPUS"]), flush_threads(settings, self.shape))
+            copy = (
+                "copy",
+                settings["SCR_FLUSH_TYPE"],
+                bool(settings["SCRTUNE_FLUSH_CPUS"]),
+                flush_threads(settings, self.shape),
+            )
             for kind, spread in ((scheme, _BY_SCHEME), (copy, _BY_FLUSH)):
                 if kind not in by_kind:
                     by_kind[kind] = np.exp(spread * draws(MEMBERS))
-            bent = parts._replace(encode_s=parts.encode_s * by_kind[scheme], flush_s=parts.flush_s * by_kind[copy])
+            bent = parts._replace(
+                encode_s=parts.encode_s * by_kind[scheme], flush_s=parts.flush_s * by_kind[copy]
+            )
             rows.append(_rows(settings, bent, misfit, np.exp(_BY_SLOWDOWN * draws(MEMBERS))))
             kept.append(index)
         return np.array(rows), kept
 
     def _data(self, seen: Sequence[_Known]) -> _Seen:
         groups = _grouped(seen)
-        blocking, covariance = _blocking([each.what for each in seen], groups, [self._amplification(each) for each in seen])
+        blocking, covariance = _blocking(
+            [each.what for each in seen], groups, [self._amplification(each) for each in seen]
+        )
         predicted = [self._prior[i, Row.FLUSHED if flushed else Row.UNFLUSHED] for i, flushed in groups]
         values, variances = [], []
-        for index in dict.fromkeys(each.index for each in seen):
-            mine = [each.what for each in seen if each.index == index]
+        for index in dict.fromkeys(each.candidate for each in seen):
+            mine = [each.what for each in seen if each.candidate == index]
             for row, value, variance in self._parts_seen(index, mine):
                 predicted.append(self._prior[index, row])
                 values.append(value)
@@ -262,13 +271,15 @@ class Belief:
             (Row.FLUSH, [each.flush_s for each in mine if each.flush_s > 0]),
         ):
             if seconds and max(seconds) > 0:
-                found.append((row, _middle([log(max(each, 1e-6)) for each in seconds]), _part_variance(len(seconds))))
+                found.append(
+                    (row, _middle([log(max(each, 1e-6)) for each in seconds]), _part_variance(len(seconds)))
+                )
         return found
 
     def _amplification(self, known: _Known) -> float:
         """Return how much more a blocking time scatters whose flush nearly fills the interval: waits add up."""
         each = known.what
-        if not (each.flushed and is_asynchronous(self.candidates[known.index])):
+        if not (each.flushed and is_asynchronous(self.candidates[known.candidate])):
             return 1.0
         if each.flush_s <= _NEAR * self.shape.between_s:
             return 1.0
@@ -277,7 +288,9 @@ class Belief:
     def amplified(self, seen: Sequence[Observation], index: int) -> bool:
         """Return whether costs under the candidate `index` scatter with waits for flushes."""
         here = self.candidates[index]
-        return any(self._amplification(_Known(index, each)) > 1.5 for each in seen if each.settings == identity(here))
+        return any(
+            self._amplification(_Known(index, each)) > 1.5 for each in seen if each.settings == identity(here)
+        )
 
 
 def _rows(settings: Values, parts: Parts, misfit: Array, slowdown_misfit: Array) -> Array:
@@ -306,7 +319,7 @@ def _totals(rows: Array, candidates: Sequence[Values]) -> Array:
 def _grouped(seen: Sequence[_Known]) -> dict[tuple[int, bool], list[int]]:
     groups: dict[tuple[int, bool], list[int]] = {}
     for position, each in enumerate(seen):
-        groups.setdefault((each.index, each.what.flushed), []).append(position)
+        groups.setdefault((each.candidate, each.what.flushed), []).append(position)
     return groups
 
 
@@ -329,7 +342,12 @@ def _blocking(
             logged[positions] = np.minimum(logged[positions], logged[positions].min() + _HIGH * loose)
             few[positions] = _FEW_NOISE**2
     same_run = runs[:, None] == runs[None]
-    noise = np.where(same_run, AUTOCORRELATED**2 * CORRELATION ** np.abs(times[:, None] - times[None]) + _RUN_NOISE**2 * (len(set(runs.tolist())) > 1), 0.0)
+    noise = np.where(
+        same_run,
+        AUTOCORRELATED**2 * CORRELATION ** np.abs(times[:, None] - times[None])
+        + _RUN_NOISE**2 * (len(set(runs.tolist())) > 1),
+        0.0,
+    )
     noise = (noise + INDEPENDENT**2 * np.eye(len(seen))) * amplified[:, None] * amplified[None] + np.diag(few)
     inverse = np.linalg.inv(noise)
     covariance = np.linalg.inv(member.T @ inverse @ member)
@@ -353,7 +371,9 @@ def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     weights = [1 / (error * error + 1e-9) for _, error in values]
     if len(values) > 4:  # noqa: PLR2004 - below it a median is as good as any of them
         return median(value for value, _ in values), 1 / sum(weights)
-    return sum(w * value for w, (value, _) in zip(weights, values, strict=True)) / sum(weights), 1 / sum(weights)
+    return sum(w * value for w, (value, _) in zip(weights, values, strict=True)) / sum(weights), 1 / sum(
+        weights
+    )
 
 
 def _middle(values: Sequence[float]) -> float:

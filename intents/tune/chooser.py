@@ -120,6 +120,31 @@ def best(view: View, veto: Callable[[int], str | None], banned: Collection[int])
     return None
 
 
+def why_not(view: View, index: int) -> str:
+    """Return why the candidate `index` is not tried now; empty when nothing but a better one is before it."""
+    totals = view.belief.totals
+    gain = totals[view.incumbent] - totals
+    now_s, mean_s = float(totals[view.incumbent].mean()), float(gain[index].mean())
+    better = float((gain[index] > 0).mean())
+    if mean_s <= 0:
+        return f"expected to cost {-mean_s:.3f} s more"
+    what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
+    if mean_s <= _LEAST_GAIN * now_s or better < _LEAST_P:
+        return f"{what}, with probability {better:.2f}: not told from noise"
+    if not _is_promising(view, gain, _net(gain, view))[index]:
+        there_s = float(view.there_s[index])
+        return (
+            f"{what}: does not pay for trying it, and for {there_s:.3f} s of going there" if there_s else what
+        )
+    worse = (totals > WORSE * totals[OWN]).mean(axis=1)
+    if not _is_safe(view, gain, worse)[index]:
+        return (
+            f"{what}, but over 2 % worse than your own with probability {worse[index]:.2f};"
+            f" {max(0.0, view.left_s):.3f} s are left of the trial budget"
+        )
+    return ""
+
+
 def _net(gain: Array, view: View) -> Array:
     """Return the expected net saving: a change that is no gain is taken back after two checkpoints."""
     up, down = np.maximum(gain, 0).mean(axis=1), np.maximum(-gain, 0).mean(axis=1)

@@ -34,12 +34,16 @@ class Learner:
         self._made_at = 0
         self._is_shifted = False
 
-    def take(self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool) -> None:
+    def take(
+        self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool
+    ) -> None:
         """Take in a checkpoint under `settings`; the candidates `keep` stay. A `settled` belief is updated rarely."""
         self.observations.add(cost, identity(settings), self.run)
         count = self.observations.count
         shape = _shape(now, cost, self.observations.all)
-        if self.belief is None or (not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))):
+        if self.belief is None or (
+            not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
+        ):
             self._make(shape, now, [now.own, settings, *keep])
         elif settled and count % _SETTLED_EVERY:
             return
@@ -70,7 +74,10 @@ class Learner:
     def _make(self, shape: Shape, now: Situation, keep: list[Values]) -> None:
         self._made_at = self.observations.count
         joint = list(joint_settings(now))
-        rework_s = [expected_rework_s(each, shape.nodes, shape.between_s, shape.between_s / 2) for each in (*keep, *joint)]
+        rework_s = [
+            expected_rework_s(each, shape.nodes, shape.between_s, shape.between_s / 2)
+            for each in (*keep, *joint)
+        ]
         self.belief = Belief([*keep, *joint], shape, _priors(now), rework_s, kept=len(keep))
         self.belief.update(self.observations.all)
         self.belief.prune()
@@ -86,7 +93,10 @@ class Learner:
 
 def _is_apart(name: str, last: list[Observation], before: list[Observation]) -> bool:
     kind = last[-1].flushed
-    new, old = ([log(max(getattr(each, name), 1e-6)) for each in group if each.flushed == kind] for group in (last, before))
+    new, old = (
+        [log(max(getattr(each, name), 1e-6)) for each in group if each.flushed == kind]
+        for group in (last, before)
+    )
     if len(new) < _SHIFT_LAST or len(old) < _SHIFT_BEFORE:
         return False
     usual = median(old)
@@ -98,7 +108,9 @@ def _is_apart(name: str, last: list[Observation], before: list[Observation]) -> 
 def _shape(now: Situation, cost: CheckpointCost, seen: list[Observation]) -> Shape:
     redundancy, affinity = now.intents.redundancy, now.intents.affinity
     between = [each.between_s for each in seen if each.between_s > 0]
-    between_s = median(between) if between else max(cost.time_s - now.start_s - cost.blocking_s, cost.blocking_s)
+    between_s = (
+        median(between) if between else max(cost.time_s - now.start_s - cost.blocking_s, cost.blocking_s)
+    )
     cores = max(1, len(affinity.cpus))
     return Shape(
         nodes=redundancy.nodes,

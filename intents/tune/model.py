@@ -105,9 +105,14 @@ class Parts(NamedTuple):
     slowdown_s: Array
 
 
-def draw_rates(rng: np.random.Generator, priors: Mapping[str, Prior], members: int = MEMBERS) -> dict[str, Array]:
+def draw_rates(
+    rng: np.random.Generator, priors: Mapping[str, Prior], members: int = MEMBERS
+) -> dict[str, Array]:
     """Return `members` draws of every rate, in the order of :data:`PRIORS`."""
-    drawn = {name: prior.median * np.exp(prior.spread * rng.standard_normal(members)) for name, prior in priors.items()}
+    drawn = {
+        name: prior.median * np.exp(prior.spread * rng.standard_normal(members))
+        for name, prior in priors.items()
+    }
     return {name: np.minimum(value, _AT_MOST.get(name, np.inf)) for name, value in drawn.items()}
 
 
@@ -135,18 +140,27 @@ class Model:
         flush_s = self._flush(settings)
         if not is_asynchronous(settings):
             return Parts(write_s, encode_s, flush_s, self._none, self._none)
-        return Parts(write_s, encode_s, flush_s, self._wait(settings, flush_s), self._slowdown(settings, flush_s))
+        return Parts(
+            write_s, encode_s, flush_s, self._wait(settings, flush_s), self._slowdown(settings, flush_s)
+        )
 
     def _direct(self) -> Array:
         rates, shape = self.rates, self.shape
         together = shape.ranks_per_node * rates["thread_bytes_per_s"] * rates["writer_share"]
         node_bytes = shape.rank_bytes * shape.ranks_per_node
-        return node_bytes / np.minimum(rates["prefix_bytes_per_s"], together) + shape.files * rates["prefix_file_s"]
+        return (
+            node_bytes / np.minimum(rates["prefix_bytes_per_s"], together)
+            + shape.files * rates["prefix_file_s"]
+        )
 
     def _cached(self) -> Array:
         rates, shape = self.rates, self.shape
         node_bytes = shape.rank_bytes * shape.ranks_per_node
-        return node_bytes / rates["cache_bytes_per_s"] + rates["cache_fixed_s"] + shape.files * rates["cache_file_s"]
+        return (
+            node_bytes / rates["cache_bytes_per_s"]
+            + rates["cache_fixed_s"]
+            + shape.files * rates["cache_file_s"]
+        )
 
     def _encode(self, settings: Values) -> Array:
         shape, rates = self.shape, self.rates
@@ -158,7 +172,10 @@ class Model:
         sent = {"PARTNER": 1.0, "RS": 2.0}.get(scheme, 1.0 / others)
         messages = shape.rank_bytes / max(1, number(settings, "SCR_MPI_BUF_SIZE"))
         xor_s = 0.0 if scheme == "PARTNER" else node_bytes / rates["encode_xor_bytes_per_s"]
-        moved_s = node_bytes / rates["encode_read_bytes_per_s"] + sent * node_bytes / rates["encode_send_bytes_per_s"]
+        moved_s = (
+            node_bytes / rates["encode_read_bytes_per_s"]
+            + sent * node_bytes / rates["encode_send_bytes_per_s"]
+        )
         return np.asarray(moved_s + xor_s + messages * rates["message_s"])
 
     def _is_bound(self, settings: Values) -> bool:
@@ -177,7 +194,9 @@ class Model:
         share = rates["bound_share"] if is_bound else 1.0
         one = rates["thread_bytes_per_s"] * share
         cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
-        largest = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files) * shape.rank_bytes
+        largest = (
+            np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files) * shape.rank_bytes
+        )
         copy_s = np.maximum(largest / np.minimum(one, cap), shape.rank_bytes / np.minimum(threads * one, cap))
         calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads
         files_s = shape.files * rates["prefix_file_s"] / min(threads, _METADATA_THREADS)
@@ -196,9 +215,13 @@ class Model:
             stolen = (busy - (shape.mask_cores - shape.used_cores)) / max(1, shape.mask_cores)
         else:
             ranks = shape.ranks_per_node
-            stolen = (busy * ranks - (shape.cores - shape.used_cores * ranks)) / max(0.1, shape.used_cores * ranks)
+            stolen = (busy * ranks - (shape.cores - shape.used_cores * ranks)) / max(
+                0.1, shape.used_cores * ranks
+            )
         share = rates["contention"] * np.clip(stolen, 0.0, 1.0) + rates["interference"]
-        return np.asarray(np.minimum(0.8, share) * np.minimum(flush_s, shape.between_s * flush_every(settings)))
+        return np.asarray(
+            np.minimum(0.8, share) * np.minimum(flush_s, shape.between_s * flush_every(settings))
+        )
 
 
 def logs(seconds: Array) -> Array:

@@ -10,14 +10,15 @@ from msgspec.structs import replace
 from ...goodput.checkpoint_cost import CheckpointCost
 from ..events import Values
 from ..mutability import RunMutability
-from ..rules.explain import describe
+from ..rules.explain import LeverView, describe, why_fixed
 from ..rules.guards import veto
+from ..rules.levers import LEVERS, Lever
 from ..rules.situation import Proposal, Situation
 from ..settings import difference
 from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
-from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict
+from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
 from .knowledge import Knowledge
@@ -289,7 +290,9 @@ class Tuner(ActiveSettings):
         own_s = float(belief.totals[OWN].mean())
         self.budget.open(own_s)
         index = belief.index(settings)
-        cost_s = cost.cost_s - (belief.beyond_mean_s(index, flushed=cost.flushed) if index is not None else 0.0)
+        cost_s = cost.cost_s - (
+            belief.beyond_mean_s(index, flushed=cost.flushed) if index is not None else 0.0
+        )
         is_tuned = settings != self.mutability.feasible(self.baseline)
         self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
         generation = self._tried_in.get(identity(settings))
@@ -329,6 +332,33 @@ class Tuner(ActiveSettings):
         found = best(view, lambda index: self._stopped(view, index, now_is), self._banned(belief))
         return (self._proposal(view, found),) if found else ()
 
+    def levers(self, now_is: Situation) -> tuple[LeverView, ...]:
+        """Return, for each lever, the best other value as far as is believed, and why it is not in use."""
+        belief = self.belief
+        view = self._view(belief, now_is) if belief else None
+        return tuple(self._lever(lever, view, now_is) for lever in LEVERS)
+
+    def _lever(self, lever: Lever, view: View | None, now_is: Situation) -> LeverView:
+        value = self.settings[lever.name]
+        seen = LeverView(name=lever.name, value=value, source=lever.source, why=why_fixed(lever, now_is))
+        if seen.why or view is None:
+            return seen if seen.why else replace(seen, why="no checkpoint was measured yet")
+        totals = view.belief.totals.mean(axis=1)
+        others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
+        if not others:
+            return replace(seen, why="what is asked for, or the other settings, leave it no other value")
+        index = min(others, key=lambda each: float(totals[each]))
+        candidate = view.belief.candidates[index]
+        is_dropped = identity(candidate) in self._dropped
+        why = self._stopped(view, index, now_is) or ("it was tried" if is_dropped else why_not(view, index))
+        return replace(
+            seen,
+            other=candidate[lever.name],
+            gain_s=float(totals[view.incumbent] - totals[index]),
+            p_better=p_better(view, index),
+            why=why or "to be tried",
+        )
+
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
         there_s, back_s = switch_seconds(belief, self.settings, now_is)
@@ -346,7 +376,9 @@ class Tuner(ActiveSettings):
     def _banned(self, belief: Belief) -> set[int]:
         """Return the candidates that were dropped, or that this run cannot have."""
         found = (belief.index_of(each) for each in self._dropped)
-        stuck = (i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each))
+        stuck = (
+            i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each)
+        )
         return {*(index for index in found if index is not None), *stuck}
 
     def _why_back(self, view: View) -> str:
@@ -405,7 +437,10 @@ class Tuner(ActiveSettings):
             self.pending = None
         self.put({**self._incumbent, **proposal.changes})
         self._trial = Trial(
-            generation=self.generation, incumbent=self._incumbent, proposal=proposal, since_launch=since_launch
+            generation=self.generation,
+            incumbent=self._incumbent,
+            proposal=proposal,
+            since_launch=since_launch,
         )
         self._tried_in[identity(self.wanted)] = self.generation
         index = belief.index(self.wanted)
@@ -415,7 +450,13 @@ class Tuner(ActiveSettings):
     def _replay(self, now: float) -> None:
         """Try the user's own settings against those that won: a belief may be wrong."""
         changes = difference(self.baseline, self._incumbent)
-        again = _users("your own settings once more", changes, "to compare them", intent="goodput", source="goodput feedback")
+        again = _users(
+            "your own settings once more",
+            changes,
+            "to compare them",
+            intent="goodput",
+            source="goodput feedback",
+        )
         self.put(self.baseline)
         self._trial = Trial(generation=self.generation, incumbent=self._incumbent, proposal=again)
         self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes))
