@@ -24,7 +24,6 @@ from .events import (
     Values,
 )
 from .mutability import RunMutability
-from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_floor
@@ -60,7 +59,6 @@ class Pipeline:
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
         self._observers = Observers()
-        self._flush_times = FlushTimes()
         self._applied = AppliedSettings()
         self._trial_costs = TrialCosts()
         self._observing = Observing()
@@ -72,7 +70,7 @@ class Pipeline:
         effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
-                effects = self._digest(event, now)
+                effects = self._digest(event)
             case NodeObserved():
                 self.node = event
                 self._observers.add_node(event, now)
@@ -156,13 +154,11 @@ class Pipeline:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
+    def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
         self.counters.add_digest(digest)
         if len(self.processes) < REMEMBERED_NAMES:
             self.processes.update(digest.processes)
         self._observers.add_digest(digest)
-        for flush in self._flush_times.digest(digest):
-            yield from self._account_for(flush, now)
         if self.job is None and self._observing.elsewhere(digest.events):
             yield Observe(on=False)
 
@@ -215,8 +211,7 @@ class Pipeline:
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
-        for each in self._flush_times.event(event):
-            yield from self._account_for(each, now)
+        yield from self._account_for(event, now)
         yield from self._observe(event)
 
     def _observe(self, event: GoodputEvent) -> Iterator[Effect]:

@@ -249,6 +249,30 @@ bool all_true(bool is_true);
 void tell(const char *text);
 
 double epoch_s(void);
+double monotonic_s(void);
+
+/* ---- flush_end.c */
+
+/* AXL's axl_file_copy; the last argument may be a pointer. */
+typedef int (*file_copy)(const char *, const char *, unsigned long, long);
+
+/* The application has initialized SCR: none is under way. */
+void flush_forget(void);
+
+/* SCR starts an asynchronous flush of `dataset`, gives AXL a file of it, lets AXL begin, and has it started. */
+void flush_start(int dataset);
+void flush_add(void);
+void flush_dispatch(void);
+void flush_started(void);
+
+/* Copy as `real`, in any thread, and note when. */
+int flush_copy(file_copy real, const char *source, const char *target, unsigned long buffer, long more);
+
+/* Whether flush_complete will follow for `dataset`. */
+bool flush_is_timed(int dataset);
+
+/* All ranks' copies of `dataset` have ended: tell when. Collective. */
+void flush_complete(int dataset);
 
 /* ---- observe.c */
 
@@ -280,6 +304,7 @@ void event_started(void);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
 void event_asked(double began_s, double ended_s);
 void event_step(long long step, double start_s, double end_s);
+void event_flushed(int dataset, double seconds);
 void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
 void event_refused(long generation, const char *why, bool is_bypass_back);

@@ -28,11 +28,21 @@ static int even_nodes; /* 0 when they have different numbers of ranks */
 static decision in_force;
 static char *in_force_text;
 
-double epoch_s(void)
+static double now_s(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double epoch_s(void)
+{
+    return now_s(CLOCK_REALTIME);
+}
+
+double monotonic_s(void)
+{
+    return now_s(CLOCK_MONOTONIC);
 }
 
 void tell(const char *text)
@@ -142,6 +152,7 @@ void session_begin(void)
     forget_in_force();
     decision_forget();
     live_begin();
+    flush_forget();
     if (decision_path() != NULL && scr_int("scr_initialized", 0) == 1 && has_mpi()) {
         job.is_willing = true;
         find_classes();

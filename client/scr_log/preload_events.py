@@ -19,7 +19,7 @@ from ...scr_config.resolution import resolve
 from ..engine import declared
 from ..implicit_steps import ImplicitSteps
 from ..paths import writer_of_rank
-from .join import Joiner, Output, Restart
+from .join import Flushed, Joiner, Output, Restart
 from .log import ScrLog, Tail
 
 
@@ -75,7 +75,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Asked | Step | Output | Restart | Applied | Refused | Ended
+Line = Started | Asked | Step | Output | Flushed | Restart | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -163,6 +163,8 @@ class LibraryEvents:
                 )
                 yield line.started()
                 yield self._joiner.output(line)
+            case Flushed():
+                self._joiner.flushed(line)
             case Restart():
                 completed = self._joiner.restart(line)
                 if completed.valid and completed.dataset:
