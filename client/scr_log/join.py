@@ -312,7 +312,7 @@ class Joiner:
                 self._report_flush(number, seen)
 
     def _give_up(self, time_s: float) -> None:
-        """Report the flushes whose end SCR had noticed well before `time_s`, without a word of the library's."""
+        """Report the flushes whose end SCR noticed well before `time_s`, and the library did not report."""
         for number in sorted(self._timed):
             seen = self._datasets.get(number)
             if seen is None:

@@ -166,10 +166,7 @@ class LibraryEvents:
             case Flushed():
                 self._joiner.flushed(line)
             case Restart():
-                completed = self._joiner.restart(line)
-                if completed.valid and completed.dataset:
-                    self._steps.resumed(completed.dataset, completed.end_s)
-                yield completed
+                yield self._restart(line)
             case Applied(how="re-init"):
                 self._joiner.reinitialized(line.time_s, line.seconds)
             case Refused():
@@ -177,6 +174,12 @@ class LibraryEvents:
             case Ended():
                 yield from self._joiner.ended(line.time_s)
                 yield JobEnded(time_s=line.time_s)
+
+    def _restart(self, line: Restart) -> Event:
+        completed = self._joiner.restart(line)
+        if completed.valid and completed.dataset:
+            self._steps.resumed(completed.dataset, completed.end_s)
+        return completed
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:
