@@ -2,8 +2,7 @@
  *
  * AXL copies each file by a call of axl_file_copy, in threads of its own or not: the return from the last of them is
  * the end on this rank. When SCR finds that all ranks' copies have ended, which it does collectively, the longest of
- * them is found by the one reduction that SCR exports: each bit of its time is a question to all. A rank measures from
- * its own AXL_Dispatch, at which SCR has just brought the ranks together: their clocks are not compared.
+ * them is found by a reduction of SCR's own, for the smallest of dataset numbers. A rank measures from its own AXL_Dispatch, at which SCR has just brought the ranks together: their clocks are not compared.
  * A transfer that does without axl_file_copy (DataWarp, IBM's BBAPI), and one that failed or was cancelled, leaves
  * files without a copy: then nothing is known, on any rank.
  */
@@ -14,7 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FLUSH_LIMIT = 16, CODE_BITS = 10, LOW_BITS = 23 - CODE_BITS / 2 };
+#define UNIT_S 1e-5
+enum { FLUSH_LIMIT = 16, UNITS_LIMIT = 2000000000 };
 
 /* A flush that is under way; AXL's threads write the last two. */
 typedef struct {
@@ -112,54 +112,29 @@ int flush_copy(file_copy real, const char *source, const char *target, unsigned 
 
 bool flush_is_timed(int dataset)
 {
-    return job.is_engaged && flush_of(dataset) != NULL;
+    return job.can_compare && flush_of(dataset) != NULL;
 }
 
-/* The first bits of microseconds in the form of a float: greater means longer. */
-static unsigned code_of(double seconds)
+/* Less means longer, for the whole of SCR's ids; the least of all: not known. */
+static int rank_of(double seconds)
 {
-    const float one = 1, micros = seconds > 1e-6 ? (float)(seconds * 1e6) : one;
-    uint32_t code, first;
-    memcpy(&code, &micros, sizeof code);
-    memcpy(&first, &one, sizeof first);
-    code = (code - first) >> LOW_BITS;
-    return code < 1U << CODE_BITS ? code : (1U << CODE_BITS) - 1;
-}
-
-/* The middle of what has this code. */
-static double seconds_of(unsigned code)
-{
-    float micros = 1;
-    uint32_t bits;
-    memcpy(&bits, &micros, sizeof bits);
-    bits += (code << LOW_BITS) + (1U << (LOW_BITS - 1));
-    memcpy(&micros, &bits, sizeof micros);
-    return (double)micros * 1e-6;
-}
-
-/* Collective: the longest of all ranks' `seconds`, within 1.6 %. */
-static double longest_s(double seconds)
-{
-    const unsigned own = code_of(seconds);
-    unsigned longest = 0;
-    for (unsigned bit = 1U << (CODE_BITS - 1); bit != 0; bit >>= 1) {
-        longest |= all_true(own < (longest | bit)) ? 0 : bit;
-    }
-    return own == longest ? seconds : seconds_of(longest);
+    return seconds < UNITS_LIMIT * UNIT_S ? UNITS_LIMIT - (int)(seconds / UNIT_S) : 0;
 }
 
 void flush_complete(int dataset)
 {
-    const int before = errno;
     const flush *of = flush_of(dataset);
-    if (job.is_engaged && all_true(of != NULL && of->copied == of->files)) {
-        const double longest = longest_s(of->ended_s - of->dispatched_s);
-        event_flushed(dataset, of->dispatched_s - of->started_s + longest);
-    } else if (flush_is_timed(dataset)) {
-        event_flushed(dataset, -1);
+    if (job.can_compare) {
+        const int before = errno;
+        const bool is_known = of != NULL && of->copied == of->files;
+        const int least = least_of_all(is_known ? rank_of(of->ended_s - of->dispatched_s) : 0);
+        if (of != NULL) {
+            const double longest_s = (UNITS_LIMIT - least) * UNIT_S;
+            event_flushed(dataset, least > 0 ? of->dispatched_s - of->started_s + longest_s : -1);
+        }
+        errno = before;
     }
     if (of != NULL) {
         flushes[of - flushes].dataset = 0;
     }
-    errno = before;
 }

@@ -208,6 +208,7 @@ typedef struct {
     bool is_root;     /* rank 0, the one that looks and tells */
     bool is_willing;  /* this rank would take part in the collective point */
     bool is_engaged;  /* every rank takes part in it */
+    bool can_compare; /* every rank has SCR's reduction for least_of_all */
     bool may_reinit;  /* every rank can initialize SCR again */
     int nodes;        /* 0: unknown */
     int kind;             /* of the output that is open */
@@ -244,6 +245,9 @@ files_seen session_completed(bool is_valid);
 
 /* Whether it `is_true` on every rank. Collective, of engaged ranks. */
 bool all_true(bool is_true);
+
+/* The least `number` of all ranks, none of them negative. Collective, of ranks that can compare. */
+int least_of_all(int number);
 
 /* Say `text` once on rank 0's standard error. */
 void tell(const char *text);

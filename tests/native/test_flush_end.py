@@ -10,9 +10,9 @@ import pytest
 from ..support.native_build import ROOT, STRICT, compiler, library_sources, run
 
 SUPPORT = ROOT / "tests" / "support"
-ERROR = 1 / 32
-"""Of the longest time of a rank that is not rank 0."""
-LATE_MS = 150
+LATE_MS = 400
+UNIT_S = 1e-5
+"""In which the ranks' times are compared."""
 
 
 class Job:
@@ -39,7 +39,7 @@ class Job:
         variables = {
             "SCRTUNE_DECISION_FILE": decision,
             "SCRTUNE_EVENTS_FILE": str(events),
-            "LATE_MS": str(LATE_MS),
+            "LATE_MS": str(LATE_MS if outputs == 1 else 0),
         }
         ran = subprocess.run(
             [self.place / "job", str(outputs), *files],
@@ -87,8 +87,8 @@ def test_a_flush_lasts_to_the_last_copy_of_any_rank(
     events = job.run(1, *files)
     (took_s,) = seconds(events)
     assert took_s is not None
-    assert took_s >= longest_ms / 1000 * (1 - ERROR)
-    assert took_s <= (noticed_s(events) - LATE_MS / 1000) * (1 + ERROR), "before SCR has noticed it"
+    assert took_s >= longest_ms / 1000 - UNIT_S
+    assert took_s <= noticed_s(events) - LATE_MS / 2000, "well before SCR has noticed it"
 
 
 def test_each_flush_is_told_once(job: Job) -> None:

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.mpi
 
 PAUSE_S = 0.8
 SLOW_S = 0.25
-START_S = 0.05
-"""The start of a flush is known from the calls around it."""
+SKEW_S = 0.15
+"""How far ranks that share a few cores may be apart; SCR notices an end twice as late as that."""
 CACHED = {"SCR_CACHE_BYPASS": "0", "SCR_FLUSH": "1", "SCR_FLUSH_ASYNC": "1"}
 
 # libscrtune.so finds it behind itself: rank 2 waits before, and rank $FAILS fails instead of, each copy. The
@@ -109,8 +109,8 @@ def test_a_flush_ends_with_the_last_byte_of_the_slowest_rank(job: Job, kind: str
     assert [(flush.dataset, flush.source) for flush in flushes] == [(n, "libscrtune") for n in (1, 2, 3)]
     for flush, event in zip(flushes, told.of_type("flushed"), strict=True):
         took_s = float(str(event["seconds"]))
-        assert took_s >= SLOW_S * 31 / 32
-        assert abs(flush.end_s - job.copied_s(flush.dataset)) <= took_s / 32 + START_S
+        assert took_s >= SLOW_S
+        assert abs(flush.end_s - job.copied_s(flush.dataset)) <= SKEW_S
 
 
 def test_a_flush_that_fails_on_a_rank_has_the_time_of_scr(job: Job) -> None:

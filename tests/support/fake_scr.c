@@ -16,7 +16,7 @@ int scr_my_rank_world, scr_ranks_world, scr_initialized, scr_dataset_id, scr_com
 const char *files[64];
 struct {
     pthread_barrier_t met;
-    int is_false;
+    int is_false, numbers[64];
 } *meeting; /* in memory that all ranks share */
 
 int scr_alltrue(int value, int comm)
@@ -31,6 +31,19 @@ int scr_alltrue(int value, int comm)
     meeting->is_false = 0;
     pthread_barrier_wait(&meeting->met);
     return result;
+}
+
+int scr_next_dataset(int count, const int *numbers, int *index, int *current)
+{
+    (void)count;
+    (void)index;
+    meeting->numbers[scr_my_rank_world] = *numbers;
+    scr_alltrue(1, 0);
+    *current = meeting->numbers[0];
+    for (int rank = 1; rank < scr_ranks_world; rank++) {
+        *current = meeting->numbers[rank] < *current ? meeting->numbers[rank] : *current;
+    }
+    return scr_alltrue(1, 0) ? 0 : 1;
 }
 
 int scr_str_bcast(char **text, int root, int comm) /* there is never a decision */

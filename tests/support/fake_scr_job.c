@@ -11,7 +11,7 @@ extern int scr_my_rank_world, scr_ranks_world;
 extern const char *files[64];
 extern struct {
     pthread_barrier_t met;
-    int is_false;
+    int is_false, numbers[64];
 } *meeting;
 int SCR_Init(void), SCR_Start_output(const char *, int), SCR_Complete_output(int), SCR_Finalize(void);
 
