@@ -97,7 +97,7 @@ class FlushCompleted(msgspec.Struct, frozen=True, tag="flush_completed", kw_only
     """A dataset reached the prefix directory: from any rank's first byte to the last rank's last.
 
     `source` says who measured it: ``engine`` copied the bytes itself; ``scr`` logged it, an asynchronous
-    flush only when a later call noticed its end; ``dftracer`` corrected that end.
+    flush only when a later call noticed its end; ``libscrtune`` saw the last copy end, on all ranks.
     """
 
     dataset: int

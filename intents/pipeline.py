@@ -25,7 +25,6 @@ from .events import (
     Values,
 )
 from .mutability import RunMutability
-from .observe.flush_times import FlushTimes
 from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
@@ -66,7 +65,6 @@ class Pipeline:
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
         self._observers = Observers()
-        self._flush_times = FlushTimes()
         self._applied = AppliedSettings()
         self._observing = Observing()
         self._on = True
@@ -77,7 +75,7 @@ class Pipeline:
         effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
-                effects = self._digest(event, now)
+                effects = self._digest(event)
             case NodeObserved():
                 self.node = event
                 self._observers.add_node(event, now)
@@ -195,13 +193,11 @@ class Pipeline:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
+    def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
         self.counters.add_digest(digest)
         if len(self.processes) < REMEMBERED_NAMES:
             self.processes.update(digest.processes)
         self._observers.add_digest(digest)
-        for flush in self._flush_times.digest(digest):
-            yield from self._account_for(flush, now)
         if self.job is None and self._observing.elsewhere(digest.events):
             yield Observe(on=False)
 
@@ -260,8 +256,7 @@ class Pipeline:
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
-        for each in self._flush_times.event(event):
-            yield from self._account_for(each, now)
+        yield from self._account_for(event, now)
         yield from self._observe(event)
 
     def _observe(self, event: GoodputEvent) -> Iterator[Effect]:

@@ -201,6 +201,20 @@ void event_output(const output *done, int dataset, bool is_valid, files_seen fil
         put(",\"observed\":%zu", done->seen.events);
         put_seconds("observe_s", done->seen.cost_s);
     }
+    if (flush_is_timed(dataset)) {
+        put(",\"flush_timed\":true");
+    }
+    end();
+}
+
+/* `seconds` are negative when they are not known. */
+void event_flushed(int dataset, double seconds)
+{
+    begin("flushed");
+    put(",\"dataset\":%d", dataset);
+    if (seconds >= 0) {
+        put_seconds("seconds", seconds);
+    }
     end();
 }
 

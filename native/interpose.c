@@ -202,11 +202,54 @@ SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
     return real(index, id, directory);
 }
 
+SCRTUNE_API int scr_flush_async_start(void *index, int dataset)
+{
+    REAL(scr_flush_async_start, SCR_FAILURE);
+    flush_start(dataset);
+    const int result = real(index, dataset);
+    flush_started();
+    return result;
+}
+
+SCRTUNE_API int scr_flush_async_complete(void *index, int dataset)
+{
+    REAL(scr_flush_async_complete, SCR_FAILURE);
+    flush_complete(dataset);
+    return real(index, dataset);
+}
+
+SCRTUNE_API int AXL_Add(int id, const char *source, const char *target)
+{
+    REAL(AXL_Add, -1);
+    flush_add();
+    return real(id, source, target);
+}
+
+/* AXL's own; looked up once, since a thread of AXL's may be cancelled at any instruction. */
+static file_copy real_copy(void)
+{
+    static _Atomic(file_copy) known;
+    file_copy real = known;
+    if (real == NULL) {
+        RESOLVE(real, real_function("axl_file_copy"));
+        known = real;
+    }
+    return real;
+}
+
+SCRTUNE_API int axl_file_copy(const char *source, const char *target, unsigned long buffer, long more)
+{
+    const file_copy real = real_copy();
+    return real != NULL ? flush_copy(real, source, target, buffer, more) : -1;
+}
+
 /* AXL's threads inherit the mask of the thread that starts them, which is here: nothing else of SCR, and no MPI,
  * runs on the CPUs of the flush threads. */
 SCRTUNE_API int AXL_Dispatch(int id)
 {
     REAL(AXL_Dispatch, -1);
+    real_copy();
+    flush_dispatch();
     flush_mask_enter();
     const int result = real(id);
     flush_mask_leave();

@@ -62,13 +62,6 @@ static bool is_open;      /* an output is being observed */
 static bool has_watcher;
 static size_t used_before; /* bytes in the buffer when it began */
 
-static double monotonic_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
 static int find_core(struct dl_phdr_info *loaded, size_t size, void *path)
 {
     (void)size;

@@ -208,6 +208,7 @@ typedef struct {
     bool is_root;     /* rank 0, the one that looks and tells */
     bool is_willing;  /* this rank would take part in the collective point */
     bool is_engaged;  /* every rank takes part in it */
+    bool can_compare; /* every rank has SCR's reduction for least_of_all */
     bool may_reinit;  /* every rank can initialize SCR again */
     int nodes;        /* 0: unknown */
     int kind;             /* of the output that is open */
@@ -245,10 +246,37 @@ files_seen session_completed(bool is_valid);
 /* Whether it `is_true` on every rank. Collective, of engaged ranks. */
 bool all_true(bool is_true);
 
+/* The least `number` of all ranks, none of them negative. Collective, of ranks that can compare. */
+int least_of_all(int number);
+
 /* Say `text` once on rank 0's standard error. */
 void tell(const char *text);
 
 double epoch_s(void);
+double monotonic_s(void);
+
+/* ---- flush_end.c */
+
+/* AXL's axl_file_copy; the last argument may be a pointer. */
+typedef int (*file_copy)(const char *, const char *, unsigned long, long);
+
+/* The application has initialized SCR: none is under way. */
+void flush_forget(void);
+
+/* SCR starts an asynchronous flush of `dataset`, gives AXL a file of it, lets AXL begin, and has it started. */
+void flush_start(int dataset);
+void flush_add(void);
+void flush_dispatch(void);
+void flush_started(void);
+
+/* Copy as `real`, in any thread, and note when. */
+int flush_copy(file_copy real, const char *source, const char *target, unsigned long buffer, long more);
+
+/* Whether flush_complete will follow for `dataset`. */
+bool flush_is_timed(int dataset);
+
+/* All ranks' copies of `dataset` have ended: tell when. Collective. */
+void flush_complete(int dataset);
 
 /* ---- observe.c */
 
@@ -280,6 +308,7 @@ void event_started(void);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
 void event_asked(double began_s, double ended_s);
 void event_step(long long step, double start_s, double end_s);
+void event_flushed(int dataset, double seconds);
 void event_restart(const char *name, bool is_valid, double entered_s);
 void event_applied(long generation, apply_how how, double seconds);
 void event_refused(long generation, const char *why, bool is_bypass_back);

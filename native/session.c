@@ -19,6 +19,7 @@ static struct {
     int (*broadcast_text)(char **, int, communicator); /* scr_str_bcast */
     int (*is_true_everywhere)(int, communicator);      /* scr_alltrue */
     int (*size)(communicator, int *);                  /* MPI_Comm_size */
+    int (*next)(int, const int *, int *, int *);       /* scr_next_dataset: the smallest number in ranks' lists */
 } mpi;
 
 int nodes_seen;
@@ -28,11 +29,21 @@ static int even_nodes; /* 0 when they have different numbers of ranks */
 static decision in_force;
 static char *in_force_text;
 
-double epoch_s(void)
+static double now_s(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
+    clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+double epoch_s(void)
+{
+    return now_s(CLOCK_REALTIME);
+}
+
+double monotonic_s(void)
+{
+    return now_s(CLOCK_MONOTONIC);
 }
 
 void tell(const char *text)
@@ -64,12 +75,20 @@ bool all_true(bool is_true)
     return mpi.is_true_everywhere(is_true, world()) != 0;
 }
 
+int least_of_all(int number)
+{
+    int index = 0, least = 0;
+    mpi.next(1, &number, &index, &least);
+    return least;
+}
+
 static bool has_mpi(void)
 {
     communicator unused;
     RESOLVE(mpi.broadcast_text, scr_symbol("scr_str_bcast"));
     RESOLVE(mpi.is_true_everywhere, scr_symbol("scr_alltrue"));
     RESOLVE(mpi.size, scr_symbol("MPI_Comm_size"));
+    RESOLVE(mpi.next, scr_symbol("scr_next_dataset"));
     return mpi.broadcast_text != NULL && mpi.is_true_everywhere != NULL && mpi.size != NULL &&
            communicator_named("scr_comm_world", &unused) && communicator_named("scr_comm_node", &unused);
 }
@@ -142,6 +161,7 @@ void session_begin(void)
     forget_in_force();
     decision_forget();
     live_begin();
+    flush_forget();
     if (decision_path() != NULL && scr_int("scr_initialized", 0) == 1 && has_mpi()) {
         job.is_willing = true;
         find_classes();
@@ -164,6 +184,7 @@ void session_counted(unsigned long here)
     job.is_bypass_own = all_true(scr_int("scr_cache_bypass", 0) == 1);
     job.is_engaged = agree_on_classes();
     job.is_willing = job.is_engaged;
+    job.can_compare = job.is_engaged && all_true(mpi.next != NULL);
     if (!job.is_engaged) {
         tell("the ranks have different libraries of SCR: settings stay as they are");
     }

@@ -32,7 +32,8 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
 
     SCR_Start_output took from `entered_s` to `opened_s`, and spent `apply_s` of that on new settings;
     SCR_Complete_output took from `closing_s` to `closed_s`. `shared` as in OutputCompleted.shared_files.
-    `observe_s` is what tracing `observed` calls added between `opened_s` and `closing_s`.
+    `observe_s` is what tracing `observed` calls added between `opened_s` and `closing_s`. `flush_timed`: its
+    asynchronous flush is under way, and a :class:`Flushed` will follow.
     """
 
     dataset: int
@@ -48,6 +49,7 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
     shared: bool | None = None
     observed: int = 0
     observe_s: float = 0.0
+    flush_timed: bool = False
 
     def started(self) -> OutputStarted:
         """Return the event of its beginning."""
@@ -58,6 +60,16 @@ class Output(msgspec.Struct, frozen=True, kw_only=True, tag="output"):
             generation=self.generation,
             checkpoint=self.checkpoint,
         )
+
+
+class Flushed(msgspec.Struct, frozen=True, kw_only=True, tag="flushed"):
+    """SCR has noticed the end of an asynchronous flush, which took `seconds` to its last copy on any rank.
+
+    None: not all copies were seen. Written before SCR logs that end.
+    """
+
+    dataset: int
+    seconds: float | None = None
 
 
 class Restart(msgspec.Struct, frozen=True, kw_only=True, tag="restart"):
@@ -92,6 +104,8 @@ class _Dataset:
     closed_s: float | None = None
     """When its output ended."""
     flush_reported: bool = False
+    copied_s: float | None = None
+    """From the start of the flush to the last copy's end, as the library saw it."""
 
 
 class Joiner:
@@ -109,6 +123,8 @@ class Joiner:
         self._held: list[Recovered] = []
         self._found: dict[int, _Dataset] = {}
         self._restart = (0, "cache")
+        self._timed: set[int] = set()
+        """The datasets whose :class:`Flushed` is still to come."""
         self._events: list[GoodputEvent] = []
 
     def records(self, records: Iterable[Record]) -> list[GoodputEvent]:
@@ -152,6 +168,9 @@ class Joiner:
             seen.flush_start_s = max(start_s, min(output.closed_s, self._end_s(seen.earlier_flush)))
             flush_s = output.closed_s - seen.flush_start_s
             wait_s += seen.flush_start_s - start_s
+        self._give_up(output.closed_s)
+        if output.flush_timed:
+            self._timed.add(output.dataset)
         self._report_flush(output.dataset, seen)
         return OutputCompleted(
             dataset=output.dataset,
@@ -174,6 +193,14 @@ class Joiner:
             observe_s=output.observe_s,
         )
 
+    def flushed(self, flushed: Flushed) -> None:
+        """Take in the end of a flush as the library saw it; what it settles comes with :meth:`records`."""
+        seen = self._dataset(flushed.dataset)
+        seen.copied_s = flushed.seconds
+        self._timed.discard(flushed.dataset)
+        if seen.closed_s is not None:
+            self._report_flush(flushed.dataset, seen)
+
     def restart(self, restart: Restart) -> RestartCompleted:
         """Return the restart, from what the log brought back last; SCR does not log what it rebuilt."""
         dataset, source = self._restart
@@ -188,6 +215,7 @@ class Joiner:
 
     def ended(self, time_s: float = inf) -> list[GoodputEvent]:
         """Return, at a run's end, the flushes that waited for their output, with the times that SCR gives."""
+        self._timed.clear()
         for number, seen in self._datasets.items():
             if seen.flush is not None and seen.flush.time_s <= time_s:
                 self._report_flush(number, seen)
@@ -283,16 +311,29 @@ class Joiner:
             if seen.closed_s is not None:
                 self._report_flush(number, seen)
 
+    def _give_up(self, time_s: float) -> None:
+        """Report the flushes whose end SCR noticed well before `time_s`, and the library did not report."""
+        for number in sorted(self._timed):
+            seen = self._datasets.get(number)
+            if seen is None:
+                self._timed.discard(number)
+            elif seen.flush is not None and self._end_s(number) + _STAMP_S < time_s:
+                self._timed.discard(number)
+                self._report_flush(number, seen)
+
     def _report_flush(self, number: int, seen: _Dataset) -> None:
         """Report the flush of a dataset, once, with the best times there are."""
         record = seen.flush
-        if record is None or seen.flush_reported:
+        if record is None or seen.flush_reported or number in self._timed:
             return
         seen.flush_reported = True
         start_s = record.time_s if seen.flush_start_s is None else seen.flush_start_s
         seconds = max(0.0, record.seconds or 0.0)
         if not seen.asynchronous and seen.flush_start_s is not None and seen.closed_s:
             seconds = seen.closed_s - seen.flush_start_s
+        source = "scr"
+        if seen.asynchronous and seen.copied_s is not None:
+            seconds, source = min(seconds, max(0.0, seen.copied_s)), "libscrtune"
         self._events.append(
             FlushCompleted(
                 dataset=number,
@@ -302,7 +343,7 @@ class Joiner:
                 asynchronous=seen.asynchronous,
                 bytes=max(0, record.bytes or 0),
                 valid=not seen.flush_failed,
-                source="scr",
+                source=source,
             )
         )
 

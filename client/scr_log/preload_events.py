@@ -19,7 +19,7 @@ from ...scr_config.resolution import resolve
 from ..engine import declared
 from ..implicit_steps import ImplicitSteps
 from ..paths import writer_of_rank
-from .join import Joiner, Output, Restart
+from .join import Flushed, Joiner, Output, Restart
 from .log import ScrLog, Tail
 
 
@@ -75,7 +75,7 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, tag="ended"):
     time_s: float
 
 
-Line = Started | Asked | Step | Output | Restart | Applied | Refused | Ended
+Line = Started | Asked | Step | Output | Flushed | Restart | Applied | Refused | Ended
 _decoder: msgspec.json.Decoder[Line] = msgspec.json.Decoder(Line)
 
 
@@ -163,11 +163,10 @@ class LibraryEvents:
                 )
                 yield line.started()
                 yield self._joiner.output(line)
+            case Flushed():
+                self._joiner.flushed(line)
             case Restart():
-                completed = self._joiner.restart(line)
-                if completed.valid and completed.dataset:
-                    self._steps.resumed(completed.dataset, completed.end_s)
-                yield completed
+                yield self._restart(line)
             case Applied(how="re-init"):
                 self._joiner.reinitialized(line.time_s, line.seconds)
             case Refused():
@@ -175,6 +174,12 @@ class LibraryEvents:
             case Ended():
                 yield from self._joiner.ended(line.time_s)
                 yield JobEnded(time_s=line.time_s)
+
+    def _restart(self, line: Restart) -> Event:
+        completed = self._joiner.restart(line)
+        if completed.valid and completed.dataset:
+            self._steps.resumed(completed.dataset, completed.end_s)
+        return completed
 
 
 def settings_observed(started: Started, inherited: Mapping[str, str]) -> SettingsObserved:

@@ -7,7 +7,7 @@
  * output N the file $DECISIONS/N becomes the decision file, and $DECISIONS/conf.N the user's config file. Output
  * $INVALID_AT is not valid; after output $ABORT_AFTER the application fails. From output $PURE_FROM on outputs are
  * no checkpoints; from $SHARED_FROM on all ranks write the same files, from $SAME_NAMES_FROM on each writes files
- * of the same names in a directory of its own.
+ * of the same names in a directory of its own. $PAUSE_MS is how long the application computes after each.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -208,6 +208,7 @@ int main(int argc, char **argv)
         const int result = is_old ? SCR_Complete_checkpoint(is_valid) : SCR_Complete_output(is_valid);
         is_counting = false;
         report(i, result, start_ms);
+        usleep((useconds_t)number_of("PAUSE_MS") * 1000);
         if (i == number_of("ABORT_AFTER")) {
             MPI_Abort(MPI_COMM_WORLD, 7);
         }

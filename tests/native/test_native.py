@@ -30,6 +30,7 @@ A_DECISION = decision(
     SCR_CHECKPOINT_OVERHEAD=2.5,
 )
 INTERPOSED = {
+    "AXL_Add",
     "AXL_Dispatch",
     "DTCMP_Rankv_strings",
     "SCR_Complete_checkpoint",
@@ -42,8 +43,11 @@ INTERPOSED = {
     "SCR_Start_checkpoint",
     "SCR_Start_output",
     "SCR_Start_restart",
+    "axl_file_copy",
     "axl_get_nprocs",
     "rankstr_mpi",
+    "scr_flush_async_complete",
+    "scr_flush_async_start",
     "scr_halt_sync_and_decrement",
     "scr_log_halt",
     "scr_reddesc_recover",

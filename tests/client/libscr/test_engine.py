@@ -175,6 +175,7 @@ def test_what_scr_reads_only_in_init_comes_into_force_too_and_its_log_goes_on(jo
     assert seen[1].apply_s < seen[1].blocking_s
     flushes = {flush.dataset: flush for flush in of(FlushCompleted, events)}
     assert all(flushes[each.dataset].asynchronous for each in seen[1:])
+    assert {flushes[each.dataset].source for each in seen[1:]} == {"libscrtune"}
     assert all(flush.valid for flush in flushes.values())
     for step in range(1, 4):
         for rank in range(2):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.client.scr_log.join import Joiner, Output
+from scrtune.client.scr_log.join import Flushed, Joiner, Output
 from scrtune.client.scr_log.log import Record, parse_line
 from scrtune.client.scr_log.preload_events import (
     LibraryEvents,
@@ -84,6 +84,14 @@ def flushed(kind: str, dataset: int, at: float, seconds: float) -> list[Record]:
     ]
 
 
+def timed_flush() -> Joiner:
+    """The library will tell when the flush of dataset 2, from 12.25 s on, ended."""
+    joiner = Joiner()
+    joiner.records([*logged(2, 10.0), event("ASYNC_FLUSH_START", 12, dataset=2)])
+    joiner.output(output(2, 10.25, 11.25, 12.5, flush_timed=True))
+    return joiner
+
+
 def only(kind: type, events: Sequence[object]) -> list:
     return [each for each in events if isinstance(each, kind)]
 
@@ -119,6 +127,46 @@ class TestJoiner:
         (flush,) = joiner.records(flushed("ASYNC", 2, 12, 3.33))
         assert (flush.start_s, flush.flush_s) == (pytest.approx(T0 + 12.25), pytest.approx(3.33))
         assert (flush.asynchronous, flush.generation, flush.source) == (True, 3, "scr")
+
+    @pytest.mark.parametrize("is_told_first", [True, False])
+    def test_a_flush_ends_where_the_library_saw_it_end(self, is_told_first: bool) -> None:
+        joiner, noticed = timed_flush(), flushed("ASYNC", 2, 12, 9.0)
+        assert joiner.records([] if is_told_first else noticed) == []
+        joiner.flushed(Flushed(dataset=2, seconds=2.5))
+        (flush,) = joiner.records(noticed if is_told_first else [])
+        assert (flush.end_s - T0, flush.source) == (pytest.approx(12.25 + 2.5), "libscrtune")
+        assert joiner.ended() == []
+
+    @pytest.mark.parametrize(("seconds", "source"), [(None, "scr"), (9.5, "libscrtune")])
+    def test_a_flush_ends_at_the_latest_when_scr_notices(self, seconds: float | None, source: str) -> None:
+        joiner = timed_flush()
+        joiner.flushed(Flushed(dataset=2, seconds=seconds))
+        (flush,) = joiner.records(flushed("ASYNC", 2, 12, 9.0))
+        assert (flush.flush_s, flush.source) == (pytest.approx(9.0), source)
+
+    def test_a_flush_whose_end_the_library_never_told_is_not_kept_for_ever(self) -> None:
+        joiner = timed_flush()
+        assert joiner.records(flushed("ASYNC", 2, 12, 9.0)) == []
+        joiner.output(output(3, 20.0, 20.5, 21.0))  # the library may have told it after this
+        assert joiner.records([]) == []
+        joiner.output(output(4, 30.0, 31.0, 32.0))
+        (flush,) = joiner.records([])
+        assert (flush.dataset, flush.flush_s, flush.source) == (2, pytest.approx(9.0), "scr")
+
+    def test_a_flush_whose_end_the_library_never_told_ends_with_the_run(self) -> None:
+        joiner = timed_flush()
+        assert joiner.records(flushed("ASYNC", 2, 12, 9.0)) == []
+        assert [flush.source for flush in joiner.ended(T0 + 40)] == ["scr"]
+
+    def test_a_flush_that_ended_within_its_own_output(self) -> None:
+        joiner = Joiner()
+        both = [event("ASYNC_FLUSH_START", 12, dataset=2), *flushed("ASYNC", 2, 12, 0.4)]
+        joiner.records([*logged(2, 10.0), *both])
+        joiner.flushed(Flushed(dataset=2, seconds=0.25))
+        joiner.output(output(2, 10.25, 11.25, 13.0))
+        assert [(each.flush_s, each.source) for each in joiner.records([])] == [
+            (pytest.approx(0.25), "libscrtune")
+        ]
 
     def test_an_output_that_waited_for_an_earlier_flush(self) -> None:
         joiner = Joiner()
@@ -506,20 +554,22 @@ records = st.builds(
     note=st.sampled_from(["", "SCR_FINALIZE_CALLED", "n1: down"]),
 )
 gaps = st.floats(0, 5)
-outputs = st.tuples(st.integers(1, 4), st.integers(0, 50), gaps, gaps, gaps).map(
+ends = st.builds(Flushed, dataset=st.integers(1, 4), seconds=st.none() | st.floats(-5, 50))
+outputs = st.tuples(st.integers(1, 4), st.integers(0, 50), gaps, gaps, gaps, st.booleans()).map(
     lambda it: output(
         it[0],
         it[1],
         it[1] + it[2] + it[3],
-        it[1] + sum(it[2:]),
+        it[1] + sum(it[2:5]),
         opened_s=T0 + it[1] + it[2],
         apply_s=it[2] / 2,
+        flush_timed=it[5],
     )
 )
 
 
-@given(st.lists(records | outputs, max_size=60))
-def test_whatever_is_logged_the_events_are_possible(steps: list[Record | Output]) -> None:
+@given(st.lists(records | outputs | ends, max_size=60))
+def test_whatever_is_logged_the_events_are_possible(steps: list[Record | Output | Flushed]) -> None:
     joiner = Joiner()
     made: list[GoodputEvent] = []
     for step in steps:
@@ -528,6 +578,8 @@ def test_whatever_is_logged_the_events_are_possible(steps: list[Record | Output]
             assert min(done.write_s, done.encode_s, done.flush_s, done.wait_s, done.bytes, done.files) >= 0
             assert done.flush_s <= done.blocking_s + 1e-6
             made.append(done)
+        elif isinstance(step, Flushed):
+            joiner.flushed(step)
         else:
             made += joiner.records([step])
     made += [*joiner.ended(), *joiner.began(T0 + 999)]
