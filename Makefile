@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 JOBS ?= 2
 
-.PHONY: demo test test-random lint bench format clean
+.PHONY: demo test test-random lint bench bench-loop format clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
@@ -43,6 +43,12 @@ lint: $(VENV)/installed-dev build/typing/scrtune
 
 bench: $(VENV)/installed-dev
 	$(BIN)/python benchmarks/run_all.py
+
+# Real jobs alone and tuned against the best of a grid; all of it: make bench-loop LOOP=
+LOOP ?= --quick
+
+bench-loop: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.loop $(LOOP)
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .
