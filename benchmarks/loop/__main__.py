@@ -16,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +29,7 @@ from benchmarks.loop.settings import DEFAULTS, POOR_START, WORKLOADS, Setting, g
 from benchmarks.loop.table import SETTLED, Comparison, Seconds, table
 
 GRID_CHECKPOINTS = 8
+QUICK_GRID_CHECKPOINTS = 5
 FINALISTS = 3
 QUICK = ("big-file", "compute-heavy")
 
@@ -39,6 +41,7 @@ class Bench:
         self._options = options
         self._place = place
         self._runner = JobRunner(options.engine, place, options.mpi)
+        self._grid_checkpoints = QUICK_GRID_CHECKPOINTS if options.quick else GRID_CHECKPOINTS
         tune = ["run", "--redundancy-floor", options.floor, *options.run_option, "--"]
         self._scrtune = [sys.executable, "-m", "scrtune", *tune]
 
@@ -60,7 +63,7 @@ class Bench:
 
     def best(self, work: Work) -> Setting:
         """Measure the grid; return what makes the whole job shortest."""
-        short = replace(work, checkpoints=GRID_CHECKPOINTS)
+        short = replace(work, checkpoints=self._grid_checkpoints)
         settings = grid(self._options.engine, self._options.floor)
         finalists = sorted(settings, key=_seconds_in(self._both_ways(short, settings)))[:FINALISTS]
         if self._options.quick:
@@ -87,8 +90,9 @@ class Bench:
     def levers(self, name: str, work: Work) -> None:
         """Print what each departure makes of a short job: means, and the least and most to the defaults."""
         settings = levers(self._options.engine)
-        found = self._both_ways(replace(work, checkpoints=GRID_CHECKPOINTS), settings)
-        print(f"\n### {name}: {GRID_CHECKPOINTS} checkpoints with the steps between\n")
+        short = replace(work, checkpoints=self._grid_checkpoints)
+        found = self._both_ways(short, settings)
+        print(f"\n### {name}: {short.checkpoints} checkpoints with the steps between\n")
         print("| setting | ms a step | ms a checkpoint | both to SCR's defaults | least, most |")
         print("|---|---:|---:|---:|---:|")
         own_s = fmean(ran.loop_s for ran in found[DEFAULTS.name])
@@ -179,6 +183,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     """Run it."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # the directories are removed
     options = arguments()
     comparisons = []
     with tempfile.TemporaryDirectory(prefix="bench-loop-", dir=options.place) as place:

@@ -94,4 +94,4 @@ def _text(changes: dict[str, str | int]) -> str:
 
 def quick(work: Work) -> Work:
     """Return a shorter form of a workload: less data, and few checkpoints after the 20th."""
-    return replace(work, checkpoints=30, compute_ms=work.compute_ms / 2, mib=work.mib // 2)
+    return replace(work, checkpoints=26, compute_ms=work.compute_ms / 2, mib=work.mib // 2)
