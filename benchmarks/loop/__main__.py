@@ -29,7 +29,7 @@ from benchmarks.loop.settings import DEFAULTS, POOR_START, WORKLOADS, Setting, g
 from benchmarks.loop.table import SETTLED, Comparison, Seconds, table
 
 GRID_CHECKPOINTS = 8
-QUICK_GRID_CHECKPOINTS = 5
+QUICK_GRID_CHECKPOINTS, QUICK_GRID = 5, 7
 FINALISTS = 3
 QUICK = ("big-file", "compute-heavy")
 
@@ -65,6 +65,7 @@ class Bench:
         """Measure the grid; return what makes the whole job shortest."""
         short = replace(work, checkpoints=self._grid_checkpoints)
         settings = grid(self._options.engine, self._options.floor)
+        settings = settings[:QUICK_GRID] if self._options.quick else settings
         finalists = sorted(settings, key=_seconds_in(self._both_ways(short, settings)))[:FINALISTS]
         if self._options.quick:
             return finalists[0]

@@ -51,21 +51,23 @@ def cached(name: str, scheme: str = "SINGLE", **changes: str | int) -> Setting:
 
 
 def grid(engine: str, floor: str) -> list[Setting]:
-    """Return the joint settings that keep `floor` and give up no checkpoint, SCR's defaults first."""
+    """Return joint settings that keep `floor` and give up no checkpoint: SCR's defaults, then likely ones."""
     return [DEFAULTS, *(each for each in _grid(engine) if keeps_floor(each.scheme, floor))]
 
 
 def _grid(engine: str) -> Iterator[Setting]:
-    for scheme in ("SINGLE", "PARTNER", "XOR"):
-        yield cached(f"{scheme} async", scheme)
-        yield cached(f"{scheme} sync", scheme, FLUSH_ASYNC=0, CACHE_SIZE=1)
-    for scheme in ("SINGLE", "XOR"):
-        yield cached(f"{scheme} async, cache 3", scheme, CACHE_SIZE=3)
-    yield cached("SINGLE async, buffer 64 KB", FILE_BUF_SIZE="64KB")
-    yield cached("SINGLE async, buffer 32 MB", FILE_BUF_SIZE="32MB")
-    if engine == "embedded":  # a real SCR has no such parameters without scrtune
+    yield cached("SINGLE async")
+    if engine == "embedded":  # a real SCR has no such parameter without scrtune
         yield cached("SINGLE async, 1 thread", SCRTUNE_FLUSH_THREADS=1)
         yield cached("SINGLE async, cache 3, 1 thread", CACHE_SIZE=3, SCRTUNE_FLUSH_THREADS=1)
+    yield cached("PARTNER async", "PARTNER")
+    yield cached("XOR async", "XOR")
+    yield cached("SINGLE async, cache 3", CACHE_SIZE=3)
+    yield cached("XOR async, cache 3", "XOR", CACHE_SIZE=3)
+    yield cached("SINGLE async, buffer 64 KB", FILE_BUF_SIZE="64KB")
+    yield cached("SINGLE async, buffer 32 MB", FILE_BUF_SIZE="32MB")
+    for scheme in ("SINGLE", "PARTNER", "XOR"):
+        yield cached(f"{scheme} sync", scheme, FLUSH_ASYNC=0, CACHE_SIZE=1)
 
 
 def levers(engine: str) -> list[Setting]:
