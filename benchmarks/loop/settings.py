@@ -33,7 +33,7 @@ DEFAULTS = Setting("defaults", "")
 POOR_START = Setting("poor", POOR, "XOR")
 
 
-def cached(name: str, scheme: str = "SINGLE", **changes: str | int) -> Setting:
+def cached(name: str, scheme: str = "SINGLE", /, **changes: str | int) -> Setting:
     """Return datasets in the cache, each flushed in the background; `changes` are without ``SCR_``."""
     values: dict[str, str | int] = {
         "CACHE_BYPASS": 0,
@@ -84,9 +84,10 @@ def levers(engine: str) -> list[Setting]:
     if engine == "embedded":
         changes += [{"SCRTUNE_FLUSH_THREADS": 1}, {"SCRTUNE_FLUSH_THREADS": 8}, {"SCRTUNE_FLUSH_CPUS": "0"}]
     found = [DEFAULTS, POOR_START]
-    found += [cached(f"SINGLE async {_text(each)}", **each) for each in changes]
-    changes = [{}, *({"MPI_BUF_SIZE": size} for size in ("4KB", "64KB", "8MB")), {"FLUSH_ASYNC": 0}]
-    found += [cached(f"XOR async {_text(each)}", "XOR", **each) for each in changes]
+    found += [cached(f"SINGLE async {_text(each)}".strip(), **each) for each in changes]
+    changes = [{}, {"FLUSH_ASYNC": 0}]
+    changes += [{"MPI_BUF_SIZE": size} for size in ("4KB", "64KB", "8MB")]
+    found += [cached(f"XOR async {_text(each)}".strip(), "XOR", **each) for each in changes]
     return [*found, cached("PARTNER async", "PARTNER"), cached("PARTNER sync", "PARTNER", FLUSH_ASYNC=0)]
 
 
