@@ -27,6 +27,7 @@ from statistics import fmean
 from benchmarks.jobs.runner import PROGRAMS, JobRunner, Ran, Work
 from benchmarks.loop.settings import DEFAULTS, POOR_START, WORKLOADS, Setting, grid, levers, quick
 from benchmarks.loop.table import SETTLED, Comparison, Seconds, table
+from scrtune.intents.observe.redundancy import FLOORS
 
 GRID_CHECKPOINTS = 8
 QUICK_GRID_CHECKPOINTS, QUICK_GRID = 5, 7
@@ -167,7 +168,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--checkpoints", type=int, help="of a job (default 40)")
     parser.add_argument("--compute-ms", type=float, help="before each checkpoint")
     parser.add_argument("--mib", type=int, help="MiB a rank and checkpoint")
-    parser.add_argument("--floor", default="SINGLE", help="declared redundancy floor (default SINGLE)")
+    parser.add_argument(
+        "--floor", choices=sorted(FLOORS), default="SINGLE", help="declared redundancy floor (default SINGLE)"
+    )
     parser.add_argument("--run-option", action="append", default=[], help="a further option of `scrtune run`")
     parser.add_argument("--mpi", type=Path, default=PROGRAMS, help="directory of mpiexec and mpicc")
     parser.add_argument("--place", type=Path, help="where the prefix directory is made (default: $TMPDIR)")
