@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..rules.explain import LeverView, describe, why_fixed
@@ -18,7 +19,18 @@ from ..settings import difference
 from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
-from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
+from .chooser import (
+    OWN,
+    Looked,
+    View,
+    best,
+    is_replay_due,
+    is_surely_worse,
+    p_better,
+    p_worse,
+    verdict,
+    why_not,
+)
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
 from .knowledge import Knowledge
@@ -33,6 +45,8 @@ _EDIT = "your edit of the config file"
 _EDITED = "what you write into the config file wins: it is not tuned any more"
 _STAY = 0.9
 _QUIET = 6
+_OVERDUE, _BLIND = 0.95, 0.02
+_MORE_PREFIX = {"SCR_CACHE_BYPASS", "SCR_FLUSH"}
 
 Look = Callable[[], Situation]
 
@@ -260,6 +274,24 @@ class Tuner(ActiveSettings):
         stays = replace(refusal, because=f"{why}; until the next launch it stays as it is")
         self._log(Verdict.VETOED, stays, now, held)
 
+    def output(self, output: OutputCompleted) -> None:
+        """Take in that an output ended: the flush of a trial's first one may have begun."""
+        trial = self._trial
+        if trial is not None and output.flush_due and output.generation == trial.generation:
+            trial.flush_began_s = trial.flush_began_s or output.end_s
+
+    def overdue(self, now: float) -> Outcome:
+        """End a trial whose first flush takes far longer than expected: later outputs would wait for it."""
+        trial, belief = self._trial, self.belief
+        if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
+            return self._outcome()
+        index = belief.index(self.wanted)
+        expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
+        if now - trial.flush_began_s > max(expected_s, belief.shape.between_s):
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, f"its flush has not ended after {now - trial.flush_began_s:.3f} s")
+        return self._outcome()
+
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self.budget.charge_apply(apply_s)
@@ -277,12 +309,12 @@ class Tuner(ActiveSettings):
         situation = look()
         is_settled = self._trial is None and self._quiet >= _QUIET
         keep = [self._incumbent, self.settings]
-        self.learner.take(cost, settings, situation, keep, settled=is_settled)
+        is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
         belief = self.belief
         if belief is None:
             return
         self._charge(belief, cost, settings, now)
-        if self.on and cost.generation == self.generation:
+        if self.on and is_new and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
@@ -402,6 +434,7 @@ class Tuner(ActiveSettings):
         kept = verdict(view, index, trial.looks)
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
+            self._dropped.add(identity(self.wanted))
             self._revert(trial, now, f"{_USED_UP}; {why}")
         elif kept:
             self._accept(trial, now, why)
@@ -419,6 +452,9 @@ class Tuner(ActiveSettings):
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
+        is_blind = not self.learner.knows_prefix and bool(_MORE_PREFIX & changes.keys())
+        if is_blind and p_worse(view, index) > _BLIND:
+            return "no flush was measured yet: what the prefix directory takes is not known"
         return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
 
     def _proposal(self, view: View, found: Looked) -> Proposal:
