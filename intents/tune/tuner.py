@@ -264,13 +264,13 @@ class Tuner(ActiveSettings):
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self.budget.charge_apply(apply_s)
 
-    def add(self, cost: CheckpointCost, look: Look, now: float) -> Outcome:
+    def add(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool = True) -> Outcome:
         """Take in the cost of a checkpoint, and decide. `look` returns the situation as it is now."""
         for each in self._waits.add(cost):
-            self._learn(each, look, now)
+            self._learn(each, look, now, may_try=may_try)
         return self._outcome()
 
-    def _learn(self, cost: CheckpointCost, look: Look, now: float) -> None:
+    def _learn(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool) -> None:
         settings = self.settings_of(cost.generation)
         if settings is None:
             return
@@ -282,7 +282,7 @@ class Tuner(ActiveSettings):
         if belief is None:
             return
         self._charge(belief, cost, settings, now)
-        if self.on and cost.generation == self.generation:
+        if self.on and may_try and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
