@@ -18,7 +18,7 @@ from ..settings import difference
 from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
-from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
+from .chooser import MOST_LOOKS, OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
 from .knowledge import Knowledge
@@ -400,6 +400,8 @@ class Tuner(ActiveSettings):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
+        if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
+            kept = None  # what was measured of it was dearer than the user's own: a hiccup, or the belief is wrong
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
             self._revert(trial, now, f"{_USED_UP}; {why}")
