@@ -2,7 +2,7 @@
 
 python -m benchmarks.model_study
 
-Megatron-DeepSpeed on 2 nodes x 8 ranks, 6 checkpoints, a heavy rank with 44 files of 0.14 GiB and one of 5.24.
+Megatron-DeepSpeed on 2 nodes x 8 ranks, 6 checkpoints, a heavy rank: 44 files of 0.14 GiB and one of 5.24.
 Checkpoint seconds are of all 6 together, of the slowest rank; flush seconds of one thread and checkpoint. The
 rates are fitted by hand to these very rows, so the errors are those of a fit and no forecast; those of a tier
 are as if every rank were as heavy.
@@ -54,7 +54,7 @@ WITHOUT_SCR = {"cache_file_s": 0.0, "prefix_file_s": 0.0}
 
 @dataclass(frozen=True)
 class Row:
-    """A configuration of the study, its settings, and what was measured; no `flush_s`: nothing was flushed."""
+    """A configuration of the study, its settings, and what was measured; no `flush_s`: no flush."""
 
     name: str
     settings: Values
@@ -82,9 +82,7 @@ class Predicted:
         return self.flush_s / self.row.flush_s - 1 if self.row.flush_s else None
 
 
-def _single(
-    threads: int = 16, *, buffer_mib: int = 32, unbound: bool = False, scheme: str = "SINGLE"
-) -> Values:
+def _cached(threads: int = 16, *, mib: int = 32, unbound: bool = False, scheme: str = "SINGLE") -> Values:
     return {
         **DEFAULTS,
         "SCR_CACHE_BYPASS": 0,
@@ -92,7 +90,7 @@ def _single(
         "SCR_FLUSH_ASYNC": 1,
         "SCR_FLUSH_TYPE": "PTHREAD",
         "SCR_COPY_TYPE": scheme,
-        "SCR_FILE_BUF_SIZE": buffer_mib * 1024**2,
+        "SCR_FILE_BUF_SIZE": mib * 1024**2,
         "SCRTUNE_FLUSH_THREADS": threads,
         "SCRTUNE_FLUSH_CPUS": "0-47" if unbound else "",
     }
@@ -101,19 +99,19 @@ def _single(
 MAX_MIB = 1792
 ROWS = (
     Row("base PFS", DEFAULTS, 103.1, is_scr=False),
-    Row("base SSD", _single(), 126.3, is_scr=False),
+    Row("base SSD", _cached(), 126.3, is_scr=False),
     Row("bypass", DEFAULTS, 145.1),
-    Row("SSD, XOR", _single(scheme="XOR"), 349.1),
-    Row("SSD, SINGLE", _single(), 153.4),
-    Row("PFS, XOR", _single(scheme="XOR"), 378.2, 34.2),
-    Row("PFS, SINGLE, 16 threads, 32 MiB", _single(), 167.2, 30.1),
-    Row("PFS, SINGLE, 16 threads, 128 MiB", _single(buffer_mib=128), 164.7, 30.8),
-    Row("PFS, SINGLE, 1 thread", _single(1, buffer_mib=128), 160.0, 41.1),
-    Row("PFS, SINGLE, 2 threads", _single(2, buffer_mib=128), 159.8, 34.8),
-    Row("PFS, SINGLE, 1 thread, 1.75 GiB", _single(1, buffer_mib=MAX_MIB), 156.9, 41.4),
-    Row("PFS, SINGLE, 1 thread, unbound", _single(1, buffer_mib=MAX_MIB, unbound=True), 148.0, 23.0),
-    Row("PFS, SINGLE, 2 threads, unbound", _single(2, buffer_mib=MAX_MIB, unbound=True), 150.3, 16.8),
-    Row("PFS, SINGLE, 16 threads, unbound", _single(buffer_mib=MAX_MIB, unbound=True), 145.8, 14.3),
+    Row("SSD, XOR", _cached(scheme="XOR"), 349.1),
+    Row("SSD, SINGLE", _cached(), 153.4),
+    Row("PFS, XOR", _cached(scheme="XOR"), 378.2, 34.2),
+    Row("PFS, SINGLE, 16 threads, 32 MiB", _cached(), 167.2, 30.1),
+    Row("PFS, SINGLE, 16 threads, 128 MiB", _cached(mib=128), 164.7, 30.8),
+    Row("PFS, SINGLE, 1 thread", _cached(1, mib=128), 160.0, 41.1),
+    Row("PFS, SINGLE, 2 threads", _cached(2, mib=128), 159.8, 34.8),
+    Row("PFS, SINGLE, 1 thread, 1.75 GiB", _cached(1, mib=MAX_MIB), 156.9, 41.4),
+    Row("PFS, SINGLE, 1 thread, unbound", _cached(1, mib=MAX_MIB, unbound=True), 148.0, 23.0),
+    Row("PFS, SINGLE, 2 threads, unbound", _cached(2, mib=MAX_MIB, unbound=True), 150.3, 16.8),
+    Row("PFS, SINGLE, 16 threads, unbound", _cached(mib=MAX_MIB, unbound=True), 145.8, 14.3),
 )
 
 

@@ -361,7 +361,7 @@ class Tuner(ActiveSettings):
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
-        there_s, back_s = switch_seconds(belief, self.settings, now_is)
+        there_s, back_s = switch_seconds(belief, self.settings, now_is, flushed=self.learner.is_flushed)
         return View(
             belief=belief,
             incumbent=OWN if incumbent is None else incumbent,
