@@ -5,11 +5,13 @@
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ..events import Values
 from ..mutability import RunMutability
+from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import LeverView, describe, why_fixed
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Lever
@@ -18,7 +20,18 @@ from ..settings import difference
 from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
-from .chooser import MOST_LOOKS, OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
+from .chooser import (
+    MOST_LOOKS,
+    OWN,
+    Looked,
+    View,
+    best,
+    is_replay_due,
+    is_surely_worse,
+    p_better,
+    verdict,
+    why_not,
+)
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
 from .knowledge import Knowledge
@@ -322,6 +335,29 @@ class Tuner(ActiveSettings):
             self._try(self._proposal(view, found), belief, now)
         else:
             self._quiet += 1
+            if self._quiet % _QUIET == 1:
+                self._wait_for_launch(view, now_is, now)
+
+    def _wait_for_launch(self, view: View, now_is: Situation, now: float) -> None:
+        """Leave to the next launch what only a launch can change, or what it changes for nothing."""
+        if self.pending is not None or now_is.job is None:
+            return
+        nothing = np.zeros(len(view.belief.candidates))
+        free = view._replace(there_s=nothing, back_s=nothing, left_s=float("inf"))
+        changes = [difference(each, self._incumbent) for each in view.belief.candidates]
+        others = {
+            i
+            for i, each in enumerate(changes)
+            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, now_is.job)
+        }
+        dropped = {i for i, each in enumerate(view.belief.candidates) if identity(each) in self._dropped}
+        found = best(free, lambda index: self._stopped(view, index, now_is), others | dropped)
+        if found and found.gain_s > 0:
+            fixed = sorted(filter(self.mutability.is_fixed, changes[found.index]))
+            why = f"{', '.join(fixed)}: only a launch can change it" if fixed else "a re-init does not pay now"
+            proposal = self._proposal(view, found)
+            why += f"; the next launch begins with it: {proposal.because}"
+            self._pass_over(Verdict.PENDING, proposal, why, now)
 
     def proposals(self, now_is: Situation) -> tuple[Proposal, ...]:
         """Return what would be tried next, by the belief so far."""
@@ -401,7 +437,7 @@ class Tuner(ActiveSettings):
             return
         kept = verdict(view, index, trial.looks)
         if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
-            kept = None  # what was measured of it was dearer than the user's own: a hiccup, or the belief is wrong
+            kept = None  # what was measured of it was dearer: a hiccup, or the belief is wrong
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
             self._revert(trial, now, f"{_USED_UP}; {why}")
