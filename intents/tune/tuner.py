@@ -259,6 +259,7 @@ class Tuner(ActiveSettings):
     def _refused(self, why: str, applied: Values, now: float) -> None:
         trial = self._trial
         if trial is not None:
+            self._dropped.add(identity(self.wanted))
             self._revert(trial, now, why)
             if not trial.since_launch:
                 return
