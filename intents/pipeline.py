@@ -177,8 +177,10 @@ class Pipeline:
 
         Nothing where the job is only observed.
         """
-        is_asked = self.tuner is not None and (self.job is None or self.job.recommend)
-        return self.tuner.proposals(self.situation) if self.tuner and is_asked else ()
+        if self.tuner is None or self.job is None or not self.job.recommend:
+            return ()
+        situation = self.situation
+        return (*required(situation), *self.tuner.proposals(situation))
 
     def levers(self) -> tuple[LeverView, ...]:
         """Return why each lever is as it is."""
@@ -294,8 +296,8 @@ class Pipeline:
             yield tuner.overdue(now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and self.job.tuning:
-            yield tuner.add(cost, lambda: self.situation, now)
+        if cost is not None and self.job is not None and (self.job.tuning or self.job.recommend):
+            yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
 
     def _effects(
         self, run: JobRun, tuner: Tuner, outcomes: Sequence[Outcome], *, publish: bool = False

@@ -5,12 +5,14 @@
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
+from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import LeverView, describe, why_fixed
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Lever
@@ -20,6 +22,7 @@ from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
 from .chooser import (
+    MOST_LOOKS,
     OWN,
     Looked,
     View,
@@ -260,6 +263,7 @@ class Tuner(ActiveSettings):
     def _refused(self, why: str, applied: Values, now: float) -> None:
         trial = self._trial
         if trial is not None:
+            self._dropped.add(identity(self.wanted))
             self._revert(trial, now, why)
             if not trial.since_launch:
                 return
@@ -296,13 +300,13 @@ class Tuner(ActiveSettings):
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self.budget.charge_apply(apply_s)
 
-    def add(self, cost: CheckpointCost, look: Look, now: float) -> Outcome:
+    def add(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool = True) -> Outcome:
         """Take in the cost of a checkpoint, and decide. `look` returns the situation as it is now."""
         for each in self._waits.add(cost):
-            self._learn(each, look, now)
+            self._learn(each, look, now, may_try=may_try)
         return self._outcome()
 
-    def _learn(self, cost: CheckpointCost, look: Look, now: float) -> None:
+    def _learn(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool) -> None:
         settings = self.settings_of(cost.generation)
         if settings is None:
             return
@@ -314,7 +318,7 @@ class Tuner(ActiveSettings):
         if belief is None:
             return
         self._charge(belief, cost, settings, now)
-        if self.on and is_new and cost.generation == self.generation:
+        if self.on and is_new and may_try and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
@@ -354,6 +358,29 @@ class Tuner(ActiveSettings):
             self._try(self._proposal(view, found), belief, now)
         else:
             self._quiet += 1
+            if self._quiet % _QUIET == 1:
+                self._wait_for_launch(view, now_is, now)
+
+    def _wait_for_launch(self, view: View, now_is: Situation, now: float) -> None:
+        """Leave to the next launch what only a launch can change, or what it changes for nothing."""
+        if self.pending is not None or now_is.job is None:
+            return
+        nothing = np.zeros(len(view.belief.candidates))
+        free = view._replace(there_s=nothing, back_s=nothing, left_s=float("inf"))
+        changes = [difference(each, self._incumbent) for each in view.belief.candidates]
+        others = {
+            i
+            for i, each in enumerate(changes)
+            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, now_is.job)
+        }
+        dropped = {i for i, each in enumerate(view.belief.candidates) if identity(each) in self._dropped}
+        found = best(free, lambda index: self._stopped(view, index, now_is), others | dropped)
+        if found and found.gain_s > 0:
+            fixed = sorted(filter(self.mutability.is_fixed, changes[found.index]))
+            why = f"{', '.join(fixed)}: only a launch can change it" if fixed else "a re-init does not pay now"
+            proposal = self._proposal(view, found)
+            why += f"; the next launch begins with it: {proposal.because}"
+            self._pass_over(Verdict.PENDING, proposal, why, now)
 
     def proposals(self, now_is: Situation) -> tuple[Proposal, ...]:
         """Return what would be tried next, by the belief so far."""
@@ -432,6 +459,8 @@ class Tuner(ActiveSettings):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
+        if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
+            kept = None  # what was measured of it was dearer: a hiccup, or the belief is wrong
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
             self._dropped.add(identity(self.wanted))
