@@ -206,7 +206,8 @@ class Pipeline:
         self._observing.set_budget(job.observe_budget)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
-        tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
+        tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability)
+        tuner.on = self.on
         if run.new_because:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
@@ -221,11 +222,6 @@ class Pipeline:
         if self._run is None or self.tuner is None:
             return
         tuner, outcomes = self.tuner, []
-        changes, refused = self._run.permitted(edit)
-        if changes:
-            self._run = self._run.edited(changes)
-            outcomes.append(tuner.edit(self._run.own, changes, now))
-            outcomes.append(tuner.require(self._required, now))
         run, back = self._run.released(edit.released)
         changes, refused = run.permitted(edit)
         if changes or edit.released:
@@ -240,7 +236,7 @@ class Pipeline:
             return
         self._on = event.on
         if self.tuner is not None and self._run is not None:
-            outcome = self.tuner.switch(on=event.on, now=now)
+            outcome = self.tuner.switch(on=self.on, now=now)
             yield from self._effects(self._run, self.tuner, [outcome], publish=True)
         if event.on:
             yield Tell(text="scrtune on: tuning continues from your own settings")
@@ -288,7 +284,7 @@ class Pipeline:
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and self.job.tuning:
+        if cost is not None and self.job is not None and (self.job.tuning or self.job.recommend):
             yield tuner.add(cost, lambda: self.situation, now)
 
     def _effects(
