@@ -5,6 +5,7 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted
@@ -36,8 +37,9 @@ from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
 from .tune.knowledge import Knowledge
-from .tune.switching import REINIT_PRIOR_S
-from .tune.tuner import Tuner
+
+if TYPE_CHECKING:
+    from .tune.tuner import Tuner
 
 __all__ = ["Counters", "Pipeline"]
 
@@ -50,7 +52,7 @@ class Pipeline:
     A re-init of SCR is taken to last at least `reinit_prior_s` seconds.
     """
 
-    def __init__(self, reinit_prior_s: float = REINIT_PRIOR_S) -> None:
+    def __init__(self, reinit_prior_s: float = 0.0) -> None:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
@@ -165,6 +167,11 @@ class Pipeline:
         return self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
 
     @property
+    def applied_s(self) -> float:
+        """Seconds that applying settings took so far."""
+        return self._applied.applied_s
+
+    @property
     def start_s(self) -> float:
         """Beginning of the job, epoch seconds; 0 before its first event."""
         return self.ledger.account(0.0).start_s
@@ -172,14 +179,22 @@ class Pipeline:
     def proposals(self) -> tuple[Proposal, ...]:
         """Return what would be proposed now, guard rails applied; none of it has been tried.
 
-        Nothing where the job is only observed.
+        What the user's declaration demands comes first. Nothing where the job is only observed.
         """
-        is_asked = self.tuner is not None and (self.job is None or self.job.recommend)
-        return self.tuner.proposals(self.situation) if self.tuner and is_asked else ()
+        if self.tuner is None or not self._is_asked:
+            return ()
+        situation = self.situation
+        demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
+        return (*demanded, *self.tuner.proposals(situation))
 
     def levers(self) -> tuple[LeverView, ...]:
-        """Return why each lever is as it is."""
-        return self.tuner.levers(self.situation) if self.tuner else ()
+        """Return why each lever is as it is; nothing where the job is only observed."""
+        return self.tuner.levers(self.situation) if self.tuner and self._is_asked else ()
+
+    @property
+    def _is_asked(self) -> bool:
+        """True when it is asked what settings would be better."""
+        return self.job is not None and (self.job.tuning or self.job.recommend)
 
     @property
     def _required(self) -> list[tuple[Proposal, str | None]]:
@@ -206,6 +221,8 @@ class Pipeline:
         self._observing.set_budget(job.observe_budget)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
+        from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
+
         tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability)
         tuner.on = self.on
         if run.new_because:
@@ -275,7 +292,7 @@ class Pipeline:
             yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, cost, now)])
 
     def _tune(
-        self, tuner: Tuner, event: GoodputEvent, cost: CheckpointCost | None, now: float
+        self, tuner: "Tuner", event: GoodputEvent, cost: CheckpointCost | None, now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
             tuner.charge_apply(self._applied.apply(event, tuner))
@@ -284,11 +301,11 @@ class Pipeline:
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and (self.job.tuning or self.job.recommend):
+        if cost is not None and self._is_asked:
             yield tuner.add(cost, lambda: self.situation, now)
 
     def _effects(
-        self, run: JobRun, tuner: Tuner, outcomes: Sequence[Outcome], *, publish: bool = False
+        self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False
     ) -> Iterator[Effect]:
         if publish or any(each.changed for each in outcomes):
             yield RewriteConfig(advice=run.publish(tuner))

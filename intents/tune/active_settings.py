@@ -164,6 +164,8 @@ class AppliedSettings:
         self.last_s = 0.0
         """End of the last output, epoch seconds."""
         self.shared_files = SharedFiles()
+        self.applied_s = 0.0
+        """Seconds of applying settings so far."""
         self._reinits: deque[float] = deque(maxlen=_REMEMBERED_REINITS)
 
     @property
@@ -189,6 +191,7 @@ class AppliedSettings:
         self.last_s = output.end_s
         self.checkpoints += output.checkpoint and output.valid
         apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
+        self.applied_s += apply_s
         if (settings := active.settings_of(output.generation)) is not None:
             changed = {name for name, value in settings.items() if self.values.get(name) != value}
             if apply_s > 0 and any(map(active.mutability.needs_reinit, changed)):

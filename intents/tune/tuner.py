@@ -343,10 +343,12 @@ class Tuner(ActiveSettings):
         seen = LeverView(name=lever.name, value=value, source=lever.source, why=why_fixed(lever, now_is))
         if seen.why or view is None:
             return seen if seen.why else replace(seen, why="no checkpoint was measured yet")
+        if self._trial is not None and lever.name in self._trial.proposal.changes:
+            return replace(seen, other=self._trial.incumbent.get(lever.name), why="on trial now")
         totals = view.belief.totals.mean(axis=1)
         others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
         if not others:
-            return replace(seen, why="what is asked for, or the other settings, leave it no other value")
+            return replace(seen, why="another value differs in no effect, or is not as durable as asked for")
         index = min(others, key=lambda each: float(totals[each]))
         candidate = view.belief.candidates[index]
         is_dropped = identity(candidate) in self._dropped
@@ -356,7 +358,7 @@ class Tuner(ActiveSettings):
             other=candidate[lever.name],
             gain_s=float(totals[view.incumbent] - totals[index]),
             p_better=p_better(view, index),
-            why=why or "to be tried",
+            why=why or "expected to pay, not tried yet",
         )
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
@@ -414,7 +416,7 @@ class Tuner(ActiveSettings):
         reason = self._stopped(view, index, now_is)
         if reason:
             changes = difference(view.belief.candidates[index], self.settings)
-            self._note_once(Verdict.VETOED, describe(changes, 0.0, reason), reason, now)
+            self._note_once(Verdict.VETOED, describe(changes, self.baseline, 0.0, reason), reason, now)
         return reason
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
@@ -429,7 +431,7 @@ class Tuner(ActiveSettings):
             f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
             f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
         )
-        return describe(changes, found.gain_s, because)
+        return describe(changes, self.baseline, found.gain_s, because)
 
     def _try(self, proposal: Proposal, belief: Belief, now: float, *, since_launch: bool = False) -> None:
         self._noted.discard((Verdict.PENDING, proposal.rule))
