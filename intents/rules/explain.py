@@ -1,5 +1,7 @@
 """What a change is, in words, and why each lever is left as it is."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..events import Value, Values
@@ -24,7 +26,7 @@ class LeverView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe(changes: Values, own: Values, gain_s: float, because: str) -> Proposal:
-    """Return the proposal of `changes`, named after the levers that it moves: first from the user's `own` values."""
+    """Return the proposal of `changes`, named after the first lever that it moves from the user's `own`."""
     moved = [lever for lever in LEVERS if lever.name in changes]
     moved.sort(key=lambda lever: changes[lever.name] == own.get(lever.name))
     if not moved:
@@ -49,6 +51,15 @@ def why_fixed(lever: Lever, now: Situation) -> str:
     if Component.EXPOSURE in lever.components:
         return f"no other value is as durable as what is asked for ({now.rails.because})"
     return "no other value makes sense here"
+
+
+def why_nothing(levers: Sequence[LeverView]) -> str:
+    """Return in a line why none of `levers` is moved: what stops the best of the other values."""
+    others = [each for each in levers if each.other is not None and each.gain_s > 0]
+    if not others:
+        return "no other setting that is possible here is expected to cost less"
+    best = max(others, key=lambda each: each.gain_s)
+    return f"{best.name}={best.other}: {best.why}"
 
 
 def _purpose(lever: Lever, changes: Values, own: Values) -> str:

@@ -54,6 +54,7 @@ class Together(NamedTuple):
 
 def gains(decisions: Sequence[Decision]) -> tuple[GainView, ...]:
     """Return the gains of all trials with a measurement, oldest first."""
+    decisions = tuple(decisions)
     found = (
         _gain_of(each, decisions[index + 1 :])
         for index, each in enumerate(decisions)

@@ -60,7 +60,7 @@ class Tuner(ActiveSettings):
         self._incumbent = dict(self.wanted)
         self._dropped: set[Identity] = set()
         self._replays = self._quiet = 0
-        self._tried_in: dict[Identity, int] = {}
+        self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
 
@@ -295,12 +295,12 @@ class Tuner(ActiveSettings):
         )
         is_tuned = settings != self.mutability.feasible(self.baseline)
         self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
-        generation = self._tried_in.get(identity(settings))
-        if generation is None or index is None or not is_tuned:
+        trial = self._tried.get(identity(settings))
+        if trial is None or index is None or not is_tuned:
             return
-        against = belief.index(self._trial.incumbent) if self._trial else OWN
-        found = compare(belief.totals[against or OWN], belief.totals[index], self.learner.seen()[index])
-        self.log.measured(generation, _seen(cost, cost_s), found, cost_s - own_s)
+        against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
+        found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
+        self.log.measured(trial.generation, _seen(cost, cost_s), found, cost_s - own_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
             self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
 
@@ -348,7 +348,7 @@ class Tuner(ActiveSettings):
         totals = view.belief.totals.mean(axis=1)
         others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
         if not others:
-            return replace(seen, why="another value differs in no effect, or is not as durable as asked for")
+            return replace(seen, why="other values change nothing here, or are less durable than asked for")
         index = min(others, key=lambda each: float(totals[each]))
         candidate = view.belief.candidates[index]
         is_dropped = identity(candidate) in self._dropped
@@ -444,7 +444,7 @@ class Tuner(ActiveSettings):
             proposal=proposal,
             since_launch=since_launch,
         )
-        self._tried_in[identity(self.wanted)] = self.generation
+        self._tried[identity(self.wanted)] = self._trial
         index = belief.index(self.wanted)
         expected = belief.breakdown(index) if index is not None else None
         self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)
