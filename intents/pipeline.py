@@ -223,8 +223,7 @@ class Pipeline:
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
         from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
 
-        tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability)
-        tuner.on = self.on
+        tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
         if run.new_because:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
@@ -253,7 +252,7 @@ class Pipeline:
             return
         self._on = event.on
         if self.tuner is not None and self._run is not None:
-            outcome = self.tuner.switch(on=self.on, now=now)
+            outcome = self.tuner.switch(on=event.on, now=now)
             yield from self._effects(self._run, self.tuner, [outcome], publish=True)
         if event.on:
             yield Tell(text="scrtune on: tuning continues from your own settings")
@@ -301,8 +300,8 @@ class Pipeline:
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self._is_asked:
-            yield tuner.add(cost, lambda: self.situation, now)
+        if cost is not None and self.job is not None and self._is_asked:
+            yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
 
     def _effects(
         self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False

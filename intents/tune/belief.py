@@ -14,8 +14,8 @@ the same decisions whatever the linear algebra underneath.
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from math import log
-from statistics import median
+from math import log, sqrt
+from statistics import median, median_low
 from typing import NamedTuple
 
 import numpy as np
@@ -263,7 +263,10 @@ class Belief:
         flushed = [each for each in mine if each.flushed]
         if is_asynchronous(self.candidates[index]) and flushed:
             mean, variance = _weighted([(each.slowdown_s, each.slowdown_error_s) for each in flushed])
-            scale = max(abs(mean), 0.3 * float(self._prior[index, Row.SLOWDOWN].mean()))
+            prior = self._prior[index, Row.SLOWDOWN]
+            scale = max(abs(mean), 0.3 * float(prior.mean()))
+            if len(flushed) > 1:  # once is a hiccup, twice is what no member expected
+                scale = min(scale, float(prior.mean() + 2 * prior.std())) / sqrt(len(flushed))
             found.append((Row.SLOWDOWN, mean, variance + (0.15 * scale) ** 2 + 1e-6))
         for row, seconds in (
             (Row.WRITE, [each.write_s for each in mine]),
@@ -369,8 +372,9 @@ def _kalman(state: Array, data: _Seen) -> Array:
 def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the mean of (value, SD) weighted by precision, the median of many, and its variance."""
     weights = [1 / (error * error + 1e-9) for _, error in values]
-    if len(values) > 4:  # noqa: PLR2004 - below it a median is as good as any of them
-        return median(value for value, _ in values), 1 / sum(weights)
+    lowest, highest = min(values), max(values)
+    if len(values) > 4 or highest[0] - lowest[0] > 3 * (lowest[1] + highest[1]):  # noqa: PLR2004 - or a hiccup
+        return median_low(value for value, _ in values), 1 / sum(weights)
     return sum(w * value for w, (value, _) in zip(weights, values, strict=True)) / sum(weights), 1 / sum(
         weights
     )

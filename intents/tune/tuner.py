@@ -18,7 +18,7 @@ from ..settings import difference
 from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
-from .chooser import OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
+from .chooser import MOST_LOOKS, OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
 from .knowledge import Knowledge
@@ -264,13 +264,13 @@ class Tuner(ActiveSettings):
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self.budget.charge_apply(apply_s)
 
-    def add(self, cost: CheckpointCost, look: Look, now: float) -> Outcome:
+    def add(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool = True) -> Outcome:
         """Take in the cost of a checkpoint, and decide. `look` returns the situation as it is now."""
         for each in self._waits.add(cost):
-            self._learn(each, look, now)
+            self._learn(each, look, now, may_try=may_try)
         return self._outcome()
 
-    def _learn(self, cost: CheckpointCost, look: Look, now: float) -> None:
+    def _learn(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool) -> None:
         settings = self.settings_of(cost.generation)
         if settings is None:
             return
@@ -282,7 +282,7 @@ class Tuner(ActiveSettings):
         if belief is None:
             return
         self._charge(belief, cost, settings, now)
-        if self.on and cost.generation == self.generation:
+        if self.on and may_try and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
@@ -402,6 +402,8 @@ class Tuner(ActiveSettings):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
+        if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
+            kept = None  # what was measured of it was dearer than the user's own: a hiccup, or the belief is wrong
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
             self._revert(trial, now, f"{_USED_UP}; {why}")

@@ -2,11 +2,9 @@
 
 import math
 import random
-from collections.abc import Callable
 
 import msgspec
 
-from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import (
     FlushCompleted,
     JobStarted,
@@ -17,10 +15,8 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.rules.situation import DEFAULTS, REINIT_PRIOR_S, Proposal
-from scrtune.intents.tune.chooser import TrialChoice
-from scrtune.intents.tune.decisions import Outcome
-from scrtune.intents.tune.tuner import Tuner
+from scrtune.intents.settings import DEFAULTS
+from scrtune.intents.tune.switching import REINIT_PRIOR_S
 
 T0 = 1_700_000_000.0
 GIB = 1024**3
@@ -180,23 +176,26 @@ class Job:
             self.checkpoint(**how)  # type: ignore[arg-type]
         return self
 
+    def until(self, word: str, **how: float) -> "Job":
+        """Go on until a decision has the verdict `word`, 40 checkpoints at most."""
+        for _ in range(40):
+            if word in self.words:
+                return self
+            self.checkpoint(**how)  # type: ignore[arg-type]
+        raise AssertionError(f"{word} is not in {self.words}")
+
+    @property
+    def in_force(self) -> Values:
+        """The settings that the next output runs under."""
+        return {**self._own, **self.pipeline.advice.settings}
+
+    @property
+    def words(self) -> list[str]:
+        return [each.verdict.value for each in self.pipeline.decisions]
+
     @property
     def verdicts(self) -> list[tuple[str, str]]:
         return [(each.rule, each.verdict.value) for each in self.pipeline.decisions]
-
-
-def take(
-    tuner: Tuner,
-    cost_s: float,
-    now: float,
-    propose: Callable[[], Proposal | None] = lambda: None,
-    generation: int | None = None,
-) -> list[Outcome]:
-    """One checkpoint, as the pipeline passes it on to the tuner; `propose` chooses the next trial."""
-    generation = tuner.generation if generation is None else generation
-    cost = CheckpointCost(dataset=int(now), generation=generation, time_s=now, blocking_s=cost_s)
-    outcome = tuner.add(cost, now)
-    return [outcome, tuner.start(TrialChoice(propose()), now)] if outcome.is_ready else [outcome]
 
 
 def replayed(journal: list[tuple[float, Event]]) -> tuple[Pipeline, list[Effect]]:

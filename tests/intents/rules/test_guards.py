@@ -7,11 +7,14 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import NodeObserved, SettingsObserved, Values
 from scrtune.intents.intent import Evidence
+from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.flush import FlushBehaviour
-from scrtune.intents.observe.redundancy import SURVIVES
+from scrtune.intents.observe.intents import Intents
+from scrtune.intents.observe.redundancy import SURVIVES, effective
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
-from scrtune.intents.rules.guards import NEVER, veto
-from scrtune.intents.rules.situation import DEFAULTS, Intents, Proposal, Situation
+from scrtune.intents.rules.guards import NEVER, required, veto
+from scrtune.intents.rules.situation import Situation
+from scrtune.intents.settings import DEFAULTS
 
 GIB = 1024**3
 CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2}
@@ -25,13 +28,17 @@ def situation(
     count: int = 10,
     **job: int | str | bool,
 ) -> Situation:
+    """A job of 8 ranks on 4 nodes whose user gave `settings` explicitly, unless `sources` say otherwise."""
     every = {**DEFAULTS, **(settings or {})}
-    observed = SettingsObserved(settings=every, sources=sources or {}, **{"ranks": 8, "nodes": 4, **job})
+    if sources is None:
+        sources = dict.fromkeys(settings or {}, "user config")
+    observed = SettingsObserved(settings=every, sources=sources, **{"ranks": 8, "nodes": 4, **job})
     return Situation(
         intents=Intents(
             redundancy=observe_redundancy(observed, str(every["SCR_COPY_TYPE"])),
             flush=FlushBehaviour(evidence=Evidence(count=count), checkpoint_bytes=40 * GIB),
         ),
+        own=every,
         settings=every,
         job=observed,
         node=node or NodeObserved(host="n", cpus=(), cache_free_bytes=1000 * GIB),
@@ -44,13 +51,13 @@ def free(gib: float, memory: float = 0) -> NodeObserved:
     )
 
 
-def change(**changes: int | str) -> Proposal:
-    return Proposal(rule="a rule", intent="test", changes=changes, because="why", source="here")
+def change(**changes: int | str) -> Values:
+    return dict(changes)
 
 
 def test_files_that_would_meet_in_the_cache_stay_out_of_it() -> None:
     meet = msgspec.structs.replace(situation(), why_no_cache="they would meet")
-    to_the_cache = change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE="XOR")
+    to_the_cache = change(SCR_CACHE_BYPASS=0, SCR_FLUSH=1)
     assert veto(to_the_cache, meet) == "they would meet"
     assert veto(to_the_cache, situation()) is None
     assert veto(change(SCR_FLUSH=1), meet) is None
@@ -80,15 +87,30 @@ def test_the_user_may_allow_it() -> None:
     assert veto(change(SCR_FLUSH=1), situation(sources={"SCR_FLUSH": "environment"}, override=True)) is None
 
 
-class TestRedundancyFloor:
+class TestDurability:
     def test_never_below_what_was_declared(self) -> None:
         now = situation(CACHED, floor="NODE")
         reason = veto(change(SCR_COPY_TYPE="SINGLE"), now)
-        assert reason == "SCR_COPY_TYPE=SINGLE is below the redundancy floor PARTNER"
-        assert veto(change(SCR_COPY_TYPE="XOR"), now) is None
+        assert reason is not None
+        assert "less durable than what is asked for (the declared redundancy floor PARTNER" in reason
+        assert veto(change(SCR_COPY_TYPE="PARTNER"), now) is None
 
     def test_nor_below_the_users_own_scheme(self) -> None:
-        assert veto(change(SCR_COPY_TYPE="SINGLE"), situation(CACHED)) is not None
+        reason = veto(change(SCR_COPY_TYPE="SINGLE"), situation(CACHED))
+        assert reason is not None
+        assert "your SCR_COPY_TYPE XOR" in reason
+
+    def test_nor_flushed_less_often(self) -> None:
+        now = situation({**CACHED, "SCR_FLUSH": 3})
+        assert veto(change(SCR_FLUSH=4), now) is not None
+        assert veto(change(SCR_FLUSH=2), now) is None
+
+    def test_who_bypasses_the_cache_explicitly_waits_for_the_prefix_directory(self) -> None:
+        now = situation({"SCR_CACHE_BYPASS": 1})
+        cached = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1}
+        assert veto(cached, now) is None
+        assert veto({**cached, "SCR_FLUSH": 2}, now) is not None
+        assert veto({**cached, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}, now) is not None
 
     def test_moving_into_the_cache_counts_with_the_scheme_in_force(self) -> None:
         now = situation({"SCR_COPY_TYPE": "SINGLE"}, floor="NODE")
@@ -101,7 +123,9 @@ class TestRedundancyFloor:
         assert reason is not None
         assert "on one node" in reason
         assert veto(into_the_cache, situation(nodes=1, floor="PROCESS")) is None
-        assert veto(change(SCR_CACHE_BYPASS=0), situation(nodes=1)), "nobody declared that less is enough"
+
+    def test_a_job_that_caches_on_one_node_keeps_what_it_has(self) -> None:
+        assert veto(change(SCR_FLUSH_ASYNC=1), situation(CACHED, nodes=1, floor="NODE")) is None
 
     @given(
         st.sampled_from(sorted(SURVIVES)),
@@ -110,12 +134,50 @@ class TestRedundancyFloor:
         st.integers(1, 5),
         st.integers(0, 1),
     )
-    def test_whatever_passes_keeps_the_floor(
+    def test_whatever_passes_survives_what_was_asked_for(
         self, own: str, floor: str, wanted: str, nodes: int, bypass: int
     ) -> None:
         now = situation({"SCR_CACHE_BYPASS": bypass, "SCR_COPY_TYPE": own}, floor=floor, nodes=nodes)
-        if veto(change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE=wanted), now) is None:
-            assert SURVIVES[wanted] >= SURVIVES[now.intents.redundancy.floor]
+        if veto(change(SCR_CACHE_BYPASS=0, SCR_COPY_TYPE=wanted, SCR_FLUSH=1), now) is not None:
+            return
+        if now.rails.durability is None:
+            assert SURVIVES[wanted] >= SURVIVES[now.rails.floor]
+            if bypass:
+                assert SURVIVES[effective(wanted, nodes)] >= SURVIVES[now.rails.floor]
+
+
+def test_files_that_are_written_again_stay_in_the_cache() -> None:
+    again = msgspec.structs.replace(situation(CACHED), why_no_bypass="its only good copy is there")
+    assert veto(change(SCR_CACHE_BYPASS=1), again) == "its only good copy is there"
+    assert veto(change(SCR_FLUSH=1), again) is None
+    assert veto(change(SCR_CACHE_BYPASS=1), situation(CACHED)) is None
+
+
+def test_what_this_scr_does_not_read_and_what_nothing_obeys_is_not_changed() -> None:
+    words = {"SCR_FLUSH_WIDTH": "inert", "SCRTUNE_FLUSH_THREADS": "launch"}
+    now = msgspec.structs.replace(situation(CACHED), mutability=RunMutability(parameters=words))
+    assert veto(change(SCR_FLUSH_WIDTH=1), now) == "SCR_FLUSH_WIDTH: this SCR does not read it"
+    reason = veto(change(SCRTUNE_FLUSH_THREADS=1), now)
+    assert reason is not None
+    assert "nothing in this job applies it" in reason
+
+
+def test_what_the_user_edited_is_theirs_also_where_they_allow_the_rest() -> None:
+    now = situation(CACHED, sources={"SCR_FLUSH": "edited"}, override=True)
+    reason = veto(change(SCR_FLUSH=1), now)
+    assert reason is not None
+    assert "you gave it in the config file" in reason
+
+
+class TestRequired:
+    def test_a_declared_floor_is_met_whatever_it_costs(self) -> None:
+        now = situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"}, floor="NODE")
+        (proposal,) = required(now)
+        assert (proposal.required, proposal.changes) == (True, {"SCR_COPY_TYPE": "PARTNER"})
+
+    def test_nothing_is_required_where_it_is_met_or_not_declared(self) -> None:
+        assert required(situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"})) == ()
+        assert required(situation({**CACHED, "SCR_COPY_TYPE": "RS"}, floor="NODE")) == ()
 
 
 class TestCapacity:
@@ -135,7 +197,7 @@ class TestCapacity:
         assert veto(change(SCR_CACHE_SIZE=3), situation(CACHED, count=9, node=free(30))) is None
 
     def test_moving_into_the_cache_needs_room_for_all_of_it(self) -> None:
-        moved = change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=2, SCR_COPY_TYPE="XOR")
+        moved = change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=2, SCR_FLUSH=1)
         assert veto(moved, situation(node=free(2 * 13.34 / 0.8))) is None
         reason = veto(moved, situation(node=free(2 * 13.33 / 0.8)))
         assert reason is not None
