@@ -59,7 +59,7 @@ def why_nothing(levers: Sequence[LeverView]) -> str:
     if not others:
         return "no other setting that is possible here is expected to cost less"
     best = max(others, key=lambda each: each.gain_s)
-    return f"{best.name}={best.other}: {best.why}"
+    return best.why if best.why.startswith(best.name) else f"{best.name}={best.other}: {best.why}"
 
 
 def _purpose(lever: Lever, changes: Values, own: Values) -> str:

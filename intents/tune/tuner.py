@@ -336,9 +336,11 @@ class Tuner(ActiveSettings):
         """Return, for each lever, the best other value as far as is believed, and why it is not in use."""
         belief = self.belief
         view = self._view(belief, now_is) if belief else None
-        return tuple(self._lever(lever, view, now_is) for lever in LEVERS)
+        count = len(belief.candidates) if belief else 0
+        stopped = [self._stopped(view, index, now_is) or "" for index in range(count)] if view else []
+        return tuple(self._lever(lever, view, stopped, now_is) for lever in LEVERS)
 
-    def _lever(self, lever: Lever, view: View | None, now_is: Situation) -> LeverView:
+    def _lever(self, lever: Lever, view: View | None, stopped: list[str], now_is: Situation) -> LeverView:
         value = self.settings[lever.name]
         seen = LeverView(name=lever.name, value=value, source=lever.source, why=why_fixed(lever, now_is))
         if seen.why or view is None:
@@ -349,17 +351,27 @@ class Tuner(ActiveSettings):
         others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
         if not others:
             return replace(seen, why="other values change nothing here, or are less durable than asked for")
-        index = min(others, key=lambda each: float(totals[each]))
-        candidate = view.belief.candidates[index]
-        is_dropped = identity(candidate) in self._dropped
-        why = self._stopped(view, index, now_is) or ("it was tried" if is_dropped else why_not(view, index))
+        index = min(others, key=lambda each: (bool(stopped[each]), float(totals[each])))
         return replace(
             seen,
-            other=candidate[lever.name],
+            other=view.belief.candidates[index][lever.name],
             gain_s=float(totals[view.incumbent] - totals[index]),
             p_better=p_better(view, index),
-            why=why or "expected to pay, not tried yet",
+            why=stopped[index] or self._why_not(view, index),
         )
+
+    def _why_not(self, view: View, index: int) -> str:
+        """Return why a candidate that nothing forbids is not in use."""
+        tried = identity(view.belief.candidates[index])
+        if tried in self._dropped:
+            return "it was tried, and taken back"
+        if why := why_not(view, index):
+            return why
+        if not self.on:
+            return "expected to pay, but tuning is off"
+        if view.left_s <= 0:
+            return f"expected to pay, but {_USED_UP}"
+        return "expected to pay" if tried in self._tried else "expected to pay, not tried yet"
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)

@@ -31,15 +31,12 @@ HOSTILE = '<script>alert(1)</script> & "$x$" \x1b[31m'
 CHROMIUM = shutil.which("chromium")
 
 GAIN = Gain(
-    pairs=2,
     before_s=1.5,
     saved_s=0.9,
     low_s=0.6,
     high_s=1.3,
     checkpoints=20,
     total_s=18.0,
-    total_low_s=12.0,
-    total_high_s=26.0,
 )
 
 
@@ -62,7 +59,7 @@ def trial(  # noqa: PLR0913 - the parts of a change
         previous={"SCR_FLUSH_ASYNC": 0},
         because="the flush blocks <much>",
     )
-    judged = "0.42 times the cost before, in 2 pairs"
+    judged = "0.42 times the cost before"
     ended = None
     if end_s is not None:
         ended = msgspec.structs.replace(decision, time_s=T + end_s, verdict=verdict, because=judged)
