@@ -100,7 +100,12 @@ def test_what_would_be_tried_live_is_proposed_in_one_go_and_every_lever_says_why
     assert not slow.decisions, "of a trace nothing can be changed"
     for pipeline, gains in ((fast, False), (slow, True)):
         bypass = pipeline.levers()[0]
-        assert (bypass.name, bypass.value, bypass.other, bypass.gain_s > 0) == ("SCR_CACHE_BYPASS", 1, 0, gains)
+        assert (bypass.name, bypass.value, bypass.other, bypass.gain_s > 0) == (
+            "SCR_CACHE_BYPASS",
+            1,
+            0,
+            gains,
+        )
         assert all(lever.why for lever in pipeline.levers())
 
 

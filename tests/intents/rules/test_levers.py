@@ -211,7 +211,9 @@ def test_a_change_is_named_after_what_it_moves() -> None:
     assert (made.rule, made.intent) == ("flush before the computation goes on", "flush")
     joint = describe({"SCR_CACHE_BYPASS": 0, "SCR_FLUSH_ASYNC": 1}, {}, 1.5, "because")
     assert joint.rule == "write to the cache, and flush from there, and 1 more"
-    assert describe({"SCR_CACHE_BYPASS": 1}, {}, 0, "").rule == "write to the prefix directory, past the cache"
+    assert (
+        describe({"SCR_CACHE_BYPASS": 1}, {}, 0, "").rule == "write to the prefix directory, past the cache"
+    )
 
 
 def test_a_change_back_to_what_the_user_has_is_named_so_and_names_no_other() -> None:
@@ -223,7 +225,12 @@ def test_a_change_back_to_what_the_user_has_is_named_so_and_names_no_other() -> 
 
 
 def test_a_source_of_several_levers_is_named_once() -> None:
-    changes = {"SCR_FLUSH_ASYNC": 1, "SCR_CACHE_BYPASS": 0, "SCRTUNE_FLUSH_THREADS": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
+    changes = {
+        "SCR_FLUSH_ASYNC": 1,
+        "SCR_CACHE_BYPASS": 0,
+        "SCRTUNE_FLUSH_THREADS": 1,
+        "SCR_FLUSH_TYPE": "PTHREAD",
+    }
     named = describe(changes, {}, 0.1, "because").source.split("; ")
     assert len(named) == len(set(named)) > 1
 
