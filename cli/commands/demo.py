@@ -38,7 +38,7 @@ STEPS_BETWEEN_CHECKPOINTS = 4
 SCALE = 1 / 512
 FIRST, LAST = 3, 6
 LEAST_NOISE = 0.02
-TUNED = ("--redundancy-floor", "SINGLE")
+TUNED = ("--redundancy-floor", "SINGLE", "--no-memory")
 
 STARTS = {
     "poor settings": """SCR_CACHE_BYPASS=0

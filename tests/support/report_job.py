@@ -24,7 +24,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.report import Report, report
 from scrtune.intents.tune.decisions import Decision, Verdict
-from scrtune.intents.tune.gains import Gain
+from scrtune.intents.tune.gains import Gain, GainView
 
 T = 1.76e9
 HOSTILE = '<script>alert(1)</script> & "$x$" \x1b[31m'
@@ -76,6 +76,21 @@ VETOED = Decision(
     because="no failure was declared",
 )
 CHANGES = (trial(1, 30, 60), TunerChange(number=2, decision=VETOED))
+
+
+def view_of(change: TunerChange) -> GainView:
+    """The gain of a change that was measured."""
+    assert change.gain is not None
+    decision = change.decision
+    return GainView(
+        generation=decision.generation,
+        time_s=decision.time_s,
+        rule=decision.rule,
+        changes=decision.changes,
+        previous=decision.previous,
+        verdict=change.verdict,
+        gain=change.gain,
+    )
 
 
 def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
