@@ -111,8 +111,9 @@ class ActiveSettings:
         return self._past[generation][1] if generation in self._past else default
 
     def _note_once(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
-        if (verdict, proposal.rule) not in self._noted:
-            self._noted.add((verdict, proposal.rule))
+        keys = {(verdict, proposal.rule), (verdict, reason)}
+        if not keys & self._noted:
+            self._noted |= keys
             self._log(
                 verdict, replace(proposal, because=reason), now, values(self.settings, proposal.changes)
             )

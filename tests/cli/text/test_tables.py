@@ -16,6 +16,9 @@ from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.decisions import Decision, Verdict
 
 
+ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
+
+
 def text(shown: RenderableType) -> str:
     return " ".join(tables.rendered(shown).split())
 
@@ -125,10 +128,9 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
     [
         (views.SavingsView(), ["nothing was gained; trying cost nothing"]),
         (
-            views.SavingsView(saved_s=-2.5, reverted_s=2.5, applied_s=0.5, why_nothing="nothing pays"),
+            views.SavingsView(saved_s=-2.5, reverted_s=2.5, applied_s=0.5, why_nothing="none"),
             [
-                "nothing was gained: nothing pays; trying cost 500.0 ms applying settings and 2.50 s in trials"
-                " taken back"
+                "nothing was gained: none; trying cost 500.0 ms applying settings and 2.50 s in trials taken back"
             ],
         ),
         (
@@ -144,8 +146,7 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
             views.SavingsView(saved_s=0.5, applied_s=2.0, for_good={"SCRTUNE_FLUSH_THREADS": 2}),
             [
                 "lost 1.50 s in all, against your own settings; trying cost 2.00 s applying settings",
-                "for good, in the job script: export SCRTUNE_FLUSH_THREADS=2"
-                "  # SCRTUNE_* count under `scrtune run` alone",
+                f"for good, in the job script: export SCRTUNE_FLUSH_THREADS=2  # {ONLY_UNDER_US}",
             ],
         ),
         (
