@@ -15,7 +15,6 @@ from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.decisions import Decision, Verdict
 
-
 ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
 
@@ -128,10 +127,8 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
     [
         (views.SavingsView(), ["nothing was gained; trying cost nothing"]),
         (
-            views.SavingsView(saved_s=-2.5, reverted_s=2.5, applied_s=0.5, why_nothing="none"),
-            [
-                "nothing was gained: none; trying cost 500.0 ms applying settings and 2.50 s in trials taken back"
-            ],
+            views.SavingsView(saved_s=-2.5, reverted_s=2.5, applied_s=0.5, why_nothing="w"),
+            ["nothing was gained: w; trying cost 500.0 ms applying settings and 2.50 s in trials taken back"],
         ),
         (
             views.SavingsView(
