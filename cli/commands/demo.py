@@ -324,5 +324,8 @@ def _allowed(each: DemoComparison) -> str:
 
 
 def _with_bounds(middle_s: float, values_s: Sequence[float]) -> str:
-    bounds = f"\n({seconds_text(min(values_s))} - {seconds_text(max(values_s))})" if len(values_s) > 1 else ""
-    return seconds_text(middle_s) + bounds
+    if len(values_s) == 1:
+        return seconds_text(middle_s)
+    scale, unit, digits = (1e3, "ms", 1) if max(values_s) < 1 else (1.0, "s", 2)
+    middle, low, high = (f"{each * scale:.{digits}f}" for each in (middle_s, min(values_s), max(values_s)))
+    return f"{middle} {unit}\n({low} - {high})"

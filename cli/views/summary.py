@@ -48,7 +48,10 @@ def savings(view: SavingsView) -> list[str]:
         return [f"proposed, not tried: {export}"]
     saved_s = view.saved_s - view.applied_s
     net = f"saved {seconds_text(saved_s)}" if saved_s > 0 else f"lost {seconds_text(-saved_s)}"
-    return [f"{net} in all, against your own settings; {spent}", f"for good, in the job script: {export}"]
+    return [
+        f"{net} at checkpoints, against your own settings; {spent}",
+        f"for good, in the job script: {export}",
+    ]
 
 
 def failures(view: StatusView) -> list[str]:
