@@ -5,6 +5,7 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
@@ -36,8 +37,9 @@ from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
 from .tune.knowledge import Knowledge
-from .tune.switching import REINIT_PRIOR_S
-from .tune.tuner import Tuner
+
+if TYPE_CHECKING:
+    from .tune.tuner import Tuner
 
 __all__ = ["Counters", "Pipeline"]
 
@@ -50,7 +52,7 @@ class Pipeline:
     A re-init of SCR is taken to last at least `reinit_prior_s` seconds.
     """
 
-    def __init__(self, reinit_prior_s: float = REINIT_PRIOR_S) -> None:
+    def __init__(self, reinit_prior_s: float = 0.0) -> None:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
@@ -168,6 +170,11 @@ class Pipeline:
         return self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
 
     @property
+    def applied_s(self) -> float:
+        """Seconds that applying settings took so far."""
+        return self._applied.applied_s
+
+    @property
     def start_s(self) -> float:
         """Beginning of the job, epoch seconds; 0 before its first event."""
         return self.ledger.account(0.0).start_s
@@ -175,16 +182,22 @@ class Pipeline:
     def proposals(self) -> tuple[Proposal, ...]:
         """Return what would be proposed now, guard rails applied; none of it has been tried.
 
-        Nothing where the job is only observed.
+        What the user's declaration demands comes first. Nothing where the job is only observed.
         """
-        if self.tuner is None or self.job is None or not self.job.recommend:
+        if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        return (*required(situation), *self.tuner.proposals(situation))
+        demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
+        return (*demanded, *self.tuner.proposals(situation))
 
     def levers(self) -> tuple[LeverView, ...]:
-        """Return why each lever is as it is."""
-        return self.tuner.levers(self.situation) if self.tuner else ()
+        """Return why each lever is as it is; nothing where the job is only observed."""
+        return self.tuner.levers(self.situation) if self.tuner and self._is_asked else ()
+
+    @property
+    def _is_asked(self) -> bool:
+        """True when it is asked what settings would be better."""
+        return self.job is not None and (self.job.tuning or self.job.recommend)
 
     @property
     def _required(self) -> list[tuple[Proposal, str | None]]:
@@ -211,6 +224,8 @@ class Pipeline:
         self._observing.set_budget(job.observe_budget)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
+        from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
+
         tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
         if run.new_because:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
@@ -226,11 +241,6 @@ class Pipeline:
         if self._run is None or self.tuner is None:
             return
         tuner, outcomes = self.tuner, []
-        changes, refused = self._run.permitted(edit)
-        if changes:
-            self._run = self._run.edited(changes)
-            outcomes.append(tuner.edit(self._run.own, changes, now))
-            outcomes.append(tuner.require(self._required, now))
         run, back = self._run.released(edit.released)
         changes, refused = run.permitted(edit)
         if changes or edit.released:
@@ -284,7 +294,7 @@ class Pipeline:
             yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, cost, now)])
 
     def _tune(
-        self, tuner: Tuner, event: GoodputEvent, cost: CheckpointCost | None, now: float
+        self, tuner: "Tuner", event: GoodputEvent, cost: CheckpointCost | None, now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
             tuner.charge_apply(self._applied.apply(event, tuner))
@@ -296,11 +306,11 @@ class Pipeline:
             yield tuner.overdue(now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and (self.job.tuning or self.job.recommend):
+        if cost is not None and self.job is not None and self._is_asked:
             yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
 
     def _effects(
-        self, run: JobRun, tuner: Tuner, outcomes: Sequence[Outcome], *, publish: bool = False
+        self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False
     ) -> Iterator[Effect]:
         if publish or any(each.changed for each in outcomes):
             yield RewriteConfig(advice=run.publish(tuner))

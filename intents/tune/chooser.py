@@ -34,6 +34,7 @@ _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.35
 _LITTLE, _LONG = 0.5, 30
 _SURELY_SAFE, _WORTH = 0.05, 4.0
 _LEAST_NET = 0.3
+_NOTHING_S = 5e-4
 _SHORTEST, _LONGEST = 15, 200
 _TAIL, _TAIL_FROM_OWN = 0.9, 0.95
 _MOST_REPLAYS, _SURE = 4, 0.04
@@ -133,6 +134,8 @@ def why_not(view: View, index: int) -> str:
     gain = totals[view.incumbent] - totals
     now_s, mean_s = float(totals[view.incumbent].mean()), float(gain[index].mean())
     better = float((gain[index] > 0).mean())
+    if abs(mean_s) < _NOTHING_S:
+        return "expected to make no difference"
     if mean_s <= 0:
         return f"expected to cost {-mean_s:.3f} s more"
     what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
