@@ -1,0 +1,111 @@
+"""The tuner on the simulated jobs of `make bench-tuner`, few and short: what it may never do, and what it is for."""
+
+import sys
+from functools import cache
+from math import prod
+from pathlib import Path
+
+import pytest
+
+from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.tune.decisions import Verdict
+
+from ...support.simulated_job import CACHED, REAL, Job
+
+sys.path.append(str(Path(__file__).parents[3]))  # benchmarks are no part of the package
+
+from benchmarks.tuner.drive import Outcome, simulate
+
+JOBS = 9
+
+
+@cache
+def outcomes(scenario: str, start: str) -> list[Outcome]:
+    return [simulate(scenario, start, seed, 40, lambda _: Pipeline()) for seed in range(JOBS)]
+
+
+def against(made: list[Outcome], what: str) -> list[float]:
+    """Return the ratios of what the jobs lost to what they would have lost under `what`."""
+    return [each.tuned_s[-1] / getattr(each, what)[-1] for each in made]
+
+
+def middle(ratios: list[float]) -> float:
+    return float(prod(ratios) ** (1 / len(ratios)))
+
+
+@pytest.mark.parametrize("start", ["defaults", "poor", "random", "optimal"])
+def test_inside_the_rails_and_without_harm(start: str) -> None:
+    made = outcomes("mixed", start)
+    assert [each.outside for each in made] == [0] * JOBS
+    ratios = against(made, "own_s")
+    assert sum(each > 1.02 for each in ratios) <= 1
+    assert max(ratios) <= 1.10
+
+
+def test_poor_settings_are_left_within_a_few_checkpoints() -> None:
+    made = outcomes("mixed", "poor")
+    assert middle(against(made, "own_s")) <= 0.45
+    assert middle(against(made, "oracle_s")) <= 1.35
+    within = [each.steady_s[19] <= 1.05 * each.steady_best_s[19] for each in made]
+    assert sum(within) >= JOBS - 2
+
+
+def test_scrs_defaults_come_near_the_best() -> None:
+    assert middle(against(outcomes("mixed", "defaults"), "oracle_s")) <= 1.25
+
+
+def test_the_users_own_settings_come_first() -> None:
+    for user in ({}, CACHED):
+        job = Job(user)
+        assert (job.pipeline.decisions, job.pipeline.advice.generation) != (None, 1)
+        assert not job.pipeline.decisions
+        job.checkpoint()
+        assert [cost.generation for cost in job.pipeline.costs] == [0]
+
+
+def test_each_trial_says_what_is_expected_what_was_seen_and_what_is_left() -> None:
+    job = Job(CACHED, mutability=REAL).settled()
+    trials = [each for each in job.pipeline.decisions if each.verdict is Verdict.TRIAL]
+    for each in trials:
+        assert each.because
+        assert each.budget_s > 0
+        if each.rule == "your own settings once more":
+            continue
+        assert each.expected is not None
+        assert each.seen is not None
+        assert each.comparison is not None
+        assert each.checkpoints >= 1
+        assert each.expected.cost_s > 0
+    assert trials
+
+
+def test_every_lever_says_why_it_is_as_it_is() -> None:
+    job = Job(CACHED, mutability=REAL)
+    assert all(each.why for each in job.pipeline.levers())
+    job.settled()
+    for each in job.pipeline.levers():
+        assert each.why
+        assert each.value == job.in_force[each.name]
+
+
+def test_in_a_long_job_memory_is_bounded() -> None:
+    job = Job(CACHED)
+    for _ in range(1500):
+        job.checkpoint()
+        job.journal.clear()
+        job.effects.clear()
+    assert len(job.pipeline.decisions) <= 1000
+    assert job.pipeline.tuner is not None
+    assert len(job.pipeline.tuner.learner.observations.all) <= 64
+
+
+def test_what_was_learnt_brings_the_next_job_there_sooner() -> None:
+    first = Job(CACHED).settled()
+    knowledge = first.pipeline.knowledge
+    assert knowledge is not None
+    assert knowledge.settings["SCR_FLUSH_ASYNC"] == 1
+    assert knowledge.cost_s < 0.5 * knowledge.baseline_s
+    assert (knowledge.jobs, knowledge.checkpoints) == (1, len(first.pipeline.costs))
+    assert "1 earlier job" in knowledge.sentence()
+    before = Pipeline().knowledge
+    assert before is None
