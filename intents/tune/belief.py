@@ -14,7 +14,7 @@ the same decisions whatever the linear algebra underneath.
 
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from math import log, sqrt
+from math import log
 from statistics import median, median_low
 from typing import NamedTuple
 
@@ -41,8 +41,11 @@ _DIGITS = 9
 _SURE_OF_FLUSH = 0.5
 _SEED = 1
 
-_SHOWN = 3
-"""Observations under the same settings from which the median, not the lowest, is the middle."""
+_SHOWN, _TWICE = 3, 2
+"""Observations under the same settings from which the median, not the lowest, is the middle, and what was seen is
+believed of them within its noise, whatever the models say; a slowdown twice is no hiccup."""
+_MOST_SURPRISING = 4.0
+"""SDs: what is farther from all that the models expect says nothing of other settings."""
 _NEAR = 0.7
 _MOST_AMPLIFIED = 6.0
 
@@ -66,11 +69,15 @@ class _Known(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """Measured quantities: what the members predict (n x members), what was seen (n), and its covariance."""
+    """Measured quantities: what the members predict (n x members), what was seen (n), and its covariance.
+
+    `where` has the candidate, the row and the number of checkpoints of each.
+    """
 
     predicted: Array
     seen: Array
     covariance: Array
+    where: Sequence[tuple[int, int, int]]
 
 
 class Belief:
@@ -132,10 +139,11 @@ class Belief:
         after = _kalman(state, data)
         rows = after[: -len(self._log_rates)].reshape(self._prior.shape).copy()
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
-        for at, ((index, flushed), members) in enumerate(_grouped(known).items()):
-            if len(members) >= _SHOWN:  # is believed within its noise, whatever the models say
-                row, noise = rows[index, Row.FLUSHED if flushed else Row.UNFLUSHED], sqrt(data.covariance[at, at])
-                row += np.clip(row.mean(), data.seen[at] - noise, data.seen[at] + noise) - row.mean()
+        noises = np.sqrt(data.covariance.diagonal())
+        for (index, row, count), value, noise in zip(data.where, data.seen, noises, strict=True):
+            if count >= (_TWICE if row == Row.SLOWDOWN else _SHOWN):
+                mean = rows[index, row].mean()
+                rows[index, row] += np.clip(mean, value - noise, value + noise) - mean
         self._rows, self.posterior_rates = rows, after[-len(self._log_rates) :]
         self.totals = self._round(rows)
 
@@ -248,19 +256,21 @@ class Belief:
         blocking, covariance = _blocking(
             [each.what for each in seen], groups, [self._amplification(each) for each in seen]
         )
-        predicted = [self._prior[i, Row.FLUSHED if flushed else Row.UNFLUSHED] for i, flushed in groups]
+        blocks = [(i, Row.FLUSHED if flushed else Row.UNFLUSHED, len(g)) for (i, flushed), g in groups.items()]
+        where: list[tuple[int, int, int]] = [*blocks]
         values, variances = [], []
         for index in dict.fromkeys(each.candidate for each in seen):
             mine = [each.what for each in seen if each.candidate == index]
             for row, value, variance in self._parts_seen(index, mine):
-                predicted.append(self._prior[index, row])
+                where.append((index, row, len(mine)))
                 values.append(value)
                 variances.append(variance)
-        n, blocks = len(predicted), len(groups)
+        n, first = len(where), len(groups)
         whole = np.zeros((n, n))
-        whole[:blocks, :blocks] = covariance
-        whole[range(blocks, n), range(blocks, n)] = variances
-        return _Seen(np.array(predicted), np.array([*blocking, *values]), whole)
+        whole[:first, :first] = covariance
+        whole[range(first, n), range(first, n)] = variances
+        predicted = np.array([self._prior[index, row] for index, row, _ in where])
+        return _Seen(predicted, np.array([*blocking, *values]), whole, where)
 
     def _parts_seen(self, index: int, mine: Sequence[Observation]) -> list[tuple[int, float, float]]:
         """Return (row, value, variance) of each part that was measured under one candidate."""
@@ -268,10 +278,7 @@ class Belief:
         flushed = [each for each in mine if each.flushed]
         if is_asynchronous(self.candidates[index]) and flushed:
             mean, variance = _weighted([(each.slowdown_s, each.slowdown_error_s) for each in flushed])
-            prior = self._prior[index, Row.SLOWDOWN]
-            scale = max(abs(mean), 0.3 * float(prior.mean()))
-            if len(flushed) > 1:  # once is a hiccup, twice is what no member expected
-                scale = min(scale, float(prior.mean() + 2 * prior.std())) / sqrt(len(flushed))
+            scale = max(abs(mean), 0.3 * float(self._prior[index, Row.SLOWDOWN].mean()))
             found.append((Row.SLOWDOWN, mean, variance + (0.15 * scale) ** 2 + 1e-6))
         for row, seconds in (
             (Row.WRITE, [each.write_s for each in mine]),
@@ -368,9 +375,11 @@ def _kalman(state: Array, data: _Seen) -> Array:
     centred = state - state.mean(axis=1, keepdims=True)
     expected = data.predicted - data.predicted.mean(axis=1, keepdims=True)
     spread = expected @ expected.T / (MEMBERS - 1) + data.covariance + 1e-9 * np.eye(count)
+    limit = _MOST_SURPRISING * np.sqrt(spread.diagonal())
+    seen = np.clip(data.seen, data.predicted.mean(axis=1) - limit, data.predicted.mean(axis=1) + limit)
     gain = (centred @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
     root = np.linalg.cholesky(data.covariance + 1e-9 * np.eye(count))
-    perturbed = data.seen[:, None] + root @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))
+    perturbed = seen[:, None] + root @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))
     return np.asarray(state + gain @ (perturbed - data.predicted))
 
 

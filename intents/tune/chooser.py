@@ -23,7 +23,7 @@ Mask = NDArray[np.bool_]
 OWN = 0
 WORSE = 1.02
 _SURELY_WORSE = 0.7
-_ENOUGH, _CLOSE = 3, 0.75
+_ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.4
 _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
 KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
@@ -104,8 +104,9 @@ def is_replay_due(view: View, replays: int) -> bool:
         return False
     ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
     is_new = view.seen[OWN] < _ENOUGH and view.seen[best] >= 2 + 2 * replays and ratio > _CLOSE
+    is_forgotten = view.seen[OWN] == 0 and ratio > _FAR  # the machine has changed since
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
-    return is_new or is_doubted
+    return is_new or is_doubted or is_forgotten
 
 
 def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Looked | None:

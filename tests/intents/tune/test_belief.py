@@ -1,0 +1,290 @@
+"""The belief: each checkpoint informs all candidates, spikes are not evidence, and replay is exact."""
+
+import math
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.intents.events import Durability, NodeObserved, SettingsObserved, Values
+from scrtune.intents.intent import Evidence
+from scrtune.intents.observe.affinity import CoreAffinity
+from scrtune.intents.observe.flush import FlushBehaviour
+from scrtune.intents.observe.intents import Intents
+from scrtune.intents.observe.redundancy import observe as observe_redundancy
+from scrtune.intents.rules.levers import NAMES, joint_settings
+from scrtune.intents.rules.situation import Situation
+from scrtune.intents.settings import DEFAULTS, flush_every, is_asynchronous, is_cached
+from scrtune.intents.tune.belief import CANDIDATES, Belief
+from scrtune.intents.tune.model import GIB, PRIORS, Prior, Shape
+from scrtune.intents.tune.observations import Observation, Observations, identity
+
+OWN: Values = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
+ASYNC: Values = {**OWN, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_THREADS": 1}
+SHAPE = Shape(
+    nodes=4,
+    ranks_per_node=4,
+    rank_bytes=1.0 * GIB,
+    files=4,
+    between_s=20.0,
+    cores=16,
+    used_cores=1.0,
+    mask_cores=16,
+)
+
+
+def situation(own: Values = OWN, durability: str = "") -> Situation:
+    job = SettingsObserved(
+        settings=own,
+        sources=dict.fromkeys(own, "user config"),
+        ranks=16,
+        nodes=4,
+        durability=durability,
+    )
+    seen = Evidence(count=5, source="test")
+    return Situation(
+        intents=Intents(
+            affinity=CoreAffinity(
+                evidence=seen, cpus=tuple(range(16)), processes=4, used_cores=4.0, spare_cores=12.0
+            ),
+            redundancy=observe_redundancy(job),
+            flush=FlushBehaviour(
+                evidence=seen, files=64, checkpoint_bytes=16 * GIB, flush_s=4.0, interval_s=25.0
+            ),
+        ),
+        own=own,
+        settings=own,
+        job=job,
+        node=NodeObserved(host="n", cpus=(), memory_available_bytes=256 * GIB, cache_free_bytes=256 * GIB),
+    )
+
+
+def belief(own: Values = OWN, **priors: Prior) -> Belief:
+    return Belief([own, ASYNC, *joint_settings(situation(own))], SHAPE, {**PRIORS, **priors}, kept=2)
+
+
+PRIOR = belief()
+
+
+class Told:
+    """Checkpoints as they are measured: 1 s of writing, a flush of 4 s that blocks or does not."""
+
+    def __init__(self) -> None:
+        self.seen = Observations()
+
+    def add(
+        self,
+        under: Values,
+        times: float = 1.0,
+        *,
+        flushed: bool = True,
+        slowdown_s: float = 0.1,
+        flush_s: float = 4.0,
+    ) -> "Told":
+        is_beside = is_asynchronous(under)
+        blocked_s = 0.0 if is_beside or not flushed else flush_s * times
+        cost = CheckpointCost(
+            dataset=self.seen.count + 1,
+            generation=0,
+            time_s=25.0 * self.seen.count,
+            blocking_s=times + blocked_s,
+            write_s=times,
+            blocked_on_flush_s=blocked_s,
+            flush_s=flush_s * times if flushed else 0.0,
+            flushed=flushed,
+            interval_s=25.0,
+            slowdown_s=slowdown_s if is_beside and flushed else 0.0,
+            slowdown_error_s=0.05,
+        )
+        self.seen.add(cost, identity(under), run=0)
+        return self
+
+    def many(self, under: Values, count: int, seed: int = 0, noise: float = 0.1) -> "Told":
+        rng = random.Random(seed)
+        for _ in range(count):
+            self.add(under, math.exp(rng.gauss(0, noise)))
+        return self
+
+    @property
+    def all(self) -> Sequence[Observation]:
+        return self.seen.all
+
+
+def updated(told: Told, made: Belief | None = None) -> Belief:
+    made = made or belief()
+    made.update(told.all)
+    return made
+
+
+def totals(made: Belief, under: Values) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    index = made.index(under)
+    assert index is not None
+    return np.asarray(made.totals[index])
+
+
+def p_cheaper(made: Belief, one: Values, other: Values) -> float:
+    return float(np.mean(totals(made, one) < totals(made, other)))
+
+
+def test_before_anything_was_measured_it_is_the_prior_of_the_candidates() -> None:
+    made = belief()
+    assert made.candidates[0] == OWN
+    assert made.totals.shape[0] == len(made.candidates)
+    assert np.all(np.isfinite(made.totals))
+    assert np.all(made.totals > 0)
+    assert len({identity(each) for each in made.candidates}) == len(made.candidates)
+
+
+def test_what_was_measured_under_some_settings_is_believed_of_them() -> None:
+    made = updated(Told().many(OWN, 12))
+    assert np.median(totals(made, OWN)) == pytest.approx(5, rel=0.08)
+    assert np.std(np.log(totals(made, OWN))) < 0.1
+    parts = made.breakdown(0)
+    assert parts.write_s == pytest.approx(1, rel=0.15)
+    assert parts.flush_s == pytest.approx(4, rel=0.15)
+
+
+def test_and_informs_the_others_as_far_as_the_parts_are_shared() -> None:
+    before, made = belief(), updated(Told().many(OWN, 3))
+    assert np.std(np.log(totals(made, ASYNC))) < 0.6 * np.std(np.log(totals(before, ASYNC)))
+    index = made.index(ASYNC)
+    assert index is not None
+    assert made.breakdown(index).write_s == pytest.approx(1, rel=0.2)
+    assert made.breakdown(index).flush_s == pytest.approx(4, rel=0.6)
+    assert p_cheaper(made, ASYNC, OWN) > 0.9, "what blocks is not in it any more"
+
+
+@pytest.mark.parametrize(("spike", "under"), [(20.0, ASYNC), (0.05, OWN)])
+def test_one_spike_is_no_evidence(spike: float, under: Values) -> None:
+    calm = Told().many(OWN, 4).many(ASYNC, 4)
+    assert p_cheaper(updated(calm), ASYNC, OWN) > 0.95
+    assert p_cheaper(updated(calm.add(under, spike)), ASYNC, OWN) > 0.8
+
+
+def test_nor_is_one_hiccup_of_the_steps_beside_a_flush_but_two_are() -> None:
+    once = Told().many(OWN, 3).add(ASYNC, slowdown_s=8.0)
+    assert p_cheaper(updated(once), ASYNC, OWN) > 0.5
+    twice = once.add(ASYNC, slowdown_s=8.0)
+    assert p_cheaper(updated(twice), ASYNC, OWN) < 0.2
+    often = Told().many(OWN, 3).add(ASYNC, slowdown_s=8.0).many(ASYNC, 4)
+    assert p_cheaper(updated(often), ASYNC, OWN) > 0.9
+
+
+def test_costs_that_last_are_believed_whatever_the_models_say() -> None:
+    told = Told().many(OWN, 4)
+    for _ in range(6):
+        told.add(ASYNC, 9.0, flush_s=0.5)
+    made = updated(told)
+    assert p_cheaper(made, ASYNC, OWN) < 0.1
+    assert np.median(totals(made, ASYNC)) == pytest.approx(9.1, rel=0.25)
+
+
+def test_of_a_flush_cycle_each_checkpoint_counts() -> None:
+    own = {**OWN, "SCR_FLUSH": 4}
+    made = belief(own)
+    for number in (1, 2, 3):
+        made.update(Told().add(own, flushed=False).all * number)
+    assert made.breakdown(0).write_s == pytest.approx(1, rel=0.3)
+    told = Told()
+    for number in range(1, 13):
+        told.add(own, flushed=number % 4 == 0)
+    made.update(told.all)
+    assert np.median(totals(made, own)) == pytest.approx(1 + 4 / 4, rel=0.1)
+    beyond_s = [made.beyond_mean_s(0, flushed=flushed) for flushed in (True, False, False, False)]
+    assert beyond_s[0] == pytest.approx(3, rel=0.15)
+    assert sum(beyond_s) == pytest.approx(0, abs=1e-6)
+    assert belief().beyond_mean_s(0, flushed=True) == 0, "every checkpoint is flushed"
+
+
+def test_the_same_checkpoints_make_the_same_belief_to_the_last_digit() -> None:
+    told = Told().many(OWN, 5, noise=0.3).many(ASYNC, 5, noise=0.3)
+    one, other = updated(told), updated(told)
+    assert np.array_equal(one.totals, other.totals)
+    assert one.learnt_rates() == other.learnt_rates()
+    again = updated(told, updated(Told().many(OWN, 9, seed=7)))
+    assert np.array_equal(one.totals, again.totals), "it follows from all of them, not from the way there"
+
+
+def test_rounding_comes_before_comparing() -> None:
+    made = updated(Told().many(OWN, 5))
+    assert np.array_equal(made.totals, np.round(made.totals, 9))
+
+
+def test_of_candidates_without_a_difference_one_is_kept_and_of_each_value_the_best() -> None:
+    made = updated(Told().many(OWN, 3))
+    everything = {(name, each[name]) for each in made.candidates for name in NAMES}
+    before = {identity(each): np.median(totals(made, each)) for each in made.candidates}
+    made.prune()
+    assert made.candidates[:2] == [OWN, ASYNC]
+    assert {(name, each[name]) for each in made.candidates for name in NAMES} == everything
+    assert len(made.candidates) <= CANDIDATES + 2 + len(everything)
+    for each in made.candidates:
+        assert np.median(totals(made, each)) == before[identity(each)]
+
+
+def test_a_machine_that_changed_is_doubted_but_most_what_depends_on_the_prefix_directory() -> None:
+    made = updated(Told().many(OWN, 10))
+    past = {**OWN, "SCR_CACHE_BYPASS": 1}
+    before = {name: np.std(np.log(totals(made, each))) for name, each in (("own", OWN), ("past", past))}
+    made.shift({"prefix": 0.8, "cache": 0.3})
+    assert np.std(np.log(totals(made, OWN))) > 3 * before["own"]
+    assert np.std(np.log(totals(made, past))) > before["past"]
+    worse = Told()
+    for _ in range(4):
+        worse.add(OWN, flush_s=12.0)
+    made.update(worse.all)
+    assert np.median(totals(made, OWN)) == pytest.approx(13, rel=0.15)
+
+
+def test_where_a_checkpoint_must_be_safe_before_the_next_a_flush_has_to_end_in_time() -> None:
+    slow = Told()
+    for _ in range(4):
+        slow.add(OWN, flush_s=60.0)
+    made = updated(slow)
+    index = made.index(ASYNC)
+    assert index is not None
+    reason = made.why_at_risk(index, situation(durability=Durability.NEXT))
+    assert "two would be at risk (--durability next)" in reason
+    assert made.why_at_risk(0, situation(durability=Durability.NEXT)) == "", "it blocks"
+    assert made.why_at_risk(index, situation()) == "", "it may stay in the cache"
+    quick = updated(Told().many(OWN, 4))
+    assert quick.why_at_risk(index, situation(durability=Durability.NEXT)) == ""
+
+
+def test_a_measured_rate_narrows_what_is_learnt_of_it() -> None:
+    told = Told().many(OWN, 6)
+    wide, narrow = updated(told), updated(told, belief(cache_bytes_per_s=Prior(4.0 * GIB, 0.1)))
+    name = "cache_bytes_per_s"
+    assert narrow.learnt_rates()[name][1] < wide.learnt_rates()[name][1] < PRIORS[name].spread
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(
+        st.tuples(
+            st.booleans(),
+            st.booleans(),
+            st.floats(0, 1e4),
+            st.floats(-1e3, 1e3),
+            st.floats(0, 1e4),
+        ),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_whatever_was_measured_costs_are_finite_and_positive(
+    measured: list[tuple[bool, bool, float, float, float]],
+) -> None:
+    told, made = Told(), PRIOR
+    for is_beside, flushed, times, slowdown_s, flush_s in measured:
+        under = ASYNC if is_beside else OWN
+        told.add(under, times, flushed=flushed, slowdown_s=slowdown_s, flush_s=flush_s)
+    made.update(told.all)
+    assert np.all(np.isfinite(made.totals))
+    assert np.all(made.totals > 0)
+    assert all(math.isfinite(value) for pair in made.learnt_rates().values() for value in pair)
+    assert all(is_cached(each) or flush_every(each) == 1 for each in made.candidates)

@@ -1,0 +1,142 @@
+"""The bound on what tuning may cost: it holds for any sequence of costs."""
+
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.intents.events import Values
+from scrtune.intents.mutability import RunMutability
+from scrtune.intents.settings import difference, is_asynchronous
+from scrtune.intents.tune.budget import ALLOWANCE, FIRST_CREDIT, TrialBudget
+from scrtune.intents.tune.tuner import Tuner
+
+from .test_belief import OWN, situation
+
+
+@dataclass
+class Spent:
+    """What tuned checkpoints cost beyond the user's own as believed, and what they might."""
+
+    lost_s: float = 0.0
+    allowed_s: float = 0.0
+    largest_s: float = 0.0
+    tuned: int = 0
+
+
+def cost(number: int, tuner: Tuner, seconds: float) -> CheckpointCost:
+    """A checkpoint of `seconds` under the active settings; a quarter of it writes, if its flush blocks."""
+    is_beside = is_asynchronous(tuner.settings)
+    write_s = seconds if is_beside else seconds / 4
+    return CheckpointCost(
+        dataset=number,
+        generation=tuner.generation,
+        time_s=40.0 * number,
+        blocking_s=seconds,
+        write_s=write_s,
+        blocked_on_flush_s=seconds - write_s,
+        flush_s=3 * write_s if is_beside else seconds - write_s,
+        flushed=True,
+        interval_s=seconds + 1e6,
+        bytes=16 * 2**30,
+        files=64,
+    )
+
+
+def run(costs: list[float], own_s: float = 4.0) -> tuple[Tuner, Spent]:
+    """A job whose own checkpoints take `own_s`, and whose tuned ones the `costs`, whatever is tried."""
+    tuner, spent, now_is = Tuner(OWN), Spent(), situation()
+    for number, tuned_s in enumerate(costs, 1):
+        is_tuned = tuner.settings != tuner.baseline
+        seconds = tuned_s if is_tuned else own_s
+        tuner.add(cost(number, tuner, seconds), lambda: now_is, 40.0 * number)
+        believed_s = float(tuner.belief.totals[0].mean()) if tuner.belief else own_s
+        if number == 1:
+            spent.allowed_s = 2 * FIRST_CREDIT * believed_s  # credit, and overdraft
+        spent.allowed_s += ALLOWANCE * believed_s
+        if is_tuned:
+            spent.tuned += 1
+            spent.lost_s += seconds - believed_s
+            spent.largest_s = max(spent.largest_s, seconds - believed_s)
+        assert spent.lost_s <= spent.allowed_s + 2 * spent.largest_s + 0.05 * believed_s, number
+    return tuner, spent
+
+
+seconds = st.one_of(st.floats(0.2, 8.0), st.sampled_from([0.5, 1.0, 3.0, 4.2, 5.0, 40.0, 400.0]))
+
+
+@settings(max_examples=30)
+@given(st.lists(seconds, min_size=4, max_size=24))
+@example([1.0] * 5 + [4.3] * 30)
+@example([1.0, 1.0, 30.0] * 8)
+@example([3.9, 4.4] * 12)
+def test_tuned_checkpoints_never_lose_more_than_the_budget_but_for_those_that_have_begun(
+    costs: list[float],
+) -> None:
+    run(costs)
+
+
+def test_what_is_always_dearer_ends_within_the_first_credit() -> None:
+    for factor in (1.5, 3.0, 10.0):
+        tuner, spent = run([4.0 * factor] * 30)
+        assert tuner.settings == tuner.baseline
+        assert 1 <= spent.tuned <= 6
+        assert spent.lost_s <= spent.allowed_s + spent.largest_s
+
+
+def test_what_saves_fills_the_budget_and_stays() -> None:
+    tuner, spent = run([1.0] * 20)
+    assert difference(tuner.settings, OWN)
+    assert spent.tuned >= 17
+    assert tuner.budget.saved_s == pytest.approx(-spent.lost_s, rel=0.05)
+    assert tuner.trial_budget_s > 30
+
+
+class TestLedger:
+    def test_it_is_closed_until_the_users_own_settings_were_measured(self) -> None:
+        budget = TrialBudget()
+        budget.charge(1.0, 1.0, is_tuned=True)
+        assert budget.left_s == 0
+        budget.open(2.0)
+        budget.open(100.0)
+        assert budget.left_s == pytest.approx(FIRST_CREDIT * 2)
+
+    def test_a_checkpoint_adds_its_share_and_a_tuned_one_what_it_saves_or_loses(self) -> None:
+        budget = TrialBudget()
+        budget.open(2.0)
+        budget.charge(9.0, 2.0, is_tuned=False)
+        assert budget.left_s == pytest.approx(0.9 + 0.02), "under the user's own nothing is lost"
+        budget.charge(1.5, 2.0, is_tuned=True)
+        assert budget.left_s == pytest.approx(0.92 + 0.02 + 0.5)
+        budget.charge(4.0, 2.0, is_tuned=True)
+        assert budget.left_s == pytest.approx(1.44 + 0.02 - 2)
+        assert budget.saved_s == pytest.approx(-1.5)
+
+    def test_applying_is_paid_for_and_never_earns(self) -> None:
+        budget = TrialBudget()
+        budget.open(2.0)
+        budget.charge_apply(0.25)
+        budget.charge_apply(-5.0)
+        assert (budget.left_s, budget.spent_s) == (pytest.approx(0.65), 0.25)
+
+
+def test_the_time_of_applying_is_in_the_budget_of_the_tuner() -> None:
+    tuner, _ = run([1.0] * 2)
+    before_s = tuner.trial_budget_s
+    tuner.charge_apply(0.5)
+    assert tuner.trial_budget_s == pytest.approx(before_s - 0.5)
+    assert tuner.mutability == RunMutability()
+
+
+def test_settings_of_a_run_are_those_that_were_tuned_inside_it() -> None:
+    """`own` may be anything that the ranks run under: also what this run cannot change back."""
+    own: Values = {**OWN, "SCR_SET_SIZE": 4}
+    stuck = RunMutability(parameters=dict.fromkeys(OWN, "live") | {"SCR_SET_SIZE": "launch"}, found=OWN)
+    tuner, now_is = Tuner(own, stuck), situation()
+    tuner.add(cost(1, tuner, 4.0), lambda: now_is, 40.0)
+    before_s = tuner.trial_budget_s
+    tuner.on = False
+    tuner.add(cost(2, tuner, 400.0), lambda: now_is, 80.0)
+    assert tuner.trial_budget_s > before_s, "it ran under the user's own as far as it can: nothing is lost"
