@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 JOBS ?= 2
 
-.PHONY: demo test test-random lint bench bench-tuner format clean
+.PHONY: demo test test-random lint bench bench-loop bench-model bench-tuner format clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
@@ -48,6 +48,16 @@ bench: $(VENV)/installed-dev
 bench-tuner: JOBS = 8
 bench-tuner: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.tuner --jobs $(JOBS)
+
+# The cost model against the rows of the LLNL study.
+bench-model: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.model_study
+
+# Real jobs alone and tuned against the best of a grid; all of it: make bench-loop LOOP=
+LOOP ?= --quick
+
+bench-loop: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.loop $(LOOP)
 
 format: $(VENV)/installed-dev
 	$(BIN)/ruff check --fix .

@@ -18,36 +18,20 @@ one of its round.
 
 import argparse
 import json
-import os
-import shutil
-import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import fmean
 
 import scipy.stats
+from jobs.runner import POOR, JobRunner, Ran, Work
 
-from scrtune.client.capture.environment import capture_environment
-from scrtune.client.libscr.find import find
-
-HERE = Path(__file__).parent
-PROGRAMS = Path(sys.executable).parent
-RANKS = 2
 TARGET = 1.01
 WORST_CHECKPOINT = 1.5
 STARTS = {
     "defaults": "",
-    "poor": """SCR_CACHE_BYPASS=0
-SCR_CACHE_SIZE=1
-SCR_COPY_TYPE=XOR
-SCR_MPI_BUF_SIZE=4KB
-SCR_FILE_BUF_SIZE=4KB
-SCR_FLUSH=1
-SCR_FLUSH_ASYNC=0
-""",
+    "poor": POOR,
     "good": """SCR_CACHE_BYPASS=0
 SCR_CACHE_SIZE=2
 SCR_COPY_TYPE=SINGLE
@@ -58,15 +42,6 @@ SCR_FLUSH_TYPE=PTHREAD
 """,
 }
 VARIANTS = ("plain", "dftracer", "observed", "tuned")
-
-
-@dataclass(frozen=True)
-class Ran:
-    """One run: seconds of the whole command, of the loop in it, and of each checkpoint on rank 0."""
-
-    whole_s: float
-    loop_s: float
-    checkpoint_s: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -86,92 +61,33 @@ class Row:
     """The worst checkpoint over the worst plain one of the same round, median of the rounds."""
 
 
-class Bench:
-    """Runs the job's variants in `place`."""
-
-    def __init__(self, options: argparse.Namespace, place: Path) -> None:
-        self.options = options
-        self.place = place
-        self.job = (
-            self._build()
-            if options.engine == "libscr"
-            else [sys.executable, str(HERE / "jobs/checkpoints.py")]
-        )
-
-    def _build(self) -> list[str]:
-        lib = find(os.environ).parent
-        target = self.place / "checkpoints"
-        places = (f"-I{lib.parent / 'include'}", f"-L{lib}", f"-Wl,-rpath-link,{lib}", "-lscr")
-        subprocess.run(
-            [PROGRAMS / "mpicc", "-O2", "-o", target, HERE / "jobs/checkpoints.c", *places], check=True
-        )
-        return [str(target)]
-
-    def run(self, start: str, variant: str) -> Ran:
-        """Run one variant from a clean prefix and cache."""
-        base = self.place / "run"
-        cache = Path(tempfile.mkdtemp(prefix="observer-cost-", dir="/dev/shm"))
-        try:
-            return self._run(base, cache, start, variant)
-        finally:
-            for directory in (base, cache):
-                shutil.rmtree(directory, ignore_errors=True)
-
-    def _run(self, base: Path, cache: Path, start: str, variant: str) -> Ran:
-        (base / "prefix").mkdir(parents=True)
-        (base / "user.conf").write_text(STARTS[start])
-        environment = self._environment(base, cache)
-        if variant == "dftracer":
-            data = [base / "prefix", cache]
-            live = capture_environment(cache / "trace" / "app", data, "preload", environment)
-            (cache / "trace").mkdir()
-            environment |= {name: text for name, text in live.items() if name != "DFTRACER_WRITE_BUFFER_SIZE"}
-        options = self.options
-        sizes = (options.mib << 20, options.files, options.write_bytes)
-        command = [str(PROGRAMS / "mpiexec"), "-n", str(RANKS), *self.job, str(options.checkpoints)]
-        command += [str(options.compute_ms), str(options.busy), *map(str, sizes)]
-        if variant in ("observed", "tuned"):
-            wanted = ["--no-tune"] if variant == "observed" else []
-            command = [sys.executable, "-m", "scrtune", "run", *wanted, *options.run_option, "--", *command]
-        began_s = time.perf_counter()
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        whole_s = time.perf_counter() - began_s
-        if done.returncode:
-            sys.exit(
-                f"{start} {variant}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-            )
-        if options.verbose and variant in ("observed", "tuned"):
-            print(done.stderr, file=sys.stderr)
-        said = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"loop_s"')))
-        return Ran(whole_s, said["loop_s"], tuple(said["checkpoint_s"]))
-
-    def _environment(self, base: Path, cache: Path) -> dict[str, str]:
-        own = {name: text for name, text in os.environ.items() if not name.startswith(("SCR", "DFTRACER"))}
-        environment = {
-            **own,
-            "USER": "benchmark",
-            "SCR_CONF_FILE": str(base / "user.conf"),
-            "SCR_PREFIX": str(base / "prefix"),
-            "SCR_CACHE_BASE": str(cache),
-            "SCR_CNTL_BASE": str(cache),
-            "SCRTUNE_RUN_DIR": str(base / "jobs"),
-            "OMP_NUM_THREADS": "1",
-        }
-        if self.options.engine == "embedded":
-            return {**environment, "SCRTUNE_EMBEDDED_NODES": str(RANKS), "SCRTUNE_ENGINE": "embedded"}
-        lib = find(os.environ).parent
-        paths = {"LD_LIBRARY_PATH": f"{lib}:{own.get('LD_LIBRARY_PATH', '')}"}
-        return {**environment, **paths, "SCR_ROOT": str(lib.parent)}
+def run(runner: JobRunner, options: argparse.Namespace, start: str, variant: str) -> Ran:
+    """Run one variant."""
+    work = Work(
+        checkpoints=options.checkpoints,
+        compute_ms=options.compute_ms,
+        busy=options.busy,
+        mib=options.mib,
+        files=options.files,
+        write_bytes=options.write_bytes,
+    )
+    wanted = ["--no-tune"] if variant == "observed" else []
+    under = [sys.executable, "-m", "scrtune", "run", *wanted, *options.run_option, "--"]
+    wrapper = under if variant in ("observed", "tuned") else []
+    ran = runner.run(work, STARTS[start], wrapper, traced=variant == "dftracer")
+    if options.verbose and wrapper:
+        print(ran.said, file=sys.stderr)
+    return ran
 
 
 def measure(options: argparse.Namespace, place: Path) -> list[Row]:
     """Run all rounds; print each run as it ends."""
-    bench = Bench(options, place)
+    runner = JobRunner(options.engine, place)
     runs: dict[tuple[str, str], list[Ran]] = {}
     plan = [(start, variant) for start in options.starts for variant in options.variants]
     for number in range(options.rounds):
         for start, variant in plan if number % 2 == 0 else reversed(plan):
-            ran = bench.run(start, variant)
+            ran = run(runner, options, start, variant)
             runs.setdefault((start, variant), []).append(ran)
             if not options.json:
                 mean_ms, worst_ms = 1000 * fmean(ran.checkpoint_s), 1000 * max(ran.checkpoint_s)

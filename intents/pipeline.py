@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
-from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted
+from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from .counters import REMEMBERED_NAMES, Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
@@ -32,7 +32,7 @@ from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
 from .rules.situation import Proposal, Situation
-from .settings import DEFAULTS
+from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
@@ -70,6 +70,7 @@ class Pipeline:
         self._applied = AppliedSettings()
         self._observing = Observing()
         self._on = True
+        self._node_checkpoints = 0
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
@@ -80,6 +81,7 @@ class Pipeline:
                 effects = self._digest(event)
             case NodeObserved():
                 self.node = event
+                self._node_checkpoints = self.intents.flush.evidence.count if is_cached(self.settings) else 0
                 self._observers.add_node(event, now)
             case StorageProbed():
                 self.probe = event
@@ -130,6 +132,7 @@ class Pipeline:
             settings=self.settings,
             job=self.job,
             node=self.node,
+            node_checkpoints=self._node_checkpoints,
             probe=self.probe,
             recalled=self.recalled,
             mutability=mutability,
@@ -295,9 +298,12 @@ class Pipeline:
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
             tuner.charge_apply(self._applied.apply(event, tuner))
+            tuner.output(event)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
+        if isinstance(event, StepCompleted):
+            yield tuner.overdue(now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
         if cost is not None and self.job is not None and self._is_asked:

@@ -19,15 +19,15 @@ def permitted(truth: Truth, user: Settings, settings: Settings) -> bool:
 def survives(job: Job, user: Settings, settings: Settings) -> bool:
     """Return whether the datasets fit into the cache, under a scheme that keeps the user's floor.
 
-    That is the declared one, else their explicit scheme. Without either, and where all is on the prefix when
-    an output completes, the cache need not survive anything.
+    That is the declared one, else their explicit scheme. Without either, and where none is declared and all
+    is on the prefix when an output completes, the cache need not survive anything.
     """
     own = {**DEFAULTS, **user}
     if settings["SCR_COPY_TYPE"] == "RS" and job.set_size(settings) <= LOSSES["RS"]:
         return False
     if not fits(job, own, settings):
         return False
-    if _is_strict(user):
+    if _is_strict(user) and not job.floor:
         return True
     is_kept = LOSSES[str(settings["SCR_COPY_TYPE"])] >= LOSSES[str(own["SCR_COPY_TYPE"])]
     if job.floor:

@@ -78,7 +78,8 @@ class ActiveSettings:
             self.put(self.wanted)
 
     def _add_together(self, changes: Values) -> None:
-        """A launch may have made `changes` active."""
+        """A launch may have made `changes` active, but for levers, which can change at any time."""
+        changes = {name: value for name, value in changes.items() if not name.startswith(LEVER)}
         if changes and changes not in self.together:
             self.together.append(changes)
 

@@ -132,6 +132,10 @@ class Belief:
         after = _kalman(state, data)
         rows = after[: -len(self._log_rates)].reshape(self._prior.shape).copy()
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
+        for at, ((index, flushed), members) in enumerate(_grouped(known).items()):
+            if len(members) >= _SHOWN:  # is believed within its noise, whatever the models say
+                row, noise = rows[index, Row.FLUSHED if flushed else Row.UNFLUSHED], sqrt(data.covariance[at, at])
+                row += np.clip(row.mean(), data.seen[at] - noise, data.seen[at] + noise) - row.mean()
         self._rows, self.posterior_rates = rows, after[-len(self._log_rates) :]
         self.totals = self._round(rows)
 
@@ -199,7 +203,8 @@ class Belief:
         return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
 
     def _round(self, rows: Array) -> Array:
-        return np.asarray(np.round(_totals(rows, self.candidates) + self._rework_s[:, None], _DIGITS))
+        seconds = _totals(rows, self.candidates) + self._rework_s[:, None]
+        return np.asarray(np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS))
 
     def _predictions(self, candidates: Sequence[Values], always: int) -> tuple[Array, list[int]]:
         """Return the prior rows of all candidates that differ in their effect, and which they are."""

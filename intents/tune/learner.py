@@ -1,13 +1,15 @@
 """What is learnt of a job: its checkpoints so far, and the belief about all settings that follows from them."""
 
 from collections import Counter
+from collections.abc import Mapping
 from math import log
 from statistics import median
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ..events import Values
+from ..events import StorageProbed, Values
 from ..rules.levers import joint_settings
 from ..rules.situation import Situation
+from ..settings import is_cached
 from .belief import Belief
 from .model import PRIORS, Prior, Shape
 from .observations import Observation, Observations, identity
@@ -31,29 +33,40 @@ class Learner:
         self.belief: Belief | None = None
         self.observations = Observations()
         self.run = 0
+        self.is_flushed = False
+        """The newest checkpoint is in the prefix directory."""
+        self.knows_prefix = False
+        """The prefix directory's rate was seen, by a flush or by writes past the cache."""
         self._made_at = 0
         self._is_shifted = False
 
     def take(
         self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool
-    ) -> None:
-        """Take in a checkpoint under `settings`; the candidates `keep` stay. A `settled` belief is updated rarely."""
+    ) -> bool:
+        """Take in a checkpoint under `settings`; return whether the belief is up to date with it.
+
+        The candidates `keep` stay. A `settled` belief is updated at every fourth checkpoint only.
+        """
         self.observations.add(cost, identity(settings), self.run)
+        self.is_flushed = cost.flushed or not is_cached(settings)
+        is_first = self.is_flushed and not self.knows_prefix
+        self.knows_prefix |= self.is_flushed
         count = self.observations.count
         shape = _shape(now, cost, self.observations.all)
         if self.belief is None or (
             not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
         ):
             self._make(shape, now, [now.own, settings, *keep])
-        elif settled and count % _SETTLED_EVERY:
-            return
+        elif settled and count % _SETTLED_EVERY and not is_first:
+            return False
         if self.belief is None:
-            return
+            return False
         if self._has_shifted():
             self.belief.shift(_SHIFT)
             self.observations.forget(_SHIFT_LAST)
             self._is_shifted = True
         self.belief.update(self.observations.all)
+        return True
 
     def rebase(self) -> None:
         """The user's own settings are others now: candidates are made anew, what was seen stays."""
@@ -134,10 +147,20 @@ def _priors(now: Situation) -> dict[str, Prior]:
                 wide = (spread**2 + _RECALLED_SPREAD**2) ** 0.5
                 priors[name] = Prior.of_log(mean, min(own.spread, wide))
     if now.probe is not None:
-        measured = {
-            "cache_bytes_per_s": now.probe.cache_write_bytes_per_s,
-            "encode_read_bytes_per_s": now.probe.cache_read_bytes_per_s,
-            "encode_xor_bytes_per_s": now.probe.xor_bytes_per_s,
-        }
-        priors |= {name: Prior(rate, _PROBED_SPREAD) for name, rate in measured.items() if rate > 0}
+        priors |= _probed(now.probe, priors)
     return priors
+
+
+def _probed(probe: StorageProbed, priors: Mapping[str, Prior]) -> dict[str, Prior]:
+    """Return the priors that follow from `probe`: an encode does what it measured, and more."""
+    found: dict[str, Prior] = {}
+    if probe.cache_write_bytes_per_s > 0:
+        found["cache_bytes_per_s"] = Prior(probe.cache_write_bytes_per_s, _PROBED_SPREAD)
+    encode = {
+        "encode_read_bytes_per_s": probe.cache_read_bytes_per_s,
+        "encode_xor_bytes_per_s": probe.xor_bytes_per_s,
+    }
+    for name, rate in encode.items():
+        if rate > 0:
+            found[name] = Prior(min(rate, priors[name].median), priors[name].spread)
+    return found

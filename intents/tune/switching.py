@@ -14,6 +14,8 @@ from .belief import Belief
 from .model import Array
 
 REINIT_PRIOR_S = 0.3
+_SHARE_BACK = 0.3
+"""Of the flush that going back may force: it can mostly wait for the next one that is due."""
 
 
 def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
@@ -21,15 +23,18 @@ def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
     return not any(map(mutability.is_fixed, difference(after, active)))
 
 
-def switch_seconds(belief: Belief, active: Values, now: Situation) -> tuple[Array, Array]:
-    """Return the expected seconds of going from `active` to each candidate, and of coming back."""
+def switch_seconds(belief: Belief, active: Values, now: Situation, *, flushed: bool) -> tuple[Array, Array]:
+    """Return the expected seconds of going from `active` to each candidate, and of coming back.
+
+    `flushed`: the newest checkpoint is in the prefix directory, so that a re-init now forces no flush.
+    """
     once_s = now.reinit_s or max(now.reinit_prior_s, REINIT_PRIOR_S)
-    here_s = _pending_s(belief, belief.index(active))
+    here_s = 0.0 if flushed else _pending_s(belief, belief.index(active))
     there, back = [], []
     for index, after in enumerate(belief.candidates):
         is_reinit = any(map(now.mutability.needs_reinit, difference(after, active)))
         there.append(once_s + here_s if is_reinit else 0.0)
-        back.append(once_s + _pending_s(belief, index) if is_reinit else 0.0)
+        back.append(once_s + _SHARE_BACK * _pending_s(belief, index) if is_reinit else 0.0)
     return np.array(there), np.array(back)
 
 
@@ -38,5 +43,6 @@ def _pending_s(belief: Belief, index: int | None) -> float:
     if index is None or not is_cached(belief.candidates[index]):
         return 0.0
     settings, flush_s = belief.candidates[index], belief.flush_quantile_s(index, 0.5)
-    forced_s = (1 - 1 / flush_every(settings)) * flush_s
-    return max(forced_s, flush_s - belief.shape.between_s if is_asynchronous(settings) else 0.0, 0.0)
+    if flush_every(settings) > 1:
+        return flush_s
+    return max(0.0, flush_s - belief.shape.between_s) if is_asynchronous(settings) else 0.0

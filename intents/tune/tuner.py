@@ -5,11 +5,14 @@
 
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
+from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import LeverView, describe, why_fixed
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Lever
@@ -18,7 +21,19 @@ from ..settings import difference
 from .active_settings import ActiveSettings, values
 from .belief import Belief
 from .budget import TrialBudget
-from .chooser import MOST_LOOKS, OWN, Looked, View, best, is_replay_due, is_surely_worse, p_better, verdict, why_not
+from .chooser import (
+    MOST_LOOKS,
+    OWN,
+    Looked,
+    View,
+    best,
+    is_replay_due,
+    is_surely_worse,
+    p_better,
+    p_worse,
+    verdict,
+    why_not,
+)
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
 from .knowledge import Knowledge
@@ -33,6 +48,8 @@ _EDIT = "your edit of the config file"
 _EDITED = "what you write into the config file wins: it is not tuned any more"
 _STAY = 0.9
 _QUIET = 6
+_OVERDUE, _BLIND = 0.95, 0.02
+_MORE_PREFIX = {"SCR_CACHE_BYPASS", "SCR_FLUSH"}
 
 Look = Callable[[], Situation]
 
@@ -246,6 +263,7 @@ class Tuner(ActiveSettings):
     def _refused(self, why: str, applied: Values, now: float) -> None:
         trial = self._trial
         if trial is not None:
+            self._dropped.add(identity(self.wanted))
             self._revert(trial, now, why)
             if not trial.since_launch:
                 return
@@ -259,6 +277,24 @@ class Tuner(ActiveSettings):
         self.put(self.wanted)
         stays = replace(refusal, because=f"{why}; until the next launch it stays as it is")
         self._log(Verdict.VETOED, stays, now, held)
+
+    def output(self, output: OutputCompleted) -> None:
+        """Take in that an output ended: the flush of a trial's first one may have begun."""
+        trial = self._trial
+        if trial is not None and output.flush_due and output.generation == trial.generation:
+            trial.flush_began_s = trial.flush_began_s or output.end_s
+
+    def overdue(self, now: float) -> Outcome:
+        """End a trial whose first flush takes far longer than expected: later outputs would wait for it."""
+        trial, belief = self._trial, self.belief
+        if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
+            return self._outcome()
+        index = belief.index(self.wanted)
+        expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
+        if now - trial.flush_began_s > max(expected_s, belief.shape.between_s):
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, f"its flush has not ended after {now - trial.flush_began_s:.3f} s")
+        return self._outcome()
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
@@ -277,12 +313,12 @@ class Tuner(ActiveSettings):
         situation = look()
         is_settled = self._trial is None and self._quiet >= _QUIET
         keep = [self._incumbent, self.settings]
-        self.learner.take(cost, settings, situation, keep, settled=is_settled)
+        is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
         belief = self.belief
         if belief is None:
             return
         self._charge(belief, cost, settings, now)
-        if self.on and may_try and cost.generation == self.generation:
+        if self.on and is_new and may_try and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
@@ -322,6 +358,29 @@ class Tuner(ActiveSettings):
             self._try(self._proposal(view, found), belief, now)
         else:
             self._quiet += 1
+            if self._quiet % _QUIET == 1:
+                self._wait_for_launch(view, now_is, now)
+
+    def _wait_for_launch(self, view: View, now_is: Situation, now: float) -> None:
+        """Leave to the next launch what only a launch can change, or what it changes for nothing."""
+        if self.pending is not None or now_is.job is None:
+            return
+        nothing = np.zeros(len(view.belief.candidates))
+        free = view._replace(there_s=nothing, back_s=nothing, left_s=float("inf"))
+        changes = [difference(each, self._incumbent) for each in view.belief.candidates]
+        others = {
+            i
+            for i, each in enumerate(changes)
+            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, now_is.job)
+        }
+        dropped = {i for i, each in enumerate(view.belief.candidates) if identity(each) in self._dropped}
+        found = best(free, lambda index: self._stopped(view, index, now_is), others | dropped)
+        if found and found.gain_s > 0:
+            fixed = sorted(filter(self.mutability.is_fixed, changes[found.index]))
+            why = f"{', '.join(fixed)}: only a launch can change it" if fixed else "a re-init does not pay now"
+            proposal = self._proposal(view, found)
+            why += f"; the next launch begins with it: {proposal.because}"
+            self._pass_over(Verdict.PENDING, proposal, why, now)
 
     def proposals(self, now_is: Situation) -> tuple[Proposal, ...]:
         """Return what would be tried next, by the belief so far."""
@@ -375,7 +434,7 @@ class Tuner(ActiveSettings):
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
-        there_s, back_s = switch_seconds(belief, self.settings, now_is)
+        there_s, back_s = switch_seconds(belief, self.settings, now_is, flushed=self.learner.is_flushed)
         return View(
             belief=belief,
             incumbent=OWN if incumbent is None else incumbent,
@@ -415,9 +474,10 @@ class Tuner(ActiveSettings):
             return
         kept = verdict(view, index, trial.looks)
         if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
-            kept = None  # what was measured of it was dearer than the user's own: a hiccup, or the belief is wrong
+            kept = None  # what was measured of it was dearer: a hiccup, or the belief is wrong
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
+            self._dropped.add(identity(self.wanted))
             self._revert(trial, now, f"{_USED_UP}; {why}")
         elif kept:
             self._accept(trial, now, why)
@@ -435,6 +495,9 @@ class Tuner(ActiveSettings):
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
+        is_blind = not self.learner.knows_prefix and bool(_MORE_PREFIX & changes.keys())
+        if is_blind and p_worse(view, index) > _BLIND:
+            return "no flush was measured yet: what the prefix directory takes is not known"
         return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
 
     def _proposal(self, view: View, found: Looked) -> Proposal:

@@ -21,8 +21,6 @@ from benchmarks.tuner.machine import QUIET, Machine
 from benchmarks.tuner.rails import permitted
 from benchmarks.tuner.truth import Settings
 
-CASES = [(scenario, start, seed) for scenario in SCENARIOS for start in STARTS for seed in range(3)]
-
 
 class Changing:
     """Advises other settings inside the rails at every third output, and keeps the events."""
@@ -118,15 +116,11 @@ def test_nothing_inside_the_rails_costs_less_than_the_oracles_settings(scenario:
     assert oracle.levers_left(made.truth, made.user, best) == []
 
 
-@pytest.mark.parametrize(("scenario", "start", "seed"), CASES)
-def test_an_optimal_user_is_optimal_and_every_user_inside_their_own_rails(
-    scenario: str, start: str, seed: int
-) -> None:
-    made = case(scenario, start, seed, 1)
-    assert permitted(made.truth, made.user, made.own)
-    least_s = made.truth.cost_s(oracle.best(made.truth, made.user))
-    assert least_s <= made.truth.cost_s(made.own)
-    if start == "optimal":
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_an_optimal_user_has_nothing_to_gain(scenario: str) -> None:
+    for seed in range(16):
+        made = case(scenario, "optimal", seed, 1)
+        least_s = made.truth.cost_s(oracle.best(made.truth, made.user))
         assert least_s == pytest.approx(made.truth.cost_s(made.own))
 
 

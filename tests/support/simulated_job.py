@@ -15,6 +15,7 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.rules.situation import Proposal
 from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.switching import REINIT_PRIOR_S
 
@@ -183,6 +184,23 @@ class Job:
                 return self
             self.checkpoint(**how)  # type: ignore[arg-type]
         raise AssertionError(f"{word} is not in {self.words}")
+
+    def settled(self, **how: float) -> "Job":
+        """Go on until 8 checkpoints brought no decision and nothing is on trial."""
+        quiet = 0
+        for _ in range(200):
+            before = len(self.pipeline.decisions)
+            self.checkpoint(**how)  # type: ignore[arg-type]
+            is_quiet = len(self.pipeline.decisions) == before and self.trying is None
+            quiet = quiet + 1 if is_quiet else 0
+            if quiet >= 8:
+                return self
+        raise AssertionError(f"it never settles: {self.words}")
+
+    @property
+    def trying(self) -> Proposal | None:
+        """What is on trial."""
+        return self.pipeline.tuner.trying if self.pipeline.tuner else None
 
     @property
     def in_force(self) -> Values:

@@ -1,0 +1,218 @@
+"""The cost model: the study's numbers, and what must hold whatever the rates."""
+
+import sys
+from pathlib import Path
+from typing import cast
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from scrtune.intents.events import Values
+from scrtune.intents.settings import DEFAULTS
+from scrtune.intents.tune.model import GIB, PRIORS, Model, Parts, Shape, draw_rates, flush_threads
+
+sys.path.append(str(Path(__file__).parents[3]))  # benchmarks are no part of the package
+
+from benchmarks.model_study import ROWS, mean_errors, predicted
+
+MIB = 1024**2
+CACHED: Values = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
+THREADS: Values = {**CACHED, "SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_THREADS": 1}
+ASYNC: Values = {**THREADS, "SCR_FLUSH_ASYNC": 1}
+RATES = draw_rates(np.random.default_rng(0), PRIORS, 64)
+SHAPE = Shape(
+    nodes=4,
+    ranks_per_node=4,
+    rank_bytes=2.0 * GIB,
+    files=8,
+    between_s=60.0,
+    cores=16,
+    used_cores=1.0,
+    mask_cores=4,
+)
+
+
+def parts(settings: Values, shape: Shape = SHAPE, **rates: float) -> Parts:
+    """Return what 64 draws of all rates say, but for those of `rates`, the same in each."""
+    given = {name: np.full(64, value) for name, value in rates.items()}
+    return Model(shape, {**RATES, **given}).parts(settings)
+
+
+def blocking_s(settings: Values, shape: Shape = SHAPE) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Return what a flushed checkpoint blocks."""
+    found = parts(settings, shape)
+    flush_s = found.wait_s if settings.get("SCR_FLUSH_ASYNC") else found.flush_s
+    return cast("np.ndarray[tuple[int], np.dtype[np.float64]]", found.write_s + found.encode_s + flush_s)
+
+
+def replaced(**fields: float) -> Shape:
+    return msgspec.structs.replace(SHAPE, **fields)
+
+
+class TestStudy:
+    """The errors are of one set of rates for all rows: `make bench-model` prints them."""
+
+    def test_mean_errors_are_at_most_3_and_20_percent(self) -> None:
+        checkpoints, flushes = mean_errors([predicted(row) for row in ROWS])
+        assert checkpoints <= 0.03
+        assert flushes <= 0.20
+
+    @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+    def test_no_row_is_far_off(self, row: object) -> None:
+        found = predicted(row)  # type: ignore[arg-type]
+        assert abs(found.checkpoints_error) <= 0.05
+        assert abs(found.flush_error or 0.0) <= 0.22
+
+    def test_its_order_is_the_studys(self) -> None:
+        """Unbinding pays more than threads, threads more than buffers, and XOR at 2 nodes costs most."""
+        found = {row.name: predicted(row) for row in ROWS}
+        one = found["PFS, SINGLE, 1 thread"]
+        assert found["PFS, SINGLE, 1 thread, 1.75 GiB"].flush_s == pytest.approx(one.flush_s, rel=0.02)
+        assert found["PFS, SINGLE, 2 threads"].flush_s < 0.9 * one.flush_s
+        assert found["PFS, SINGLE, 1 thread, unbound"].flush_s < 0.6 * one.flush_s
+        assert found["PFS, XOR"].checkpoints_s > 2 * found["PFS, SINGLE, 16 threads, 32 MiB"].checkpoints_s
+
+
+class TestFormulas:
+    def test_a_write_takes_its_bytes_and_its_files(self) -> None:
+        found = parts(CACHED, cache_bytes_per_s=4.0 * GIB, cache_fixed_s=0.25, cache_file_s=0.125)
+        assert found.write_s == pytest.approx(2.0 * 4 / 4 + 0.25 + 8 * 0.125)
+        rates = {"prefix_bytes_per_s": 2.0 * GIB, "thread_bytes_per_s": 9.0 * GIB, "writer_share": 1.0}
+        past = parts(DEFAULTS, **rates, prefix_file_s=0.125)
+        assert past.write_s == pytest.approx(2.0 * 4 / 2 + 8 * 0.125)
+        assert not any(np.any(part) for part in past[1:]), "past the cache there is nothing else"
+
+    @pytest.mark.parametrize(
+        ("scheme", "seconds"),
+        [("SINGLE", 0.0), ("PARTNER", 8 / 4 + 8 / 2), ("XOR", 8 / 4 + 8 / 3 / 2 + 8 / 8)],
+    )
+    def test_an_encode_reads_and_sends_what_the_scheme_takes(self, scheme: str, seconds: float) -> None:
+        rates = {
+            "encode_read_bytes_per_s": 4.0,
+            "encode_send_bytes_per_s": 2.0,
+            "encode_xor_bytes_per_s": 8.0,
+        }
+        at = {name: rate * GIB for name, rate in rates.items()}
+        found = parts({**CACHED, "SCR_COPY_TYPE": scheme}, **at, message_s=0.0)
+        assert found.encode_s == pytest.approx(seconds)
+
+    def test_a_flush_is_the_makespan_of_files_that_are_not_split(self) -> None:
+        rates = {"thread_bytes_per_s": 1.0 * GIB, "bound_share": 1.0, "call_s": 0.0, "cache_misses": 0.0}
+        wide = {**rates, "prefix_bytes_per_s": 1e15, "prefix_file_s": 0.0}
+        for threads, seconds in ((1, 2.0), (2, 1.0), (4, 0.6), (8, 0.6)):
+            settings = {**THREADS, "SCRTUNE_FLUSH_THREADS": threads}
+            assert parts(settings, largest_file=0.3, **wide).flush_s == pytest.approx(seconds)
+        narrow = {**wide, "prefix_bytes_per_s": 2.0 * GIB}
+        assert parts(THREADS, largest_file=0.3, **narrow).flush_s == pytest.approx(4.0), "ranks share it"
+
+    def test_bound_threads_copy_slower_and_idle_cpus_free_them(self) -> None:
+        freed = {**THREADS, "SCRTUNE_FLUSH_CPUS": "4-15"}
+        assert np.all(parts(freed).flush_s <= parts(THREADS).flush_s)
+        assert np.all(parts(freed).flush_s == parts(freed, replaced(mask_cores=16)).flush_s)
+
+    def test_a_wait_is_what_a_flush_outlasts_the_interval_and_the_place_for_one_more(self) -> None:
+        short = replaced(between_s=0.01)
+        two = {**ASYNC, "SCR_CACHE_SIZE": 2}
+        found, roomy = parts(ASYNC, short), parts(two, short)
+        assert found.wait_s == pytest.approx(np.maximum(0, found.flush_s - 0.01))
+        assert roomy.wait_s == pytest.approx(np.maximum(0, found.flush_s - 0.01 - found.write_s))
+        assert not np.any(parts(ASYNC, replaced(between_s=1e9)).wait_s)
+
+    def test_only_a_flush_beside_the_steps_slows_them_and_never_by_more_than_it_lasts(self) -> None:
+        assert not np.any(parts(THREADS).slowdown_s)
+        for cores in (4, 16, 64):
+            found = parts({**ASYNC, "SCRTUNE_FLUSH_THREADS": 8}, replaced(cores=cores, mask_cores=cores))
+            assert np.all(found.slowdown_s > 0)
+            assert np.all(found.slowdown_s <= np.minimum(found.flush_s, SHAPE.between_s))
+
+    def test_axls_own_number_of_threads_is_the_cores_16_at_most_and_the_files_and_of_sync_one(self) -> None:
+        own = {**THREADS, "SCRTUNE_FLUSH_THREADS": 0}
+        assert flush_threads(own, replaced(files=100)) == 16
+        assert flush_threads(own, replaced(files=100, cores=4)) == 4
+        assert flush_threads(own, replaced(files=3)) == 3
+        assert flush_threads(CACHED, replaced(files=100)) == 1
+
+
+schemes = st.sampled_from(["SINGLE", "PARTNER", "XOR", "RS"])
+settings_of_jobs: st.SearchStrategy[Values] = st.builds(
+    lambda chosen: {**DEFAULTS, **chosen},
+    st.fixed_dictionaries(
+        {
+            "SCR_CACHE_BYPASS": st.sampled_from([0, 0, 1]),
+            "SCR_CACHE_SIZE": st.integers(1, 3),
+            "SCR_COPY_TYPE": schemes,
+            "SCR_FLUSH": st.sampled_from([1, 2, 10]),
+            "SCR_FLUSH_ASYNC": st.sampled_from([0, 1]),
+            "SCR_FLUSH_TYPE": st.sampled_from(["SYNC", "PTHREAD"]),
+            "SCRTUNE_FLUSH_THREADS": st.integers(0, 16),
+            "SCRTUNE_FLUSH_CPUS": st.sampled_from(["", "8-15"]),
+        }
+    ),
+)
+shapes = st.builds(
+    Shape,
+    nodes=st.integers(1, 64),
+    ranks_per_node=st.integers(1, 16),
+    rank_bytes=st.floats(1, 1e12),
+    files=st.integers(1, 1000),
+    between_s=st.floats(1e-3, 1e5),
+    cores=st.integers(1, 128),
+    used_cores=st.floats(0, 16),
+    mask_cores=st.integers(1, 128),
+)
+
+
+class TestWhateverTheRates:
+    @given(settings_of_jobs, shapes)
+    def test_all_parts_are_finite_and_not_negative(self, settings: Values, shape: Shape) -> None:
+        for part in parts(settings, shape):
+            assert np.all(np.isfinite(part))
+            assert np.all(part >= 0)
+
+    @given(settings_of_jobs, shapes, st.floats(1.1, 8))
+    def test_more_bytes_never_block_less(self, settings: Values, shape: Shape, factor: float) -> None:
+        more = msgspec.structs.replace(shape, rank_bytes=factor * shape.rank_bytes)
+        assert np.all(blocking_s(settings, more) >= blocking_s(settings, shape) * (1 - 1e-9))
+
+    @given(settings_of_jobs, shapes)
+    def test_more_files_never_block_less(self, settings: Values, shape: Shape) -> None:
+        """But for what more threads copy at once, and for the largest of them."""
+        assume(settings["SCRTUNE_FLUSH_THREADS"] == 1 or settings["SCR_CACHE_BYPASS"])
+        assume(shape.files > 1)
+        more = msgspec.structs.replace(shape, files=2 * shape.files)
+        assert np.all(parts(settings, more).write_s >= parts(settings, shape).write_s * (1 - 1e-9))
+
+    @given(settings_of_jobs, shapes)
+    def test_single_encodes_nothing_and_more_nodes_in_a_set_send_less(
+        self, settings: Values, shape: Shape
+    ) -> None:
+        cached = {**settings, "SCR_CACHE_BYPASS": 0}
+        assert not np.any(parts({**cached, "SCR_COPY_TYPE": "SINGLE"}, shape).encode_s)
+        xor = {**cached, "SCR_COPY_TYPE": "XOR"}
+        small, large = {**xor, "SCR_SET_SIZE": 2}, {**xor, "SCR_SET_SIZE": 16}
+        assert np.all(parts(large, shape).encode_s <= parts(small, shape).encode_s)
+
+    @given(settings_of_jobs, shapes, st.floats(1.1, 100))
+    def test_a_longer_interval_never_waits_longer(
+        self, settings: Values, shape: Shape, factor: float
+    ) -> None:
+        longer = msgspec.structs.replace(shape, between_s=factor * shape.between_s)
+        assert np.all(parts(settings, longer).wait_s <= parts(settings, shape).wait_s)
+
+    @given(settings_of_jobs, shapes)
+    def test_a_node_alone_has_no_redundancy(self, settings: Values, shape: Shape) -> None:
+        assert not np.any(parts(settings, msgspec.structs.replace(shape, nodes=1)).encode_s)
+
+
+def test_draws_are_the_same_every_time_and_shares_at_most_1() -> None:
+    again = draw_rates(np.random.default_rng(0), PRIORS, 64)
+    assert list(again) == list(PRIORS)
+    for name, drawn in again.items():
+        assert np.array_equal(drawn, RATES[name])
+        assert np.all(drawn > 0)
+        assert np.median(np.log(drawn)) == pytest.approx(np.log(PRIORS[name].median), abs=0.5)
+    assert np.all(again["bound_share"] <= 1)
+    assert np.all(again["largest_file"] <= 1)
