@@ -280,8 +280,8 @@ def _table(view: DemoView) -> RenderableType:
         ("steps", lambda column: column.of_each(lambda run: sum(run.step_s))),
         ("checkpoints", lambda column: column.of_each(lambda run: sum(run.checkpoint_s))),
         ("start and end", lambda column: column.of_each(lambda run: run.rest_s)),
-        ("one checkpoint, at first", lambda column: column.checkpoints(slice(FIRST))),
-        ("one checkpoint, in the end", lambda column: column.checkpoints(slice(-LAST, None))),
+        ("first checkpoints", lambda column: column.checkpoints(slice(FIRST))),
+        ("last checkpoints", lambda column: column.checkpoints(slice(-LAST, None))),
         ("watching cost", lambda column: column.watching),
     )
     columns = tuple(_columns(view))

@@ -47,7 +47,7 @@ def savings(view: SavingsView) -> list[str]:
     if not view.is_tried:
         return [f"proposed, not tried: {export}"]
     saved_s = view.saved_s - view.applied_s
-    net = f"saved {seconds_text(saved_s)}" if saved_s > 0 else f"lost {seconds_text(-saved_s)}"
+    net = f"saved about {seconds_text(saved_s)}" if saved_s > 0 else f"lost about {seconds_text(-saved_s)}"
     return [
         f"{net} at checkpoints, against your own settings; {spent}",
         f"for good, in the job script: {export}",

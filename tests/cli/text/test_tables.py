@@ -15,6 +15,7 @@ from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
 from scrtune.intents.tune.decisions import Decision, Verdict
 
+AGAINST = "at checkpoints, against your own settings"
 ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
 
@@ -135,14 +136,14 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
                 saved_s=12.0, applied_s=2.0, for_good={"SCR_FLUSH_ASYNC": 1, "SCR_GROUP": "a b"}
             ),
             [
-                "saved 10.00 s at checkpoints, against your own settings; trying cost 2.00 s applying settings",
+                f"saved about 10.00 s {AGAINST}; trying cost 2.00 s applying settings",
                 "for good, in the job script: export SCR_FLUSH_ASYNC=1 SCR_GROUP='a b'",
             ],
         ),
         (
             views.SavingsView(saved_s=0.5, applied_s=2.0, for_good={"SCRTUNE_FLUSH_THREADS": 2}),
             [
-                "lost 1.50 s at checkpoints, against your own settings; trying cost 2.00 s applying settings",
+                f"lost about 1.50 s {AGAINST}; trying cost 2.00 s applying settings",
                 f"for good, in the job script: export SCRTUNE_FLUSH_THREADS=2  # {ONLY_UNDER_US}",
             ],
         ),
