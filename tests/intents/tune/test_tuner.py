@@ -1,4 +1,4 @@
-"""The tuner on the simulated jobs of `make bench-tuner`, few and short: what it may never do, and what it is for."""
+"""The tuner on the simulated jobs of `make bench-tuner`, few and short: what it may never do, and its use."""
 
 import sys
 from functools import cache
