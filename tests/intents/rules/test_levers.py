@@ -249,7 +249,7 @@ words = st.sampled_from(["live", "live on rank 0", "re-init", "launch", "inert"]
     mutability=st.just({}) | st.fixed_dictionaries(dict.fromkeys(DEFAULTS, words)),
     source=st.sampled_from(["user config", "environment", "edited", "default"]),
 )
-def test_nothing_that_is_yielded_is_outside_the_rails(  # noqa: PLR0913 - of a job
+def test_nothing_that_is_yielded_is_outside_the_rails(  # noqa: PLR0913, PLR0917 - of a job
     user: Values,
     durability: str,
     floor: str,
