@@ -1,5 +1,6 @@
 """The state of one of scrtune's jobs: from its daemon while it runs, from its journal afterwards."""
 
+import contextlib
 from typing import TypeVar
 
 import msgspec
@@ -12,8 +13,6 @@ from ..daemon.journal import replay_journal
 from ..intents.effects import Advice
 from ..intents.events import Values
 from ..intents.pipeline import Pipeline
-from ..intents.rules.situation import Proposal
-from ..intents.tune.gains import gains
 from ..scr_config.decision import DecisionError, parse_decision
 from .errors import UnknownJobError
 from .find_job import is_running, journal_of
@@ -53,22 +52,12 @@ def advice(paths: JobPaths) -> Advice:
 def recommended(paths: JobPaths) -> Values:
     """Return the settings to run a job with: those of :func:`advice`, over them what is proposed to it.
 
-    Of two proposals for one parameter the first counts. Raises UnknownJobError.
+    Raises UnknownJobError.
     """
     settings = advice(paths).settings
-    for proposal in reversed(_proposals(paths)):
-        settings = {**settings, **proposal.changes}
+    with contextlib.suppress(UnknownJobError, OSError):  # of a job without a journal nothing is proposed
+        settings = {**settings, **views.merged(explain(paths).proposals)}
     return settings
-
-
-def _proposals(paths: JobPaths) -> tuple[Proposal, ...]:
-    try:
-        return ask(paths, "explain", views.ExplainView).proposals
-    except DaemonUnavailable:
-        try:
-            return views.explain_view(replay_journal(journal_of(paths))[0]).proposals
-        except (UnknownJobError, OSError):
-            return ()
 
 
 def status(paths: JobPaths) -> views.StatusView:
@@ -84,21 +73,20 @@ def status(paths: JobPaths) -> views.StatusView:
 def explain(paths: JobPaths) -> views.ExplainView:
     """Return why a job's settings are what they are, running or not, and what each change gained."""
     try:
-        view, spent = ask(paths, "explain", views.ExplainView), ask(paths, "goodput", views.GoodputView)
+        view = ask(paths, "explain", views.ExplainView)
     except DaemonUnavailable:
-        pipeline, last_s = replay_journal(journal_of(paths))
-        view, spent = views.explain_view(pipeline), views.goodput_view(pipeline, last_s)
+        pipeline, _ = replay_journal(journal_of(paths))
+        view = views.explain_view(pipeline)
         view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
-    return msgspec.structs.replace(view, job_id=paths.job_id, gains=gains(spent.decisions))
+    return msgspec.structs.replace(view, job_id=paths.job_id)
 
 
 def goodput(paths: JobPaths) -> views.GoodputView:
     """Return where a job's time went, running or not, and what each decision gained."""
     try:
-        view = ask(paths, "goodput", views.GoodputView)
+        return ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        view = views.goodput_view(*replay_journal(journal_of(paths)))
-    return msgspec.structs.replace(view, gains=gains(view.decisions))
+        return views.goodput_view(*replay_journal(journal_of(paths)))
 
 
 def _published(paths: JobPaths) -> Advice | None:

@@ -3,6 +3,8 @@
 A view is made from a :class:`Pipeline`, whether a running daemon holds it or a journal was replayed into it.
 """
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..goodput.checkpoint_cost import CheckpointCost
@@ -10,9 +12,10 @@ from ..goodput.ledger.ledger import Account
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
+from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
-from ..intents.tune.gains import GainView
+from ..intents.tune.gains import GainView, gains, together
 from ..intents.tune.knowledge import Knowledge
 
 
@@ -34,6 +37,22 @@ class MonitorView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     failure: str = ""
+
+
+class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
+    """What tuning made of a job's time so far, and what to run the next job with.
+
+    `saved_s` are seconds of all checkpoints against the user's own settings; `applied_s` went into applying
+    settings, `reverted_s` into trials that were taken back. `for_good` are the settings found, `is_tried`
+    unless they are only proposed; without any `why_nothing` says why.
+    """
+
+    saved_s: float = 0.0
+    applied_s: float = 0.0
+    reverted_s: float = 0.0
+    for_good: Values = {}
+    is_tried: bool = True
+    why_nothing: str = ""
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +85,7 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     probe: StorageProbed | None = None
     fixed: Values = {}
     """What the user gave while the job ran, by `scrtune pin` or in the config file."""
+    savings: SavingsView = SavingsView()
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,9 +120,9 @@ class PinView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the settings are what they are, and what each change gained.
+    """Why the settings are what they are, what each change gained, and why each lever is as it is.
 
-    The daemon leaves `gains` (:func:`scrtune.intents.tune.gains.gains`) and `job_id` to who asks.
+    The daemon leaves `job_id` to who asks. `mode` is that of ``scrtune run --mode``.
     """
 
     baseline: Values
@@ -120,6 +140,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     unpublished: str = ""
     """Why the settings are active nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
+    levers: tuple[LeverView, ...] = ()
+    mode: str = "auto"
     job_id: str = ""
     observation: Observation = Observation()
     probe: StorageProbed | None = None
@@ -130,15 +152,11 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GoodputView(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time went, what each checkpoint cost, and what each decision gained.
-
-    The daemon leaves `gains` to who asks (:func:`scrtune.intents.tune.gains.gains`).
-    """
+    """Where the time went, what each checkpoint cost, and what each decision gained."""
 
     goodput: float
     account: Account
-    costs: tuple[CheckpointCost, ...]
-    decisions: tuple[Decision, ...] = ()
+    costs: tuple[CheckpointCost, ...] = ()
     gains: tuple[GainView, ...] = ()
 
 
@@ -160,23 +178,26 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
 
 def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
-    tuner = pipeline.tuner
+    tuner, job = pipeline.tuner, pipeline.job
     shown = sorted(pipeline.advice.settings)
     return ExplainView(
         baseline={name: tuner.baseline[name] for name in shown if name in tuner.baseline} if tuner else {},
         settings={name: tuner.settings[name] for name in shown} if tuner else {},
-        sources={name: pipeline.job.sources.get(name, "default") for name in shown} if pipeline.job else {},
+        sources={name: job.sources.get(name, "default") for name in shown} if job else {},
         intents=intent_views(pipeline),
         decisions=tuple(pipeline.decisions),
         baseline_cost_s=tuner.baseline_s if tuner else 0.0,
         checkpoint_cost_s=tuner.current_s if tuner else 0.0,
         trial_budget_s=tuner.trial_budget_s if tuner else 0.0,
         at_launch=tuner.at_launch if tuner else {},
+        gains=gains(pipeline.decisions),
+        levers=pipeline.levers(),
+        mode="auto" if job is None or job.tuning else "recommend" if job.recommend else "observe",
         start_s=pipeline.start_s,
         observation=pipeline.observation,
         probe=pipeline.probe,
         recalled=pipeline.recalled,
-        proposals=() if pipeline.job is None or pipeline.job.tuning else pipeline.proposals(),
+        proposals=() if job is None or job.tuning else pipeline.proposals(),
     )
 
 
@@ -187,7 +208,7 @@ def goodput_view(pipeline: Pipeline, now: float) -> GoodputView:
         goodput=account.goodput,
         account=account,
         costs=tuple(pipeline.costs),
-        decisions=tuple(pipeline.decisions),
+        gains=gains(pipeline.decisions),
     )
 
 
@@ -219,7 +240,27 @@ def status_view(
         observation=pipeline.observation,
         probe=pipeline.probe,
         fixed=_fixed(job) if job else {},
+        savings=_savings(pipeline),
     )
+
+
+def _savings(pipeline: Pipeline) -> SavingsView:
+    found, known = together(gains(pipeline.decisions)), pipeline.knowledge
+    is_tried = pipeline.job is None or pipeline.job.tuning
+    for_good = merged(pipeline.proposals()) if not is_tried else known.settings if known else {}
+    return SavingsView(
+        saved_s=found.total_s,
+        applied_s=pipeline.applied_s,
+        reverted_s=found.reverted_s,
+        for_good=for_good,
+        is_tried=is_tried,
+        why_nothing="" if for_good or known is None else why_nothing(pipeline.levers()),
+    )
+
+
+def merged(proposals: Sequence[Proposal]) -> Values:
+    """Return the changes of `proposals`; of two for one parameter the first counts."""
+    return {name: value for each in reversed(proposals) for name, value in each.changes.items()}
 
 
 def _fixed(job: SettingsObserved) -> Values:

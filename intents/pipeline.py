@@ -5,9 +5,10 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
-from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted
+from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from .counters import REMEMBERED_NAMES, Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
@@ -31,13 +32,14 @@ from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
 from .rules.situation import Proposal, Situation
-from .settings import DEFAULTS
+from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
 from .tune.job_run import JobRun
 from .tune.knowledge import Knowledge
-from .tune.switching import REINIT_PRIOR_S
-from .tune.tuner import Tuner
+
+if TYPE_CHECKING:
+    from .tune.tuner import Tuner
 
 __all__ = ["Counters", "Pipeline"]
 
@@ -50,7 +52,7 @@ class Pipeline:
     A re-init of SCR is taken to last at least `reinit_prior_s` seconds.
     """
 
-    def __init__(self, reinit_prior_s: float = REINIT_PRIOR_S) -> None:
+    def __init__(self, reinit_prior_s: float = 0.0) -> None:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
@@ -68,6 +70,7 @@ class Pipeline:
         self._applied = AppliedSettings()
         self._observing = Observing()
         self._on = True
+        self._node_checkpoints = 0
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
@@ -78,6 +81,7 @@ class Pipeline:
                 effects = self._digest(event)
             case NodeObserved():
                 self.node = event
+                self._node_checkpoints = self.intents.flush.evidence.count if is_cached(self.settings) else 0
                 self._observers.add_node(event, now)
             case StorageProbed():
                 self.probe = event
@@ -128,6 +132,7 @@ class Pipeline:
             settings=self.settings,
             job=self.job,
             node=self.node,
+            node_checkpoints=self._node_checkpoints,
             probe=self.probe,
             recalled=self.recalled,
             mutability=mutability,
@@ -165,6 +170,11 @@ class Pipeline:
         return self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
 
     @property
+    def applied_s(self) -> float:
+        """Seconds that applying settings took so far."""
+        return self._applied.applied_s
+
+    @property
     def start_s(self) -> float:
         """Beginning of the job, epoch seconds; 0 before its first event."""
         return self.ledger.account(0.0).start_s
@@ -172,16 +182,22 @@ class Pipeline:
     def proposals(self) -> tuple[Proposal, ...]:
         """Return what would be proposed now, guard rails applied; none of it has been tried.
 
-        Nothing where the job is only observed.
+        What the user's declaration demands comes first. Nothing where the job is only observed.
         """
-        if self.tuner is None or self.job is None or not self.job.recommend:
+        if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        return (*required(situation), *self.tuner.proposals(situation))
+        demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
+        return (*demanded, *self.tuner.proposals(situation))
 
     def levers(self) -> tuple[LeverView, ...]:
-        """Return why each lever is as it is."""
-        return self.tuner.levers(self.situation) if self.tuner else ()
+        """Return why each lever is as it is; nothing where the job is only observed."""
+        return self.tuner.levers(self.situation) if self.tuner and self._is_asked else ()
+
+    @property
+    def _is_asked(self) -> bool:
+        """True when it is asked what settings would be better."""
+        return self.job is not None and (self.job.tuning or self.job.recommend)
 
     @property
     def _required(self) -> list[tuple[Proposal, str | None]]:
@@ -208,6 +224,8 @@ class Pipeline:
         self._observing.set_budget(job.observe_budget)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
+        from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
+
         tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)
         if run.new_because:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
@@ -223,11 +241,6 @@ class Pipeline:
         if self._run is None or self.tuner is None:
             return
         tuner, outcomes = self.tuner, []
-        changes, refused = self._run.permitted(edit)
-        if changes:
-            self._run = self._run.edited(changes)
-            outcomes.append(tuner.edit(self._run.own, changes, now))
-            outcomes.append(tuner.require(self._required, now))
         run, back = self._run.released(edit.released)
         changes, refused = run.permitted(edit)
         if changes or edit.released:
@@ -281,20 +294,23 @@ class Pipeline:
             yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, cost, now)])
 
     def _tune(
-        self, tuner: Tuner, event: GoodputEvent, cost: CheckpointCost | None, now: float
+        self, tuner: "Tuner", event: GoodputEvent, cost: CheckpointCost | None, now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
             tuner.charge_apply(self._applied.apply(event, tuner))
+            tuner.output(event)
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
+        if isinstance(event, StepCompleted):
+            yield tuner.overdue(now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and (self.job.tuning or self.job.recommend):
+        if cost is not None and self.job is not None and self._is_asked:
             yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
 
     def _effects(
-        self, run: JobRun, tuner: Tuner, outcomes: Sequence[Outcome], *, publish: bool = False
+        self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False
     ) -> Iterator[Effect]:
         if publish or any(each.changed for each in outcomes):
             yield RewriteConfig(advice=run.publish(tuner))

@@ -1,8 +1,9 @@
 """`scrtune demo`: a checkpointing MPI job without scrtune beside the same job tuned while it runs.
 
-The job starts once from poor settings and once from SCR's defaults. From each it runs three times: alone,
-tuned, and alone again, so that a machine that becomes slower or faster meanwhile favours neither. Everything
-shown is measured in these runs, by the job's own clock; when scrtune does not pay the report says so.
+The job starts once from poor settings and once from SCR's defaults. From each it runs alone, tuned, and alone
+again, so that a machine that becomes slower or faster meanwhile favours neither; then alone with the settings
+that scrtune found, which shows what this machine allows. Everything shown is measured in these runs, by the
+job's own clock; when scrtune does not pay the report says so.
 """
 
 import os
@@ -24,13 +25,14 @@ from rich.text import Text
 
 from ...daemon.launch.run import job_paths
 from ...daemon.views import ExplainView, StatusView
-from ...intents.events import TextEnum
+from ...intents.events import TextEnum, Values
 from ...units import seconds_text
 from .. import job_state
 from ..errors import CommandError
 from ..options import command, option
 from ..text import job as text
 from ..text.tables import plain_table, print_view
+from ..views.summary import savings
 
 RANKS = 2
 CHECKPOINTS = 20
@@ -38,7 +40,7 @@ STEPS_BETWEEN_CHECKPOINTS = 4
 SCALE = 1 / 512
 FIRST, LAST = 3, 6
 LEAST_NOISE = 0.02
-TUNED = ("--redundancy-floor", "SINGLE")
+TUNED = ("--redundancy-floor", "SINGLE", "--no-memory")
 
 STARTS = {
     "poor settings": """SCR_CACHE_BYPASS=0
@@ -56,8 +58,9 @@ SCR_FILE_BUF_SIZE=16KB
 and none, where the cache is bypassed and files go straight to the prefix directory."""
 
 INTRODUCTION = f"""
-The same job six times: {RANKS} ranks, {CHECKPOINTS} checkpoints. Alone means without scrtune and DFTracer;
-tuned means under `scrtune run {" ".join(TUNED)}` (one copy is declared to be enough)."""
+The same job eight times: {RANKS} ranks, {CHECKPOINTS} checkpoints. Alone means without scrtune and DFTracer;
+tuned means under `scrtune run {" ".join(TUNED)}` (one copy is declared to be enough).
+Then alone once more, with the settings that scrtune found, from the first checkpoint on."""
 
 
 class DemoOutcome(TextEnum):
@@ -82,7 +85,7 @@ class DemoRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DemoComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The job from one start: `alone` before and after it ran `tuned`.
+    """The job from one start: `alone` before and after it ran `tuned`, and alone with what that `found`.
 
     `ratio` is the whole job's time to the mean of the two alone, `noise` what these differ by (as a share, at
     least 2 %).
@@ -91,6 +94,7 @@ class DemoComparison(msgspec.Struct, frozen=True, kw_only=True):
     start: str
     alone: tuple[DemoRun, DemoRun]
     tuned: DemoRun
+    found: DemoRun | None
     ratio: float
     noise: float
     outcome: DemoOutcome
@@ -114,10 +118,10 @@ class DemoOptions:
 
 @command(DemoOptions)
 def demo(options: DemoOptions) -> None:
-    """Run a checkpointing MPI job without scrtune and tuned by it, and compare: about a minute and a half.
+    """Run a checkpointing MPI job without scrtune and tuned by it, and compare: about two minutes.
 
-    From poor settings and from SCR's defaults, three runs each: alone, tuned, alone. All measured here and
-    now.
+    From poor settings and from SCR's defaults: alone, tuned, alone, and alone with what was found. All
+    measured here and now.
     """
     print_view(run_demo(quiet=options.as_json), "json" if options.as_json else "table", report)
 
@@ -138,24 +142,29 @@ def _compare(place: Path, start: str, *, quiet: bool) -> DemoComparison:
         click.echo("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
     job_id = f"demo-{os.getpid()}-{'poor' if STARTS[start] else 'defaults'}"
     watched = [sys.executable, "-m", "scrtune", "run", "--job-id", job_id, *TUNED, "--"]
-    runs: list[DemoRun] = []
-    for way, wrapper in (("alone", []), ("tuned by scrtune", watched), ("alone, again", [])):
+
+    def run(way: str, wrapper: Sequence[str] = (), settings: Values | None = None) -> DemoRun:
         if not quiet:
-            click.echo(f"  {way:22} ", nl=False)
-        runs.append(_run(place, STARTS[start], wrapper))
+            click.echo(f"  {way:24} ", nl=False)
+        made = _run(place, STARTS[start], wrapper, settings or {})
         if not quiet:
-            click.echo(f"{runs[-1].whole_s:.1f} s")
-    before, tuned, after = runs
-    ratio, noise, outcome = judged(before.whole_s, tuned.whole_s, after.whole_s)
+            click.echo(f"{made.whole_s:.1f} s")
+        return made
+
+    before, tuned, after = run("alone"), run("tuned by scrtune", watched), run("alone, again")
     paths = job_paths(job_id)
+    status = job_state.status(paths)
+    for_good = status.savings.for_good
+    ratio, noise, outcome = judged(before.whole_s, tuned.whole_s, after.whole_s)
     return DemoComparison(
         start=start,
         alone=(before, after),
         tuned=tuned,
+        found=run("alone, as it was found", settings=for_good) if for_good else None,
         ratio=ratio,
         noise=noise,
         outcome=outcome,
-        status=job_state.status(paths),
+        status=status,
         explain=job_state.explain(paths),
     )
 
@@ -169,8 +178,11 @@ def judged(before_s: float, tuned_s: float, after_s: float) -> tuple[float, floa
     return ratio, noise, DemoOutcome.FASTER if ratio < 1 else DemoOutcome.SLOWER
 
 
-def _run(place: Path, config: str, wrapper: Sequence[str]) -> DemoRun:
-    """Run the job once, from a clean prefix directory and cache; `wrapper` is what comes before mpiexec."""
+def _run(place: Path, config: str, wrapper: Sequence[str], settings: Values) -> DemoRun:
+    """Run the job once, from a clean prefix directory and cache, with `settings` over those of `config`.
+
+    `wrapper` is what comes before mpiexec.
+    """
     shared_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # noqa: S108  SCR's own default
     conf, prefix, output, times = (place / name for name in ("scr.conf", "prefix", "output", "times.json"))
     conf.write_text(config, encoding="utf-8")
@@ -180,7 +192,7 @@ def _run(place: Path, config: str, wrapper: Sequence[str]) -> DemoRun:
     job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, *train, str(times)]
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache:
         own = {"SCR_CONF_FILE": str(conf), "SCR_PREFIX": str(prefix), "SCR_CACHE_BASE": cache}
-        environment = {**_environment(), **own}
+        environment = {**_environment(), **own, **{name: str(value) for name, value in settings.items()}}
         with output.open("wb") as file:
             began_s = time.perf_counter()
             ran = subprocess.run(job, env=environment, stdout=file, stderr=subprocess.STDOUT, check=False)
@@ -226,7 +238,9 @@ def report(view: DemoView) -> RenderableType:
         f"{state.ranks} ranks, {state.engine} engine, {view.seconds:.0f} s in all. The two runs alone: mean"
         f" (least - most). The first {FIRST} and the last {LAST} checkpoints: median (least - most)."
     )
-    parts += [_table(view), notes, *map(verdict, view.comparisons)]
+    parts += [_table(view), notes]
+    for each in view.comparisons:
+        parts.append(Group(verdict(each), *map(Text, savings(each.status.savings))))
     return Group(*(line for part in parts for line in ("", part)))
 
 
@@ -255,6 +269,8 @@ def _columns(view: DemoView) -> Iterator[_Column]:
         yield _Column(
             f"{each.start}\ntuned", (each.tuned,), f"{seconds_text(seen.cost_s)} ({seen.share:.2%})"
         )
+        if each.found is not None:
+            yield _Column("alone,\nas found", (each.found,), "-")
 
 
 def _table(view: DemoView) -> RenderableType:
@@ -264,8 +280,8 @@ def _table(view: DemoView) -> RenderableType:
         ("steps", lambda column: column.of_each(lambda run: sum(run.step_s))),
         ("checkpoints", lambda column: column.of_each(lambda run: sum(run.checkpoint_s))),
         ("start and end", lambda column: column.of_each(lambda run: run.rest_s)),
-        ("one checkpoint, at first", lambda column: column.checkpoints(slice(FIRST))),
-        ("one checkpoint, in the end", lambda column: column.checkpoints(slice(-LAST, None))),
+        ("first checkpoints", lambda column: column.checkpoints(slice(FIRST))),
+        ("last checkpoints", lambda column: column.checkpoints(slice(-LAST, None))),
         ("watching cost", lambda column: column.watching),
     )
     columns = tuple(_columns(view))
@@ -294,11 +310,22 @@ def verdict(each: DemoComparison) -> Text:
         f"From {each.start}: {result}. {before.whole_s:.1f} and {after.whole_s:.1f} s alone,"
         f" {each.tuned.whole_s:.1f} s tuned, start and end {seconds_text(more_s)} longer;"
         f" a checkpoint in the end {seconds_text(last_s)} alone,"
-        f" {seconds_text(median(each.tuned.checkpoint_s[-LAST:]))} tuned.",
+        f" {seconds_text(median(each.tuned.checkpoint_s[-LAST:]))} tuned. {_allowed(each)}",
         style=style,
     )
 
 
+def _allowed(each: DemoComparison) -> str:
+    """Return what this machine allows, as far as was found."""
+    if each.found is None:
+        return f"Nothing better was found: {each.status.savings.why_nothing}."
+    took = f"{each.found.whole_s:.1f} s, a checkpoint {seconds_text(median(each.found.checkpoint_s[-LAST:]))}"
+    return f"Alone with the settings that were found: {took}."
+
+
 def _with_bounds(middle_s: float, values_s: Sequence[float]) -> str:
-    bounds = f"\n({seconds_text(min(values_s))} - {seconds_text(max(values_s))})" if len(values_s) > 1 else ""
-    return seconds_text(middle_s) + bounds
+    if len(values_s) == 1:
+        return seconds_text(middle_s)
+    scale, unit, digits = (1e3, "ms", 1) if max(values_s) < 1 else (1.0, "s", 2)
+    middle, low, high = (f"{each * scale:.{digits}f}" for each in (middle_s, min(values_s), max(values_s)))
+    return f"{middle} {unit}\n({low} - {high})"

@@ -11,6 +11,7 @@ from rich.text import Text
 from ...daemon.views import IntentView, intent_views
 from ...intents.observe.redundancy import FLOORS
 from ...intents.pipeline import Counters
+from ...intents.rules.explain import LeverView
 from ...intents.rules.situation import Proposal
 from ...replay.run import JobShape, Replayed, replay_traces
 from ...units import count_text
@@ -82,6 +83,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     damage: tuple[str, ...]
     intents: tuple[IntentView, ...]
     proposals: tuple[Proposal, ...]
+    levers: tuple[LeverView, ...] = ()
 
 
 def replay_view(replayed: Replayed) -> ReplayView:
@@ -99,6 +101,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
         damage=tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in summary.damage),
         intents=intent_views(pipeline),
         proposals=pipeline.proposals(),
+        levers=pipeline.levers(),
     )
 
 
@@ -124,10 +127,12 @@ def _tables(view: ReplayView) -> RenderableType:
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),
     }
-    return Group(facts(rows), "", text.intents(view.intents), "", _recommendations(view))
+    return Group(
+        facts(rows), "", text.intents(view.intents), "", _recommendations(view), "", text.levers(view.levers)
+    )
 
 
 def _recommendations(view: ReplayView) -> RenderableType:
     if not view.proposals:
-        return Text("Nothing to recommend: no rule has the evidence it needs, or nothing would gain.")
-    return text.proposals(view.proposals, "Recommendations (rules only, untried)")
+        return Text("Nothing to recommend: the table of levers says why.")
+    return text.proposals(view.proposals, "Recommendations (by the cost model and the trace, untried)")

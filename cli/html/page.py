@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 
 from ...goodput.buckets import CUSTOM, PRODUCTIVE, TUNING
 from ...goodput.report import Report
-from ...intents.tune.gains import together
 from ...units import count_text, duration_text
 from ..format import printable
 from ..views.tuner_changes import TunerChange
@@ -108,8 +107,8 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
         kept = sum(change.word == "kept" for change in changes)
         found, saved = [change.gain for change in changes if change.gain is not None], ""
         if found:
-            total_s, low_s, high_s = together(found)
-            saved = f"{total_s:,.1f} s saved so far ({low_s:,.1f} to {high_s:,.1f} with 90 %)"
+            total_s = sum(each.total_s for each in found)
+            saved = f"{total_s:,.1f} s saved so far, against the user's own settings"
         yield ("Changes kept", f"{kept} of {len(changes)}", saved)
 
 

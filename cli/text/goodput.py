@@ -32,11 +32,10 @@ _LEAST_SHARE = 0.0005
 _MANY = 100.0
 _SHOWN_STEPS = 3
 _GAINS_NOTE = (
-    "Before, and saved a checkpoint, by the pairs of its trial: geometric means, and what bounds their\n"
-    "difference with 90 %. A checkpoint costs what it blocks and what its flush slows down; losses are\n"
-    "negative. So far: for all checkpoints under it; of a trial that was taken back what they took more\n"
-    "than the last six without it, which is part of `tuning`, as is the time to apply settings.\n"
-    "`scrtune explain` has the reasons."
+    "Before, and saved a checkpoint: as is believed by now, and what bounds the difference with 90 %. A\n"
+    "checkpoint costs what it blocks and what its flush slows down; losses are negative. So far: of all\n"
+    "checkpoints under the change, against your own settings; they add up. `tuning` has what trials cost\n"
+    "that were taken back, and the time to apply settings. `scrtune explain` has the reasons."
 )
 
 
@@ -136,7 +135,7 @@ def _parts(job: JobView) -> list[RenderableType]:
     if job.window is not None:
         parts += ["", _window_text(job.window, account)]
     if isinstance(account, Account):
-        gained = GoodputView(goodput=account.goodput, account=account, costs=(), gains=job.gains)
+        gained = GoodputView(goodput=account.goodput, account=account, gains=job.gains)
         parts += ["", goodput(gained, tells_steps=job.tells_steps)]
     elif account is not None and account.wall_s:
         parts += ["", _buckets(account, "window"), f"goodput {account.goodput:.1%}"]
@@ -226,17 +225,15 @@ def _gains(views: Sequence[GainView]) -> list[RenderableType]:
             _between(view.gain.low_s, view.gain.high_s),
             str(view.gain.checkpoints),
             _number(view.gain.total_s),
-            _between(view.gain.total_low_s, view.gain.total_high_s),
         )
         for view in views
     )
-    total_s, low_s, high_s = together(view.gain for view in views)
     return [
         "",
         plain_table(
-            *(">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far", ">90 %"),
+            *(">gen", "change", "", ">before", ">saves", ">90 %", ">checkpoints", ">so far"),
             rows=rows,
-            total=("", "together", *[""] * 5, _number(total_s), _between(low_s, high_s)),
+            total=("", "together", *[""] * 5, _number(together(views).total_s)),
             title="What each decision gained (seconds a checkpoint)",
         ),
         Text(_GAINS_NOTE, style="dim"),

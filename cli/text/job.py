@@ -7,6 +7,7 @@ from rich.text import Text
 
 from ...daemon.views import ExplainView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
+from ...intents.rules.explain import LeverView
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
@@ -78,51 +79,85 @@ def _evidence(view: IntentView, start_s: float) -> str:
     return f"{view.count} x {view.source}, {view.window_s:.1f} s{until}\n{view.confidence} confidence"
 
 
-def decisions(log: Sequence[Decision], start_s: float, gains: Sequence[GainView] = ()) -> RenderableType:
+def decisions(log: Sequence[Decision], start_s: float, gains: Sequence[GainView]) -> RenderableType:
     """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
 
     If the start is not known yet (0), times are relative to the first decision.
     """
-    if not log:
-        return Text("No decision yet: a few checkpoints under your own settings come first.")
     begin_s = start_s or log[0].time_s
     rows = (
         (
             f"{change.decision.time_s - begin_s:.1f} s",
             str(change.decision.generation),
             verdict_text(change.verdict),
-            _change_text(change),
+            Group(Text(change.what, style="bold"), _reasons(change)),
         )
         for change in tuner_changes(log, gains)
     )
     return plain_table(">at", ">gen", "verdict", "change and reason", rows=rows, title="Decisions")
 
 
-def _change_text(change: TunerChange) -> Text:
-    decision, ended = change.decision, change.ended
-    lines = [f"{decision.rule} [{decision.intent}]: {decision.because}", f"source: {decision.source}"]
-    if decision.verdict is Verdict.TRIAL:
-        lines[-1] += f"; expected gain {seconds_text(decision.expected_gain_s)} a checkpoint"
+def _reasons(change: TunerChange) -> RenderableType:
+    """Return why a change was made; of a trial what was expected, seen and believed, and the budget."""
+    trial, ended = change.decision, change.ended
+    rows = {"what": f"{trial.rule} [{trial.intent}]", "source": trial.source, "why": trial.because}
+    if trial.expected is not None:
+        del rows["why"]
+        gain = seconds_text(trial.expected_gain_s)
+        rows["expected"] = f"{trial.expected.text} a checkpoint, {gain} less than before"
+    if trial.verdict is Verdict.TRIAL:
+        rows["seen"] = f"{trial.seen.text}, the last of {trial.checkpoints}" if trial.seen else "nothing"
+        rows["believed"] = _believed(change)
+        rows["budget"] = f"{seconds_text(max(0.0, trial.budget_s))} were left for trials"
     if ended is not None:
-        before, after = seconds_text(ended.before_s), seconds_text(ended.after_s)
-        measured = f"measured {before} -> {after} a checkpoint (geometric means)"
-        lines.append(f"{measured if ended.observations else 'nothing measured'}: {ended.because}")
-    lines.append(change.gain_text)
-    return Text("\n").join([Text(change.what, style="bold"), *map(Text, filter(None, lines))])
+        is_said = trial.comparison is not None and ended.because == trial.comparison.text
+        rows["verdict"] = "" if is_said else ended.because
+        rows["budget"] += f", {seconds_text(max(0.0, ended.budget_s))} after it"
+    return facts(rows)
+
+
+def _believed(change: TunerChange) -> str:
+    found = change.decision.comparison
+    if found is None:
+        return ""
+    ratio = f"{found.ratio:.2f} times the cost before ({found.low:.2f} to {found.high:.2f})"
+    return f"{change.gain_text}; {ratio}, cheaper with probability {found.p_better:.2f}"
+
+
+def _no_decisions(view: ExplainView) -> str:
+    """Return why nothing was changed."""
+    if view.mode != "auto":
+        return f"Nothing is changed: --mode {view.mode}."
+    if view.baseline_cost_s > 0:
+        return "No change so far: the table of levers says why."
+    return "No change so far: no checkpoint was measured."
+
+
+def levers(views: Sequence[LeverView]) -> RenderableType:
+    """Return a row for each lever: its value, the best other one, what that saves, why it is as it is."""
+    rows = (
+        (
+            each.name,
+            value_text(each.value),
+            "" if each.other is None else value_text(each.other),
+            "" if each.other is None else f"{each.gain_s:.3f} s",
+            each.why,
+        )
+        for each in views
+    )
+    title = "Why each lever is as it is (saves: of a checkpoint, as believed, with what goes best with it)"
+    return plain_table("lever", "now", "best other", ">saves", "why", rows=rows, title=title)
 
 
 def proposals(found: Sequence[Proposal], title: str) -> RenderableType:
-    """Return a row for each proposal, none of which was tried."""
-    rows = (
-        (
-            assignments(each.changes).replace(" ", "\n"),
-            f"{each.rule}: {each.because}",
-            each.source,
-            "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint",
-        )
-        for each in found
-    )
-    return plain_table("change", "why", "source", "expected gain", rows=rows, title=title)
+    """Return each proposal with its reasons; none was tried."""
+    shown: list[RenderableType] = [Text(title, style="bold")]
+    for each in found:
+        gain = "required" if each.required else f"{seconds_text(each.expected_gain_s)} a checkpoint"
+        what = f"{each.rule} [{each.intent}]"
+        rows = {"what": what, "source": each.source, "why": each.because, "gain": gain}
+        shown += [Text(assignments(each.changes)), facts(rows)]
+    return Group(*shown)
 
 
 def _settings(view: ExplainView) -> RenderableType:
@@ -155,8 +190,8 @@ def _probe(probe: StorageProbed) -> str:
 
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
-    budget = seconds_text(max(0.0, view.trial_budget_s))
-    costs = Text(f"A checkpoint costs {_costs(view)}; trials may still cost {budget}.")
+    budget = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}"
+    costs = Text(f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' else ''}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [
         intents(view.intents, view.start_s),
@@ -165,7 +200,8 @@ def explain(view: ExplainView) -> RenderableType:
         *([Text(_probe(view.probe))] if view.probe else ()),
         "",
     ]
-    shown += [decisions(view.decisions, view.start_s, view.gains), "", _settings(view), "", costs]
+    log = decisions(view.decisions, view.start_s, view.gains) if view.decisions else _no_decisions(view)
+    shown += [log, "", *([levers(view.levers), ""] if view.levers else ()), _settings(view), "", costs]
     if view.recalled is not None:
         shown.append(Text(f"Known before: {view.recalled.sentence()}."))
     if view.proposals:

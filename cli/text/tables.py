@@ -47,7 +47,7 @@ def print_view(
 
 def plain_table(
     *columns: str,
-    rows: Iterable[Sequence[str | Text]] = (),
+    rows: Iterable[Sequence[RenderableType]] = (),
     total: Sequence[str] = (),
     title: str = "",
 ) -> Table:

@@ -1,11 +1,14 @@
 """The result of a job in a few lines, as `scrtune run` prints them: no tables, whose library takes time."""
 
-from ...daemon.views import StatusView
+import shlex
+
+from ...daemon.views import SavingsView, StatusView
+from ...intents.mutability import LEVER
 from ...units import count_text, seconds_text
 
 
 def summary(view: StatusView) -> list[str]:
-    """Return the result of a job's tuning in three lines, and a line for each failure."""
+    """Return the result of a job's tuning in a few lines, and a line for each failure."""
     tuned = (
         f"{count_text(view.checkpoints, 'checkpoint')}, {cost_text(view.baseline_cost_s)} each under your"
         f" settings, {cost_text(view.checkpoint_cost_s)} now; {count_text(view.kept, 'change')} kept,"
@@ -13,6 +16,7 @@ def summary(view: StatusView) -> list[str]:
     )
     lines = [
         f"job {view.job_id}: {tuned}",
+        *savings(view.savings),
         f"observation: {view.observation.sentence()}",
         f"why: scrtune explain --job-id {view.job_id}",
     ]
@@ -26,6 +30,28 @@ def summary(view: StatusView) -> list[str]:
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")
     return [f"scrtune: {line}" for line in lines]
+
+
+def savings(view: SavingsView) -> list[str]:
+    """Return what tuning saved, what trying cost, and what to run the next job with, or why nothing."""
+    spent_s = {"applying settings": view.applied_s, "in trials taken back": view.reverted_s}
+    parts = [f"{seconds_text(each_s)} {what}" for what, each_s in spent_s.items() if each_s > 0]
+    spent = f"trying cost {' and '.join(parts) or 'nothing'}"
+    if not view.for_good:
+        if not view.is_tried:
+            return [f"nothing to propose: {view.why_nothing}"] if view.why_nothing else []
+        return [": ".join(filter(None, ("nothing was gained", view.why_nothing))) + f"; {spent}"]
+    values = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in sorted(view.for_good.items()))
+    is_ours = any(name.startswith(LEVER) for name in view.for_good)
+    export = f"export {values}" + (f"  # {LEVER}* count under `scrtune run` alone" if is_ours else "")
+    if not view.is_tried:
+        return [f"proposed, not tried: {export}"]
+    saved_s = view.saved_s - view.applied_s
+    net = f"saved about {seconds_text(saved_s)}" if saved_s > 0 else f"lost about {seconds_text(-saved_s)}"
+    return [
+        f"{net} at checkpoints, against your own settings; {spent}",
+        f"for good, in the job script: {export}",
+    ]
 
 
 def failures(view: StatusView) -> list[str]:

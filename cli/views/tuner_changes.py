@@ -63,12 +63,13 @@ class TunerChange(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def gain_text(self) -> str:
-        """What the change saves or costs according to its trial, with the interval; empty if not measured."""
+        """What the change is believed to save or cost, with the interval; empty if not measured."""
         gain = self.gain
         if gain is None:
             return ""
         word, saved_s, low_s, high_s = _signed(gain)
-        interval = f"{low_s:.3f} to {high_s:.3f} s with 90 %, in {count_text(gain.pairs, 'pair')}"
+        seen = count_text(gain.checkpoints, "checkpoint")
+        interval = f"{low_s:.3f} to {high_s:.3f} s with 90 %, after {seen}"
         than = "more than" if gain.saved_s < 0 else "of"
         return f"{word} {saved_s:.3f} s {than} {gain.before_s:.3f} s a checkpoint ({interval})"
 

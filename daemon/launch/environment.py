@@ -68,9 +68,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
         probe = [] if self.probe else ["--no-probe"]
-        return [*self.files.options(), *probe, *self.monitoring.options()]
         application = ["--application", self.application] if self.application else []
-        return [*self.files.options(), *application, *self.monitoring.options()]
+        return [*self.files.options(), *probe, *application, *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:

@@ -37,7 +37,9 @@ def rails(job: SettingsObserved | None, own: Values) -> Rails:
         )
     is_bypass = not is_cached(own)
     if is_bypass and _explicit(job, "SCR_CACHE_BYPASS"):
-        return Rails(durability=Durability.STRICT, because="you set SCR_CACHE_BYPASS=1")
+        return Rails(
+            durability=Durability.STRICT, floor=declared or "SINGLE", because="you set SCR_CACHE_BYPASS=1"
+        )
     if not declared and not _explicit(job, "SCR_CACHE_BYPASS") and not _explicit(job, "SCR_COPY_TYPE"):
         return Rails()
     every = max(1, number(own, "SCR_FLUSH"))
@@ -54,8 +56,8 @@ def permits(asked: Rails, after: Values) -> bool:
         return True
     if max(1, number(after, "SCR_FLUSH")) > asked.flush_every:
         return False
-    if asked.durability is Durability.STRICT:
-        return not is_asynchronous(after)
+    if asked.durability is Durability.STRICT and is_asynchronous(after):
+        return False
     return keeps_floor(str(after["SCR_COPY_TYPE"]), asked.floor)
 
 

@@ -1,10 +1,12 @@
 """What a change is, in words, and why each lever is left as it is."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ..events import Value, Values
 from .guards import not_by_us
-from .levers import LEVERS, Lever, domain
+from .levers import LEVERS, Component, Lever, domain
 from .situation import Proposal, Situation
 
 
@@ -23,20 +25,20 @@ class LeverView(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-def describe(changes: Values, gain_s: float, because: str, *, required: bool = False) -> Proposal:
-    """Return the proposal of `changes`, named after the levers that it moves."""
+def describe(changes: Values, own: Values, gain_s: float, because: str) -> Proposal:
+    """Return the proposal of `changes`, named after the first lever that it moves from the user's `own`."""
     moved = [lever for lever in LEVERS if lever.name in changes]
+    moved.sort(key=lambda lever: changes[lever.name] == own.get(lever.name))
     if not moved:
         return Proposal(rule="other settings", intent="", changes=changes, because=because, source="")
     more = f", and {len(moved) - 1} more" if len(moved) > 1 else ""
     return Proposal(
-        rule=_purpose(moved[0], changes) + more,
+        rule=_purpose(moved[0], changes, own) + more,
         intent=moved[0].intent,
         changes=changes,
         because=because,
-        source="; ".join(dict.fromkeys(lever.source for lever in moved)),
+        source="; ".join(dict.fromkeys(each for lever in moved for each in lever.source.split("; "))),
         expected_gain_s=gain_s,
-        required=required,
     )
 
 
@@ -46,10 +48,23 @@ def why_fixed(lever: Lever, now: Situation) -> str:
         return reason
     if len(domain(lever, now)) > 1:
         return ""
+    if Component.EXPOSURE in lever.components:
+        return f"no other value is as durable as what is asked for ({now.rails.because})"
     return "no other value makes sense here"
 
 
-def _purpose(lever: Lever, changes: Values) -> str:
+def why_nothing(levers: Sequence[LeverView]) -> str:
+    """Return in a line why none of `levers` is moved: what stops the best of the other values."""
+    others = [each for each in levers if each.other is not None and each.gain_s > 0]
+    if not others:
+        return "no other setting that is possible here is expected to cost less"
+    best = max(others, key=lambda each: each.gain_s)
+    return best.why if best.why.startswith(best.name) else f"{best.name}={best.other}: {best.why}"
+
+
+def _purpose(lever: Lever, changes: Values, own: Values) -> str:
+    if changes[lever.name] == own.get(lever.name):
+        return f"your own {lever.name}"
     if lever.name == "SCR_CACHE_BYPASS" and changes[lever.name]:
         return "write to the prefix directory, past the cache"
     if lever.name == "SCR_FLUSH_ASYNC" and not changes[lever.name]:

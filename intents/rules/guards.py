@@ -76,8 +76,8 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     if not _CACHE_USERS & changes.keys() or now.job is None:
         return None
     after = {**now.settings, **changes}
-    # what was written under these settings is there, as far as there is room for it
-    held = min(number(now.settings, "SCR_CACHE_SIZE"), now.intents.flush.evidence.count) if now.cached else 0
+    # what was there when the free space was observed is not part of it
+    held = min(number(now.settings, "SCR_CACHE_SIZE"), now.node_checkpoints) if now.cached else 0
     more_bytes = _bytes_held(number(after, "SCR_CACHE_SIZE"), after, now) - _bytes_held(
         held, now.settings, now
     )

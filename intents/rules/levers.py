@@ -126,7 +126,9 @@ def _file_buffers(now: Situation) -> tuple[Value, ...]:
     wanted = {STRIPE_BYTES, min(MAX_FILE_BUFFER_BYTES, max(STRIPE_BYTES, _round_up(p90_bytes, 64 * KIB)))}
     memory_bytes = now.node.memory_available_bytes if now.node else 0
     threads = now.ranks_per_node * min(now.files_per_rank, MAX_FLUSH_THREADS)
-    return tuple(each for each in sorted(wanted) if not memory_bytes or each * threads <= MEMORY_SHARE * memory_bytes)
+    return tuple(
+        each for each in sorted(wanted) if not memory_bytes or each * threads <= MEMORY_SHARE * memory_bytes
+    )
 
 
 def _mpi_buffers(now: Situation) -> tuple[Value, ...]:

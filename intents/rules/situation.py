@@ -27,6 +27,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Beginning of the job, epoch seconds."""
     checkpoints: int = 0
     """Of the job so far."""
+    node_checkpoints: int = 0
+    """Those in the cache when `node` was observed, its size aside."""
     probe: StorageProbed | None = None
     recalled: Knowledge | None = None
     reinit_s: float = 0.0

@@ -112,8 +112,9 @@ class ActiveSettings:
         return self._past[generation][1] if generation in self._past else default
 
     def _note_once(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
-        if (verdict, proposal.rule) not in self._noted:
-            self._noted.add((verdict, proposal.rule))
+        keys = {(verdict, proposal.rule), (verdict, reason)}
+        if not keys & self._noted:
+            self._noted |= keys
             self._log(
                 verdict, replace(proposal, because=reason), now, values(self.settings, proposal.changes)
             )
@@ -165,6 +166,8 @@ class AppliedSettings:
         self.last_s = 0.0
         """End of the last output, epoch seconds."""
         self.shared_files = SharedFiles()
+        self.applied_s = 0.0
+        """Seconds of applying settings so far."""
         self._reinits: deque[float] = deque(maxlen=_REMEMBERED_REINITS)
 
     @property
@@ -190,6 +193,7 @@ class AppliedSettings:
         self.last_s = output.end_s
         self.checkpoints += output.checkpoint and output.valid
         apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
+        self.applied_s += apply_s
         if (settings := active.settings_of(output.generation)) is not None:
             changed = {name for name, value in settings.items() if self.values.get(name) != value}
             if apply_s > 0 and any(map(active.mutability.needs_reinit, changed)):

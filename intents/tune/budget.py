@@ -17,10 +17,6 @@ class TrialBudget:
         self.left_s = 0.0
         self.overdraft_s = 0.0
         """What settings that are surely cheaper may lose while nothing is left."""
-        self.spent_s = 0.0
-        """Seconds of applying settings, so far."""
-        self.saved_s = 0.0
-        """Seconds that tuned checkpoints saved so far, less what they lost."""
         self._is_open = False
 
     def open(self, own_s: float) -> None:
@@ -38,9 +34,7 @@ class TrialBudget:
         self.left_s += ALLOWANCE * own_s
         if is_tuned:
             self.left_s += own_s - cost_s
-            self.saved_s += own_s - cost_s
 
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back."""
         self.left_s -= max(0.0, apply_s)
-        self.spent_s += max(0.0, apply_s)

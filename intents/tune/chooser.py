@@ -31,9 +31,10 @@ MOST_LOOKS = 6
 _SAFE, _SAFE_IF_BIG, _SAFE_UNSEEN = 0.18, 0.35, 0.05
 _BIG, _HUGE = 0.35, 0.5
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.35
-_LITTLE = 0.5
+_LITTLE, _LONG = 0.5, 30
 _SURELY_SAFE, _WORTH = 0.05, 4.0
 _LEAST_NET = 0.3
+_NOTHING_S = 5e-4
 _SHORTEST, _LONGEST = 15, 200
 _TAIL, _TAIL_FROM_OWN = 0.9, 0.95
 _MOST_REPLAYS, _SURE = 4, 0.04
@@ -70,6 +71,12 @@ def p_better(view: View, index: int) -> float:
     """Return the probability that `index` is cheaper than the incumbent."""
     totals = view.belief.totals
     return float(np.mean(totals[index] < totals[view.incumbent]))
+
+
+def p_worse(view: View, index: int) -> float:
+    """Return the probability that `index` costs over 2 % more than the user's own settings."""
+    totals = view.belief.totals
+    return float(np.mean(totals[index] > WORSE * totals[OWN]))
 
 
 def is_surely_worse(view: View) -> bool:
@@ -128,6 +135,8 @@ def why_not(view: View, index: int) -> str:
     gain = totals[view.incumbent] - totals
     now_s, mean_s = float(totals[view.incumbent].mean()), float(gain[index].mean())
     better = float((gain[index] > 0).mean())
+    if abs(mean_s) < _NOTHING_S:
+        return "expected to make no difference"
     if mean_s <= 0:
         return f"expected to cost {-mean_s:.3f} s more"
     what = f"expected to save {mean_s:.3f} s of {now_s:.3f} s a checkpoint"
@@ -160,8 +169,12 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
     better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
     promising = net > _LEAST_NET * now_s
     likely = (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
-    if view.incumbent != OWN:  # savings so far pay for a look at what may be better and cannot be much worse
-        likely |= (better >= _LEAST_P_CURIOUS) & (np.quantile(-gain, _TAIL_FROM_OWN, axis=1) < _LITTLE * now_s)
+    if (
+        view.incumbent != OWN and view.remaining >= _LONG
+    ):  # savings so far pay for a look at what may be better and cannot be much worse
+        likely |= (better >= _LEAST_P_CURIOUS) & (
+            np.quantile(-gain, _TAIL_FROM_OWN, axis=1) < _LITTLE * now_s
+        )
     promising &= likely
     return np.asarray(promising & (mean > _BIG * now_s) if view.loose else promising)
 

@@ -1,10 +1,13 @@
 """The comparison of two settings, as it is believed."""
 
+from typing import TYPE_CHECKING
+
 import msgspec
-import numpy as np
 
 from ...units import count_text
-from .model import Array
+
+if TYPE_CHECKING:  # what only shows a comparison needs no numpy
+    from .model import Array
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,8 +33,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.ratio:.2f} times the cost before ({between}) after {seen}, cheaper with {self.p_better:.2f}"
 
 
-def compare(before: Array, after: Array, checkpoints: int) -> Comparison:
+def compare(before: "Array", after: "Array", checkpoints: int) -> Comparison:
     """Return the comparison of two believed costs, in seconds, an array over the ensemble each."""
+    import numpy as np  # noqa: PLC0415 - see above
+
     low, ratio, high = (float(each) for each in np.quantile(after / before, (0.05, 0.5, 0.95)))
     return Comparison(
         checkpoints=checkpoints,

@@ -108,14 +108,16 @@ class DecisionLog:
         self.entries.append(decision)
         self.new.append(decision)
 
-    def measured(self, generation: int, seen: Breakdown, comparison: Comparison, cost_s: float) -> None:
-        """Enter one more checkpoint of the trial that began with `generation`, and what is believed of it now."""
+    def measured(
+        self, generation: int, seen: Breakdown, comparison: Comparison | None, cost_s: float
+    ) -> None:
+        """Enter one more checkpoint of the trial that began with `generation`, and what is believed of it."""
         for back, entry in enumerate(reversed(self.entries), start=1):
             if entry.verdict is Verdict.TRIAL and entry.generation == generation:
                 self.entries[-back] = msgspec.structs.replace(
                     entry,
                     seen=seen,
-                    comparison=comparison,
+                    comparison=comparison or entry.comparison,
                     checkpoints=entry.checkpoints + 1,
                     cost_s=entry.cost_s + cost_s,
                 )

@@ -46,7 +46,7 @@ class GainView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Together(NamedTuple):
-    """The seconds that all changes saved so far, and of that what the reverted ones cost."""
+    """The seconds that all changes saved so far, and what those cost that were reverted and did not save."""
 
     total_s: float
     reverted_s: float
@@ -54,6 +54,7 @@ class Together(NamedTuple):
 
 def gains(decisions: Sequence[Decision]) -> tuple[GainView, ...]:
     """Return the gains of all trials with a measurement, oldest first."""
+    decisions = tuple(decisions)
     found = (
         _gain_of(each, decisions[index + 1 :])
         for index, each in enumerate(decisions)
@@ -82,8 +83,8 @@ def gain(found: Comparison, checkpoints: int, cost_s: float) -> Gain:
 def together(views: Iterable[GainView]) -> Together:
     """Return the sums of `views`."""
     views = tuple(views)
-    reverted = (each.gain.total_s for each in views if each.verdict is Verdict.REVERTED)
-    return Together(sum(each.gain.total_s for each in views), sum(reverted))
+    reverted = (-each.gain.total_s for each in views if each.verdict is Verdict.REVERTED)
+    return Together(sum(each.gain.total_s for each in views), sum(each for each in reverted if each > 0))
 
 
 def _gain_of(trial: Decision, later: Sequence[Decision]) -> GainView | None:

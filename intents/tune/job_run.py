@@ -1,7 +1,7 @@
 """A run of the job as its user wants it: their own values, apart from those tuned in earlier runs."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -12,7 +12,9 @@ from ..observe.redundancy import FLOORS
 from ..observe.shared_files import starts_past_the_cache
 from ..settings import DEFAULTS
 from .decisions import NOT_MADE
-from .tuner import Tuner
+
+if TYPE_CHECKING:  # numpy, which is loaded with the first job
+    from .tuner import Tuner
 
 _SCHEME = "SCR_COPY_TYPE"
 _FROM_AN_EARLIER_JOB = (
@@ -123,7 +125,7 @@ class JobRun:
                 self._before_pin[name] = before or _Own(own.settings.get(name), source, own.floor)
         return self._successor(job)
 
-    def advice(self, tuner: Tuner) -> Advice:
+    def advice(self, tuner: "Tuner") -> Advice:
         """Return what every rank applies at the next SCR_Start_output: the user's values and tuned ones."""
         job, own, found = self.job, self.own, tuner.mutability.found
         explicit = {name for name, source in job.sources.items() if source != ValueSource.DEFAULT}
@@ -143,7 +145,7 @@ class JobRun:
             reason=last.short if last else Advice().reason,
         )
 
-    def publish(self, tuner: Tuner) -> Advice:
+    def publish(self, tuner: "Tuner") -> Advice:
         """Return :meth:`advice` for the config file, and remember it: the next run will read it there."""
         advice = self.advice(tuner)
         for values in (advice.settings, advice.at_launch, advice.kept or {}):

@@ -35,30 +35,38 @@ class Learner:
         self.run = 0
         self.is_flushed = False
         """The newest checkpoint is in the prefix directory."""
+        self.knows_prefix = False
+        """The prefix directory's rate was seen, by a flush or by writes past the cache."""
         self._made_at = 0
         self._is_shifted = False
 
     def take(
         self, cost: CheckpointCost, settings: Values, now: Situation, keep: list[Values], *, settled: bool
-    ) -> None:
-        """Take in a checkpoint under `settings`; the candidates `keep` stay. A `settled` belief is updated rarely."""
+    ) -> bool:
+        """Take in a checkpoint under `settings`; return whether the belief is up to date with it.
+
+        The candidates `keep` stay. A `settled` belief is updated at every fourth checkpoint only.
+        """
         self.observations.add(cost, identity(settings), self.run)
         self.is_flushed = cost.flushed or not is_cached(settings)
+        is_first = self.is_flushed and not self.knows_prefix
+        self.knows_prefix |= self.is_flushed
         count = self.observations.count
         shape = _shape(now, cost, self.observations.all)
         if self.belief is None or (
             not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
         ):
             self._make(shape, now, [now.own, settings, *keep])
-        elif settled and count % _SETTLED_EVERY:
-            return
+        elif settled and count % _SETTLED_EVERY and not is_first:
+            return False
         if self.belief is None:
-            return
+            return False
         if self._has_shifted():
             self.belief.shift(_SHIFT)
             self.observations.forget(_SHIFT_LAST)
             self._is_shifted = True
         self.belief.update(self.observations.all)
+        return True
 
     def rebase(self) -> None:
         """The user's own settings are others now: candidates are made anew, what was seen stays."""

@@ -52,7 +52,7 @@ PRIORS: dict[str, Prior] = {
     "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
     "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
     "prefix_file_s": Prior(2e-3, 1.1),
-    "writer_share": Prior(0.8, 0.45),
+    "writer_share": Prior(0.9, 0.35),
     "bound_share": Prior(0.55, 0.25),
     "largest_file": Prior(0.25, 0.7),
     "call_s": Prior(8e-6, 0.7),
@@ -112,11 +112,11 @@ def draw_rates(
     rng: np.random.Generator, priors: Mapping[str, Prior], members: int = MEMBERS
 ) -> dict[str, Array]:
     """Return `members` draws of every rate, in the order of :data:`PRIORS`."""
-    drawn = {
-        name: prior.median * np.exp(prior.spread * rng.standard_normal(members))
-        for name, prior in priors.items()
-    }
-    return {name: np.minimum(value, _AT_MOST.get(name, np.inf)) for name, value in drawn.items()}
+    drawn = {}
+    for name, prior in priors.items():
+        drawn_rates = prior.median * np.exp(prior.spread * rng.standard_normal(members))
+        drawn[name] = np.minimum(drawn_rates, _AT_MOST.get(name, np.inf))
+    return drawn
 
 
 def flush_threads(settings: Values, shape: Shape) -> int:

@@ -16,4 +16,6 @@ class Trial(msgspec.Struct, kw_only=True):
     incumbent: Values
     proposal: Proposal
     looks: int = 0
+    flush_began_s: float = 0.0
+    """Epoch seconds; 0 before there was one."""
     since_launch: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..observe.shared_files import starts_past_the_cache
@@ -29,6 +30,7 @@ from .chooser import (
     is_replay_due,
     is_surely_worse,
     p_better,
+    p_worse,
     verdict,
     why_not,
 )
@@ -46,6 +48,8 @@ _EDIT = "your edit of the config file"
 _EDITED = "what you write into the config file wins: it is not tuned any more"
 _STAY = 0.9
 _QUIET = 6
+_OVERDUE, _BLIND = 0.95, 0.02
+_MORE_PREFIX = {"SCR_CACHE_BYPASS", "SCR_FLUSH"}
 
 Look = Callable[[], Situation]
 
@@ -73,7 +77,7 @@ class Tuner(ActiveSettings):
         self._incumbent = dict(self.wanted)
         self._dropped: set[Identity] = set()
         self._replays = self._quiet = 0
-        self._tried_in: dict[Identity, int] = {}
+        self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
 
@@ -274,6 +278,24 @@ class Tuner(ActiveSettings):
         stays = replace(refusal, because=f"{why}; until the next launch it stays as it is")
         self._log(Verdict.VETOED, stays, now, held)
 
+    def output(self, output: OutputCompleted) -> None:
+        """Take in that an output ended: the flush of a trial's first one may have begun."""
+        trial = self._trial
+        if trial is not None and output.flush_due and output.generation == trial.generation:
+            trial.flush_began_s = trial.flush_began_s or output.end_s
+
+    def overdue(self, now: float) -> Outcome:
+        """End a trial whose first flush takes far longer than expected: later outputs would wait for it."""
+        trial, belief = self._trial, self.belief
+        if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
+            return self._outcome()
+        index = belief.index(self.wanted)
+        expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
+        if now - trial.flush_began_s > max(expected_s, belief.shape.between_s):
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, f"its flush has not ended after {now - trial.flush_began_s:.3f} s")
+        return self._outcome()
+
     def charge_apply(self, apply_s: float) -> None:
         """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
         self.budget.charge_apply(apply_s)
@@ -291,12 +313,12 @@ class Tuner(ActiveSettings):
         situation = look()
         is_settled = self._trial is None and self._quiet >= _QUIET
         keep = [self._incumbent, self.settings]
-        self.learner.take(cost, settings, situation, keep, settled=is_settled)
+        is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
         belief = self.belief
         if belief is None:
             return
         self._charge(belief, cost, settings, now)
-        if self.on and may_try and cost.generation == self.generation:
+        if self.on and is_new and may_try and cost.generation == self.generation:
             self._decide(belief, situation, now)
 
     def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values, now: float) -> None:
@@ -309,12 +331,12 @@ class Tuner(ActiveSettings):
         )
         is_tuned = settings != self.mutability.feasible(self.baseline)
         self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
-        generation = self._tried_in.get(identity(settings))
-        if generation is None or index is None or not is_tuned:
+        trial = self._tried.get(identity(settings))
+        if trial is None or index is None or not is_tuned:
             return
-        against = belief.index(self._trial.incumbent) if self._trial else OWN
-        found = compare(belief.totals[against or OWN], belief.totals[index], self.learner.seen()[index])
-        self.log.measured(generation, _seen(cost, cost_s), found, cost_s - own_s)
+        against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
+        found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
+        self.log.measured(trial.generation, _seen(cost, cost_s), found, cost_s - own_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
             self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
 
@@ -373,28 +395,42 @@ class Tuner(ActiveSettings):
         """Return, for each lever, the best other value as far as is believed, and why it is not in use."""
         belief = self.belief
         view = self._view(belief, now_is) if belief else None
-        return tuple(self._lever(lever, view, now_is) for lever in LEVERS)
+        count = len(belief.candidates) if belief else 0
+        stopped = [self._stopped(view, index, now_is) or "" for index in range(count)] if view else []
+        return tuple(self._lever(lever, view, stopped, now_is) for lever in LEVERS)
 
-    def _lever(self, lever: Lever, view: View | None, now_is: Situation) -> LeverView:
+    def _lever(self, lever: Lever, view: View | None, stopped: list[str], now_is: Situation) -> LeverView:
         value = self.settings[lever.name]
         seen = LeverView(name=lever.name, value=value, source=lever.source, why=why_fixed(lever, now_is))
         if seen.why or view is None:
             return seen if seen.why else replace(seen, why="no checkpoint was measured yet")
+        if self._trial is not None and lever.name in self._trial.proposal.changes:
+            return replace(seen, other=self._trial.incumbent.get(lever.name), why="on trial now")
         totals = view.belief.totals.mean(axis=1)
         others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
         if not others:
-            return replace(seen, why="what is asked for, or the other settings, leave it no other value")
-        index = min(others, key=lambda each: float(totals[each]))
-        candidate = view.belief.candidates[index]
-        is_dropped = identity(candidate) in self._dropped
-        why = self._stopped(view, index, now_is) or ("it was tried" if is_dropped else why_not(view, index))
+            return replace(seen, why="other values change nothing here, or are less durable than asked for")
+        index = min(others, key=lambda each: (bool(stopped[each]), float(totals[each])))
         return replace(
             seen,
-            other=candidate[lever.name],
+            other=view.belief.candidates[index][lever.name],
             gain_s=float(totals[view.incumbent] - totals[index]),
             p_better=p_better(view, index),
-            why=why or "to be tried",
+            why=stopped[index] or self._why_not(view, index),
         )
+
+    def _why_not(self, view: View, index: int) -> str:
+        """Return why a candidate that nothing forbids is not in use."""
+        tried = identity(view.belief.candidates[index])
+        if tried in self._dropped:
+            return "it was tried, and taken back"
+        if why := why_not(view, index):
+            return why
+        if not self.on:
+            return "expected to pay, but tuning is off"
+        if view.left_s <= 0:
+            return f"expected to pay, but {_USED_UP}"
+        return "expected to pay" if tried in self._tried else "expected to pay, not tried yet"
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
@@ -441,6 +477,7 @@ class Tuner(ActiveSettings):
             kept = None  # what was measured of it was dearer: a hiccup, or the belief is wrong
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
+            self._dropped.add(identity(self.wanted))
             self._revert(trial, now, f"{_USED_UP}; {why}")
         elif kept:
             self._accept(trial, now, why)
@@ -453,11 +490,14 @@ class Tuner(ActiveSettings):
         reason = self._stopped(view, index, now_is)
         if reason:
             changes = difference(view.belief.candidates[index], self.settings)
-            self._note_once(Verdict.VETOED, describe(changes, 0.0, reason), reason, now)
+            self._note_once(Verdict.VETOED, describe(changes, self.baseline, 0.0, reason), reason, now)
         return reason
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
+        is_blind = not self.learner.knows_prefix and bool(_MORE_PREFIX & changes.keys())
+        if is_blind and p_worse(view, index) > _BLIND:
+            return "no flush was measured yet: what the prefix directory takes is not known"
         return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
 
     def _proposal(self, view: View, found: Looked) -> Proposal:
@@ -468,7 +508,7 @@ class Tuner(ActiveSettings):
             f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
             f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
         )
-        return describe(changes, found.gain_s, because)
+        return describe(changes, self.baseline, found.gain_s, because)
 
     def _try(self, proposal: Proposal, belief: Belief, now: float, *, since_launch: bool = False) -> None:
         self._noted.discard((Verdict.PENDING, proposal.rule))
@@ -481,7 +521,7 @@ class Tuner(ActiveSettings):
             proposal=proposal,
             since_launch=since_launch,
         )
-        self._tried_in[identity(self.wanted)] = self.generation
+        self._tried[identity(self.wanted)] = self._trial
         index = belief.index(self.wanted)
         expected = belief.breakdown(index) if index is not None else None
         self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)

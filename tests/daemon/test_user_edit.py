@@ -55,9 +55,8 @@ def test_what_the_user_writes_is_never_changed_again_whatever_it_costs() -> None
     for _ in range(60):
         job.checkpoint()
         assert job.pipeline.advice.settings["SCR_FLUSH_ASYNC"] == 0
-    assert ("flush asynchronously", "vetoed") in job.verdicts
-    vetoed = next(each for each in job.pipeline.decisions if each.verdict.value == "vetoed")
-    assert vetoed.because == "SCR_FLUSH_ASYNC: you gave it in the config file while the job ran, which wins"
+    lever = next(each for each in job.pipeline.levers() if each.name == "SCR_FLUSH_ASYNC")
+    assert lever.why == "SCR_FLUSH_ASYNC: you gave it in the config file while the job ran, which wins"
 
 
 def test_it_is_the_new_baseline_and_the_log_says_why() -> None:
@@ -80,20 +79,19 @@ def test_it_is_the_new_baseline_and_the_log_says_why() -> None:
     assert [type(effect) for effect in job.effects[-2:]] == [RewriteConfig, Tell]
 
 
-def test_what_had_won_is_tried_first_once_the_edited_settings_are_measured() -> None:
+def test_what_had_won_wins_again_under_the_edited_settings() -> None:
     job = tuned()
     job.tell(UserEdited(changes={"SCR_SET_SIZE": 4}))
     assert job.pipeline.advice.settings["SCR_FLUSH_ASYNC"] == 0, "the baseline comes first"
     job.checkpoints(12)
-    tried = [each for each in job.verdicts if each[1] in ("trial", "accepted")]
-    assert tried[-2:] == [("what had won before", "trial"), ("what had won before", "accepted")]
+    assert job.words == ["trial", "accepted", "required", "trial", "accepted"]
     assert job.pipeline.advice.settings["SCR_FLUSH_ASYNC"] == 1
     assert job.pipeline.advice.settings["SCR_SET_SIZE"] == 4
 
 
 def test_an_edit_within_a_trial_ends_it() -> None:
-    job = Job(CACHED).checkpoints(4)
-    assert job.verdicts == [("flush asynchronously", "trial")]
+    job = Job(CACHED).until("trial")
+    assert job.words == ["trial"]
     job.tell(UserEdited(changes={"SCR_FLUSH": 2}))
     assert [verdict for _, verdict in job.verdicts] == ["trial", "reverted", "required"]
     assert job.pipeline.settings == {**Job(CACHED).pipeline.settings, "SCR_FLUSH": 2}

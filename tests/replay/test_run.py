@@ -18,19 +18,23 @@ MIB = 2**20
 START_US = 1_795_252_232_000_000
 
 
-def write_job(path: Path, ranks: int = 2, saves: int = 5) -> Path:
-    """A trace of `ranks` processes that save 64 MiB each, every second, in writes of 8 MiB below /prefix."""
+def write_job(path: Path, ranks: int = 2, saves: int = 5, slower: int = 1) -> Path:
+    """A trace of `ranks` processes that save 64 MiB each, every second, in writes of 8 MiB below /prefix.
+
+    All of it takes `slower` times as long.
+    """
     lines: list[dict[str, Any]] = []
     for pid in range(100, 100 + ranks):
         who = {"pid": pid, "tid": pid, "type": 3}
         for name, meaning, value in (("HH", "n1", "h"), ("FH", f"/prefix/ckpt.{pid}", f"f{pid}")):
             args = {"hhash": "h", "name": meaning, "value": value}
             lines.append({"name": name, "cat": "dftracer", **who, "ph": 4, "args": args})
-        for start_us in range(START_US, START_US + saves * 1_000_000, 1_000_000):
-            span = {"name": "save_checkpoint", "cat": "checkpoint", "ts": start_us, "dur": 100_000}
+        every_us = slower * 1_000_000
+        for start_us in range(START_US, START_US + saves * every_us, every_us):
+            span = {"name": "save_checkpoint", "cat": "checkpoint", "ts": start_us, "dur": slower * 100_000}
             lines.append({"id": 1, **span, **who, "ph": 1, "args": {"hhash": "h"}})
-            for write_us in range(start_us, start_us + 80_000, 10_000):
-                call = {"name": "write", "cat": "POSIX", "ts": write_us, "dur": 9000}
+            for write_us in range(start_us, start_us + slower * 80_000, slower * 10_000):
+                call = {"name": "write", "cat": "POSIX", "ts": write_us, "dur": slower * 9000}
                 args = {"hhash": "h", "fhash": f"f{pid}", "ret": 8 * MIB}
                 lines.append({"id": 2, **call, **who, "ph": 1, "args": args})
     path.write_text("[\n" + "".join(json.dumps(line) + "\n" for line in lines))
@@ -83,18 +87,26 @@ def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) 
     assert "128 MiB in 2 files every 1.00 s; blocks 0.100 s" in sentences["flush"]
 
 
-def test_the_rules_that_run_live_propose(tmp_path: Path) -> None:
-    trace = write_job(tmp_path / "a.pfw")
-    assert replay_traces([trace], JobShape()).pipeline.proposals() == (), (
-        "without cores nothing is known to be idle"
+def test_what_would_be_tried_live_is_proposed_in_one_go_and_every_lever_says_why(tmp_path: Path) -> None:
+    shape = JobShape(prefix="/prefix", cores=8, floor="PROCESS")
+    fast, slow = (
+        replay_traces([write_job(tmp_path / f"{slower}.pfw", slower=slower)], shape).pipeline
+        for slower in (1, 10)
     )
-    undeclared = JobShape(prefix="/prefix", cores=8)
-    assert replay_traces([trace], undeclared).pipeline.proposals() == (), "on one node nobody allowed less"
-    declared = JobShape(prefix="/prefix", cores=8, floor="PROCESS")
-    (proposal,) = replay_traces([trace], declared).pipeline.proposals()
-    assert proposal.rule == "cache instead of bypass"
+    assert fast.proposals() == (), "a prefix directory that is as fast as any cache"
+    (proposal,) = slow.proposals()
     assert proposal.changes["SCR_CACHE_BYPASS"] == 0
-    assert 0 < proposal.expected_gain_s < 0.1
+    assert 0 < proposal.expected_gain_s < 1.0, "of the second that a checkpoint takes"
+    assert not slow.decisions, "of a trace nothing can be changed"
+    for pipeline, gains in ((fast, False), (slow, True)):
+        bypass = pipeline.levers()[0]
+        assert (bypass.name, bypass.value, bypass.other, bypass.gain_s > 0) == (
+            "SCR_CACHE_BYPASS",
+            1,
+            0,
+            gains,
+        )
+        assert all(lever.why for lever in pipeline.levers())
 
 
 def test_the_config_the_job_ran_with_is_where_the_rules_begin(tmp_path: Path) -> None:
@@ -102,7 +114,7 @@ def test_the_config_the_job_ran_with_is_where_the_rules_begin(tmp_path: Path) ->
     shape = JobShape(prefix="/prefix", cores=8, conf="SCR_CACHE_BYPASS=0\nSCR_COPY_TYPE=PARTNER\n")
     replayed = replay_traces([trace], shape)
     assert replayed.pipeline.settings["SCR_COPY_TYPE"] == "PARTNER"
-    assert "cache instead of bypass" not in [each.rule for each in replayed.pipeline.proposals()]
+    assert replayed.pipeline.levers()[0].value == 0, "the cache is in use"
 
 
 def test_the_systems_config_counts_below_the_users(tmp_path: Path) -> None:

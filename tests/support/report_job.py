@@ -24,22 +24,19 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.report import Report, report
 from scrtune.intents.tune.decisions import Decision, Verdict
-from scrtune.intents.tune.gains import Gain
+from scrtune.intents.tune.gains import Gain, GainView
 
 T = 1.76e9
 HOSTILE = '<script>alert(1)</script> & "$x$" \x1b[31m'
 CHROMIUM = shutil.which("chromium")
 
 GAIN = Gain(
-    pairs=2,
     before_s=1.5,
     saved_s=0.9,
     low_s=0.6,
     high_s=1.3,
     checkpoints=20,
     total_s=18.0,
-    total_low_s=12.0,
-    total_high_s=26.0,
 )
 
 
@@ -62,7 +59,7 @@ def trial(  # noqa: PLR0913 - the parts of a change
         previous={"SCR_FLUSH_ASYNC": 0},
         because="the flush blocks <much>",
     )
-    judged = "0.42 times the cost before, in 2 pairs"
+    judged = "0.42 times the cost before"
     ended = None
     if end_s is not None:
         ended = msgspec.structs.replace(decision, time_s=T + end_s, verdict=verdict, because=judged)
@@ -79,6 +76,21 @@ VETOED = Decision(
     because="no failure was declared",
 )
 CHANGES = (trial(1, 30, 60), TunerChange(number=2, decision=VETOED))
+
+
+def view_of(change: TunerChange) -> GainView:
+    """The gain of a change that was measured."""
+    assert change.gain is not None
+    decision = change.decision
+    return GainView(
+        generation=decision.generation,
+        time_s=decision.time_s,
+        rule=decision.rule,
+        changes=decision.changes,
+        previous=decision.previous,
+        verdict=change.verdict,
+        gain=change.gain,
+    )
 
 
 def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from scrtune.cli.commands.demo import CHECKPOINTS, DemoOutcome, DemoView, judged, report, verdict
+from scrtune.daemon.views import SavingsView
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
@@ -38,7 +39,8 @@ def test_the_same_job_is_measured_alone_and_tuned_from_both_starts(view: DemoVie
     assert [each.start for each in view.comparisons] == ["poor settings", "SCR's defaults"]
     for each in view.comparisons:
         assert each.status.checkpoints == CHECKPOINTS
-        for run in (*each.alone, each.tuned):
+        assert (each.found is None) == (not each.status.savings.for_good)
+        for run in filter(None, (*each.alone, each.tuned, each.found)):
             assert len(run.checkpoint_s) == CHECKPOINTS
             assert len(run.step_s) == 4 * CHECKPOINTS
             assert min(run.checkpoint_s) > 0
@@ -100,9 +102,10 @@ def test_every_change_says_why_and_what_came_of_it(view: DemoView) -> None:
         assert decision.source
         assert decision.rule
         assert decision.changes
-        if decision.verdict in {Verdict.ACCEPTED, Verdict.REVERTED}:
-            assert decision.observations > 0
-            assert decision.before_s > 0
+        if decision.verdict is Verdict.TRIAL and decision.comparison is not None:
+            assert decision.checkpoints > 0
+            assert decision.seen is not None
+            assert 0 < decision.comparison.low <= decision.comparison.ratio <= decision.comparison.high
         if decision.verdict is Verdict.REVERTED:
             assert decision.changes != decision.previous
 
@@ -111,13 +114,15 @@ def test_the_report_shows_all_of_it(view: DemoView) -> None:
     console = Console(record=True, width=120, file=io.StringIO())
     console.print(report(view))
     text = " ".join(console.export_text().split())
-    rows = ("whole job", "checkpoints", "one checkpoint, in the end", "watching cost")
+    rows = ("whole job", "checkpoints", "last checkpoints", "watching cost")
     for words in ("Intents", "Decisions", *rows, "From poor settings:", "From SCR's defaults:"):
         assert words in text
     for each in view.comparisons:
         assert each.status.job_id in text
         for decision in each.explain.decisions:
             assert decision.rule in text
+        for name in each.status.savings.for_good:
+            assert f"{name}=" in text
 
 
 @pytest.mark.parametrize(
@@ -133,3 +138,12 @@ def test_the_verdict_is_honest_in_both_directions(
 ) -> None:
     each = msgspec.structs.replace(view.comparisons[0], outcome=outcome, ratio=ratio)
     assert words in verdict(each).plain
+
+
+def test_the_verdict_says_what_this_machine_allows(view: DemoView) -> None:
+    each, savings = view.comparisons[0], SavingsView(why_nothing="the disk is as fast as the memory")
+    status = msgspec.structs.replace(each.status, savings=savings)
+    nothing = msgspec.structs.replace(each, found=None, status=status)
+    assert "Nothing better was found: the disk is as fast as the memory." in verdict(nothing).plain
+    found = msgspec.structs.replace(each, found=msgspec.structs.replace(each.tuned, whole_s=7.25))
+    assert "Alone with the settings that were found: 7.2 s, a checkpoint" in verdict(found).plain

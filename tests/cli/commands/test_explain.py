@@ -1,4 +1,4 @@
-"""`scrtune explain`: what each change saved or cost."""
+"""`scrtune explain`: what each trial was to bring, what it brought, and why each lever is as it is."""
 
 import re
 from collections.abc import Callable
@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from click.testing import Result
 
+from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal import Journal
-from scrtune.daemon.views import ExplainView, GoodputView
+from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 
 from ...support.ended_job import BEGUN_S, run_directory
 from ...support.simulated_job import CACHED, Job
@@ -17,7 +18,9 @@ from ...support.simulated_job import CACHED, Job
 pytestmark = pytest.mark.usefixtures("base")
 
 Scrtune = Callable[..., Result]
-KINDS: dict[str, Any] = {"explain": ExplainView, "goodput": GoodputView}
+KINDS: dict[str, Any] = {"explain": ExplainView, "goodput": GoodputView, "status": StatusView}
+SLOW = 6.0
+"""Seconds that steps lose beside a flush which took 4 s before: an asynchronous one does not pay."""
 
 
 def view(scrtune: Scrtune, command: str, *options: str) -> Any:
@@ -26,27 +29,134 @@ def view(scrtune: Scrtune, command: str, *options: str) -> Any:
     return msgspec.json.decode(shown.stdout, type=KINDS[command])
 
 
-def test_each_change_says_what_it_saved_or_cost_whether_its_job_runs_or_not(
-    scrtune: Scrtune, real_daemon: Any
+def ended(job_id: str, job: Job) -> JobPaths:
+    """The journal of a simulated job, in its run directory."""
+    paths = run_directory(job_id)
+    journal = Journal(paths.journal)
+    for now, event in job.journal:
+        journal.append(now, event)
+    journal.flush(BEGUN_S)
+    journal.close()
+    return paths
+
+
+def explained(scrtune: Scrtune, job_id: str) -> str:
+    return " ".join(scrtune("explain", "--job-id", job_id).stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("slowed_s", "verdict", "words"),
+    [
+        (0.1, "kept", r"saves (3\.\d\d\d) s of (5\.\d\d\d) s a checkpoint \(\d"),
+        (SLOW, "taken back", r"costs (\d\.\d\d\d) s more than (5\.\d\d\d) s a checkpoint \(-?\d"),
+    ],
+)
+def test_a_trial_says_what_was_expected_seen_and_believed_and_what_was_left_of_the_budget(
+    scrtune: Scrtune, slowed_s: float, verdict: str, words: str
 ) -> None:
-    """The first job's steps lose 0.1 s beside a flush that took 4 s before; the second one's lose 6 s."""
-    for job_id, slowed_s, verdict, words in (
-        ("j", 0.1, "kept", r"saves 3\.900 s of 5\.000 s a checkpoint \(-?\d\.\d\d\d to"),
-        ("lost", 6.0, "taken back", r"costs 2\.000 s more than 5\.000 s a checkpoint \(-?\d\.\d\d\d to"),
-    ):
-        paths = run_directory(job_id)
-        journal = Journal(paths.journal)
-        for now, event in Job(CACHED, noise=0).checkpoints(20, slowed_s=slowed_s).journal:
-            journal.append(now, event)
-        journal.flush(BEGUN_S)
-        journal.close()
-        shown = " ".join(scrtune("explain", "--job-id", job_id).stdout.split())
-        assert verdict in shown
-        assert re.search(words + r" \d\.\d\d\d s with 90 %, in \d pairs?\)", shown), shown
-        explained = view(scrtune, "explain", "--job-id", job_id)
-        assert explained.gains
-        assert explained.gains == view(scrtune, "goodput", "--job-id", job_id).gains
-    ended = view(scrtune, "explain", "--job-id", "j")
-    daemon = real_daemon.start()
-    assert daemon.view("explain").gains == ()
-    assert view(scrtune, "explain", "--job-id", "j").gains == ended.gains
+    ended("j", Job(CACHED, noise=0).checkpoints(20, slowed_s=slowed_s))
+    found = view(scrtune, "explain")
+    trial = next(each for each in found.decisions if each.verdict.value == "trial")
+    shown = explained(scrtune, "j")
+    assert verdict in shown
+    assert f"expected {trial.expected.text} a checkpoint" in shown
+    assert f"seen {trial.seen.text}, the last of {trial.checkpoints}" in shown
+    assert re.search("believed " + words, shown), shown
+    probable = f"cheaper with probability {trial.comparison.p_better:.2f}"
+    between = f"({trial.comparison.low:.2f} to {trial.comparison.high:.2f})"
+    assert f"{trial.comparison.ratio:.2f} times the cost before {between}, {probable}" in shown
+    assert re.search(r"budget \d+\.\d+ m?s were left for trials, \d+\.\d+ m?s after it", shown)
+    assert found.gains == view(scrtune, "goodput").gains
+
+
+def test_a_running_job_says_what_its_journal_will_say(scrtune: Scrtune, real_daemon: Any) -> None:
+    ended("j", Job(CACHED, noise=0).checkpoints(20))
+    at_the_end = view(scrtune, "explain", "--job-id", "j")
+    assert at_the_end.gains
+    assert at_the_end.levers
+    real_daemon.start()
+    running = view(scrtune, "explain", "--job-id", "j")
+    assert (running.gains, running.levers) == (at_the_end.gains, at_the_end.levers)
+
+
+def test_every_lever_says_why_it_is_as_it_is(scrtune: Scrtune) -> None:
+    ended("j", Job(CACHED, noise=0).checkpoints(20, slowed_s=SLOW))
+    found = {each.name: each for each in view(scrtune, "explain").levers}
+    assert all(each.why for each in found.values())
+    assert found["SCR_FLUSH_ASYNC"].other == 1
+    assert found["SCR_FLUSH_ASYNC"].gain_s < 0
+    assert "each would overwrite the one before" in found["SCR_CACHE_BYPASS"].why
+    assert "your SCR_COPY_TYPE SINGLE" in found["SCR_COPY_TYPE"].why
+    table = explained(scrtune, "j").partition("Why each lever is as it is")[2]
+    for name, each in found.items():
+        assert f"{name} " in table
+        assert each.why in table
+
+
+def test_a_lever_that_the_environment_sets_or_this_scr_does_not_read_says_so(scrtune: Scrtune) -> None:
+    job = Job(CACHED, noise=0, mutability={"SCR_FLUSH_ASYNC": "live", "SCR_FLUSH_TYPE": "inert"})
+    job.start(sources={"SCR_FLUSH_ASYNC": "environment"})
+    ended("j", job.checkpoints(5))
+    why = {each.name: each.why for each in view(scrtune, "explain").levers}
+    assert why["SCR_FLUSH_ASYNC"] == (
+        "SCR_FLUSH_ASYNC: set in your environment, which wins (scrtune run --override allows it)"
+    )
+    assert why["SCR_FLUSH_TYPE"] == "SCR_FLUSH_TYPE: this SCR does not read it"
+
+
+def test_while_a_trial_runs_its_levers_are_on_trial(scrtune: Scrtune) -> None:
+    ended("j", Job(CACHED, noise=0).until("trial"))
+    found = {each.name: each for each in view(scrtune, "explain").levers}
+    lever = found["SCR_FLUSH_ASYNC"]
+    assert (lever.value, lever.other, lever.why) == (1, 0, "on trial now")
+    assert "seen nothing" in explained(scrtune, "j")
+
+
+def test_a_job_without_a_checkpoint_says_that(scrtune: Scrtune) -> None:
+    ended("j", Job(CACHED))
+    assert "No change so far: no checkpoint was measured." in explained(scrtune, "j")
+    assert "no checkpoint was measured yet" in {each.why for each in view(scrtune, "explain").levers}
+
+
+def test_a_job_in_which_nothing_pays_refers_to_the_levers(scrtune: Scrtune) -> None:
+    job = Job({**CACHED, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1}, noise=0)
+    ended("j", job.checkpoints(10))
+    assert view(scrtune, "explain").decisions == ()
+    assert "No change so far: the table of levers says why." in explained(scrtune, "j")
+    savings = view(scrtune, "status").savings
+    assert (savings.for_good, savings.saved_s) == ({}, 0.0)
+    assert savings.why_nothing
+
+
+@pytest.mark.parametrize("mode", ["recommend", "observe"])
+def test_a_job_that_is_not_tuned_says_so_and_proposes_if_asked(scrtune: Scrtune, mode: str) -> None:
+    ended("j", Job(CACHED, noise=0, tuning=False, recommend=mode == "recommend").checkpoints(6))
+    shown, found = explained(scrtune, "j"), view(scrtune, "explain")
+    assert f"Nothing is changed: --mode {mode}." in shown
+    assert "trials may still cost" not in shown
+    assert (found.mode, found.decisions, found.settings) == (mode, (), found.baseline)
+    savings = view(scrtune, "status").savings
+    if mode == "observe":
+        assert (found.proposals, found.levers, savings.for_good, savings.why_nothing) == ((), (), {}, "")
+        return
+    (proposal,) = found.proposals
+    assert proposal.changes["SCR_FLUSH_ASYNC"] == 1
+    assert (savings.for_good, savings.is_tried) == (proposal.changes, False)
+    assert "Proposals (nothing was changed; `scrtune env` has them)" in shown
+    exported = scrtune("env", "--job-id", "j").stdout
+    assert "export SCR_FLUSH_ASYNC=1" in exported
+
+
+def test_what_tuning_saved_is_what_the_gains_add_up_to(scrtune: Scrtune) -> None:
+    ended("won", Job(CACHED, noise=0).checkpoints(20))
+    won = view(scrtune, "status", "--job-id", "won").savings
+    gains = view(scrtune, "goodput", "--job-id", "won").gains
+    assert won.saved_s == pytest.approx(sum(each.gain.total_s for each in gains))
+    assert won.saved_s > 60, "3.9 s of each of some twenty"
+    assert won.for_good["SCR_FLUSH_ASYNC"] == 1
+    assert (won.reverted_s, won.why_nothing) == (0, "")
+    ended("lost", Job(CACHED, noise=0).checkpoints(20, slowed_s=SLOW))
+    lost = view(scrtune, "status", "--job-id", "lost").savings
+    assert lost.saved_s == pytest.approx(-lost.reverted_s)
+    assert lost.reverted_s > 0
+    assert lost.for_good == {}

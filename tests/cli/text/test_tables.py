@@ -13,9 +13,10 @@ from scrtune.goodput.events import Interval, JobStarted, NodeFailed, Recovered, 
 from scrtune.intents.events import SettingsObserved, StorageProbed
 from scrtune.intents.observe.observation import Observation, WhyEnded
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.rules.situation import Proposal
-from scrtune.intents.tune.chooser import TrialChoice
 from scrtune.intents.tune.decisions import Decision, Verdict
+
+AGAINST = "at checkpoints, against your own settings"
+ONLY_UNDER_US = "SCRTUNE_* count under `scrtune run` alone"
 
 
 def text(shown: RenderableType) -> str:
@@ -96,11 +97,16 @@ def test_what_waits_for_the_next_launch_is_shown() -> None:
     assert "The next launch changes SCR_COPY_TYPE SINGLE -> PARTNER." in text(
         job_text.explain(views.explain_view(pipeline))
     )
-    assert pipeline.tuner is not None
-    waiting = Proposal(rule="r", intent="i", changes={"SCR_SET_SIZE": 4}, because="b", source="s")
-    choice = TrialChoice(None, ((Verdict.PENDING, waiting, "only a launch can change it"),))
-    pipeline.tuner.start(choice, 2.0)
-    shown = text(job_text.decisions(pipeline.decisions, pipeline.start_s))
+    waiting = Decision(
+        generation=0,
+        time_s=2.0,
+        verdict=Verdict.PENDING,
+        rule="larger sets",
+        changes={"SCR_SET_SIZE": 4},
+        previous={"SCR_SET_SIZE": 8},
+        because="only a launch can change it",
+    )
+    shown = text(job_text.decisions([waiting], 1.0, ()))
     assert "pending SCR_SET_SIZE 8 -> 4" in shown
     assert "only a launch can change it" in shown
 
@@ -114,7 +120,46 @@ def test_a_trial_that_a_run_under_other_settings_ended_is_shown_with_what_ended_
         rule="a run under other settings",
         because="it differs",
     )
-    assert text(job_text.decisions([trial, again], 1.0)).count("yours again") == 2
+    assert text(job_text.decisions([trial, again], 1.0, ())).count("yours again") == 2
+
+
+@pytest.mark.parametrize(
+    ("savings", "lines"),
+    [
+        (views.SavingsView(), ["nothing was gained; trying cost nothing"]),
+        (
+            views.SavingsView(saved_s=-2.5, reverted_s=2.5, applied_s=0.5, why_nothing="w"),
+            ["nothing was gained: w; trying cost 500.0 ms applying settings and 2.50 s in trials taken back"],
+        ),
+        (
+            views.SavingsView(
+                saved_s=12.0, applied_s=2.0, for_good={"SCR_FLUSH_ASYNC": 1, "SCR_GROUP": "a b"}
+            ),
+            [
+                f"saved about 10.00 s {AGAINST}; trying cost 2.00 s applying settings",
+                "for good, in the job script: export SCR_FLUSH_ASYNC=1 SCR_GROUP='a b'",
+            ],
+        ),
+        (
+            views.SavingsView(saved_s=0.5, applied_s=2.0, for_good={"SCRTUNE_FLUSH_THREADS": 2}),
+            [
+                f"lost about 1.50 s {AGAINST}; trying cost 2.00 s applying settings",
+                f"for good, in the job script: export SCRTUNE_FLUSH_THREADS=2  # {ONLY_UNDER_US}",
+            ],
+        ),
+        (
+            views.SavingsView(for_good={"SCR_FLUSH_ASYNC": 1}, is_tried=False),
+            ["proposed, not tried: export SCR_FLUSH_ASYNC=1"],
+        ),
+        (views.SavingsView(why_nothing="w", is_tried=False), ["nothing to propose: w"]),
+        (views.SavingsView(is_tried=False), []),
+    ],
+)
+def test_a_job_ends_with_what_was_saved_what_trying_cost_and_what_to_keep(
+    pipeline: Pipeline, savings: views.SavingsView, lines: list[str]
+) -> None:
+    shown = summary(status_of(pipeline, checkpoints=9, savings=savings))
+    assert shown[1:-2] == [f"scrtune: {line}" for line in lines]
 
 
 def test_a_daemon_that_knows_no_job_says_so() -> None:

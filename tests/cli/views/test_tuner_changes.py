@@ -28,7 +28,7 @@ def pairs(log: list[Decision]) -> list[tuple[Decision, Decision | None]]:
 
 
 def test_a_trial_and_its_verdict_are_one_change() -> None:
-    kept = ended(Verdict.ACCEPTED, 9.0, "0.42 times the cost before, in 2 pairs")
+    kept = ended(Verdict.ACCEPTED, 9.0, "0.42 times the cost before")
     vetoed = ended(Verdict.VETOED, 12.0)
     view = GainView(
         generation=1,
@@ -53,7 +53,7 @@ def test_a_change_that_costs_says_so_with_its_bounds_turned_round() -> None:
     costly = TunerChange(number=1, decision=TRIAL, gain=lost)
     assert costly.short == "1. larger buffers: costs 0.500 s (-0.100 to 0.700 s)"
     assert costly.gain_text == (
-        "costs 0.500 s more than 1.500 s a checkpoint (-0.100 to 0.700 s with 90 %, in 2 pairs)"
+        "costs 0.500 s more than 1.500 s a checkpoint (-0.100 to 0.700 s with 90 %, after 20 checkpoints)"
     )
 
 

@@ -207,11 +207,32 @@ def test_every_lever_says_what_for_what_it_touches_and_how_that_is_known() -> No
 
 
 def test_a_change_is_named_after_what_it_moves() -> None:
-    made = describe({"SCR_FLUSH_ASYNC": 0}, 1.5, "because")
+    made = describe({"SCR_FLUSH_ASYNC": 0}, {"SCR_FLUSH_ASYNC": 1}, 1.5, "because")
     assert (made.rule, made.intent) == ("flush before the computation goes on", "flush")
-    joint = describe({"SCR_CACHE_BYPASS": 0, "SCR_FLUSH_ASYNC": 1}, 1.5, "because")
+    joint = describe({"SCR_CACHE_BYPASS": 0, "SCR_FLUSH_ASYNC": 1}, {}, 1.5, "because")
     assert joint.rule == "write to the cache, and flush from there, and 1 more"
-    assert describe({"SCR_CACHE_BYPASS": 1}, 0, "").rule == "write to the prefix directory, past the cache"
+    assert (
+        describe({"SCR_CACHE_BYPASS": 1}, {}, 0, "").rule == "write to the prefix directory, past the cache"
+    )
+
+
+def test_a_change_back_to_what_the_user_has_is_named_so_and_names_no_other() -> None:
+    back = describe({"SCR_MPI_BUF_SIZE": 2**14}, {"SCR_MPI_BUF_SIZE": 2**14}, 0.1, "because")
+    assert back.rule == "your own SCR_MPI_BUF_SIZE"
+    own = {"SCR_MPI_BUF_SIZE": 2**14, "SCR_CACHE_SIZE": 1}
+    both = describe({"SCR_MPI_BUF_SIZE": 2**14, "SCR_CACHE_SIZE": 2}, own, 0.1, "because")
+    assert both.rule == "room for the dataset being flushed and the one being written, and 1 more"
+
+
+def test_a_source_of_several_levers_is_named_once() -> None:
+    changes = {
+        "SCR_FLUSH_ASYNC": 1,
+        "SCR_CACHE_BYPASS": 0,
+        "SCRTUNE_FLUSH_THREADS": 1,
+        "SCR_FLUSH_TYPE": "PTHREAD",
+    }
+    named = describe(changes, {}, 0.1, "because").source.split("; ")
+    assert len(named) == len(set(named)) > 1
 
 
 @pytest.mark.parametrize(
