@@ -39,7 +39,7 @@ from .observations import Identity, WaitAttribution, identity
 from .switching import can_go, switch_seconds
 from .trial import Trial
 
-_USED_UP = "the trial budget is used up"
+USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _QUIET = 6
 _OVERDUE, _BLIND = 0.95, 0.02
@@ -265,7 +265,7 @@ class Trials(ActiveSettings):
         p_own = p_better(view, OWN)
         if self.budget.left_s > 0 or (1 - p_own >= _STAY and self.budget.overdraft_s > 0):
             return ""
-        return f"{_USED_UP}: {self.budget.left_s:.3f} s"
+        return f"{USED_UP}: {self.budget.left_s:.3f} s"
 
     def _judge(self, trial: Trial, view: View, now: float) -> None:
         trial.looks += 1
@@ -279,7 +279,7 @@ class Trials(ActiveSettings):
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and self.budget.left_s <= 0:
             self._dropped.add(identity(self.wanted))
-            self._revert(trial, now, f"{_USED_UP}; {why}")
+            self._revert(trial, now, f"{USED_UP}; {why}")
         elif kept:
             self._accept(trial, now, why)
         elif kept is False:

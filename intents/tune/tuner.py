@@ -20,7 +20,7 @@ from .chooser import (
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
 from .observations import WaitAttribution, identity
-from .trials import Trials, users_change
+from .trials import USED_UP, Trials, users_change
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
@@ -224,7 +224,7 @@ class Tuner(Trials):
         if not self.on:
             return "expected to pay, but tuning is off"
         if view.left_s <= 0:
-            return f"expected to pay, but {_USED_UP}"
+            return f"expected to pay, but {USED_UP}"
         return "expected to pay" if tried in self._tried else "expected to pay, not tried yet"
 
     def _take_over(self, arrived: Values, now: float) -> None:

@@ -62,10 +62,11 @@ def test_and_is_taken_back_exactly_when_it_does_not(slowed_s: float) -> None:
     assert job.pipeline.tuner is not None
     assert job.pipeline.tuner.baseline == {**DEFAULTS, **CACHED}
     tried = [cost.cost_s for cost in job.pipeline.costs if cost.blocking_s < 2]
-    assert sum(cost_s - 5 for cost_s in tried) <= 1.1 * 5, "the budget, and one checkpoint"
+    assert 1 <= len(tried) <= 6
     job.checkpoints(40, slowed_s=slowed_s)
     tried = [cost.cost_s for cost in job.pipeline.costs if cost.blocking_s < 2]
-    assert sum(cost_s - 5 for cost_s in tried) <= (0.9 + 0.01 * 52 + 1) * 5
+    lost_s = sum(cost_s - 5 for cost_s in tried)
+    assert lost_s <= (0.9 + 0.01 * 52 + 1) * 5, "credit, overdraft, 1 % a checkpoint, and one that had begun"
     assert job.trying or job.in_force == {**DEFAULTS, **CACHED}
 
 
@@ -453,7 +454,7 @@ def test_before_the_job_says_what_it_runs_under_costs_are_kept_and_nothing_is_tu
 
 
 def test_memory_is_bounded_however_long_the_job() -> None:
-    job = Job(CACHED, tuning=False)
+    job = Job(CACHED, tuning=False, recommend=False)
     job.pipeline.costs[:] = [job.checkpoints(1).pipeline.costs[-1]] * 10_000
     for number in range(3000):
         job.checkpoint()

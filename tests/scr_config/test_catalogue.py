@@ -1,7 +1,5 @@
 """The catalogue, and how a text becomes a value."""
 
-import ast
-import inspect
 import re
 
 import pytest
@@ -9,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
-from scrtune.intents.rules import guards, policy, situation
+from scrtune.intents.observe.intents import Intents
+from scrtune.intents.rules import guards, levers
+from scrtune.intents.settings import DEFAULTS
 from scrtune.scr_config.catalogue import (
     CATALOGUE,
     DESCRIPTOR_LINES,
@@ -142,27 +142,11 @@ def test_a_rank_that_alone_counts_cannot_differ_from_others() -> None:
     ]
 
 
-def rule_changes() -> dict[str, set[str]]:
-    """The parameters that each intent's rules write, as their source has it."""
+def test_the_intents_of_a_parameter_are_those_whose_levers_change_it() -> None:
     changes: dict[str, set[str]] = {}
-    for function in ast.parse(inspect.getsource(policy)).body:
-        nodes = list(ast.walk(function))
-        for intent in (node for node in nodes if isinstance(node, ast.keyword) and node.arg == "intent"):
-            assert isinstance(intent.value, ast.Constant)
-            keys = [key for node in nodes if isinstance(node, ast.Dict) for key in node.keys]
-            keys += [
-                node.slice
-                for node in nodes
-                if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
-            ]
-            names = {str(key.value) for key in keys if isinstance(key, ast.Constant)}
-            changes.setdefault(str(intent.value.value), set()).update(names)
-    return changes
-
-
-def test_the_intents_of_a_parameter_are_those_whose_rules_change_it() -> None:
-    changes = rule_changes()
-    assert changes.keys() == situation.Intents().named().keys()
+    for lever in levers.LEVERS:
+        changes.setdefault(lever.intent, set()).add(lever.name)
+    assert changes.keys() == Intents().named().keys()
     stated = {
         intent: {name for name, parameter in CATALOGUE.items() if intent in parameter.intents}
         for intent in changes
@@ -287,7 +271,7 @@ def test_any_text_is_either_an_acceptable_value_or_refused(name: str, text: str)
 
 def test_what_the_rules_take_for_scrs_defaults_is_what_the_catalogue_says() -> None:
     """The core knows no catalogue: what it has of SCR's defaults must not drift from it."""
-    library = {name: value for name, value in situation.DEFAULTS.items() if name.startswith("SCR_")}
+    library = {name: value for name, value in DEFAULTS.items() if name.startswith("SCR_")}
     assert library == {name: CATALOGUE[name].default for name in library}
 
 
