@@ -168,9 +168,10 @@ class Job:
                 shared_files=self.shares_files,
             )
         )
-        self.compute(2, beside_s=slowed_s if due and is_async else 0.0)
-        if due and is_async:
+        self.compute(1, beside_s=slowed_s if due and is_async else 0.0)
+        if due and is_async:  # it ends within the first step
             self.tell(flush)
+        self.compute(1)
 
     def checkpoints(self, count: int, **how: float) -> "Job":
         for _ in range(count):
