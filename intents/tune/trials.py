@@ -43,6 +43,8 @@ USED_UP = "the trial budget is used up"
 _STAY = 0.9
 _QUIET = 6
 _OVERDUE, _BLIND = 0.95, 0.02
+_LATE = 1.5
+"""Intervals: the end of a flush may be known at the next output only."""
 _MORE_PREFIX = {"SCR_CACHE_BYPASS", "SCR_FLUSH"}
 
 Look = Callable[[], Situation]
@@ -140,7 +142,7 @@ class Trials(ActiveSettings):
             return self._outcome()
         index = belief.index(self.wanted)
         expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
-        if now - trial.flush_began_s > max(expected_s, belief.shape.between_s):
+        if now - trial.flush_began_s > max(expected_s, _LATE * belief.shape.between_s):
             self._dropped.add(identity(self.wanted))
             self._revert(trial, now, f"its flush has not ended after {now - trial.flush_began_s:.3f} s")
         return self._outcome()
