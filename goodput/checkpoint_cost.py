@@ -57,6 +57,7 @@ class Slowdown(NamedTuple):
     error_s: float
 
 
+_NO_SLOWDOWN = Slowdown(0.0, 0.0)
 _REMEMBERED = 16
 """Outputs that wait for their flush, and flushes for their output: a lost event costs one cost, not all."""
 
@@ -124,7 +125,7 @@ def _cost(
     output: OutputCompleted,
     interval_s: float,
     flush: FlushCompleted | None = None,
-    slowdown: Slowdown = Slowdown(0.0, 0.0),
+    slowdown: Slowdown = _NO_SLOWDOWN,
 ) -> CheckpointCost:
     return CheckpointCost(
         dataset=output.dataset,

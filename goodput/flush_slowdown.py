@@ -74,7 +74,7 @@ class FlushSlowdown:
         return fmean(min(each, limit_s) for each in self._undisturbed)
 
     def error_s(self, flush: FlushCompleted) -> float:
-        """Return the SD of the estimate for `flush`: of its steps, and of the reference that they are held against.
+        """Return the SD of the estimate for `flush`: of its steps, and of their reference.
 
         The scatter of steps is taken from neighbours: a job whose steps grow slowly longer does not scatter.
         """

@@ -1,4 +1,4 @@
-"""SCR's settings as the tuner sees them: the parameters that it may change, their defaults, and how to read them."""
+"""The parameters that the tuner may change: their defaults, and how to read their values."""
 
 from math import isfinite
 
@@ -18,9 +18,9 @@ DEFAULTS: Values = {
     "SCRTUNE_FLUSH_CPUS": "",
     "SCRTUNE_FLUSH_THREADS": 0,
 }
-"""The parameters that the tuner reads and changes, with SCR's defaults; those of the SCRTUNE_ levers mean AXL's
-own number of threads and their inherited mask. A job's settings are laid over these, so that every change can be
-reverted."""
+"""The parameters that the tuner reads and changes, with SCR's defaults; those of the SCRTUNE_ levers mean
+AXL's own number of threads and their inherited mask. A job's settings are laid over these, so that every
+change can be reverted."""
 
 
 def number(settings: Values, name: str) -> int:

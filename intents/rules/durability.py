@@ -1,8 +1,9 @@
 """What may never be traded for speed: how durable a checkpoint is, and when.
 
-The user declares it (``--durability``, ``--redundancy-floor``); else what they set explicitly is the floor: their
-scheme in the cache, how often they flush, or the prefix directory if they bypass the cache. Where scheme and
-bypass are SCR's own defaults, a checkpoint has to be in the prefix directory before the next output begins.
+The user declares it (``--durability``, ``--redundancy-floor``); else what they set explicitly is the floor:
+their scheme in the cache, how often they flush, or the prefix directory if they bypass the cache. Where
+scheme and bypass are SCR's own defaults, a checkpoint has to be in the prefix directory before the next
+output begins.
 """
 
 import msgspec
@@ -15,7 +16,8 @@ from ..settings import is_asynchronous, is_cached, number
 class Rails(msgspec.Struct, frozen=True, kw_only=True):
     """The least durable that a checkpoint may be: `floor` is a scheme, SCR_FLUSH is at most `flush_every`.
 
-    Without a `durability` a checkpoint may stay in the cache until its flush has ended, however long that takes.
+    Without a `durability` a checkpoint may stay in the cache until its flush has ended, however long that
+    takes.
     """
 
     durability: Durability | None = Durability.NEXT

@@ -50,7 +50,7 @@ Matters = Callable[[Values, Situation], bool]
 
 
 class Lever(NamedTuple):
-    """One row: `domain` are values besides the user's own, `matters` whether earlier levers leave it an effect.
+    """One row: values besides the user's own, and whether earlier levers leave it an effect.
 
     `mutability` is what SCR 3.1 has; a job's own SCR says what it can change.
     """
@@ -88,7 +88,7 @@ def _beside(chosen: Values, now: Situation) -> bool:
 
 
 def _schemes(now: Situation) -> tuple[Value, ...]:
-    """Return the schemes that so many nodes can have: uneven or small sets end SCR_Init for the larger ones."""
+    """Return the schemes that so many nodes can have: too small a set ends SCR_Init."""
     redundancy = now.intents.redundancy
     if redundancy.nodes < _LEAST_SETS:
         return ("SINGLE",)
@@ -135,6 +135,7 @@ def _mpi_buffers(now: Situation) -> tuple[Value, ...]:
     return (1 * MIB,) if now.own_number("SCR_MPI_BUF_SIZE") < 1 * MIB else ()
 
 
+_FLUSH_PARTS = (Component.FLUSH, Component.WAIT, Component.SLOWDOWN)
 _REINIT, _LIVE, _JOB, _NODE = Mutability.REINIT, Mutability.LIVE, Scope.JOB, Scope.NODE
 _C = Component
 _ALL = tuple(Component)
@@ -146,20 +147,21 @@ LEVERS: tuple[Lever, ...] = (
           "encode as cheaply as the durability asked for allows", f"{STUDY}: 211 s saved at 2 nodes"),
     Lever("SCR_MPI_BUF_SIZE", "buffer sizes", _mpi_buffers, _encoded, _LIVE, _JOB, (_C.ENCODE,),
           "send fewer messages: SCR's own default", "SCR source (scr_conf.h:146)"),
-    Lever("SCR_FLUSH", "flush", _flush_every, _cached, _LIVE, _JOB, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN, _C.EXPOSURE),
+    Lever("SCR_FLUSH", "flush", _flush_every, _cached, _LIVE, _JOB, (*_FLUSH_PARTS, _C.EXPOSURE),
           "flush as often as the durability asked for takes", SCR_DOCS),
     Lever("SCR_FLUSH_TYPE", "flush", lambda _: ("SYNC", "PTHREAD"), _cached, _REINIT, _JOB, (_C.FLUSH,),
           "copy with threads", AXL_SOURCE),
-    Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded, _LIVE, _JOB, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+    Lever("SCR_FLUSH_ASYNC", "flush", lambda _: (0, 1), _threaded, _LIVE, _JOB, _FLUSH_PARTS,
           "flush beside the computation", SCR_DOCS),
     Lever("SCR_CACHE_SIZE", "flush", _cache_sizes, _beside, _REINIT, _JOB, (_C.WAIT,),
           "room for the dataset being flushed and the one being written", f"{SCR_DOCS}, PR #544"),
-    Lever("SCRTUNE_FLUSH_THREADS", "flush", _threads, _threaded, _LIVE, _NODE, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+    Lever("SCRTUNE_FLUSH_THREADS", "flush", _threads, _threaded, _LIVE, _NODE, _FLUSH_PARTS,
           "as many threads as files and idle cores can use", f"{AXL_SOURCE}; {STUDY}"),
-    Lever("SCRTUNE_FLUSH_CPUS", "core affinity", _idle_cpus, _threaded, _LIVE, _NODE, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
+    Lever("SCRTUNE_FLUSH_CPUS", "core affinity", _idle_cpus, _threaded, _LIVE, _NODE, _FLUSH_PARTS,
           "flush on the cores in no rank's mask", f"{STUDY}: 41.4 s bound, 23.0 s unbound"),
-    Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached, _LIVE, _JOB, (_C.FLUSH, _C.WAIT, _C.SLOWDOWN),
-          "copy with few calls, through the processor's cache", f"{STUDY}: 32 MiB to 1.75 GiB changed nothing"),
+    Lever("SCR_FILE_BUF_SIZE", "buffer sizes", _file_buffers, _cached, _LIVE, _JOB, _FLUSH_PARTS,
+          "copy with few calls, through the processor's cache",
+          f"{STUDY}: 32 MiB to 1.75 GiB changed nothing"),
 )  # fmt: skip
 """In the order in which they are chosen: whether a lever matters depends on those before it only."""
 
@@ -169,7 +171,7 @@ NAMES = tuple(lever.name for lever in LEVERS)
 def joint_settings(now: Situation) -> Iterator[Values]:
     """Yield the settings that may be tried, each complete: the user's own first, each effect once.
 
-    What does not matter under a setting has the user's own value, and nothing is less durable than they asked.
+    What does not matter under a setting has the user's own value; nothing is less durable than they asked.
     """
     own = now.own
     yield own

@@ -8,8 +8,8 @@ the prior for each parameter value and each candidate.
 
 Noise of checkpoints is autocorrelated: checkpoints under the same settings are combined by generalised least
 squares, with 10 % independent and 10 % AR(1) noise. A spike is a surprise once: costs are winsorised within
-their settings. Everything is drawn with fixed seeds and rounded before it is compared, so that a journal gives
-the same decisions whatever the linear algebra underneath.
+their settings. Everything is drawn with fixed seeds and rounded before it is compared, so that a journal
+gives the same decisions whatever the linear algebra underneath.
 """
 
 from collections.abc import Mapping, Sequence
@@ -42,8 +42,9 @@ _SURE_OF_FLUSH = 0.5
 _SEED = 1
 
 _SHOWN, _TWICE = 3, 2
-"""Observations under the same settings from which the median, not the lowest, is the middle, and what was seen is
-believed of them within its noise, whatever the models say; a slowdown twice is no hiccup."""
+"""Observations under the same settings from which the median, not the lowest, is the middle, and what was
+seen is believed of them within its noise, whatever the models say; a slowdown twice is no hiccup."""
+_LOOSE = 1.5
 _MOST_SURPRISING = 4.0
 """SDs: what is farther from all that the models expect says nothing of other settings."""
 _NEAR = 0.7
@@ -181,7 +182,7 @@ class Belief:
         )
 
     def beyond_mean_s(self, index: int, *, flushed: bool) -> float:
-        """Return what a checkpoint costs beyond the mean of its flush cycle, because it is `flushed` or not."""
+        """Return what a checkpoint costs beyond the mean of its flush cycle, being `flushed` or not."""
         if flush_every(self.candidates[index]) == 1:
             return 0.0
         rows = self._rows[index]
@@ -256,8 +257,9 @@ class Belief:
         blocking, covariance = _blocking(
             [each.what for each in seen], groups, [self._amplification(each) for each in seen]
         )
-        blocks = [(i, Row.FLUSHED if flushed else Row.UNFLUSHED, len(g)) for (i, flushed), g in groups.items()]
-        where: list[tuple[int, int, int]] = [*blocks]
+        where: list[tuple[int, int, int]] = [
+            (i, Row.FLUSHED if flushed else Row.UNFLUSHED, len(each)) for (i, flushed), each in groups.items()
+        ]
         values, variances = [], []
         for index in dict.fromkeys(each.candidate for each in seen):
             mine = [each.what for each in seen if each.candidate == index]
@@ -292,7 +294,7 @@ class Belief:
         return found
 
     def _amplification(self, known: _Known) -> float:
-        """Return how much more a blocking time scatters whose flush nearly fills the interval: waits add up."""
+        """Return how much more a blocking time scatters where flushes nearly fill the interval."""
         each = known.what
         if not (each.flushed and is_asynchronous(self.candidates[known.candidate])):
             return 1.0
@@ -302,9 +304,9 @@ class Belief:
 
     def amplified(self, seen: Sequence[Observation], index: int) -> bool:
         """Return whether costs under the candidate `index` scatter with waits for flushes."""
-        here = self.candidates[index]
+        here = identity(self.candidates[index])
         return any(
-            self._amplification(_Known(index, each)) > 1.5 for each in seen if each.settings == identity(here)
+            self._amplification(_Known(index, each)) > _LOOSE for each in seen if each.settings == here
         )
 
 

@@ -3,7 +3,8 @@
 A share of a checkpoint to begin with, 1 % of one for each checkpoint, and all that tuned checkpoints save or
 lose against the user's own settings as they are believed to cost now; the time of applying settings is
 deducted. At zero the user's settings come back: the bound is hard but for checkpoints that have begun.
-`docs/tuning.md` states it in full. Source: conservative bandits with a budget (Kazerouni 2017, arXiv 1611.06426).
+`docs/tuning.md` states it in full. Source: conservative bandits with a budget (Kazerouni 2017, arXiv
+1611.06426).
 """
 
 FIRST_CREDIT = 0.45

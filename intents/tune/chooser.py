@@ -1,10 +1,11 @@
 """The choice of the next settings: expected net saving over the rest of the job, inside the trial budget.
 
-A candidate may be tried when it is expected to save more than noise, is probably not worse than the user's own
-settings, and the upper end of what it may cost, with the way there and back, fits into the budget. The verdict
-on a trial is the posterior probability that it is cheaper than the settings it may replace. The user's own
-settings are measured again while the belief is in doubt about them. How many checkpoints are still to come is
-unknown: as many as there were is the median estimate without other knowledge (Gott 1993, Nature 363, 315).
+A candidate may be tried when it is expected to save more than noise, is probably not worse than the user's
+own settings, and the upper end of what it may cost, with the way there and back, fits into the budget. The
+verdict on a trial is the posterior probability that it is cheaper than the settings it may replace. The
+user's own settings are measured again while the belief is in doubt about them. How many checkpoints are still
+to come is unknown: as many as there were is the median estimate without other knowledge (Gott 1993, Nature
+363, 315).
 """
 
 from collections import Counter
@@ -41,7 +42,7 @@ _MOST_REPLAYS, _SURE = 4, 0.04
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a candidate is tried, or none is: gains and probabilities against the settings that it may replace."""
+    """Why a candidate is tried: gain and probabilities against the settings that it may replace."""
 
     index: int
     gain_s: float
@@ -53,8 +54,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 class View(NamedTuple):
     """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` those still to come.
 
-    `there_s` are the seconds of going to each candidate, `back_s` of returning, `left_s` is the trial budget. Costs
-    that are `loose` scatter with waits for flushes, so that only big gains are told from noise.
+    `there_s` are the seconds of going to each candidate, `back_s` of returning, `left_s` is the trial budget.
+    Costs that are `loose` scatter with waits for flushes, so that only big gains are told from noise.
     """
 
     belief: Belief

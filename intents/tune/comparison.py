@@ -30,7 +30,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         """The ratio, its interval and the number of checkpoints, for people."""
         between = f"{self.low:.2f} to {self.high:.2f} with 90 %"
         seen = count_text(self.checkpoints, "checkpoint")
-        return f"{self.ratio:.2f} times the cost before ({between}) after {seen}, cheaper with {self.p_better:.2f}"
+        ratio = f"{self.ratio:.2f} times the cost before ({between}) after {seen}"
+        return f"{ratio}, cheaper with {self.p_better:.2f}"
 
 
 def compare(before: "Array", after: "Array", checkpoints: int) -> Comparison:

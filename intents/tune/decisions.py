@@ -49,8 +49,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of the log that `scrtune explain` shows.
 
     `changes` became active with it (of a veto: did not), `previous` are the values before. The entry of a
-    trial has what was `expected` of it, what was `seen`, the `comparison` believed so far, its `checkpoints` and
-    what these cost more than under the user's own settings, `cost_s`. `budget_s` was left of the trial budget.
+    trial has what was `expected` of it, what was `seen`, the `comparison` believed so far, its `checkpoints`
+    and what these cost more than under the user's own settings, `cost_s`. `budget_s` was left of the trial
+    budget.
     """
 
     generation: int

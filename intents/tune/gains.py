@@ -1,8 +1,8 @@
 """The gain of each trial: what is believed of it, and the seconds that its checkpoints saved or cost so far.
 
 `saved_s` compares a checkpoint under the change with one under the settings before it (:mod:`.comparison`).
-`total_s` is measured: of every checkpoint under the change, what one under the user's own settings is believed to
-cost less what it cost. So the totals of all changes add up to what tuning saved.
+`total_s` is measured: of every checkpoint under the change, what one under the user's own settings is
+believed to cost less what it cost. So the totals of all changes add up to what tuning saved.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ def gains(decisions: Sequence[Decision]) -> tuple[GainView, ...]:
 
 
 def gain(found: Comparison, checkpoints: int, cost_s: float) -> Gain:
-    """Return the gain that a trial `found`, whose `checkpoints` cost `cost_s` more than the user's settings."""
+    """Return what a trial `found`, whose `checkpoints` cost `cost_s` more than the user's own settings."""
     level_s = sqrt(found.before_s * found.after_s)
 
     def saved(ratio: float) -> float:

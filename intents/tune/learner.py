@@ -1,4 +1,4 @@
-"""What is learnt of a job: its checkpoints so far, and the belief about all settings that follows from them."""
+"""What is learnt of a job: its checkpoints so far, and the belief that follows from them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from .observations import Observation, Observations, identity
 from .rework import expected_rework_s
 
 _LOOK_AGAIN = (2, 3, 5, 9)
-"""Checkpoints after which candidates and shape are made anew: intervals, files and traces are known better."""
+"""Checkpoints after which candidates and shape are made anew: more is known of the job."""
 _INTERVAL_CHANGED = 1.4
 _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4

@@ -1,9 +1,10 @@
 """The cost model: the seconds of a checkpoint's parts under any settings, from rates with uncertainty.
 
 The formulas are those that fit the LLNL study (`docs/tuning.md`): the application writes at the rate of the
-tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the makespan
-of a rank's files over its threads, a file never split, each thread limited by its share of the node's rate,
-and more so when it is bound to the application's cores; a flush beside the computation takes cores from it.
+tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
+makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
+node's rate, and more so when it is bound to the application's cores; a flush beside the computation takes
+cores from it.
 
 Every rate is an array of `MEMBERS` values drawn from its prior, and so is every result: one value for each
 member of the ensemble (:mod:`.belief`). With arrays of one value it is an ordinary function.
@@ -27,7 +28,7 @@ MEMBERS = 192
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
-"""A copy buffer beyond it goes through memory once more: on two machines 32 MiB took 1.1 to 1.4 times as long."""
+"""A copy buffer beyond it goes through memory once more: 32 MiB took 1.1 to 1.4 times as long here."""
 _LOWEST = 1e-6
 
 Array = NDArray[np.float64]
@@ -68,9 +69,9 @@ PRIORS: dict[str, Prior] = {
 """Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
 
 `writer_share` is the application's rate against a flush thread's, `bound_share` what is left of a flush
-thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread keeps
-busy, `contention` the loss of computation for each stolen core, `interference` that without one. Sources: the
-study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
+thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread
+keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one.
+Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
 
 _AT_MOST = {"bound_share": 1.0, "largest_file": 1.0}
 
@@ -99,7 +100,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Parts(NamedTuple):
-    """Seconds of a checkpoint's parts, an array over the ensemble each; of `flush_s` only blocking flushes block."""
+    """Seconds of a checkpoint's parts, an array over the ensemble each; a flush may block or not."""
 
     write_s: Array
     encode_s: Array

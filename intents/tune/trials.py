@@ -1,0 +1,405 @@
+"""Trials: the belief decides what is tried next, what stays, and when the user's own settings come back.
+
+`docs/tuning.md` has the choice, the verdict, and the bound on what trials cost.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from msgspec.structs import replace
+
+from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
+from ..events import Values
+from ..mutability import RunMutability
+from ..observe.shared_files import starts_past_the_cache
+from ..rules.explain import describe
+from ..rules.guards import veto
+from ..rules.situation import Proposal, Situation
+from ..settings import difference
+from .active_settings import ActiveSettings, values
+from .belief import Belief
+from .budget import TrialBudget
+from .chooser import (
+    MOST_LOOKS,
+    OWN,
+    Looked,
+    View,
+    best,
+    is_replay_due,
+    is_surely_worse,
+    p_better,
+    p_worse,
+    verdict,
+)
+from .comparison import compare
+from .decisions import Breakdown, Outcome, Verdict
+from .learner import Learner
+from .observations import Identity, WaitAttribution, identity
+from .switching import can_go, switch_seconds
+from .trial import Trial
+
+USED_UP = "the trial budget is used up"
+_STAY = 0.9
+_QUIET = 6
+_OVERDUE, _BLIND = 0.95, 0.02
+_MORE_PREFIX = {"SCR_CACHE_BYPASS", "SCR_FLUSH"}
+
+Look = Callable[[], Situation]
+
+
+class Trials(ActiveSettings):
+    """The belief about a job, the trial that is on, and the budget for trials.
+
+    `settings` is always complete: the baseline with what was changed, as far as `mutability` goes; the rest
+    is in `at_launch`. Memory is bounded.
+    """
+
+    def __init__(self, baseline: Values, mutability: RunMutability | None = None, *, on: bool = True) -> None:
+        self.on = on
+        self.tuning_s = 0.0
+        """Seconds that trying cost since the last :class:`Outcome`."""
+        super().__init__(baseline, mutability or RunMutability())
+        self._returned = (self.generation, self.kept)
+
+    def _begin(self, baseline: Values, mutability: RunMutability) -> None:
+        super()._begin(baseline, mutability)
+        self.learner = Learner()
+        self.budget = TrialBudget()
+        self._waits = WaitAttribution()
+        self._trial: Trial | None = None
+        self._incumbent = dict(self.wanted)
+        self._dropped: set[Identity] = set()
+        self._replays = self._quiet = 0
+        self._tried: dict[Identity, Trial] = {}
+        self.pending: Proposal | None = None
+        """The change that the next run begins with, on trial."""
+
+    @property
+    def at_launch(self) -> Values:
+        """The settings that the next launch makes active beyond `settings`: all that waits for it."""
+        wanted = self._for_launch(self.wanted, self._pending)
+        return {name: value for name, value in wanted.items() if self.settings.get(name) != value}
+
+    @property
+    def kept(self) -> Values:
+        """The settings that a launch shall begin with: what is only tried is not in them.
+
+        A trial that began with a launch goes on with the next one.
+        """
+        trial = self._trial
+        wanted = self.wanted if trial is None or trial.since_launch else self._incumbent
+        return self._for_launch(wanted, self._pending)
+
+    @property
+    def _pending(self) -> Values:
+        return self.pending.changes if self.pending else {}
+
+    @property
+    def belief(self) -> Belief | None:
+        """What is believed of all candidates; None before the first checkpoint."""
+        return self.learner.belief
+
+    @property
+    def trial_budget_s(self) -> float:
+        """Seconds that trials may still cost."""
+        return self.budget.left_s
+
+    @property
+    def baseline_s(self) -> float:
+        """Believed cost of a checkpoint under the user's settings; 0 before one was measured."""
+        return self.belief.breakdown(OWN).cost_s if self.belief else 0.0
+
+    @property
+    def current_s(self) -> float:
+        """Believed cost of a checkpoint under the active settings, a trial aside; 0 before there was one."""
+        index = self.belief.index(self._incumbent) if self.belief else None
+        return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
+
+    @property
+    def trying(self) -> Proposal | None:
+        """The change that is on trial now."""
+        return self._trial.proposal if self._trial else None
+
+    def _pass_over(self, verdict: Verdict, proposal: Proposal, reason: str, now: float) -> None:
+        """Note `verdict`, once for each rule; of several pending changes the first goes with a launch."""
+        self._note_once(verdict, proposal, reason, now)
+        if verdict is Verdict.PENDING and self.pending is None:
+            self.pending = proposal
+
+    def output(self, output: OutputCompleted) -> None:
+        """Take in that an output ended: the flush of a trial's first one may have begun."""
+        trial = self._trial
+        if trial is not None and output.flush_due and output.generation == trial.generation:
+            trial.flush_began_s = trial.flush_began_s or output.end_s
+
+    def overdue(self, now: float) -> Outcome:
+        """End a trial whose first flush takes far longer than expected: later outputs would wait for it."""
+        trial, belief = self._trial, self.belief
+        if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
+            return self._outcome()
+        index = belief.index(self.wanted)
+        expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
+        if now - trial.flush_began_s > max(expected_s, belief.shape.between_s):
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, f"its flush has not ended after {now - trial.flush_began_s:.3f} s")
+        return self._outcome()
+
+    def charge_apply(self, apply_s: float) -> None:
+        """Deduct the seconds of applying settings, to a change or back, from the trial budget."""
+        self.budget.charge_apply(apply_s)
+
+    def add(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool = True) -> Outcome:
+        """Take in the cost of a checkpoint, and decide. `look` returns the situation as it is now."""
+        for each in self._waits.add(cost):
+            self._learn(each, look, now, may_try=may_try)
+        return self._outcome()
+
+    def _learn(self, cost: CheckpointCost, look: Look, now: float, *, may_try: bool) -> None:
+        settings = self.settings_of(cost.generation)
+        if settings is None:
+            return
+        situation = look()
+        is_settled = self._trial is None and self._quiet >= _QUIET
+        keep = [self._incumbent, self.settings]
+        is_new = self.learner.take(cost, settings, situation, keep, settled=is_settled)
+        belief = self.belief
+        if belief is None:
+            return
+        self._charge(belief, cost, settings)
+        if self.on and is_new and may_try and cost.generation == self.generation:
+            self._decide(belief, situation, now)
+
+    def _charge(self, belief: Belief, cost: CheckpointCost, settings: Values) -> None:
+        """Enter a checkpoint into the budget, and into the log of the trial that its settings came from."""
+        own_s = float(belief.totals[OWN].mean())
+        self.budget.open(own_s)
+        index = belief.index(settings)
+        cost_s = cost.cost_s - (
+            belief.beyond_mean_s(index, flushed=cost.flushed) if index is not None else 0.0
+        )
+        is_tuned = settings != self.mutability.feasible(self.baseline)
+        self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
+        trial = self._tried.get(identity(settings))
+        if trial is None or index is None or not is_tuned:
+            return
+        against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
+        found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
+        self.log.measured(trial.generation, _seen(cost, cost_s), found, cost_s - own_s)
+        if self._trial is None and identity(settings) != identity(self._incumbent):
+            self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
+
+    def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
+        trial = self._trial
+        view = self._view(belief, now_is)
+        if trial is not None:
+            self._judge(trial, view, now)
+        elif self.wanted != self.baseline and (why := self._why_back(view)):
+            self._back_to_baseline(now, why)
+        if self._trial is not None or self.budget.left_s <= 0:
+            return
+        view = self._view(belief, now_is)
+        if is_replay_due(view, self._replays):
+            self._replays += 1
+            self._replay(now)
+        elif found := best(view, lambda index: self._veto(view, index, now_is, now), self._banned(belief)):
+            self._quiet = 0
+            self._try(self._proposal(view, found), belief, now)
+        else:
+            self._quiet += 1
+            if self._quiet % _QUIET == 1:
+                self._wait_for_launch(view, now_is, now)
+
+    def _wait_for_launch(self, view: View, now_is: Situation, now: float) -> None:
+        """Leave to the next launch what only a launch can change, or what it changes for nothing."""
+        if self.pending is not None or now_is.job is None:
+            return
+        nothing = np.zeros(len(view.belief.candidates))
+        free = view._replace(there_s=nothing, back_s=nothing, left_s=float("inf"))
+        changes = [difference(each, self._incumbent) for each in view.belief.candidates]
+        others = {
+            i
+            for i, each in enumerate(changes)
+            if not self.mutability.prefers_launch(each) or starts_past_the_cache(each, now_is.job)
+        }
+        dropped = {i for i, each in enumerate(view.belief.candidates) if identity(each) in self._dropped}
+        found = best(free, lambda index: self._stopped(view, index, now_is), others | dropped)
+        if found and found.gain_s > 0:
+            fixed = sorted(filter(self.mutability.is_fixed, changes[found.index]))
+            why = "a re-init does not pay now"
+            if fixed:
+                why = f"{', '.join(fixed)}: only a launch can change it"
+            proposal = self._proposal(view, found)
+            why += f"; the next launch begins with it: {proposal.because}"
+            self._pass_over(Verdict.PENDING, proposal, why, now)
+
+    def _view(self, belief: Belief, now_is: Situation) -> View:
+        incumbent = belief.index(self._incumbent)
+        there_s, back_s = switch_seconds(belief, self.settings, now_is, flushed=self.learner.is_flushed)
+        return View(
+            belief=belief,
+            incumbent=OWN if incumbent is None else incumbent,
+            seen=self.learner.seen(),
+            there_s=there_s,
+            back_s=back_s,
+            left_s=self.budget.left_s,
+            remaining=now_is.checkpoints,
+            loose=belief.amplified(self.learner.observations.all, OWN),
+        )
+
+    def _banned(self, belief: Belief) -> set[int]:
+        """Return the candidates that were dropped, or that this run cannot have."""
+        found = (belief.index_of(each) for each in self._dropped)
+        stuck = (
+            i for i, each in enumerate(belief.candidates) if not can_go(self.mutability, self.wanted, each)
+        )
+        return {*(index for index in found if index is not None), *stuck}
+
+    def _why_back(self, view: View) -> str:
+        """Return why tuned settings are given up; empty when they are not.
+
+        Settings that are surely cheaper stay, as far as the overdraft goes: they fill the budget again.
+        """
+        if is_surely_worse(view):
+            return "they probably cost over 2 % more than your own"
+        p_own = p_better(view, OWN)
+        if self.budget.left_s > 0 or (1 - p_own >= _STAY and self.budget.overdraft_s > 0):
+            return ""
+        return f"{USED_UP}: {self.budget.left_s:.3f} s"
+
+    def _judge(self, trial: Trial, view: View, now: float) -> None:
+        trial.looks += 1
+        index = view.belief.index(self.wanted)
+        if index is None:
+            self._revert(trial, now, "it is no candidate any more")
+            return
+        kept = verdict(view, index, trial.looks)
+        if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
+            kept = None  # what was measured of it was dearer: a hiccup, or the belief is wrong
+        why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
+        if kept is None and self.budget.left_s <= 0:
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, f"{USED_UP}; {why}")
+        elif kept:
+            self._accept(trial, now, why)
+        elif kept is False:
+            self._dropped.add(identity(self.wanted))
+            self._revert(trial, now, why)
+
+    def _veto(self, view: View, index: int, now_is: Situation, now: float) -> str | None:
+        """Return why a candidate must not be tried; note it once."""
+        reason = self._stopped(view, index, now_is)
+        if reason:
+            changes = difference(view.belief.candidates[index], self.settings)
+            self._note_once(Verdict.VETOED, describe(changes, self.baseline, 0.0, reason), reason, now)
+        return reason
+
+    def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
+        changes = difference(view.belief.candidates[index], self.settings)
+        is_blind = not self.learner.knows_prefix and bool(_MORE_PREFIX & changes.keys())
+        if is_blind and p_worse(view, index) > _BLIND:
+            return "no flush was measured yet: what the prefix directory takes is not known"
+        return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
+
+    def _proposal(self, view: View, found: Looked) -> Proposal:
+        belief = view.belief
+        changes = difference(belief.candidates[found.index], self._incumbent)
+        expected, present = belief.breakdown(found.index), belief.breakdown(view.incumbent)
+        because = (
+            f"expected {expected.text} a checkpoint instead of {present.text}; cheaper with probability"
+            f" {found.p_better:.2f}; {found.net_s:.3f} s in the rest of the job"
+        )
+        return describe(changes, self.baseline, found.gain_s, because)
+
+    def _try(self, proposal: Proposal, belief: Belief, now: float, *, since_launch: bool = False) -> None:
+        self._noted.discard((Verdict.PENDING, proposal.rule))
+        if self.pending is not None and self.pending.rule == proposal.rule:
+            self.pending = None
+        self.put({**self._incumbent, **proposal.changes})
+        self._trial = Trial(
+            generation=self.generation,
+            incumbent=self._incumbent,
+            proposal=proposal,
+            since_launch=since_launch,
+        )
+        self._tried[identity(self.wanted)] = self._trial
+        index = belief.index(self.wanted)
+        expected = belief.breakdown(index) if index is not None else None
+        self._log(Verdict.TRIAL, proposal, now, values(self._incumbent, proposal.changes), expected)
+
+    def _replay(self, now: float) -> None:
+        """Try the user's own settings against those that won: a belief may be wrong."""
+        changes = difference(self.baseline, self._incumbent)
+        again = users_change(
+            "your own settings once more",
+            changes,
+            "to compare them",
+            intent="goodput",
+            source="goodput feedback",
+        )
+        self.put(self.baseline)
+        self._trial = Trial(generation=self.generation, incumbent=self._incumbent, proposal=again)
+        self._log(Verdict.TRIAL, again, now, values(self._incumbent, changes))
+
+    def _try_since_launch(self, proposal: Proposal, now: float) -> None:
+        """The run began with `proposal`: its costs against those of the last run."""
+        self.pending = None
+        if self.belief is None or self._trial is not None or not self.on:
+            return
+        noted = replace(proposal, because=f"{proposal.because}; this run began with it")
+        self._try(noted, self.belief, now, since_launch=True)
+
+    def _accept(self, trial: Trial, now: float, why: str) -> None:
+        previous = values(trial.incumbent, trial.proposal.changes)
+        self._log(Verdict.ACCEPTED, replace(trial.proposal, because=why), now, previous)
+        self._trial = None
+        self._incumbent = dict(self.wanted)
+        self.pending = None  # there it may gain something else now
+
+    def _revert(self, trial: Trial, now: float, why: str) -> None:
+        tried, incumbent = trial.proposal.changes, trial.incumbent
+        if self.wanted != incumbent:
+            self.put(incumbent)
+        if any(self.settings.get(name) == value != incumbent.get(name) for name, value in tried.items()):
+            why += "; until the next launch it stays active"
+        undone = replace(trial.proposal, changes=values(incumbent, tried), because=why)
+        self._log(Verdict.REVERTED, undone, now, tried)
+        self.tuning_s += self.log.cost_of(trial.generation)
+        self._trial = None
+
+    def _end_trial(self, now: float, why: str) -> None:
+        """End a trial that is on without a verdict."""
+        if self._trial is not None:
+            self._revert(self._trial, now, why)
+
+    def _back_to_baseline(self, now: float, why: str, rule: str = "stay within the bound") -> None:
+        won = difference(self.wanted, self.baseline)
+        own = values(self.baseline, won)
+        back = users_change(rule, own, why, intent="goodput", source="goodput feedback")
+        self.pending = None
+        self.put(self.baseline)
+        self._incumbent = dict(self.baseline)
+        self._log(Verdict.BASELINE, back, now, won)
+
+    def _outcome(self) -> Outcome:
+        before, self._returned = self._returned, (self.generation, self.kept)
+        new, self.log.new = self.log.new, []
+        tuning_s, self.tuning_s = self.tuning_s, 0.0
+        return Outcome(new, changed=self._returned != before, tuning_s=tuning_s)
+
+
+def _seen(cost: CheckpointCost, cost_s: float) -> Breakdown:
+    return Breakdown(
+        cost_s=cost_s,
+        write_s=cost.write_s,
+        encode_s=cost.encode_s,
+        flush_s=cost.flush_s,
+        slowdown_s=cost.slowdown_s,
+    )
+
+
+def users_change(
+    rule: str, changes: Values, because: str, *, intent: str = "your word", source: str = "user"
+) -> Proposal:
+    """Return `changes` that nothing was expected of: the user's word, or what follows from a verdict."""
+    return Proposal(rule=rule, intent=intent, changes=changes, because=because, source=source)
