@@ -264,7 +264,7 @@ class Pipeline:
         if self.tuner is None or self._run is None:
             return
         self._applied.restore(event.in_force)
-        outcome = self.tuner.refused(event.generation, event.why, self._applied.values, now)
+        outcome = self.tuner.refused(event, self._applied.values, now)
         yield from self._effects(self._run, self.tuner, [outcome])
 
     def _goodput(self, event: GoodputEvent, now: float) -> Iterator[Effect]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ..events import Values
+from ..events import ApplyRefused, Values
 from ..mutability import RunMutability
 from ..rules.explain import LeverView, why_fixed
 from ..rules.levers import LEVERS, Lever
@@ -152,18 +152,18 @@ class Tuner(Trials):
                 self._back_to_baseline(now, why)
         return self._outcome()
 
-    def refused(self, generation: int, why: str, applied: Values, now: float) -> Outcome:
-        """The ranks refused `generation` and stay with `applied`: no cost under it will ever come."""
-        if generation == self.generation:
-            self._refused(f"the ranks refused it: {why}", applied, now)
+    def refused(self, event: ApplyRefused, applied: Values, now: float) -> Outcome:
+        """The ranks refused a generation and stay with `applied`: no cost under it will ever come."""
+        if event.generation == self.generation:
+            self._refused(f"the ranks refused it: {event.why}", applied, event.in_force, now)
         return self._outcome()
 
-    def _refused(self, why: str, applied: Values, now: float) -> None:
+    def _refused(self, why: str, applied: Values, restored: Values, now: float) -> None:
         trial = self._trial
         if trial is not None:
             self._dropped.add(identity(self.wanted))
             self._revert(trial, now, why)
-            if not trial.since_launch:
+            if not trial.since_launch and values(self.settings, restored) == restored:
                 return
         names = sorted(self.settings.keys() & applied.keys())
         held = {name: applied[name] for name in names if applied[name] != self.settings[name]}

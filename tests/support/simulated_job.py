@@ -117,12 +117,18 @@ class Job:
         self.effects += effects
         return effects
 
-    def compute(self, steps: int, beside_s: float = 0.0) -> None:
+    def compute(self, steps: int, beside_s: float = 0.0, flush: FlushCompleted | None = None) -> None:
+        """Compute; a `flush` under way is told when it has ended."""
         for number in range(steps):
             took_s = 10.0 + (0.0 if number else beside_s)
             step = StepCompleted(step=self._step, start_s=self.now, end_s=self.now + took_s)
             self._step, self.now = self._step + 1, self.now + took_s
             self.tell(step)
+            if flush is not None and flush.end_s <= self.now:
+                self.tell(flush)
+                flush = None
+        if flush is not None:
+            self.tell(flush)
 
     def checkpoint(self, *, flush_every: int = 1, slowed_s: float = 0.1) -> None:
         """Under the active advice: write 1 s, flush 4 s, which blocks or slows a step by `slowed_s`."""
@@ -168,10 +174,10 @@ class Job:
                 shared_files=self.shares_files,
             )
         )
-        self.compute(1, beside_s=slowed_s if due and is_async else 0.0)
-        if due and is_async:  # it ends within the first step
-            self.tell(flush)
-        self.compute(1)
+        if due and is_async:
+            self.compute(2, beside_s=slowed_s, flush=flush)
+        else:
+            self.compute(2)
 
     def checkpoints(self, count: int, **how: float) -> "Job":
         for _ in range(count):

@@ -3,12 +3,11 @@
 from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import ApplyRefused, Values
 from scrtune.intents.observe.shared_files import SharedFiles
-from scrtune.intents.rules.situation import DEFAULTS
+from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.decisions import Verdict
 
 from ...support.simulated_job import GIB, REAL, Job
 
-RULE = "cache instead of bypass"
 BYPASS: Values = {"SCR_FLUSH": 1}
 
 
@@ -100,11 +99,12 @@ def bypass(job: Job) -> object:
 
 def test_a_job_is_moved_to_the_cache_only_with_that_evidence() -> None:
     moved = bypassing(shares=False)
-    assert (RULE, Verdict.ACCEPTED.value) in moved.verdicts
+    assert Verdict.ACCEPTED in moved.words
     assert bypass(moved) == 0
     for shares in (True, None):
         job = bypassing(shares)
-        assert {verdict for rule, verdict in job.verdicts if rule == RULE} == {Verdict.VETOED.value}
+        assert set(job.words) == {Verdict.VETOED}
+        assert any("share" in each.because for each in job.pipeline.decisions)
         assert bypass(job) == 1
 
 

@@ -40,6 +40,7 @@ def situation(
         ),
         own=every,
         settings=every,
+        node_checkpoints=count,
         job=observed,
         node=node or NodeObserved(host="n", cpus=(), cache_free_bytes=1000 * GIB),
     )

