@@ -9,7 +9,7 @@ from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObs
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
 from scrtune.intents.observe.buffers import BufferObserver, SizeHistogram, fit_call_cost
-from scrtune.intents.observe.flush import FlushCycles, FlushObserver
+from scrtune.intents.observe.flush import FlushObserver
 from scrtune.intents.observe.redundancy import keeps_floor, observe, storage_factor
 from scrtune.units import bytes_text
 
@@ -218,36 +218,6 @@ class TestFlush:
         assert observer.observe("s5").blocking_s == 5
         assert observer.observe("s2").blocking_s == 2
         assert observer.observe("s1").evidence.count == 0
-
-
-class TestFlushCycles:
-    def test_when_every_checkpoint_is_flushed_each_is_an_observation(self) -> None:
-        assert FlushCycles().add(checkpoint(1, 3.0, flushed=True), 1) == 3.0
-
-    def test_a_cycle_is_known_when_its_flush_is(self) -> None:
-        cycles = FlushCycles()
-        made = [cycles.add(checkpoint(dataset, 1.0), 3) for dataset in (1, 2)]
-        assert [*made, cycles.add(checkpoint(3, 7.0, flushed=True), 3)] == [None, None, 3.0]
-
-    def test_a_flush_that_ends_late_closes_its_own_cycle_not_the_next(self) -> None:
-        cycles = FlushCycles()
-        for dataset, cost_s in ((1, 1.0), (2, 1.0), (4, 50.0)):
-            assert cycles.add(checkpoint(dataset, cost_s), 3) is None
-        assert cycles.add(checkpoint(3, 7.0, flushed=True), 3) == 3.0
-        assert cycles.add(checkpoint(5, 50.0), 3) is None
-        assert cycles.add(checkpoint(6, 80.0, flushed=True), 3) == 60.0
-
-    def test_half_a_cycle_is_weighted_like_a_whole_one(self) -> None:
-        cycles = FlushCycles()
-        cycles.add(checkpoint(9, 1.0), 10)
-        assert cycles.add(checkpoint(10, 11.0, flushed=True), 10) == 2.0
-        assert cycles.add(checkpoint(20, 11.0, flushed=True), 10) is None, "nothing to weigh it with"
-
-    def test_memory_is_bounded_when_no_flush_is_ever_heard_of(self) -> None:
-        cycles = FlushCycles()
-        for dataset in range(1000):
-            cycles.add(checkpoint(dataset, 1.0), 10)
-        assert len(cycles._open) == 10
 
 
 @pytest.mark.parametrize(
