@@ -52,7 +52,7 @@ def _not_durable(changes: Values, now: Situation) -> str | None:
     after, asked = {**now.settings, **changes}, now.rails
     if not permits(asked, after):
         return f"{changes_text(changes)}: less durable than what is asked for ({asked.because})"
-    if not is_cached(after) or now.cached or asked.durability is not None:
+    if not is_cached(after) or now.cached:
         return None
     # a job that caches already has what SCR makes of its scheme on one node; no other may lose protection
     in_use = effective(str(after["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
