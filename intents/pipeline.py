@@ -31,7 +31,7 @@ from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
-from .rules.situation import Proposal, Situation
+from .rules.situation import REINIT_PRIOR_S, Proposal, Situation
 from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
@@ -49,10 +49,10 @@ _REMEMBERED_COSTS = 10_000
 class Pipeline:
     """The state of one job, and the decisions that follow from it. Memory is bounded, however long the job.
 
-    A re-init of SCR is taken to last at least `reinit_prior_s` seconds.
+    A re-init of SCR is taken to last `reinit_prior_s` seconds until one was measured.
     """
 
-    def __init__(self, reinit_prior_s: float = 0.0) -> None:
+    def __init__(self, reinit_prior_s: float = REINIT_PRIOR_S) -> None:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
@@ -303,7 +303,7 @@ class Pipeline:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
         if isinstance(event, StepCompleted):
-            yield tuner.overdue(now)
+            yield tuner.overdue(event.end_s, now)
         if cost is not None and cost.generation == tuner.generation:
             self._observers.add_cost(cost, tuner.settings)
         if cost is not None and self.job is not None and self._is_asked:

@@ -11,6 +11,7 @@ from ..settings import DEFAULTS, changes_text, is_cached, number
 from ..tune.knowledge import Knowledge
 from .durability import Rails, rails
 
+REINIT_PRIOR_S = 0.3
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 
 
@@ -33,8 +34,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     recalled: Knowledge | None = None
     reinit_s: float = 0.0
     """Mean seconds of a re-init of SCR as measured; 0 before there was one."""
-    reinit_prior_s: float = 0.0
-    """Seconds that a re-init is taken to last at least, but for the flush that it may force."""
+    reinit_prior_s: float = REINIT_PRIOR_S
+    """Seconds of a re-init until one was measured, but for the flush that it may force."""
     why_no_cache: str = ""
     """Why the job must not be moved to the cache (:mod:`..observe.shared_files`), or empty."""
     why_no_bypass: str = ""

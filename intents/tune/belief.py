@@ -105,17 +105,20 @@ class Belief:
         self.candidates = [candidates[i] for i in chosen]
         self._index = {identity(each): i for i, each in enumerate(self.candidates)}
         self._rework_s = losses[chosen]
-        self._prior = self._rows = rows
+        self._prior = rows
         self._log_rates = np.array([np.log(self.rates[name]) for name in priors])
         self._rate_names = tuple(priors)
         self.posterior_rates = self._log_rates
-        self.totals = self._round(rows)
+        self.totals: Array
+        self._rows: Array
+        self._believe(rows)
 
-    def prune(self) -> None:
-        """Keep what is best as far as is believed, and of every value of a lever the best that has it."""
+    def prune(self, seen: Sequence[Observation]) -> None:
+        """Keep what was `seen`, what is believed to be best, and the best with each value of a lever."""
         best = [int(i) for i in np.argsort(np.quantile(self.totals, 0.3, axis=1), kind="stable")]
         first_with = {(name, self.candidates[i][name]): i for name in NAMES for i in reversed(best)}
-        kept = sorted({*range(self._always), *best[:CANDIDATES], *first_with.values()})
+        observed = {i for each in seen if (i := self.index_of(each.settings)) is not None}
+        kept = sorted({*range(self._always), *observed, *best[:CANDIDATES], *first_with.values()})
         self.candidates = [self.candidates[i] for i in kept]
         self._index = {identity(each): i for i, each in enumerate(self.candidates)}
         self._rework_s, self._prior, self._rows = self._rework_s[kept], self._prior[kept], self._rows[kept]
@@ -145,8 +148,8 @@ class Belief:
             if count >= (_TWICE if row == Row.SLOWDOWN else _SHOWN):
                 mean = rows[index, row].mean()
                 rows[index, row] += np.clip(mean, value - noise, value + noise) - mean
-        self._rows, self.posterior_rates = rows, after[-len(self._log_rates) :]
-        self.totals = self._round(rows)
+        self.posterior_rates = after[-len(self._log_rates) :]
+        self._believe(rows)
 
     def shift(self, factors: Mapping[str, float]) -> None:
         """Doubt what is believed: the machine has changed. `factors` are SDs of log factors by tier."""
@@ -166,8 +169,8 @@ class Belief:
                 longer = np.maximum(0.0, np.exp(row[Row.FLUSH]) - self.shape.between_s)
             blocked = np.maximum(np.exp(row[Row.FLUSHED] + cache) + longer, np.exp(row[Row.UNFLUSHED]))
             row[Row.FLUSHED] = np.log(blocked)
-        self._prior = self._rows = rows
-        self.totals = self._round(rows)
+        self._prior = rows
+        self._believe(rows)
 
     def breakdown(self, index: int) -> Breakdown:
         """Return the medians of what is believed of the candidate `index`."""
@@ -211,9 +214,11 @@ class Belief:
         rates = zip(self._rate_names, self.posterior_rates, strict=True)
         return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
 
-    def _round(self, rows: Array) -> Array:
-        seconds = _totals(rows, self.candidates) + self._rework_s[:, None]
-        return np.asarray(np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS))
+    def _believe(self, rows: Array) -> None:
+        """Make `rows` what is believed, rounded: all that is decided follows from these digits."""
+        self._rows = np.round(rows, _DIGITS)
+        seconds = _totals(self._rows, self.candidates) + self._rework_s[:, None]
+        self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
 
     def _predictions(self, candidates: Sequence[Values], always: int) -> tuple[Array, list[int]]:
         """Return the prior rows of all candidates that differ in their effect, and which they are."""

@@ -41,13 +41,12 @@ _TAIL, _TAIL_FROM_OWN = 0.9, 0.95
 _MOST_REPLAYS, _SURE = 4, 0.04
 
 
-class Looked(msgspec.Struct, frozen=True, kw_only=True):
+class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """Why a candidate is tried: gain and probabilities against the settings that it may replace."""
 
     index: int
     gain_s: float
     p_better: float
-    p_worse: float
     net_s: float
 
 
@@ -74,16 +73,15 @@ def p_better(view: View, index: int) -> float:
     return float(np.mean(totals[index] < totals[view.incumbent]))
 
 
-def p_worse(view: View, index: int) -> float:
-    """Return the probability that `index` costs over 2 % more than the user's own settings."""
+def p_worse(view: View) -> Array:
+    """Return the probability of each candidate to cost over 2 % more than the user's own settings."""
     totals = view.belief.totals
-    return float(np.mean(totals[index] > WORSE * totals[OWN]))
+    return np.asarray((totals > WORSE * totals[OWN]).mean(axis=1))
 
 
 def is_surely_worse(view: View) -> bool:
     """Return whether the incumbent probably costs over 2 % more than the user's own settings."""
-    totals = view.belief.totals
-    return bool(np.mean(totals[view.incumbent] > WORSE * totals[OWN]) > _SURELY_WORSE)
+    return bool(p_worse(view)[view.incumbent] > _SURELY_WORSE)
 
 
 def verdict(view: View, index: int, looks: int) -> bool | None:
@@ -110,21 +108,19 @@ def is_replay_due(view: View, replays: int) -> bool:
     return is_new or is_doubted or is_forgotten
 
 
-def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Looked | None:
+def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Choice | None:
     """Return the candidate to try next, or None: the highest expected net saving that nothing stops."""
     totals = view.belief.totals
     gain = totals[view.incumbent] - totals
     net = _net(gain, view)
-    worse = (totals > WORSE * totals[OWN]).mean(axis=1)
-    allowed = _is_promising(view, gain, net) & _is_safe(view, gain, worse)
+    allowed = _is_promising(view, gain, net) & _is_safe(view, gain)
     allowed[[view.incumbent, *banned]] = False
     for index in np.argsort(-net, kind="stable"):
         if allowed[index] and veto(int(index)) is None:
-            return Looked(
+            return Choice(
                 index=int(index),
                 gain_s=float(gain[index].mean()),
                 p_better=float((gain[index] > 0).mean()),
-                p_worse=float(worse[index]),
                 net_s=float(net[index]),
             )
     return None
@@ -148,10 +144,9 @@ def why_not(view: View, index: int) -> str:
         return (
             f"{what}: does not pay for trying it, and for {there_s:.3f} s of going there" if there_s else what
         )
-    worse = (totals > WORSE * totals[OWN]).mean(axis=1)
-    if not _is_safe(view, gain, worse)[index]:
+    if not _is_safe(view, gain)[index]:
         return (
-            f"{what}, but over 2 % worse than your own with probability {worse[index]:.2f};"
+            f"{what}, but over 2 % worse than your own with probability {p_worse(view)[index]:.2f};"
             f" {max(0.0, view.left_s):.3f} s are left of the trial budget"
         )
     return ""
@@ -170,19 +165,17 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
     better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
     promising = net > _LEAST_NET * now_s
     likely = (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
-    if (
-        view.incumbent != OWN and view.remaining >= _LONG
-    ):  # savings so far pay for a look at what may be better and cannot be much worse
-        likely |= (better >= _LEAST_P_CURIOUS) & (
-            np.quantile(-gain, _TAIL_FROM_OWN, axis=1) < _LITTLE * now_s
-        )
+    if view.incumbent != OWN and view.remaining >= _LONG:
+        # savings so far pay for a look at what may be better and cannot be much worse
+        most_lost = np.quantile(-gain, _TAIL_FROM_OWN, axis=1)
+        likely |= (better >= _LEAST_P_CURIOUS) & (most_lost < _LITTLE * now_s)
     promising &= likely
     return np.asarray(promising & (mean > _BIG * now_s) if view.loose else promising)
 
 
-def _is_safe(view: View, gain: Array, worse: Array) -> Mask:
+def _is_safe(view: View, gain: Array) -> Mask:
     """Return which candidates are probably no worse than the user's own, and affordable if they are."""
-    totals, mean = view.belief.totals, gain.mean(axis=1)
+    totals, mean, worse = view.belief.totals, gain.mean(axis=1), p_worse(view)
     now_s = float(totals[view.incumbent].mean())
     excess, big = totals - totals[OWN], mean > _BIG * now_s
     is_bold = big | (view.incumbent != OWN)

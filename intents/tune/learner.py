@@ -22,6 +22,8 @@ _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
+_USUAL_LOAD = 0.5
+"""Share of the interval that an asynchronous flush is taken to last, for what a failure may destroy."""
 _PROBED_SPREAD = 0.5
 _RECALLED_SPREAD = 0.25
 
@@ -56,10 +58,8 @@ class Learner:
         if self.belief is None or (
             not self._is_shifted and (count in _LOOK_AGAIN or self._is_other(shape, count))
         ):
-            self._make(shape, now, [now.own, settings, *keep])
+            self.belief = self._made(shape, now, [now.own, settings, *keep])
         elif settled and count % _SETTLED_EVERY and not is_first:
-            return False
-        if self.belief is None:
             return False
         if self._has_shifted():
             self.belief.shift(_SHIFT)
@@ -84,16 +84,17 @@ class Learner:
         ratio = shape.between_s / self.belief.shape.between_s
         return not 1 / _INTERVAL_CHANGED < ratio < _INTERVAL_CHANGED
 
-    def _make(self, shape: Shape, now: Situation, keep: list[Values]) -> None:
+    def _made(self, shape: Shape, now: Situation, keep: list[Values]) -> Belief:
         self._made_at = self.observations.count
         joint = list(joint_settings(now))
         rework_s = [
-            expected_rework_s(each, shape.nodes, shape.between_s, shape.between_s / 2)
+            expected_rework_s(each, shape.nodes, shape.between_s, _USUAL_LOAD * shape.between_s)
             for each in (*keep, *joint)
         ]
-        self.belief = Belief([*keep, *joint], shape, _priors(now), rework_s, kept=len(keep))
-        self.belief.update(self.observations.all)
-        self.belief.prune()
+        belief = Belief([*keep, *joint], shape, _priors(now), rework_s, kept=len(keep))
+        belief.update(self.observations.all)
+        belief.prune(self.observations.all)
+        return belief
 
     def _has_shifted(self) -> bool:
         """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""

@@ -28,7 +28,7 @@ MEMBERS = 192
 _METADATA_THREADS = 4
 """Threads beyond these do not make more files a second (metadata servers serialise)."""
 _PROCESSOR_CACHE_BYTES = 4 * 1024**2
-"""A copy buffer beyond it goes through memory once more: a job with 32 MiB took 1.3 to 1.5 times as long here."""
+"""A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
 _LOWEST = 1e-6
 
 Array = NDArray[np.float64]

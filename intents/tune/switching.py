@@ -13,7 +13,6 @@ from ..settings import difference, flush_every, is_asynchronous, is_cached
 from .belief import Belief
 from .model import Array
 
-REINIT_PRIOR_S = 0.3
 _SHARE_BACK = 0.3
 """Of the flush that going back may force: it can mostly wait for the next one that is due."""
 
@@ -28,7 +27,7 @@ def switch_seconds(belief: Belief, active: Values, now: Situation, *, flushed: b
 
     `flushed`: the newest checkpoint is in the prefix directory, so that a re-init now forces no flush.
     """
-    once_s = now.reinit_s or max(now.reinit_prior_s, REINIT_PRIOR_S)
+    once_s = now.reinit_s or now.reinit_prior_s
     here_s = 0.0 if flushed else _pending_s(belief, belief.index(active))
     there, back = [], []
     for index, after in enumerate(belief.candidates):

@@ -23,7 +23,7 @@ from .budget import TrialBudget
 from .chooser import (
     MOST_LOOKS,
     OWN,
-    Looked,
+    Choice,
     View,
     best,
     is_replay_due,
@@ -135,16 +135,17 @@ class Trials(ActiveSettings):
         if trial is not None and output.flush_due and output.generation == trial.generation:
             trial.flush_began_s = trial.flush_began_s or output.end_s
 
-    def overdue(self, now: float) -> Outcome:
-        """End a trial whose first flush takes far longer than expected: later outputs would wait for it."""
+    def overdue(self, time_s: float, now: float) -> Outcome:
+        """End a trial whose first flush is far from its end at `time_s`: later outputs would wait for it."""
         trial, belief = self._trial, self.belief
         if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
             return self._outcome()
         index = belief.index(self.wanted)
         expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
-        if now - trial.flush_began_s > max(expected_s, _LATE * belief.shape.between_s):
+        took_s = time_s - trial.flush_began_s
+        if took_s > max(expected_s, _LATE * belief.shape.between_s):
             self._dropped.add(identity(self.wanted))
-            self._revert(trial, now, f"its flush has not ended after {now - trial.flush_began_s:.3f} s")
+            self._revert(trial, now, f"its flush has not ended after {took_s:.3f} s")
         return self._outcome()
 
     def charge_apply(self, apply_s: float) -> None:
@@ -299,11 +300,11 @@ class Trials(ActiveSettings):
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
         is_blind = not self.learner.knows_prefix and bool(_MORE_PREFIX & changes.keys())
-        if is_blind and p_worse(view, index) > _BLIND:
+        if is_blind and p_worse(view)[index] > _BLIND:
             return "no flush was measured yet: what the prefix directory takes is not known"
         return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
 
-    def _proposal(self, view: View, found: Looked) -> Proposal:
+    def _proposal(self, view: View, found: Choice) -> Proposal:
         belief = view.belief
         changes = difference(belief.candidates[found.index], self._incumbent)
         expected, present = belief.breakdown(found.index), belief.breakdown(view.incumbent)

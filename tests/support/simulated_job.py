@@ -15,9 +15,8 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.rules.situation import Proposal
+from scrtune.intents.rules.situation import REINIT_PRIOR_S, Proposal
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.switching import REINIT_PRIOR_S
 
 T0 = 1_700_000_000.0
 GIB = 1024**3

@@ -218,7 +218,7 @@ def test_of_candidates_without_a_difference_one_is_kept_and_of_each_value_the_be
     made = updated(Told().many(OWN, 3))
     everything = {(name, each[name]) for each in made.candidates for name in NAMES}
     before = {identity(each): np.median(totals(made, each)) for each in made.candidates}
-    made.prune()
+    made.prune([])
     assert made.candidates[:2] == [OWN, ASYNC]
     assert {(name, each[name]) for each in made.candidates for name in NAMES} == everything
     assert len(made.candidates) <= CANDIDATES + 2 + len(everything)
