@@ -11,6 +11,7 @@ from ..rules.levers import LEVERS, Lever
 from ..rules.situation import Proposal, Situation
 from ..settings import difference
 from .active_settings import values
+from .belief.observations import WaitAttribution, identity
 from .chooser import (
     View,
     best,
@@ -19,7 +20,6 @@ from .chooser import (
 )
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
-from .observations import WaitAttribution, identity
 from .trials import USED_UP, Trials, users_change
 
 _OFF = "scrtune off: your own settings"
