@@ -62,6 +62,14 @@ _REMEMBERED = 16
 """Outputs that wait for their flush, and flushes for their output: a lost event costs one cost, not all."""
 
 
+class _Flushed(NamedTuple):
+    """An output with the time since the one before, and its flush, which has ended."""
+
+    output: OutputCompleted
+    interval_s: float
+    flush: FlushCompleted
+
+
 class CheckpointCosts:
     """Joins outputs, flushes and steps to one :class:`CheckpointCost` for each checkpoint.
 
@@ -73,25 +81,35 @@ class CheckpointCosts:
         self.steps = FlushSlowdown()
         self._waiting: dict[int, tuple[OutputCompleted, float]] = {}
         self._early: dict[int, tuple[FlushCompleted, Slowdown]] = {}
+        self._in_step: _Flushed | None = None
+        """A checkpoint whose flush ended within a step that is not known yet."""
         self._previous_start_s: float | None = None
 
-    def handle(self, event: GoodputEvent) -> CheckpointCost | None:
-        """Take an event in; returns the cost of the checkpoint that it completes, if any."""
+    def handle(self, event: GoodputEvent) -> list[CheckpointCost]:
+        """Take an event in; returns the costs of the checkpoints that it completes, oldest first."""
         match event:
             case JobStarted():
+                self._in_step = None
                 self._waiting.clear()  # a flush of an earlier run will not be heard of again
                 self._early.clear()
                 self.steps = FlushSlowdown()
                 self._previous_start_s = None
             case StepCompleted():
                 self.steps.add(event)
+                if self._in_step is not None and event.end_s >= self._in_step.flush.end_s:
+                    return self._judged()
             case OutputCompleted(checkpoint=True, valid=True):
-                return self._output(event)
+                return [*self._judged(), *_known(self._output(event))]
             case FlushCompleted():
-                return self._flush(event)
+                return [*self._judged(), *_known(self._flush(event))]
             case _:
                 pass
-        return None
+        return []
+
+    def _judged(self) -> list[CheckpointCost]:
+        """Return the cost of the checkpoint whose flush ended within the last step."""
+        ended, self._in_step = self._in_step, None
+        return [] if ended is None else _known(self._ended(*ended))
 
     def _output(self, output: OutputCompleted) -> CheckpointCost | None:
         previous_s, self._previous_start_s = self._previous_start_s, output.start_s
@@ -106,13 +124,28 @@ class CheckpointCosts:
         return _cost(output, interval_s)
 
     def _flush(self, flush: FlushCompleted) -> CheckpointCost | None:
-        error_s = self.steps.error_s(flush)
-        slowdown = Slowdown(self.steps.flush_completed(flush), error_s)
         output, interval_s = self._waiting.pop(flush.dataset, (None, 0.0))
         if output is None:  # a blocking flush ends before its output does
-            _remember(self._early, flush.dataset, (flush, slowdown))
+            _remember(self._early, flush.dataset, (flush, self._slowdown(flush)))
             return None
+        if self.steps.is_within(flush.end_s):
+            self._in_step = _Flushed(output, interval_s, flush)
+            return None
+        return self._ended(output, interval_s, flush)
+
+    def _ended(
+        self, output: OutputCompleted, interval_s: float, flush: FlushCompleted
+    ) -> CheckpointCost | None:
+        slowdown = self._slowdown(flush)
         return _cost(output, interval_s, flush, slowdown) if flush.valid else None
+
+    def _slowdown(self, flush: FlushCompleted) -> Slowdown:
+        error_s = self.steps.error_s(flush)
+        return Slowdown(self.steps.flush_completed(flush), error_s)
+
+
+def _known(cost: CheckpointCost | None) -> list[CheckpointCost]:
+    return [] if cost is None else [cost]
 
 
 def _remember(waiting: dict[int, T], dataset: int, what: T) -> None:

@@ -61,6 +61,10 @@ class FlushSlowdown:
         else:
             self._undisturbed.append(alone.busy_s)
 
+    def is_within(self, time_s: float) -> bool:
+        """Return whether `time_s` lies within a step that has not ended yet, as far as steps are known."""
+        return bool(self._recent) and self._recent[-1].end_s < time_s
+
     @property
     def reference_s(self) -> float | None:
         """Mean of the last steps without a flush beside them; None when there were none.

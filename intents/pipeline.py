@@ -31,7 +31,7 @@ from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
-from .rules.situation import REINIT_PRIOR_S, Proposal, Situation
+from .rules.situation import REINIT_PRIOR_S, Held, Proposal, Situation
 from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
@@ -70,7 +70,7 @@ class Pipeline:
         self._applied = AppliedSettings()
         self._observing = Observing()
         self._on = True
-        self._node_checkpoints = 0
+        self._held: Held | None = None
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
@@ -80,9 +80,7 @@ class Pipeline:
             case TraceDigest():
                 effects = self._digest(event)
             case NodeObserved():
-                self.node = event
-                self._node_checkpoints = self.intents.flush.evidence.count if is_cached(self.settings) else 0
-                self._observers.add_node(event, now)
+                self._node(event, now)
             case StorageProbed():
                 self.probe = event
             case EventsLost():
@@ -132,7 +130,7 @@ class Pipeline:
             settings=self.settings,
             job=self.job,
             node=self.node,
-            node_checkpoints=self._node_checkpoints,
+            held=self._held,
             probe=self.probe,
             recalled=self.recalled,
             mutability=mutability,
@@ -211,6 +209,12 @@ class Pipeline:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
+    def _node(self, node: NodeObserved, now: float) -> None:
+        self.node = node
+        if is_cached(self.settings):
+            self._held = Held(self.intents.flush.evidence.count, self.settings, node.cache_free_bytes)
+        self._observers.add_node(node, now)
+
     def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
         self.counters.add_digest(digest)
         if len(self.processes) < REMEMBERED_NAMES:
@@ -286,15 +290,16 @@ class Pipeline:
 
     def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)
-        if (cost := self._meter.handle(event)) is not None:
-            self.costs.append(cost)
-            del self.costs[:-_REMEMBERED_COSTS]
+        costs = self._meter.handle(event)
+        self.costs += costs
+        del self.costs[:-_REMEMBERED_COSTS]
+        for cost in costs:
             self.ledger.charge(FLUSH_SLOWDOWN, cost.slowdown_s)
         if self.tuner is not None and self._run is not None:
-            yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, cost, now)])
+            yield from self._effects(self._run, self.tuner, [*self._tune(self.tuner, event, costs, now)])
 
     def _tune(
-        self, tuner: "Tuner", event: GoodputEvent, cost: CheckpointCost | None, now: float
+        self, tuner: "Tuner", event: GoodputEvent, costs: Sequence[CheckpointCost], now: float
     ) -> Iterator[Outcome]:
         if isinstance(event, OutputCompleted):
             tuner.charge_apply(self._applied.apply(event, tuner))
@@ -302,12 +307,15 @@ class Pipeline:
         if isinstance(event, OutputCompleted | FlushCompleted) and not event.valid:
             what = "output" if isinstance(event, OutputCompleted) else "flush"
             yield tuner.failed(f"the {what} of dataset {event.dataset} failed", event.generation, now)
+        if isinstance(event, FlushCompleted):
+            tuner.flushed(event)
         if isinstance(event, StepCompleted):
             yield tuner.overdue(event.end_s, now)
-        if cost is not None and cost.generation == tuner.generation:
-            self._observers.add_cost(cost, tuner.settings)
-        if cost is not None and self.job is not None and self._is_asked:
-            yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
+        for cost in costs:
+            if cost.generation == tuner.generation:
+                self._observers.add_cost(cost, tuner.settings)
+            if self.job is not None and self._is_asked:
+                yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
 
     def _effects(
         self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False

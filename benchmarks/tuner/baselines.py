@@ -56,11 +56,13 @@ class _Search:
         """Choose anew after each checkpoint."""
         if not isinstance(event, JobStarted | StepCompleted | OutputCompleted | FlushCompleted):
             return
-        if (cost := self._meter.handle(event)) is None:
+        costs = self._meter.handle(event)
+        if not costs:
             return
-        self._own_s = self._own_s or cost.cost_s
-        index = self._generations[cost.generation]
-        self.costs.append((index, log(max(cost.cost_s, 1e-6) / self._own_s)))
+        for cost in costs:
+            self._own_s = self._own_s or cost.cost_s
+            index = self._generations[cost.generation]
+            self.costs.append((index, log(max(cost.cost_s, 1e-6) / self._own_s)))
         chosen = self.choose()
         if chosen != self._generations[-1]:
             self._generations.append(chosen)

@@ -15,7 +15,7 @@ def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
     found: list[CheckpointCost] = []
     if any(type(event) is OutputCompleted for event in events):  # else a million steps need no look at each
         meter = CheckpointCosts()
-        found = [cost for cost in map(meter.handle, events) if cost is not None]
+        found = [cost for event in events for cost in meter.handle(event)]
     return found or costs_of_saves(events)
 
 

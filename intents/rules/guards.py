@@ -52,9 +52,9 @@ def _not_durable(changes: Values, now: Situation) -> str | None:
     after, asked = {**now.settings, **changes}, now.rails
     if not permits(asked, after):
         return f"{changes_text(changes)}: less durable than what is asked for ({asked.because})"
-    if not is_cached(after) or now.cached:
+    if not is_cached(after) or is_cached(now.own):
         return None
-    # a job that caches already has what SCR makes of its scheme on one node; no other may lose protection
+    # a user who caches has what SCR makes of their scheme on one node; no other may lose protection
     in_use = effective(str(after["SCR_COPY_TYPE"]), now.intents.redundancy.nodes)
     if keeps_floor(in_use, asked.floor):
         return None
@@ -76,11 +76,10 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     if not _CACHE_USERS & changes.keys() or now.job is None:
         return None
     after = {**now.settings, **changes}
-    # what was there when the free space was observed is not part of it
-    held = min(number(now.settings, "SCR_CACHE_SIZE"), now.node_checkpoints) if now.cached else 0
-    more_bytes = _bytes_held(number(after, "SCR_CACHE_SIZE"), after, now) - _bytes_held(
-        held, now.settings, now
-    )
+    more_bytes = _bytes_held(number(after, "SCR_CACHE_SIZE"), after, now)
+    if now.held is not None:  # what was there when the free space was observed is not part of it
+        size = number(now.held.settings, "SCR_CACHE_SIZE")
+        more_bytes -= _bytes_held(min(size, now.held.checkpoints), now.held.settings, now)
     if number(after, "SCR_CACHE_BYPASS") or more_bytes <= 0:
         return None
     free_bytes = _free_bytes(now)
@@ -107,9 +106,12 @@ def _free_bytes(now: Situation) -> int:
     """Return the free bytes of the cache; of one in memory at most those of the node's memory."""
     if now.node is None:
         return 0
+    free_bytes = now.node.cache_free_bytes
+    if now.held is not None and not now.cached:  # whether it has been evicted meanwhile or not
+        free_bytes = min(free_bytes, now.held.free_bytes)
     in_memory = now.job is not None and now.job.cache.startswith(_MEMORY_CACHE)
     memory_bytes = now.node.memory_available_bytes if in_memory else 0
-    return min(now.node.cache_free_bytes, memory_bytes) if memory_bytes > 0 else now.node.cache_free_bytes
+    return min(free_bytes, memory_bytes) if memory_bytes > 0 else free_bytes
 
 
 GUARDS = (_forbidden, _not_ours, _files_collide, _not_durable, _overwrites, _does_not_fit)

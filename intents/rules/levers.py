@@ -8,7 +8,7 @@ checkpoint it touches, and where that is known from. A new lever is a row of :da
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from ..events import TextEnum, Value, Values
+from ..events import Durability, TextEnum, Value, Values
 from ..mutability import Mutability
 from ..observe.redundancy import SURVIVES, effective
 from .durability import permits
@@ -101,6 +101,8 @@ def _flush_every(now: Situation) -> tuple[Value, ...]:
 
 
 def _cache_sizes(now: Situation) -> tuple[Value, ...]:
+    if now.rails.durability is Durability.NEXT:
+        return (1,)  # SCR_Start_output waits for the flush before it, to have room
     places = now.intents.flush.places
     return tuple(sorted({2, places} if now.own_number("SCR_CACHE_SIZE") < places else {2}))
 

@@ -15,6 +15,14 @@ REINIT_PRIOR_S = 0.3
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 
 
+class Held(msgspec.Struct, frozen=True):
+    """The cache as it was observed last with datasets in it: `checkpoints` so far, under `settings`."""
+
+    checkpoints: int
+    settings: Values
+    free_bytes: int
+
+
 class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The intents, the user's own settings, the active ones, and what may be changed."""
 
@@ -28,8 +36,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Beginning of this run of the job, epoch seconds."""
     checkpoints: int = 0
     """Of the job so far."""
-    node_checkpoints: int = 0
-    """Those in the cache when `node` was observed, its size aside."""
+    held: Held | None = None
     probe: StorageProbed | None = None
     recalled: Knowledge | None = None
     reinit_s: float = 0.0

@@ -18,13 +18,19 @@ class TrialBudget:
         self.left_s = 0.0
         self.overdraft_s = 0.0
         """What settings that are surely cheaper may lose while nothing is left."""
+        self._first_s = 0.0
         self._is_open = False
 
     def open(self, own_s: float) -> None:
         """Begin with a share of the cost of a checkpoint under the user's own settings."""
         if not self._is_open:
             self._is_open = True
-            self.left_s = self.overdraft_s = FIRST_CREDIT * own_s
+            self.left_s = self.overdraft_s = self._first_s = FIRST_CREDIT * own_s
+
+    @property
+    def earned_s(self) -> float:
+        """What is left of all that came after the first credit: it may be lost to find out."""
+        return self.left_s - self._first_s
 
     def charge(self, cost_s: float, own_s: float, *, is_tuned: bool) -> None:
         """Enter one checkpoint, which would have cost `own_s` under the user's own settings."""

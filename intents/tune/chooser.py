@@ -24,15 +24,15 @@ Mask = NDArray[np.bool_]
 OWN = 0
 WORSE = 1.02
 _SURELY_WORSE = 0.7
-_ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.4
+_ENOUGH, _CLOSE, _FAR = 3, 0.75, 0.35
 _SURE_OF_OWN = 2
 _REPLAY_WAYS = 4
 KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
 MOST_LOOKS = 6
 _SAFE, _SAFE_IF_BIG, _SAFE_UNSEEN = 0.18, 0.35, 0.05
-_BIG, _HUGE = 0.35, 0.5
+_BIG, _HUGE = 0.35, 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.35
-_LITTLE, _LONG = 0.5, 30
+_LITTLE, _CURIOUS, _LONG = 0.5, 0.06, 30
 _SURELY_SAFE, _WORTH = 0.05, 4.0
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
@@ -53,8 +53,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class View(NamedTuple):
     """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` those still to come.
 
-    `there_s` are the seconds of going to each candidate, `back_s` of returning, `left_s` is the trial budget.
-    Costs that are `loose` scatter with waits for flushes, so that only big gains are told from noise.
+    `there_s` are the seconds of going to each candidate, `back_s` of returning, `left_s` is the trial budget,
+    `earned_s` what of it came after the first credit. Costs that are `loose` scatter with waits for flushes,
+    so that only big gains are told from noise.
     """
 
     belief: Belief
@@ -63,6 +64,7 @@ class View(NamedTuple):
     there_s: Array
     back_s: Array
     left_s: float
+    earned_s: float
     remaining: int
     loose: bool = False
 
@@ -103,9 +105,10 @@ def is_replay_due(view: View, replays: int) -> bool:
         return False
     ratio = float(np.mean(totals[best]) / np.mean(totals[OWN]))
     is_new = view.seen[OWN] < _ENOUGH and view.seen[best] >= 2 + 2 * replays and ratio > _CLOSE
-    is_forgotten = view.seen[OWN] == 0 and ratio > _FAR  # the machine has changed since
+    # the only observation may be a spike; without any the machine has changed since
+    is_unsure = view.seen[OWN] < _SURE_OF_OWN and ratio > _FAR
     is_doubted = view.seen[best] >= 3 * (1 + replays) and float(np.mean(totals[OWN] < totals[best])) > _SURE
-    return is_new or is_doubted or is_forgotten
+    return is_new or is_doubted or is_unsure
 
 
 def best(view: View, veto: Callable[[int], str | None], banned: Collection[int]) -> Choice | None:
@@ -165,12 +168,21 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
     better, mean = (gain > 0).mean(axis=1), gain.mean(axis=1)
     promising = net > _LEAST_NET * now_s
     likely = (better >= _LEAST_P) & (mean > _LEAST_GAIN * now_s)
-    if view.incumbent != OWN and view.remaining >= _LONG:
-        # savings so far pay for a look at what may be better and cannot be much worse
-        most_lost = np.quantile(-gain, _TAIL_FROM_OWN, axis=1)
-        likely |= (better >= _LEAST_P_CURIOUS) & (most_lost < _LITTLE * now_s)
-    promising &= likely
+    promising &= likely | _is_worth_a_look(view, gain)
     return np.asarray(promising & (mean > _BIG * now_s) if view.loose else promising)
+
+
+def _is_worth_a_look(view: View, gain: Array) -> Mask:
+    """Return which candidates may be better, and cannot lose more than the job has earned for finding out."""
+    now_s = float(view.belief.totals[view.incumbent].mean())
+    most_lost_s = np.quantile(-gain, _TAIL_FROM_OWN, axis=1)
+    most_s = view.earned_s if view.incumbent == OWN else min(view.earned_s, _LITTLE * now_s)
+    likely = ((gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS) & (
+        np.maximum(gain, 0).mean(axis=1) > _CURIOUS * now_s
+    )
+    return np.asarray(
+        likely & (most_lost_s + view.there_s + view.back_s < most_s) & (view.remaining >= _LONG)
+    )
 
 
 def _is_safe(view: View, gain: Array) -> Mask:
@@ -184,6 +196,7 @@ def _is_safe(view: View, gain: Array) -> Mask:
     is_worth = (worse <= _SURELY_SAFE) & (_net(gain, view) > _WORTH * ways_s) & (tail <= left_s)
     fits = is_worth | (tail + ways_s <= left_s)
     safe = (worse <= np.where(is_bold, _SAFE_IF_BIG, _SAFE)) & fits
+    safe |= _is_worth_a_look(view, gain)
     if view.incumbent == OWN and view.seen[OWN] < _SURE_OF_OWN:  # the only observation may be a spike
         safe &= (worse <= _SAFE_UNSEEN) & (mean > _HUGE * now_s)
     return np.asarray(safe)

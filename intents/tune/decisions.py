@@ -124,7 +124,7 @@ class DecisionLog:
                 )
                 return
 
-    def cost_of(self, generation: int) -> float:
-        """Return what the trial that began with `generation` has cost so far, in seconds."""
+    def trial(self, generation: int) -> Decision | None:
+        """Return the entry of the trial that began with `generation`."""
         trials = (each for each in reversed(self.entries) if each.verdict is Verdict.TRIAL)
-        return next((each.cost_s for each in trials if each.generation == generation), 0.0)
+        return next((each for each in trials if each.generation == generation), None)

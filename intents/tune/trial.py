@@ -18,4 +18,6 @@ class Trial(msgspec.Struct, kw_only=True):
     looks: int = 0
     flush_began_s: float = 0.0
     """Epoch seconds; 0 before there was one."""
+    flush_ended: bool = False
+    """The first flush has ended."""
     since_launch: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import OutputCompleted
+from ...goodput.events import FlushCompleted, OutputCompleted
 from ..events import Values
 from ..mutability import RunMutability
 from ..observe.shared_files import starts_past_the_cache
@@ -23,6 +23,7 @@ from .belief.learner import Learner
 from .belief.observations import Identity, WaitAttribution, identity
 from .budget import TrialBudget
 from .chooser import (
+    KEEP_AT_LAST,
     MOST_LOOKS,
     OWN,
     Choice,
@@ -41,6 +42,7 @@ from .trial import Trial
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
+_ODD = 1.35
 _QUIET = 6
 _OVERDUE, _BLIND = 0.95, 0.02
 _LATE = 1.5
@@ -135,10 +137,17 @@ class Trials(ActiveSettings):
         if trial is not None and output.flush_due and output.generation == trial.generation:
             trial.flush_began_s = trial.flush_began_s or output.end_s
 
+    def flushed(self, flush: FlushCompleted) -> None:
+        """Take in that a flush ended, although what it cost may not be known yet."""
+        if self._trial is not None and flush.generation == self._trial.generation:
+            self._trial.flush_ended = True
+
     def overdue(self, time_s: float, now: float) -> Outcome:
         """End a trial whose first flush is far from its end at `time_s`: later outputs would wait for it."""
         trial, belief = self._trial, self.belief
         if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
+            return self._outcome()
+        if trial.flush_ended:
             return self._outcome()
         index = belief.index(self.wanted)
         expected_s = belief.flush_quantile_s(index, _OVERDUE) if index is not None else 0.0
@@ -178,9 +187,7 @@ class Trials(ActiveSettings):
         own_s = float(belief.totals[OWN].mean())
         self.budget.open(own_s)
         index = belief.index(settings)
-        cost_s = cost.cost_s - (
-            belief.beyond_mean_s(index, flushed=cost.flushed) if index is not None else 0.0
-        )
+        cost_s = belief.charged_s(index, cost) if index is not None else cost.cost_s
         is_tuned = settings != self.mutability.feasible(self.baseline)
         self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
         trial = self._tried.get(identity(settings))
@@ -197,10 +204,13 @@ class Trials(ActiveSettings):
         view = self._view(belief, now_is)
         if trial is not None:
             self._judge(trial, view, now)
-        elif self.wanted != self.baseline and (why := self._why_back(view)):
+        elif self.wanted != self.baseline and (
+            why := self._why_back(view) or belief.why_at_risk(view.incumbent, now_is)
+        ):
             self._back_to_baseline(now, why)
         if self._trial is not None or self.budget.left_s <= 0:
             return
+        now_is = replace(now_is, settings=self.settings)
         view = self._view(belief, now_is)
         if is_replay_due(view, self._replays):
             self._replays += 1
@@ -246,6 +256,7 @@ class Trials(ActiveSettings):
             there_s=there_s,
             back_s=back_s,
             left_s=self.budget.left_s,
+            earned_s=self.budget.earned_s,
             remaining=now_is.checkpoints,
             loose=self.learner.is_loose,
         )
@@ -265,10 +276,14 @@ class Trials(ActiveSettings):
         """
         if is_surely_worse(view):
             return "they probably cost over 2 % more than your own"
-        p_own = p_better(view, OWN)
-        if self.budget.left_s > 0 or (1 - p_own >= _STAY and self.budget.overdraft_s > 0):
+        if self._may_stay(view, 1 - p_better(view, OWN)):
             return ""
         return f"{USED_UP}: {self.budget.left_s:.3f} s"
+
+    def _may_stay(self, view: View, p: float) -> bool:
+        """Return whether settings that are cheaper with probability `p` may stay: the way back costs, too."""
+        enough = _STAY if view.there_s[OWN] <= 0 else KEEP_AT_LAST
+        return self.budget.left_s > 0 or (p >= enough and self.budget.overdraft_s > 0)
 
     def _judge(self, trial: Trial, view: View, now: float) -> None:
         trial.looks += 1
@@ -277,10 +292,10 @@ class Trials(ActiveSettings):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
-        if kept and trial.looks < MOST_LOOKS and self.log.cost_of(trial.generation) > 0:
-            kept = None  # what was measured of it was dearer: a hiccup, or the belief is wrong
+        if kept and trial.looks < MOST_LOOKS and self._is_odd(trial):
+            kept = None
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
-        if kept is None and self.budget.left_s <= 0:
+        if kept is None and not self._may_stay(view, p_better(view, index)):
             self._dropped.add(identity(self.wanted))
             self._revert(trial, now, f"{USED_UP}; {why}")
         elif kept:
@@ -288,6 +303,18 @@ class Trials(ActiveSettings):
         elif kept is False:
             self._dropped.add(identity(self.wanted))
             self._revert(trial, now, why)
+
+    def _is_odd(self, trial: Trial) -> bool:
+        """Return whether what was measured is dearer: a hiccup, or the belief is wrong."""
+        entry = self.log.trial(trial.generation)
+        if entry is None or entry.cost_s > 0:
+            return entry is not None
+        return bool(
+            trial.looks == 1
+            and entry.seen
+            and entry.expected
+            and entry.seen.cost_s > _ODD * entry.expected.cost_s
+        )
 
     def _veto(self, view: View, index: int, now_is: Situation, now: float) -> str | None:
         """Return why a candidate must not be tried; note it once."""
@@ -367,7 +394,7 @@ class Trials(ActiveSettings):
             why += "; until the next launch it stays active"
         undone = replace(trial.proposal, changes=values(incumbent, tried), because=why)
         self._log(Verdict.REVERTED, undone, now, tried)
-        self.tuning_s += self.log.cost_of(trial.generation)
+        self.tuning_s += entry.cost_s if (entry := self.log.trial(trial.generation)) else 0.0
         self._trial = None
 
     def _end_trial(self, now: float, why: str) -> None:

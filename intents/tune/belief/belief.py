@@ -14,10 +14,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from ....goodput.checkpoint_cost import CheckpointCost
 from ...events import Durability, Values
 from ...rules.levers import NAMES
 from ...rules.situation import Situation
-from ...settings import flush_every, is_asynchronous, is_cached
+from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
 from .measured import SHOWN, Measured, Row, measure
 from .model import MEMBERS, PRIORS, Array, Parts, Prior, Shape, draw_rates, flush_threads, logs, predict
@@ -138,19 +139,30 @@ class Belief:
             slowdown_s=float(np.median(rows[Row.SLOWDOWN])),
         )
 
+    def charged_s(self, index: int, cost: CheckpointCost) -> float:
+        """Return the cost of a checkpoint as one of its flush cycle.
+
+        It blocked as long as was measured; of the slowdown one flush tells little: it is the believed one.
+        """
+        slowdown_s = float(self._rows[index, Row.SLOWDOWN].mean()) if cost.flushed else 0.0
+        return cost.blocking_s + slowdown_s - self.beyond_mean_s(index, flushed=cost.flushed)
+
     def beyond_mean_s(self, index: int, *, flushed: bool) -> float:
         """Return what a checkpoint costs beyond the mean of its flush cycle, being `flushed` or not."""
-        if flush_every(self.candidates[index]) == 1:
+        every = flush_every(self.candidates[index])
+        if every == 1:
             return 0.0
         rows = self._rows[index]
         kind = np.exp(rows[Row.FLUSHED]) + rows[Row.SLOWDOWN] if flushed else np.exp(rows[Row.UNFLUSHED])
-        return float((kind - _cycle_s(rows, flush_every(self.candidates[index]))).mean())
+        return float((kind - _cycle_s(rows, every)).mean())
 
     def why_at_risk(self, index: int, now: Situation) -> str:
         """Return why a flush may not end before the next output although it has to; empty where it does."""
         flush_s = float(self.flush_s[index])
-        is_beside = is_asynchronous(self.candidates[index])
-        if now.rails.durability is not Durability.NEXT or not is_beside or flush_s <= self.shape.between_s:
+        settings = self.candidates[index]
+        # with one place SCR_Start_output waits for the flush before it, to have room
+        is_late = is_asynchronous(settings) and number(settings, "SCR_CACHE_SIZE") > 1
+        if now.rails.durability is not Durability.NEXT or not is_late or flush_s <= self.shape.between_s:
             return ""
         return (
             f"its flush may take {flush_s:.3f} s, longer than the {self.shape.between_s:.3f} s between two"

@@ -80,11 +80,16 @@ class Learner:
     def is_loose(self) -> bool:
         """True when costs under the user's own settings scatter with waits for flushes."""
         belief = self.belief
-        return belief is not None and any(
-            each.amplification(belief.shape.between_s) > _LOOSE
-            for each in self.observations.all
-            if belief.index_of(each.settings) == 0
+        found = (
+            [
+                each.amplification(belief.shape.between_s)
+                for each in self.observations.all
+                if belief and belief.index_of(each.settings) == 0
+            ]
+            if belief
+            else []
         )
+        return bool(found) and median(found) > _LOOSE
 
     def _is_other(self, shape: Shape, count: int) -> bool:
         if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:

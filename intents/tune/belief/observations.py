@@ -11,11 +11,13 @@ import msgspec
 from ....goodput.checkpoint_cost import CheckpointCost
 from ...events import Value, Values
 from ...rules.levers import NAMES
-from ...settings import is_asynchronous
+from ...settings import is_asynchronous, is_cached
 from .model import LOWEST
 
 _NEARLY_ALL = 0.8
-_FIRST, _LAST = 8, 48
+_STARTING = 0.5
+"""Share of a flush that blocks: to start one beside the computation takes a little."""
+_OF_EACH, _MOST_SETTINGS = 12, 20
 _NEAR, _MOST_AMPLIFIED = 0.7, 6.0
 
 Identity = tuple[Value, ...]
@@ -31,7 +33,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint under `settings`: seconds of its parts; `time` counts the job's checkpoints.
 
     `run` counts the launches of the job. `between_s` is the computation before it, 0 when not known.
-    `beside`: its flush, if it had one, did not block.
+    `flushed`: the prefix directory has it; `beside`: its flush, if it had one, did not block.
     """
 
     settings: Identity
@@ -70,7 +72,7 @@ class WaitAttribution:
             complete.append(msgspec.structs.replace(held, blocking_s=blocking_s, wait_s=cost.wait_s))
         alone_s = max(LOWEST, cost.blocking_s - cost.wait_s)
         mine = msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0)
-        is_beside = cost.flushed and cost.blocked_on_flush_s <= 0
+        is_beside = cost.flushed and cost.blocked_on_flush_s < _STARTING * cost.flush_s
         if is_beside and cost.flush_s > _NEARLY_ALL * (cost.interval_s - cost.blocking_s) > 0:
             self._held = mine
         else:
@@ -79,11 +81,10 @@ class WaitAttribution:
 
 
 class Observations:
-    """The first and the last observations of a job. Memory is bounded."""
+    """The last observations under each settings, of those used last. Memory is bounded."""
 
     def __init__(self) -> None:
-        self._first: list[Observation] = []
-        self._last: deque[Observation] = deque(maxlen=_LAST)
+        self._last: dict[Identity, deque[Observation]] = {}
         self.count = 0
 
     def add(self, cost: CheckpointCost, settings: Values, run: int) -> None:
@@ -93,7 +94,7 @@ class Observations:
             settings=identity(settings),
             time=self.count,
             run=run,
-            flushed=cost.flushed,
+            flushed=cost.flushed or not is_cached(settings),
             beside=is_asynchronous(settings),
             blocking_s=cost.blocking_s,
             write_s=cost.write_s,
@@ -104,15 +105,21 @@ class Observations:
             slowdown_error_s=cost.slowdown_error_s,
             between_s=max(0.0, cost.interval_s - cost.blocking_s),
         )
-        (self._first if len(self._first) < _FIRST else self._last).append(seen)
+        self._enter(seen)
+        if len(self._last) > _MOST_SETTINGS:
+            del self._last[min(self._last, key=lambda each: self._last[each][-1].time)]
+
+    def _enter(self, seen: Observation) -> None:
+        self._last.setdefault(seen.settings, deque(maxlen=_OF_EACH)).append(seen)
 
     @property
     def all(self) -> list[Observation]:
         """All that are remembered, oldest first."""
-        return [*self._first, *self._last]
+        return sorted((each for group in self._last.values() for each in group), key=lambda each: each.time)
 
     def forget(self, last: int) -> None:
         """Forget all but the `last` observations."""
         kept = self.all[-last:]
-        self._first = []
-        self._last = deque(kept, maxlen=_LAST)
+        self._last = {}
+        for each in kept:
+            self._enter(each)

@@ -13,10 +13,11 @@ from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import SURVIVES, effective
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
 from scrtune.intents.rules.guards import NEVER, required, veto
-from scrtune.intents.rules.situation import Situation
+from scrtune.intents.rules.situation import Held, Situation
 from scrtune.intents.settings import DEFAULTS
 
 GIB = 1024**3
+PLENTY = NodeObserved(host="n", cpus=(), cache_free_bytes=1000 * GIB)
 CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2}
 
 
@@ -40,9 +41,9 @@ def situation(
         ),
         own=every,
         settings=every,
-        node_checkpoints=count,
+        held=None if every["SCR_CACHE_BYPASS"] else Held(count, every, (node or PLENTY).cache_free_bytes),
         job=observed,
-        node=node or NodeObserved(host="n", cpus=(), cache_free_bytes=1000 * GIB),
+        node=node or PLENTY,
     )
 
 
