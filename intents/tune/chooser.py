@@ -87,13 +87,20 @@ def is_surely_worse(view: View) -> bool:
 
 
 def verdict(view: View, index: int, looks: int) -> bool | None:
-    """Return whether the trial of `index` is kept after `looks` checkpoints; None when it takes another."""
+    """Return whether the trial of `index` is kept after `looks` checkpoints; None when it takes another.
+
+    At last it is if that probably gains something, or spares the way back.
+    """
     p = p_better(view, index)
     if p >= (KEEP_LOOSE if view.loose else KEEP):
         return True
     if p < DROP:
         return False
-    return p >= KEEP_AT_LAST if looks >= MOST_LOOKS else None
+    if looks < MOST_LOOKS:
+        return None
+    totals = view.belief.totals
+    is_gain = float(totals[index].mean()) < (1 - _LEAST_GAIN) * float(totals[view.incumbent].mean())
+    return p >= KEEP_AT_LAST and (is_gain or bool(view.there_s[view.incumbent] > 0))
 
 
 def is_replay_due(view: View, replays: int) -> bool:

@@ -195,7 +195,8 @@ class Trials(ActiveSettings):
             return
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
-        self.log.measured(trial.generation, _seen(cost, cost_s), found, cost_s - own_s)
+        seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
+        self.log.measured(trial.generation, _seen(cost, seen_s), found, cost_s - own_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
             self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
 
@@ -292,7 +293,7 @@ class Trials(ActiveSettings):
             self._revert(trial, now, "it is no candidate any more")
             return
         kept = verdict(view, index, trial.looks)
-        if kept and trial.looks < MOST_LOOKS and self._is_odd(trial):
+        if kept and trial.looks < MOST_LOOKS and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
             kept = None
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
         if kept is None and not self._may_stay(view, p_better(view, index)):
@@ -304,17 +305,13 @@ class Trials(ActiveSettings):
             self._dropped.add(identity(self.wanted))
             self._revert(trial, now, why)
 
-    def _is_odd(self, trial: Trial) -> bool:
+    def _is_odd(self, trial: Trial, own_s: float) -> bool:
         """Return whether what was measured is dearer: a hiccup, or the belief is wrong."""
         entry = self.log.trial(trial.generation)
-        if entry is None or entry.cost_s > 0:
-            return entry is not None
-        return bool(
-            trial.looks == 1
-            and entry.seen
-            and entry.expected
-            and entry.seen.cost_s > _ODD * entry.expected.cost_s
-        )
+        if entry is None or entry.seen is None:
+            return False
+        is_more = trial.looks == 1 and entry.expected and entry.seen.cost_s > _ODD * entry.expected.cost_s
+        return bool(is_more or entry.seen.cost_s > own_s or entry.cost_s > 0)
 
     def _veto(self, view: View, index: int, now_is: Situation, now: float) -> str | None:
         """Return why a candidate must not be tried; note it once."""

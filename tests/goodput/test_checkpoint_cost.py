@@ -43,7 +43,7 @@ def flush(
 
 def costs(*events: GoodputEvent) -> list[CheckpointCost]:
     meter = CheckpointCosts()
-    return [cost for event in events if (cost := meter.handle(event)) is not None]
+    return [cost for event in events for cost in meter.handle(event)]
 
 
 NOISES: dict[str, Callable[[random.Random], float]] = {

@@ -61,7 +61,7 @@ class TestReinits:
     def test_what_a_reinit_took_counts_from_then_on(self) -> None:
         first: Values = {"SCR_FLUSH": 1, "SCR_CACHE_SIZE": 1}
         ranks, active = AppliedSettings(), ActiveSettings(first, RunMutability(parameters=REAL, found=first))
-        ranks.begin_run(SettingsObserved(settings=first))
+        ranks.begin_run(SettingsObserved(settings=first), 0.0)
         active.put({"SCR_FLUSH": 2, "SCR_CACHE_SIZE": 1})
         ranks.apply(output(1, 0.5), active)
         assert ranks.reinit_s == 0, "that was no re-init"
@@ -106,7 +106,7 @@ class TestReinits:
 
 class TestNextLaunch:
     def waiting(self) -> Job:
-        return Job(CACHED, mutability=AT_LAUNCH).until("pending").settled()
+        return Job(CACHED, mutability=AT_LAUNCH).until("pending")
 
     def test_what_only_a_launch_can_change_waits_for_it_and_is_in_the_config_file_only(self) -> None:
         job = self.waiting()

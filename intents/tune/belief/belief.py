@@ -11,6 +11,7 @@ decisions whatever the linear algebra underneath.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from statistics import median
 
 import numpy as np
 
@@ -34,6 +35,7 @@ _TWICE = 2
 """A slowdown seen twice is no hiccup: it is believed of its settings, whatever the models say."""
 _MOST_SURPRISING = 4.0
 """SDs: what is farther from all that the models expect says nothing of other settings."""
+_FAR_OFF, _MOST_OFF = 2.0, 100.0
 _SLIGHTLY = 1e-9
 
 
@@ -93,8 +95,9 @@ class Belief:
         if not known:
             return
         data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
-        predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
-        state = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
+        prior = self._slowed(data)
+        predicted = prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
+        state = np.concatenate([prior.reshape(-1, MEMBERS), self._prior_rates])
         after = _kalman(state, predicted, data)
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
@@ -104,6 +107,20 @@ class Belief:
                 rows[of.candidate, of.row] += np.clip(mean, value - noise, value + noise) - mean
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
+
+    def _slowed(self, data: Measured) -> Array:
+        """Return the prior; with all slowdowns dearer where those seen are far from what it expects."""
+        usual_s = self._prior[:, Row.SLOWDOWN].mean(axis=1)
+        ratios = [
+            value / max(usual_s[each.candidate], _SLIGHTLY)
+            for each, value in zip(data.rows, data.values, strict=True)
+            if each.row is Row.SLOWDOWN and each.checkpoints >= _TWICE
+        ]
+        if not ratios or (ratio := median(ratios)) <= _FAR_OFF:
+            return self._prior
+        prior = self._prior.copy()
+        prior[:, Row.SLOWDOWN] *= min(ratio, _MOST_OFF)
+        return prior
 
     def shift(self, factors: Mapping[str, float]) -> None:
         """Doubt what is believed: the machine has changed. `factors` are SDs of log factors by tier."""
@@ -142,9 +159,11 @@ class Belief:
     def charged_s(self, index: int, cost: CheckpointCost) -> float:
         """Return the cost of a checkpoint as one of its flush cycle.
 
-        It blocked as long as was measured; of the slowdown one flush tells little: it is the believed one.
+        A slowdown that was measured badly counts as far as it is believed.
         """
-        slowdown_s = float(self._rows[index, Row.SLOWDOWN].mean()) if cost.flushed else 0.0
+        believed_s = float(self._rows[index, Row.SLOWDOWN].mean()) if cost.flushed else 0.0
+        trust = 1 - min(1.0, cost.slowdown_error_s / max(_SLIGHTLY, abs(cost.slowdown_s)))
+        slowdown_s = trust * cost.slowdown_s + (1 - trust) * believed_s
         return cost.blocking_s + slowdown_s - self.beyond_mean_s(index, flushed=cost.flushed)
 
     def beyond_mean_s(self, index: int, *, flushed: bool) -> float:

@@ -96,10 +96,15 @@ def test_what_pays_in_the_study_is_one_step_away_also_from_scrs_defaults() -> No
         "SCR_FLUSH_TYPE": "PTHREAD",
         "SCRTUNE_FLUSH_CPUS": "4-15",
         "SCRTUNE_FLUSH_THREADS": 1,
-        "SCR_CACHE_SIZE": 2,
     }
     asked = [name for name in NAMES if name != "SCR_FILE_BUF_SIZE"]
     assert any(all(each[name] == best[name] for name in asked) for each in joint_settings(situation()))
+
+
+def test_where_a_checkpoint_must_be_safe_before_the_next_there_is_one_place_in_the_cache() -> None:
+    """SCR_Start_output waits for the flush before it, to have room: no estimate of ours is needed."""
+    assert values(situation(), "SCR_CACHE_SIZE") == {1}
+    assert values(situation(CACHED), "SCR_CACHE_SIZE") == {1, 2}
 
 
 def test_under_bypass_there_is_nothing_else_to_change() -> None:

@@ -265,14 +265,17 @@ def test_where_a_checkpoint_must_be_safe_before_the_next_a_flush_has_to_end_in_t
     slow = Told()
     for _ in range(4):
         slow.add(OWN, flush_s=60.0)
-    made = updated(slow)
-    index = made.index(ASYNC)
+    roomy: Values = {**ASYNC, "SCR_CACHE_SIZE": 2}
+    made = updated(slow, Belief([OWN, ASYNC, roomy], SHAPE, kept=3))
+    index, waits = made.index(roomy), made.index(ASYNC)
     assert index is not None
+    assert waits is not None
     reason = made.why_at_risk(index, situation(durability=Durability.NEXT))
     assert "two would be at risk (--durability next)" in reason
     assert made.why_at_risk(0, situation(durability=Durability.NEXT)) == "", "it blocks"
+    assert made.why_at_risk(waits, situation(durability=Durability.NEXT)) == "", "the next output waits"
     assert made.why_at_risk(index, situation()) == "", "it may stay in the cache"
-    quick = updated(Told().many(OWN, 4))
+    quick = updated(Told().many(OWN, 4), Belief([OWN, ASYNC, roomy], SHAPE, kept=3))
     assert quick.why_at_risk(index, situation(durability=Durability.NEXT)) == ""
 
 

@@ -61,6 +61,11 @@ def test_nothing_is_held_back_where_no_wait_can_come() -> None:
         assert len(told(each)) == 1
 
 
+def test_to_start_a_flush_beside_the_computation_takes_a_little() -> None:
+    slow, waiting = cost(1, flush_s=10.0, blocked_s=0.005), cost(2, wait_s=3.0)
+    assert told(slow, waiting) == [(1, 4.0, 3.0), (2, 1.0, 0.0)]
+
+
 def test_seconds_are_neither_lost_nor_made() -> None:
     row = [cost(number, flush_s=9.0 + number % 2, wait_s=0.5 * (number % 3)) for number in range(1, 40)]
     found = told(*row, cost(40))
@@ -68,13 +73,22 @@ def test_seconds_are_neither_lost_nor_made() -> None:
     assert sum(each[1] for each in found) + first_wait_s == sum(each.blocking_s for each in row) + 1.0
 
 
-def test_of_a_long_job_the_first_and_the_last_are_remembered_in_order() -> None:
+def test_of_each_settings_the_last_observations_are_remembered_in_order() -> None:
     seen = Observations()
     for number in range(1, 10_001):
-        seen.add(cost(number), DEFAULTS, run=0)
+        seen.add(cost(number), {**DEFAULTS, "SCR_FLUSH": 10 if number <= 3 else 1}, run=0)
     times = [each.time for each in seen.all]
     assert times == sorted(times)
-    assert (times[0], times[-1]) == (1, 10_000)
-    assert len(times) <= 64
+    assert times[:3] == [1, 2, 3], "they are all there is of those settings"
+    assert times[3:] == list(range(10_000 - len(times) + 4, 10_001))
+    assert len(times) <= 20
+
+
+def test_of_settings_without_number_those_used_last_are_remembered() -> None:
+    seen = Observations()
+    for number in range(1, 1001):
+        seen.add(cost(number), {**DEFAULTS, "SCR_FLUSH": number}, run=0)
+    assert 10 <= len(seen.all) <= 40
+    assert seen.all[-1].time == 1000
     seen.forget(4)
-    assert [each.time for each in seen.all] == times[-4:]
+    assert [each.time for each in seen.all] == [997, 998, 999, 1000]
