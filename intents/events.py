@@ -79,7 +79,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
     job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of
-    the job's time that observing may cost.
+    the job's time that observing may cost. `init_s` is what this run's SCR_Init took, as far as a re-init takes
+    that again; 0: not known.
     """
 
     settings: Values
@@ -98,6 +99,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     mutability: dict[str, str] = {}
     advised: Values = {}
     observe_budget: float = 0.01
+    init_s: float = 0.0
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
