@@ -47,7 +47,7 @@ _REMEMBERED_COSTS = 10_000
 
 
 class Pipeline:
-    """The state of one job, and the decisions that follow from it. Memory is bounded, however long the job."""
+    """The state of one job, and the decisions that follow from it. Memory is bounded."""
 
     def __init__(self) -> None:
         self.counters = Counters()
