@@ -26,7 +26,7 @@ YIELDING = {
     "OMPI_MCA_mpi_yield_when_idle": "1",
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
 }
-"""Ranks that wait leave the cores to others, under MPICH and under Open MPI, for every job alike: else 4 ranks
+"""Ranks that wait leave the cores to others, under MPICH and Open MPI, for every job alike: else 4 ranks
 on 2 cores take 2 to 4 times as long for a checkpoint (MPICH)."""
 
 _COMPLETED = re.compile(r"Completed checkpoint \d+: +([0-9.]+) secs")  # test_api.c
