@@ -15,7 +15,7 @@ _REINIT_S = 0.3
 """Of a re-init where it is not known what SCR_Init took."""
 _REINIT_INITS, _REINIT_MORE_S = 2.0, 0.01
 """It is more than SCR_Init. Measured with 2 and 4 ranks on 2 cores: quiet, 2 to 7 ms after an SCR_Init of 1
-to 12; beside two busy processes 140 to 380 ms after 70 to 235."""
+to 12; beside two busy processes 3 ms after 2 to 3, or 140 to 380 ms after 70 to 235."""
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 
 
