@@ -5,12 +5,14 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
+from functools import cached_property
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from ..goodput.events import JobEnded
-from ..intents.events import Event, EventsLost, NodeObserved, SettingsObserved
+from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
 from .control import Control
@@ -25,6 +27,9 @@ from .probe_process import ProbeProcess
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import StatusView
+
+if TYPE_CHECKING:
+    from .node import JobNode
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -58,7 +63,6 @@ class Daemon:
         self._probe = ProbeProcess(options.paths.host)
         self._is_probe_due = options.probe
         self._memory = JobMemory(options)
-        self._look_at: Callable[[SettingsObserved], NodeObserved] | None = None
         self._control = Control(
             self._pipeline,
             self._executor,
@@ -208,13 +212,15 @@ class Daemon:
             self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
         if (edited := self._executor.file.edited()) is not None:
             self._handle(edited)
-        if self._look_at is None:
-            from .node import node_of  # noqa: PLC0415 - psutil: an application without SCR has no use for it
-
-            self._look_at = node_of(self._options.paths)
-        seen = self._look_at(job)
+        seen = self._node.look(job)
         if seen.processes:
             self._handle(seen)
+
+    @cached_property
+    def _node(self) -> "JobNode":
+        from .node import JobNode  # noqa: PLC0415 - psutil: an application without SCR has no use for it
+
+        return JobNode(self._options.paths)
 
     def _handle(self, event: Event) -> None:
         now = self._clock()
@@ -229,13 +235,16 @@ class Daemon:
             self._flush()  # what is published must not be forgotten when we are killed
             self._executor.perform(effects, now)
         if isinstance(event, SettingsObserved):
-            self._probe_once(event.cache, now)
+            self._probe_once(event, now)
 
-    def _probe_once(self, cache: str, now: float) -> None:
+    def _probe_once(self, job: SettingsObserved, now: float) -> None:
         """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
-        if self._is_probe_due and cache:
-            self._is_probe_due = False
-            if self._pipeline.probe is None and (failed := self._probe.start(cache, now)) is not None:
+        if not self._is_probe_due or not job.cache:
+            return
+        self._is_probe_due = False
+        if self._pipeline.probe is None:
+            failed = self._probe.start(job.cache, self._node.ranks(job), now)
+            if failed is not None:
                 self._handle(failed)
 
     def _take_probe(self) -> None:

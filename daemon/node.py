@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import psutil
@@ -88,10 +88,19 @@ class Ranks:
         return _LIBSCR.search(maps) is not None
 
 
-def node_of(paths: JobPaths) -> Callable[[SettingsObserved], NodeObserved]:
-    """Return a function that observes the ranks of a job on this node."""
-    node, ranks = NodeObserver(paths.host), Ranks(paths)
-    return lambda job: node.look(ranks.pids(job), job.cache)
+class JobNode:
+    """This node, with the ranks of a job on it."""
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._node, self._ranks = NodeObserver(paths.host), Ranks(paths)
+
+    def look(self, job: SettingsObserved) -> NodeObserved:
+        """Return one observation."""
+        return self._node.look(self._ranks.pids(job), job.cache)
+
+    def ranks(self, job: SettingsObserved) -> int:
+        """Return how many ranks are here; where none is found, the mean of all nodes."""
+        return len(self._ranks.pids(job)) or -(-job.ranks // max(1, job.nodes))
 
 
 def _free_bytes(directory: str) -> int:

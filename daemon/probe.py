@@ -2,16 +2,18 @@
 
 A rate is that of the median of up to 16 chunks of 1 MiB. Time spent waiting for a CPU is not counted: the
 probe gives way to an application that computes on all of them, which is no property of the cache. What is
-measured is what a checkpoint sees:
+measured is what a checkpoint sees. The cache is used by as many writers at once as the node has ranks, in
+threads (a write holds no lock of Python's): their rates are added up.
 
 - cache writes: a new file grows, so that each page is touched for the first time (on tmpfs it is taken from
   free memory and cleared first). Not synced: where an application does that, on a disk, it costs more.
-- cache reads: the same file, as a flush reads what was just written, into one buffer.
+- cache reads: the same files, as a flush reads what was just written, into one buffer.
 - memory: copies between two stretches of 8 MiB, beyond what most cores have for themselves.
 - XOR: of two chunks, in pieces into a buffer that is used again, as an encode does. On Python's integers:
   to load numpy takes three times as long as all of this, and its rate is the same within a fifth.
 """
 
+import _thread
 import os
 import sys
 import time
@@ -20,10 +22,14 @@ TYPE_CHECKING = False  # of mypy: to import `typing` or `collections` takes long
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    Step = Callable[[int], object]
+
 CHUNK_BYTES = 2**20
 DATA_BYTES = 8 * CHUNK_BYTES
 MOST_BYTES = 16 * CHUNK_BYTES
-"""Written to the cache at most: more takes longer, and says nothing new."""
+"""Written to the cache at most by one writer, half by each of several: more would say nothing new."""
+MOST_WRITERS = 8
+"""Many more would wait for Python, and for each other's memory as the job's ranks do."""
 BUDGET_S = 0.08
 """With 12 ms for the interpreter a tenth of a second."""
 
@@ -54,12 +60,44 @@ def unhindered_clock() -> "Callable[[], float]":
     return clock
 
 
-class Probe:
-    """The measurements, each until its share of `budget_s` seconds by `clock` is used at most."""
+def side_by_side(timed: "Callable[[Step], list[float]]", steps: "list[Step]") -> list[list[float]]:
+    """Return the seconds that `steps` took, all but the first in threads. Raises the last OSError of any."""
+    found: list[list[float]] = [[] for _ in steps]
+    errors: list[OSError] = []
+    locks = [_thread.allocate_lock() for _ in steps]
 
-    def __init__(self, clock: "Callable[[], float]", budget_s: float = BUDGET_S) -> None:
-        self._clock = clock
-        self._begin_s = clock()
+    def run(number: int) -> None:
+        try:
+            found[number] = timed(steps[number])
+        except OSError as error:
+            errors.append(error)
+        finally:
+            locks[number].release()
+
+    for lock in locks:
+        lock.acquire()
+    for number in range(1, len(steps)):
+        _thread.start_new_thread(run, (number,))
+    run(0)
+    for lock in locks:
+        lock.acquire()
+    if errors:
+        raise errors[-1]
+    return found
+
+
+class Probe:
+    """The measurements, each until its share of `budget_s` seconds is used at most.
+
+    `new_clock` returns a clock for the thread that calls it; `writers` use the cache at once.
+    """
+
+    def __init__(
+        self, new_clock: "Callable[[], Callable[[], float]]", budget_s: float = BUDGET_S, writers: int = 1
+    ) -> None:
+        self._new_clock, self._clock = new_clock, new_clock()
+        self._writers = max(1, min(writers, MOST_WRITERS, len(os.sched_getaffinity(0))))
+        self._begin_s = self._clock()
         self._budget_s = budget_s
         self._data = memoryview(os.urandom(_PATTERN_BYTES) * (DATA_BYTES // _PATTERN_BYTES))
 
@@ -74,30 +112,39 @@ class Probe:
         yield "probe_s", self._clock() - self._begin_s
 
     def _cache(self, directory: str) -> "Iterator[tuple[str, float | str]]":
-        """Write a file that has no name, and read it. Raises OSError."""
+        """Write a file that has no name for each writer, and read it. Raises OSError."""
         os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103 - pathlib takes as long to load as all this
         there = os.statvfs(directory)
         free_bytes = there.f_bavail * there.f_frsize
-        end = int(min(MOST_BYTES, _MOST_OF_FREE * free_bytes)) // CHUNK_BYTES * CHUNK_BYTES
+        most_bytes = MOST_BYTES // min(2, self._writers)
+        end = int(min(most_bytes, _MOST_OF_FREE * free_bytes / self._writers)) // CHUNK_BYTES * CHUNK_BYTES
         if not end:
             yield "problem", f"{directory}: only {free_bytes >> 20} MiB are free"
             return
-        path = f"{directory}/.scrtune-probe-{os.getpid()}"
-        fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        os.unlink(path)  # noqa: PTH108 - as above
+        files: list[int] = []
         try:
-            yield self._rate("cache_write", lambda at: self._write(fd, at), end, _WRITES_UNTIL)
-            written = os.fstat(fd).st_size
-            yield "bytes", written
-            buffer = [bytearray(CHUNK_BYTES)]
-            yield self._rate("cache_read", lambda at: os.preadv(fd, buffer, at), written, _READS_UNTIL)
+            for number in range(self._writers):
+                path = f"{directory}/.scrtune-probe-{os.getpid()}-{number}"
+                files += [
+                    os.open(path, os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_RDWR | os.O_CLOEXEC, 0o600)
+                ]
+                os.unlink(path)  # noqa: PTH108 - as above
+            yield "writers", self._writers
+            yield self._rate("cache_write", [self._writer(each) for each in files], end, _WRITES_UNTIL)
+            written = [os.fstat(each).st_size for each in files]
+            yield "bytes", sum(written)
+            yield self._rate("cache_read", [_reader(each) for each in files], min(written), _READS_UNTIL)
         finally:
-            os.close(fd)
+            for each in files:
+                os.close(each)
 
-    def _write(self, fd: int, offset: int) -> None:
-        rest = self._chunk(offset)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+    def _writer(self, fd: int) -> "Step":
+        def write(offset: int) -> None:
+            rest = self._chunk(offset)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+
+        return write
 
     def _memory(self) -> "Iterator[tuple[str, float | str]]":
         target = memoryview(bytearray(DATA_BYTES))
@@ -106,7 +153,7 @@ class Probe:
         def copy(offset: int) -> None:
             target[offset : offset + CHUNK_BYTES] = self._chunk(offset)
 
-        yield self._rate("memory", copy, DATA_BYTES, _COPIES_UNTIL)
+        yield self._rate("memory", [copy], DATA_BYTES, _COPIES_UNTIL)
 
     def _xor(self) -> "Iterator[tuple[str, float | str]]":
         one, other = self._integers(0), self._integers(1)  # not equal: Python cuts zeros off
@@ -115,7 +162,7 @@ class Probe:
             for left, right in zip(one, other):  # noqa: B905 - as many of both
                 left ^ right
 
-        yield self._rate("xor", xor, MOST_BYTES, _XORS_UNTIL)
+        yield self._rate("xor", [xor], MOST_BYTES, _XORS_UNTIL)
 
     def _integers(self, offset: int) -> list[int]:
         pieces = range(offset, offset + CHUNK_BYTES, _PIECE_BYTES)
@@ -125,24 +172,37 @@ class Probe:
         begin = offset % DATA_BYTES
         return self._data[begin : begin + CHUNK_BYTES]
 
-    def _rate(
-        self, name: str, step: "Callable[[int], object]", end: int, share: float
-    ) -> "tuple[str, float | str]":
-        """Return the rate of `step` on the chunks before `end`, until `share` of the budget is used."""
-        seconds = []
-        for offset in range(0, end, CHUNK_BYTES):
-            begin_s = self._clock()
-            if begin_s - self._begin_s >= share * self._budget_s:
-                break
-            step(offset)
-            seconds.append(self._clock() - begin_s)
-        median_s = sorted(seconds)[len(seconds) // 2] if seconds else 0.0
-        if median_s <= 0:
+    def _rate(self, name: str, steps: "list[Step]", end: int, share: float) -> "tuple[str, float | str]":
+        """Return the rate of all `steps` on the chunks before `end`, until `share` of the budget is used.
+
+        More than two at once have less time each, so that together they take as much of the CPUs.
+        """
+        left_s = (self._begin_s + share * self._budget_s - self._clock()) * min(1.0, 2 / len(steps))
+
+        def timed(step: "Step") -> list[float]:
+            clock = self._clock if step is steps[0] else self._new_clock()
+            until_s, seconds = clock() + left_s, []
+            for offset in range(0, end, CHUNK_BYTES):
+                begin_s = clock()
+                if begin_s >= until_s:
+                    break
+                step(offset)
+                seconds.append(clock() - begin_s)
+            return seconds
+
+        found = side_by_side(timed, steps)
+        medians_s = [sorted(each)[len(each) // 2] if each else 0.0 for each in found]
+        if min(medians_s) <= 0:
             return "problem", f"no time was left to measure {name}"
-        return f"{name}_bytes_per_s", CHUNK_BYTES / median_s
+        return f"{name}_bytes_per_s", sum(CHUNK_BYTES / each for each in medians_s)
+
+
+def _reader(fd: int) -> "Step":
+    buffer = [bytearray(CHUNK_BYTES)]
+    return lambda offset: os.preadv(fd, buffer, offset)
 
 
 if __name__ == "__main__":
     os.nice(_NICE)
-    for _name, _value in Probe(unhindered_clock()).run(sys.argv[1]):
+    for _name, _value in Probe(unhindered_clock, writers=int(sys.argv[2])).run(sys.argv[1]):
         os.write(1, f"{_name}={_value}\0".encode("utf-8", "surrogateescape"))

@@ -33,12 +33,12 @@ class ProbeProcess:
         """Return whether its result is still to be taken."""
         return self._process is not None
 
-    def start(self, cache: str, now: float) -> StorageProbed | None:
-        """Begin to measure in the directory `cache`; returns a result, of the time `now`, if it cannot."""
+    def start(self, cache: str, ranks: int, now: float) -> StorageProbed | None:
+        """Begin to measure in the directory `cache` of `ranks`; return a result, of `now`, if it cannot."""
         if not Path(cache).is_absolute():
             return self._result(now, problem=f"{cache}: not an absolute path")
         # as a file, not as a module of the package: that would be imported, with msgspec and what it needs
-        command = [sys.executable, "-I", "-S", probe.__file__, cache]
+        command = [sys.executable, "-I", "-S", probe.__file__, cache, str(ranks)]
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         self._end_s = time.monotonic() + self._limit_s
         try:

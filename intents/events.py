@@ -79,7 +79,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
     job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of
-    the job's time that observing may cost.
+    the job's time that observing may cost. `init_s` is what this run's SCR_Init took, as far as a re-init
+    takes that again; 0: not known.
     """
 
     settings: Values
@@ -98,6 +99,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     mutability: dict[str, str] = {}
     advised: Values = {}
     observe_budget: float = 0.01
+    init_s: float = 0.0
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +192,8 @@ class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=Tru
 class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=True):
     """The rates that a probe of this node measured, in bytes a second; 0: not measured, `problem` says why.
 
-    `bytes` were written to the cache. The probe took `probe_s`, without what it waited for a CPU.
+    `bytes` were written to the cache. Its rates are those of `writers` at once, the others of one process.
+    The probe took `probe_s`, without what it waited for a CPU.
     """
 
     host: str
@@ -198,6 +201,7 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
     cache_read_bytes_per_s: float = 0.0
     memory_bytes_per_s: float = 0.0
     xor_bytes_per_s: float = 0.0
+    writers: int = 1
     bytes: int = 0
     probe_s: float = 0.0
     time_s: float = 0.0

@@ -31,7 +31,7 @@ from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
-from .rules.situation import REINIT_PRIOR_S, Held, Proposal, Situation
+from .rules.situation import Held, Proposal, Situation
 from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
 from .tune.decisions import Decision, Outcome
@@ -47,12 +47,9 @@ _REMEMBERED_COSTS = 10_000
 
 
 class Pipeline:
-    """The state of one job, and the decisions that follow from it. Memory is bounded, however long the job.
+    """The state of one job, and the decisions that follow from it. Memory is bounded."""
 
-    A re-init of SCR is taken to last `reinit_prior_s` seconds until one was measured.
-    """
-
-    def __init__(self, reinit_prior_s: float = REINIT_PRIOR_S) -> None:
+    def __init__(self) -> None:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
@@ -62,7 +59,6 @@ class Pipeline:
         self.processes: set[tuple[str, int]] = set()
         self.recalled: Knowledge | None = None
         """What earlier jobs taught."""
-        self._reinit_prior_s = reinit_prior_s
         self._run: JobRun | None = None
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
@@ -137,7 +133,6 @@ class Pipeline:
             start_s=self._applied.start_s,
             checkpoints=self._applied.checkpoints,
             reinit_s=self._applied.reinit_s,
-            reinit_prior_s=self._reinit_prior_s,
             why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
             why_no_bypass=self._applied.shared_files.why_no_bypass,
         )

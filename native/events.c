@@ -157,7 +157,7 @@ static void put_capabilities(void)
     put("}");
 }
 
-void event_started(void)
+void event_started(double init_s)
 {
     char *(*version)(void);
     char host[256] = "";
@@ -166,6 +166,7 @@ void event_started(void)
     gethostname(host, sizeof host - 1);
     begin("started");
     put_seconds("time_s", epoch_s());
+    put_seconds("init_s", init_s);
     put(",\"ranks\":%d", scr_int("scr_ranks_world", 0));
     if (job.nodes > 0) {
         put(",\"nodes\":%d", job.nodes);

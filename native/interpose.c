@@ -10,6 +10,12 @@
 static output current;
 static int depth; /* an old libscr makes one of these functions call another */
 
+/* SCR_Init, from when the last rank has come: before, it waits for that. */
+static struct {
+    double began_s, recovered_s; /* monotonic; seconds that it put cached datasets together */
+    bool has_all_ranks;
+} init;
+
 /* `real` is the function `name` behind this one; where there is none, return `otherwise`. */
 #define REAL(name, otherwise)            \
     __typeof__(&name) real;              \
@@ -28,10 +34,13 @@ static void restore_errno(const int *before)
 SCRTUNE_API int SCR_Init(void)
 {
     REAL(SCR_Init, SCR_FAILURE);
+    init.has_all_ranks = false;
+    init.recovered_s = 0;
+    init.began_s = monotonic_s();
     const int result = real();
     if (result == SCR_SUCCESS) {
         KEEP_ERRNO;
-        session_begin();
+        session_begin(monotonic_s() - init.began_s - init.recovered_s);
     }
     return result;
 }
@@ -199,7 +208,10 @@ SCRTUNE_API int scr_reddesc_recover(void *index, int id, const char *directory)
         return SCR_SUCCESS;
     }
     REAL(scr_reddesc_recover, SCR_FAILURE);
-    return real(index, id, directory);
+    const double began_s = monotonic_s();
+    const int result = real(index, id, directory);
+    init.recovered_s += monotonic_s() - began_s;
+    return result;
 }
 
 SCRTUNE_API int scr_flush_async_start(void *index, int dataset)
@@ -268,6 +280,10 @@ SCRTUNE_API unsigned int axl_get_nprocs(void)
 SCRTUNE_API void rankstr_mpi(const char *text, communicator comm, int tag0, int tag1, int *groups, int *id)
 {
     REAL(rankstr_mpi, );
+    if (!init.has_all_ranks) { /* SCR has just made a communicator of them */
+        init.has_all_ranks = true;
+        init.began_s = monotonic_s();
+    }
     const char *host = scr_text("scr_my_hostname");
     real(text, comm, tag0, tag1, groups, id);
     if (text != NULL && text == host && groups != NULL) {

@@ -224,8 +224,8 @@ typedef struct {
 
 extern session job;
 
-/* After SCR_Init of the application. */
-void session_begin(void);
+/* After SCR_Init of the application, which took `init_s` without what no re-init does. */
+void session_begin(double init_s);
 void session_end(void);
 
 /* The nodes as SCR_Init has counted them. */
@@ -304,7 +304,7 @@ typedef struct {
     observed seen;
 } output;
 
-void event_started(void);
+void event_started(double init_s);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
 void event_asked(double began_s, double ended_s);
 void event_step(long long step, double start_s, double end_s);

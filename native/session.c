@@ -148,7 +148,7 @@ static void forget_in_force(void)
     in_force.count = 0;
 }
 
-void session_begin(void)
+void session_begin(double init_s)
 {
     memset(&job, 0, sizeof job);
     job.generation = -1;
@@ -168,7 +168,7 @@ void session_begin(void)
     }
     observe_begin(scr_text("scr_prefix"));
     if (job.is_root) {
-        event_started();
+        event_started(init_s);
     }
 }
 

@@ -5,7 +5,7 @@
  * Before each of COUNT checkpoints every rank computes for COMPUTE_MS, of which it is BUSY (0 to 1) on its core and
  * waits, as for a device, for the rest. It then writes FILES files of BYTES bytes together in writes of WRITE_BYTES,
  * and with FSYNC 1 brings each to the storage before it closes it, as an application does that counts on it.
- * Every rank is a node of its own to SCR. checkpoints.py is the same job for the embedded engine.
+ * Every rank is a node of its own to SCR (nodes.c). checkpoints.py is the same job for the embedded engine.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -22,14 +22,6 @@ static double seconds(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
-}
-
-/* SCR takes ranks with different host names for ranks on different nodes. */
-int gethostname(char *name, size_t length)
-{
-    const char *rank = getenv("PMI_RANK") ? getenv("PMI_RANK") : getenv("OMPI_COMM_WORLD_RANK");
-    snprintf(name, length, "node%s", rank ? rank : "0");
-    return 0;
 }
 
 static void compute(double wanted_s, double busy)

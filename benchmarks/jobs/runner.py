@@ -1,14 +1,16 @@
-"""Runs checkpoints.c or checkpoints.py, each rank a node of its own, from a clean prefix and cache."""
+"""Runs checkpoints.c, checkpoints.py or SCR's test_api: each rank a node of its own, from a clean prefix."""
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from scrtune.client.capture.environment import capture_environment
@@ -18,6 +20,16 @@ HERE = Path(__file__).parent
 PROGRAMS = Path(sys.executable).parent
 OURS = ("SCR", "DFTRACER", "XDG_STATE_HOME")
 """Beginnings of the variables that no job inherits from the shell."""
+YIELDING = {
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE": "1",
+    "MPIR_CVAR_CH4_PROGRESS_THROTTLE_NO_PROGRESS_COUNT": "1",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+}
+"""Ranks that wait leave the cores to others, under MPICH and Open MPI, for every job alike: else 4 ranks
+on 2 cores take 2 to 4 times as long for a checkpoint (MPICH)."""
+
+_COMPLETED = re.compile(r"Completed checkpoint \d+: +([0-9.]+) secs")  # test_api.c
 
 POOR = """SCR_CACHE_BYPASS=0
 SCR_CACHE_SIZE=1
@@ -37,7 +49,8 @@ class JobFailedError(RuntimeError):
 class Work:
     """The job: its checkpoints, the milliseconds before each, the share of these on the core, and its files.
 
-    With `is_synced` the application brings its files to the storage itself before it closes them.
+    With `is_synced` the application brings its files to the storage itself before it closes them. SCR's own
+    test_api (`is_scrs_own`) writes one file a rank, synced, and waits whole seconds after each.
     """
 
     checkpoints: int
@@ -48,10 +61,13 @@ class Work:
     write_bytes: int = 1 << 20
     is_synced: bool = False
     ranks: int = 2
+    is_scrs_own: bool = False
 
-    @property
-    def arguments(self) -> list[str]:
+    def arguments(self, prefix: Path) -> list[str]:
         """Return the command line of the job."""
+        if self.is_scrs_own:  # which takes one checkpoint more than it is told, before it counts
+            counts = ["-t", str(self.checkpoints - 1), "-z", str(max(1, round(self.compute_ms / 1000)))]
+            return ["-s", f"{self.mib}MB", *counts, "-p", str(prefix)]
         values = (self.checkpoints, self.compute_ms, self.busy, self.mib << 20, self.files, self.write_bytes)
         return [*map(str, values), str(int(self.is_synced))]
 
@@ -76,14 +92,22 @@ class Ran:
 
 
 class JobRunner:
-    """Runs jobs on an engine; what they write is below `place` and in shared memory, and removed."""
+    """Runs jobs on an engine; what they write is below `place` and in shared memory, and removed.
 
-    def __init__(self, engine: str, place: Path, programs: Path = PROGRAMS) -> None:
+    `examples` is SCR's directory of examples, for its test_api.
+    """
+
+    def __init__(
+        self, engine: str, place: Path, programs: Path = PROGRAMS, examples: Path | None = None
+    ) -> None:
         self._engine = engine
         self._place = place
         self._programs = programs
         python = [sys.executable, str(HERE / "checkpoints.py")]
-        self._job = self._build() if engine == "libscr" else python
+        self._job = self._build(HERE / "checkpoints.c") if engine == "libscr" else python
+        self._scrs_own: list[str] = []
+        if examples is not None:
+            self._scrs_own = self._build(examples / "test_api.c", examples / "test_common.c")
 
     def run(self, work: Work, config: str, wrapper: Sequence[str] = (), *, traced: bool = False) -> Ran:
         """Run the job under the user's `config`, with `wrapper` before mpiexec, `traced` under DFTracer.
@@ -99,16 +123,17 @@ class JobRunner:
             if traced:
                 environment |= _dftracer(base, cache, environment)
             mpiexec = [str(self._programs / "mpiexec"), "-n", str(work.ranks)]
-            return _run([*wrapper, *mpiexec, *self._job, *work.arguments], environment)
+            job = self._scrs_own if work.is_scrs_own else self._job
+            return _run([*wrapper, *mpiexec, *job, *work.arguments(base / "prefix")], environment)
         finally:
             for directory in (base, cache):
                 shutil.rmtree(directory, ignore_errors=True)
 
-    def _build(self) -> list[str]:
+    def _build(self, *sources: Path) -> list[str]:
         lib = find(os.environ).parent
-        target = self._place / "checkpoints"
+        target = self._place / sources[0].stem
         places = (f"-I{lib.parent / 'include'}", f"-L{lib}", f"-Wl,-rpath-link,{lib}", "-lscr")
-        command = [self._programs / "mpicc", "-O2", "-o", target, HERE / "checkpoints.c", *places]
+        command = [self._programs / "mpicc", "-O2", "-o", target, *sources, HERE / "nodes.c", *places]
         subprocess.run(command, check=True)
         return [str(target)]
 
@@ -116,6 +141,7 @@ class JobRunner:
         own = {name: text for name, text in os.environ.items() if not name.startswith(OURS)}
         environment = {
             **own,
+            **YIELDING,
             "USER": "benchmark",
             "SCR_CONF_FILE": str(base / "user.conf"),
             "SCR_PREFIX": str(base / "prefix"),
@@ -141,11 +167,36 @@ def _dftracer(base: Path, cache: Path, environment: dict[str, str]) -> dict[str,
 
 def _run(command: Sequence[str], environment: dict[str, str]) -> Ran:
     began_s = time.perf_counter()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    whole_s = time.perf_counter() - began_s
-    found = next((line for line in done.stdout.splitlines() if line.startswith('{"loop_s"')), None)
-    if done.returncode or found is None:
-        ends = f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        raise JobFailedError(f"{' '.join(command)}\nended with exit code {done.returncode}\n{ends}")
-    times = json.loads(found)
-    return Ran(whole_s, times["loop_s"], tuple(times["checkpoint_s"]), tuple(times["step_s"]), done.stderr)
+    with (
+        tempfile.TemporaryFile("w+") as errors,
+        subprocess.Popen(
+            command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        ) as process,
+    ):
+        lines = [(time.perf_counter() - began_s, line) for line in process.stdout or ()]
+        code = process.wait()
+        whole_s = time.perf_counter() - began_s
+        errors.seek(0)
+        said = errors.read()
+    ran = _ran(whole_s, lines, said)
+    if code or ran is None:
+        ends = f"{''.join(line for _, line in lines)[-2000:]}{said[-2000:]}"
+        raise JobFailedError(f"{' '.join(command)}\nended with exit code {code}\n{ends}")
+    return ran
+
+
+def _ran(whole_s: float, lines: Iterable[tuple[float, str]], said: str) -> Ran | None:
+    """Return what a job has told, of test_api by when it told it; None if it told nothing."""
+    completed: list[tuple[float, float]] = []
+    for time_s, line in lines:
+        if line.startswith('{"loop_s"'):
+            times = json.loads(line)
+            return Ran(whole_s, times["loop_s"], tuple(times["checkpoint_s"]), tuple(times["step_s"]), said)
+        if found := _COMPLETED.match(line):
+            completed.append((time_s, float(found[1])))
+    if not completed:
+        return None
+    pairs = pairwise(completed)
+    step_s = [max(0.0, there_s - here_s - took_s) for (here_s, _), (there_s, took_s) in pairs]
+    checkpoint_s = tuple(took_s for _, took_s in completed)  # before the first one there was no step
+    return Ran(whole_s, sum(step_s) + sum(checkpoint_s), checkpoint_s, (0.0, *step_s), said)

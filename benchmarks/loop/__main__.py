@@ -1,7 +1,8 @@
 """What the tuner is worth: seconds of real jobs alone and under `scrtune run`, against the best of a grid.
 
     python -m benchmarks.loop [--quick] [--engine embedded|libscr] [--workloads big-file,...] [--rounds 3]
-        [--nodes 2] [--checkpoints N] [--compute-ms MS] [--floor SINGLE] [--place DIR] [--levers] [--json]
+        [--test-api DIR] [--nodes 2] [--checkpoints N] [--compute-ms MS] [--floor SINGLE] [--place DIR]
+        [--levers] [--json]
 
 For each workload (settings.py) a grid of joint settings is measured in short jobs, forwards and backwards,
 then the three fastest in jobs of full length: the fastest is "best". Each round then runs the whole job from
@@ -25,7 +26,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.jobs.runner import PROGRAMS, JobRunner, Ran, Work
-from benchmarks.loop.settings import DEFAULTS, POOR_START, WORKLOADS, Setting, grid, levers, quick
+from benchmarks.loop.settings import DEFAULTS, POOR_START, SCRS_OWN, WORKLOADS, Setting, grid, levers, quick
 from benchmarks.loop.table import SETTLED, Comparison, Seconds, table
 from scrtune.intents.observe.redundancy import FLOORS
 
@@ -41,7 +42,7 @@ class Bench:
     def __init__(self, options: argparse.Namespace, place: Path) -> None:
         self._options = options
         self._place = place
-        self._runner = JobRunner(options.engine, place, options.mpi)
+        self._runner = JobRunner(options.engine, place, options.mpi, options.test_api)
         self._grid_checkpoints = QUICK_GRID_CHECKPOINTS if options.quick else GRID_CHECKPOINTS
         tune = ["run", "--redundancy-floor", options.floor, *options.run_option, "--"]
         self._scrtune = [sys.executable, "-m", "scrtune", *tune]
@@ -145,11 +146,9 @@ def workloads(options: argparse.Namespace) -> dict[str, Work]:
         "ranks": options.nodes,
     }
     wanted = {name: value for name, value in changes.items() if value is not None}
-    found = {}
-    for name in options.workloads or (QUICK if options.quick else WORKLOADS):
-        work = quick(WORKLOADS[name]) if options.quick else WORKLOADS[name]
-        found[name] = replace(work, **wanted)
-    return found
+    known = {**WORKLOADS, **(SCRS_OWN if options.test_api else {})}
+    names = options.workloads or ((*QUICK, *(known.keys() - WORKLOADS)) if options.quick else known)
+    return {name: replace(quick(known[name]) if options.quick else known[name], **wanted) for name in names}
 
 
 def arguments() -> argparse.Namespace:
@@ -173,6 +172,12 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--run-option", action="append", default=[], help="a further option of `scrtune run`")
     parser.add_argument("--mpi", type=Path, default=PROGRAMS, help="directory of mpiexec and mpicc")
+    parser.add_argument(
+        "--test-api",
+        type=Path,
+        metavar="DIR",
+        help="SCR's examples: its test_api becomes a workload (libscr)",
+    )
     parser.add_argument("--place", type=Path, help="where the prefix directory is made (default: $TMPDIR)")
     parser.add_argument("--quick", action="store_true", help="two small workloads, one round: five minutes")
     parser.add_argument("--levers", action="store_true", help="measure single departures and nothing else")
@@ -180,6 +185,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", action="store_true", help="print all seconds as JSON instead of tables")
     options = parser.parse_args()
     options.rounds = options.rounds or (1 if options.quick else 3)
+    if options.test_api and options.engine != "libscr":
+        parser.error("--test-api needs --engine libscr")
     return options
 
 

@@ -18,6 +18,8 @@ WORKLOADS = {
 }
 """One file a rank; many; a flush about as long as the interval; no idle core (with 2 ranks on 2); and an
 application that leaves its files to the page cache (with libscr the bypass is then no slower than memory)."""
+SCRS_OWN = {"test-api": Work(CHECKPOINTS, compute_ms=1000, busy=0, mib=64, is_synced=True, is_scrs_own=True)}
+"""SCR's own test_api, which waits for a second after each checkpoint."""
 
 
 @dataclass(frozen=True)

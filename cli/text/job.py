@@ -183,6 +183,7 @@ def _probe(probe: StorageProbed) -> str:
         "XOR": probe.xor_bytes_per_s,
     }
     found = [f"{name} {bytes_text(rate)}/s" for name, rate in rates.items() if rate > 0]
+    found += [f"the cache used by {probe.writers} at once"] if probe.writers > 1 else []
     problem = f". {probe.problem}" if probe.problem else ""
     took = f"took {seconds_text(probe.probe_s)}"
     return f"Probe of {probe.host}: {', '.join([*found, took])}{problem}."

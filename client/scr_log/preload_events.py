@@ -24,9 +24,13 @@ from .log import ScrLog, Tail
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
-    """SCR_Init has returned: the shape of the job, rank 0's SCR_ variables, and what can be changed how."""
+    """SCR_Init has returned: the shape of the job, rank 0's SCR_ variables, and what can be changed how.
+
+    `init_s` is what it took, without waiting for the last rank and without the recovery of cached datasets.
+    """
 
     time_s: float
+    init_s: float = 0.0
     ranks: int = 1
     nodes: int = 1
     cwd: str = ""
@@ -207,6 +211,7 @@ def settings_observed(started: Started, inherited: Mapping[str, str]) -> Setting
             cache=started.cache,
             processes=started.processes,
             mutability=started.capabilities,
+            init_s=started.init_s,
         ),
         environment,
     )

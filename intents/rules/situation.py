@@ -11,7 +11,11 @@ from ..settings import DEFAULTS, changes_text, is_cached, number
 from ..tune.knowledge import Knowledge
 from .durability import Rails, rails
 
-REINIT_PRIOR_S = 0.3
+_REINIT_S = 0.3
+"""Of a re-init where it is not known what SCR_Init took."""
+_REINIT_INITS, _REINIT_MORE_S = 2.0, 0.01
+"""It is more than SCR_Init. Measured with 2 and 4 ranks on 2 cores: quiet, 2 to 7 ms after an SCR_Init of 1
+to 12; beside two busy processes 3 ms after 2 to 3, or 140 to 380 ms after 70 to 235."""
 MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 
 
@@ -41,8 +45,6 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     recalled: Knowledge | None = None
     reinit_s: float = 0.0
     """Mean seconds of a re-init of SCR as measured; 0 before there was one."""
-    reinit_prior_s: float = REINIT_PRIOR_S
-    """Seconds of a re-init until one was measured, but for the flush that it may force."""
     why_no_cache: str = ""
     """Why the job must not be moved to the cache (:mod:`..observe.shared_files`), or empty."""
     why_no_bypass: str = ""
@@ -52,6 +54,12 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rails(self) -> Rails:
         """What may never be traded for speed."""
         return rails(self.job, self.own)
+
+    @property
+    def reinit_prior_s(self) -> float:
+        """Seconds of a re-init until one was measured, but for the flush that it may force."""
+        init_s = self.job.init_s if self.job else 0.0
+        return _REINIT_INITS * init_s + _REINIT_MORE_S if init_s > 0 else _REINIT_S
 
     def own_number(self, name: str) -> int:
         """Return the user's own value of a parameter as a number."""

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import psutil
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.node import NodeObserver, Ranks
+from scrtune.daemon.node import JobNode, NodeObserver, Ranks
 from scrtune.intents.events import SettingsObserved
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -153,6 +154,13 @@ def test_where_the_application_names_them_they_are_taken_as_they_are(paths: JobP
     start(WITHOUT)
     job = SettingsObserved(settings={}, processes=((paths.host, 7), ("another", 8), (paths.host, 9)))
     assert Ranks(paths).pids(job) == [7, 9]
+
+
+def test_ranks_that_are_neither_named_nor_seen_are_taken_to_be_spread_evenly(paths: JobPaths) -> None:
+    job = SettingsObserved(settings={}, ranks=7, nodes=2)
+    assert JobNode(paths).ranks(job) == 4
+    named = msgspec.structs.replace(job, processes=((paths.host, 7), ("another", 8), (paths.host, 9)))
+    assert JobNode(paths).ranks(named) == 2
 
 
 def test_the_ranks_of_the_next_run_take_the_place_of_those_that_have_gone(

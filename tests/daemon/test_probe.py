@@ -20,7 +20,14 @@ from scrtune.daemon import probe
 from scrtune.daemon.journal import JournalReader, replay_journal
 from scrtune.daemon.launch.environment import ConfigFiles, Job
 from scrtune.daemon.options import Monitoring
-from scrtune.daemon.probe import BUDGET_S, CHUNK_BYTES, MOST_BYTES, Probe, unhindered_clock
+from scrtune.daemon.probe import (
+    BUDGET_S,
+    CHUNK_BYTES,
+    MOST_BYTES,
+    MOST_WRITERS,
+    Probe,
+    unhindered_clock,
+)
 from scrtune.daemon.probe_process import ProbeProcess
 from scrtune.intents.events import SettingsObserved, StorageProbed
 
@@ -54,10 +61,10 @@ for _ in range(600):
 
 
 def measured(
-    directory: Path, clock: Callable[[], float], budget_s: float
+    directory: Path, new_clock: Callable[[], Callable[[], float]], budget_s: float, writers: int = 1
 ) -> tuple[dict[str, float], list[str]]:
     """Return the numbers that a probe of `directory` yields, and its problems."""
-    found = list(Probe(clock, budget_s).run(str(directory)))
+    found = list(Probe(new_clock, budget_s, writers).run(str(directory)))
     problems = [str(value) for name, value in found if name == "problem"]
     return {name: float(value) for name, value in found if name != "problem"}, problems
 
@@ -67,9 +74,9 @@ def probed(journal: Path) -> list[StorageProbed]:
 
 
 def test_all_rates_of_a_real_directory_are_measured_and_nothing_stays_there(tmp_path: Path) -> None:
-    numbers, problems = measured(tmp_path, unhindered_clock(), AMPLE_S)
+    numbers, problems = measured(tmp_path, unhindered_clock, AMPLE_S)
     assert problems == []
-    assert numbers.keys() == {*RATES, "bytes", "probe_s"}
+    assert numbers.keys() == {*RATES, "writers", "bytes", "probe_s"}
     assert all(numbers[rate] > CHUNK_BYTES for rate in RATES)  # a chunk takes less than a second
     assert numbers["bytes"] == MOST_BYTES
     assert list(tmp_path.iterdir()) == []
@@ -77,18 +84,38 @@ def test_all_rates_of_a_real_directory_are_measured_and_nothing_stays_there(tmp_
 
 def test_it_ends_when_its_budget_is_used_and_says_what_was_not_measured(tmp_path: Path) -> None:
     ticks = itertools.count()
-    numbers, problems = measured(tmp_path, lambda: next(ticks) / 100, BUDGET_S)  # 10 ms between two looks
-    assert numbers["bytes"] == 2 * CHUNK_BYTES  # those begun after 10 and 30 ms, of the 36 for writes
+    numbers, problems = measured(
+        tmp_path, lambda: lambda: next(ticks) / 100, BUDGET_S
+    )  # 10 ms between two looks
+    assert numbers["bytes"] == CHUNK_BYTES  # that begun after 30 ms, of the 36 for writes
     assert numbers["cache_write_bytes_per_s"] == pytest.approx(CHUNK_BYTES / 0.01)
     assert problems == [f"no time was left to measure {what}" for what in ("cache_read", "memory", "xor")]
-    assert numbers["probe_s"] == pytest.approx(0.09)
+    assert numbers["probe_s"] == pytest.approx(0.15)
+
+
+@pytest.mark.parametrize(("cpus", "ranks", "writers"), [(64, 3, 3), (2, 3, 2), (64, 100, MOST_WRITERS)])
+def test_as_many_writers_as_ranks_use_the_cache_at_once_and_their_rates_add_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: int, ranks: int, writers: int
+) -> None:
+    def new_clock() -> Callable[[], float]:
+        ticks = itertools.count()
+        return lambda: next(ticks) / 1000
+
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cpus))
+    numbers, problems = measured(tmp_path, new_clock, AMPLE_S, ranks)
+    assert problems == []
+    assert numbers["writers"] == writers
+    assert numbers["bytes"] == writers * MOST_BYTES / 2
+    assert [numbers[rate] for rate in CACHE_RATES] == [pytest.approx(writers * CHUNK_BYTES / 0.001)] * 2
+    assert numbers["memory_bytes_per_s"] == pytest.approx(CHUNK_BYTES / 0.001)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_rate_is_that_of_the_median_chunk(tmp_path: Path) -> None:
     """One chunk of the first, of sixteen, takes a thousand times as long."""
     seconds = itertools.chain([0.0], *([0.0, 1.0 if chunk == 3 else 0.001] for chunk in range(10_000)))
     times = itertools.accumulate(seconds)
-    numbers, problems = measured(tmp_path, lambda: next(times), AMPLE_S)
+    numbers, problems = measured(tmp_path, lambda: lambda: next(times), AMPLE_S)
     assert problems == []
     assert numbers["cache_write_bytes_per_s"] == pytest.approx(CHUNK_BYTES / 0.001)
 
@@ -111,7 +138,7 @@ def test_where_linux_does_not_say_who_waits_time_is_just_time(monkeypatch: pytes
 
 
 def test_a_directory_that_is_not_there_yet_is_made_for_the_user_alone(tmp_path: Path) -> None:
-    numbers, problems = measured(tmp_path / "a" / "b", unhindered_clock(), AMPLE_S)
+    numbers, problems = measured(tmp_path / "a" / "b", unhindered_clock, AMPLE_S)
     assert problems == []
     assert numbers["cache_write_bytes_per_s"] > 0
     assert stat.S_IMODE((tmp_path / "a" / "b").stat().st_mode) == 0o700
@@ -119,7 +146,7 @@ def test_a_directory_that_is_not_there_yet_is_made_for_the_user_alone(tmp_path: 
 
 def test_a_directory_that_cannot_be_made_costs_only_the_rates_of_the_cache(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    numbers, problems = measured(tmp_path / "file" / "cache", unhindered_clock(), AMPLE_S)
+    numbers, problems = measured(tmp_path / "file" / "cache", unhindered_clock, AMPLE_S)
     assert problems == [f"{tmp_path}/file/cache: Not a directory"]
     assert RATES & numbers.keys() == RATES - CACHE_RATES
 
@@ -128,7 +155,7 @@ def test_a_directory_that_cannot_be_made_costs_only_the_rates_of_the_cache(tmp_p
 def test_a_small_or_read_only_file_system_is_not_written_to(tmp_path: Path, options: str) -> None:
     if subprocess.run(["unshare", "--mount", "true"], check=False, capture_output=True).returncode:
         pytest.skip("to mount a file system needs unshare --mount, which needs root")
-    script = 'mount -t tmpfs -o "$1" none "$2" && exec "$3" -I -S "$4" "$2"'
+    script = 'mount -t tmpfs -o "$1" none "$2" && exec "$3" -I -S "$4" "$2" 2'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", options, str(tmp_path), sys.executable]
     shown = subprocess.run([*command, probe.__file__], capture_output=True, text=True, check=True).stdout
     assert f"problem={tmp_path}: {MOUNTS[options]}\0" in shown
@@ -136,8 +163,9 @@ def test_a_small_or_read_only_file_system_is_not_written_to(tmp_path: Path, opti
     assert "probe_s=" in shown
 
 
+@pytest.mark.parametrize("writers", [1, 2])
 def test_a_disk_that_is_full_half_way_ends_the_writes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writers: int
 ) -> None:
     write, chunks = os.write, itertools.count()
 
@@ -147,7 +175,8 @@ def test_a_disk_that_is_full_half_way_ends_the_writes(
         return write(fd, data)
 
     monkeypatch.setattr(os, "write", fill)
-    numbers, problems = measured(tmp_path, unhindered_clock(), AMPLE_S)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    numbers, problems = measured(tmp_path, unhindered_clock, AMPLE_S, writers)
     assert problems == [f"{tmp_path}: No space left on device"]
     assert RATES & numbers.keys() == RATES - CACHE_RATES
     assert list(tmp_path.iterdir()) == []
@@ -168,7 +197,7 @@ def finished(process: ProbeProcess, wait_until: WaitUntil) -> StorageProbed:
 
 def test_the_process_has_the_result(tmp_path: Path, wait_until: WaitUntil) -> None:
     process = ProbeProcess("n1", limit_s=60)
-    assert process.start(str(tmp_path), 1.0) is None
+    assert process.start(str(tmp_path), 2, 1.0) is None
     result = finished(process, wait_until)
     assert (result.host, result.time_s) == ("n1", 7.0)
     assert result.cache_write_bytes_per_s > 0
@@ -181,7 +210,7 @@ def test_the_process_has_the_result(tmp_path: Path, wait_until: WaitUntil) -> No
 )
 def test_what_cannot_be_started_has_its_result_at_once(cache: str, why: str) -> None:
     process = ProbeProcess("n1")
-    assert process.start(cache, 3.0) == StorageProbed(host="n1", time_s=3.0, problem=why)
+    assert process.start(cache, 1, 3.0) == StorageProbed(host="n1", time_s=3.0, problem=why)
     assert not process.is_running
 
 
@@ -198,7 +227,7 @@ def test_of_a_process_that_fails_or_hangs_stays_what_it_has_said(
     monkeypatch.setattr(probe, "__file__", str(script))
     is_hanging = "sleep" in ending
     process = ProbeProcess("n1", limit_s=3 if is_hanging else 60)
-    process.start(str(tmp_path), 1.0)
+    process.start(str(tmp_path), 2, 1.0)
     why = "it had not ended after 3 s" if is_hanging else "it ended with 3"
     expected = StorageProbed(host="n1", memory_bytes_per_s=5e9, time_s=7.0, problem=f"slow; {why}")
     assert finished(process, wait_until) == expected

@@ -87,14 +87,21 @@ class TestReinits:
         assert is_asynchronous(job.in_force)
         assert "reverted" not in job.words[:2]
 
+    def test_until_then_it_is_expected_to_take_more_than_scr_init_took(self) -> None:
+        def prior_s(init_s: float) -> float:
+            return Job(CACHED, init_s=init_s, mutability=REAL).pipeline.situation.reinit_prior_s
+
+        assert 0.004 < prior_s(0.004) < prior_s(0.0) < prior_s(1.0), "0: what SCR_Init took is not known"
+        assert prior_s(1.0) > 1.0
+
     def test_one_that_does_not_pay_is_not_made(self) -> None:
-        job = Job(CACHED, noise=0.0, reinit_prior_s=100.0, mutability=REAL).checkpoints(20)
+        job = Job(CACHED, noise=0.0, init_s=50.0, mutability=REAL).checkpoints(20)
         assert job.in_force == OWN
         assert job.applied_s == 0
         assert [word for word in job.words if word != "pending"] == []
 
     def test_at_a_launch_it_is_had_for_nothing(self) -> None:
-        job = Job(CACHED, noise=0.0, reinit_prior_s=100.0, mutability=REAL).checkpoints(6)
+        job = Job(CACHED, noise=0.0, init_s=50.0, mutability=REAL).checkpoints(6)
         assert job.pipeline.advice.settings == CACHED
         assert asks_for(job)["SCR_FLUSH_ASYNC"] == 1
         job.relaunch()
@@ -216,7 +223,7 @@ class TestNextLaunch:
 
     def test_the_cache_is_no_thing_to_wait_for_until_the_next_launch(self) -> None:
         user: Values = {"SCR_COPY_TYPE": "SINGLE"}
-        job = Job(user, noise=0.0, reinit_prior_s=1e4, mutability=REAL, nodes=2, floor="SINGLE")
+        job = Job(user, noise=0.0, init_s=5e3, mutability=REAL, nodes=2, floor="SINGLE")
         job.past_the_cache_s = 20.0
         job.checkpoints(6)
         assert not is_cached(job.in_force)

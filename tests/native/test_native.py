@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import subprocess
 import sys
@@ -379,3 +380,57 @@ def test_the_library_is_found_or_not(tmp_path: Path) -> None:
     assert "C compiler" in WHY_NOT
     (tmp_path / LIBSCRTUNE).touch()
     assert libscrtune_path(tmp_path) == tmp_path / LIBSCRTUNE
+
+
+# ---- what is told
+
+
+INITIALIZES = r"""
+/* SCR_Init waits 0.2 s for the last rank, takes 0.1 s, and 0.4 s more to recover what is cached. */
+#include <unistd.h>
+int scr_my_rank_world;
+__attribute__((weak)) void rankstr_mpi(const char *text, long comm, int tag0, int tag1, int *groups, int *id)
+{
+}
+__attribute__((weak)) int scr_reddesc_recover(void *index, int id, const char *directory)
+{
+    usleep(400000);
+    return 0;
+}
+int SCR_Init(void)
+{
+    usleep(200000);
+    rankstr_mpi("a group", 0, 0, 0, 0, 0);
+    usleep(100000);
+    rankstr_mpi("another", 0, 0, 0, 0, 0);
+    return scr_reddesc_recover(0, 1, "cache");
+}
+"""
+TIMES_INIT = r"""
+#include <stdio.h>
+#include <time.h>
+int SCR_Init(void);
+int main(void)
+{
+    struct timespec began, ended;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    SCR_Init();
+    clock_gettime(CLOCK_MONOTONIC, &ended);
+    printf("%.6f\n", (double)(ended.tv_sec - began.tv_sec) + (double)(ended.tv_nsec - began.tv_nsec) * 1e-9);
+    return 0;
+}
+"""
+
+
+def test_scr_init_is_timed_without_the_wait_for_ranks_and_without_recovery(
+    library: Path, tmp_path: Path
+) -> None:
+    events = tmp_path / "events"
+    build(tmp_path / "libscr.so", INITIALIZES, "-shared", "-fPIC")
+    here = (f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path}", "-lscr")
+    ran = preloaded(
+        library, str(build(tmp_path / "times", TIMES_INIT, *here)), SCRTUNE_EVENTS_FILE=str(events)
+    )
+    assert ran.returncode == 0, ran.stderr
+    started = json.loads(events.read_text().splitlines()[0])
+    assert 0.1 <= started["init_s"] <= float(ran.stdout) - 0.2 - 0.4 + 1e-5

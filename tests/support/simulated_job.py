@@ -15,7 +15,7 @@ from scrtune.goodput.events import (
 from scrtune.intents.effects import Effect
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved, Values
 from scrtune.intents.pipeline import Pipeline
-from scrtune.intents.rules.situation import REINIT_PRIOR_S, Proposal
+from scrtune.intents.rules.situation import Proposal
 from scrtune.intents.settings import DEFAULTS
 
 T0 = 1_700_000_000.0
@@ -50,10 +50,9 @@ class Job:
         seed: int = 0,
         noise: float = 0.03,
         reinit_s: float = 0.0,
-        reinit_prior_s: float = REINIT_PRIOR_S,
         **described: float | str | bool | dict[str, str],
     ) -> None:
-        self.pipeline = Pipeline(reinit_prior_s)
+        self.pipeline = Pipeline()
         self.journal: list[tuple[float, Event]] = []
         self.effects: list[Effect] = []
         self.flush_fails_async = False

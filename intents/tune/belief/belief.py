@@ -118,7 +118,7 @@ class Belief:
         ]
         if not ratios or (ratio := median(ratios)) <= _FAR_OFF:
             return self._prior
-        prior = self._prior.copy()
+        prior: Array = self._prior.copy()
         prior[:, Row.SLOWDOWN] *= min(ratio, _MOST_OFF)
         return prior
 

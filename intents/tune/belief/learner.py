@@ -167,7 +167,7 @@ def _probed(probe: StorageProbed, priors: Mapping[str, Prior]) -> dict[str, Prio
         found["cache_bytes_per_s"] = Prior(probe.cache_write_bytes_per_s, _PROBED_SPREAD)
     encode = {
         "encode_read_bytes_per_s": probe.cache_read_bytes_per_s,
-        "encode_xor_bytes_per_s": probe.xor_bytes_per_s,
+        "encode_xor_bytes_per_s": probe.writers * probe.xor_bytes_per_s,
     }
     for name, rate in encode.items():
         if rate > 0:

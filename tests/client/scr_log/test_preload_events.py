@@ -489,6 +489,7 @@ class TestLibraryLines:
         (prefix / ".scr" / "app.conf").write_text("SCR_FLUSH=6\nSCR_CACHE_SIZE=4\nSCR_SET_SIZE=2\n")
         started = Started(
             time_s=T0,
+            init_s=0.25,
             cwd=str(tmp_path),
             prefix="p",
             environment={"SCR_CONF_FILE": "user.conf", "SCR_FLUSH": "7", "SCR_DB_PASS": "x"},
@@ -506,6 +507,7 @@ class TestLibraryLines:
         }
         assert (made.override, made.floor, made.durability) == (True, "", "strict")
         assert (made.tuning, made.recommend) == (False, False)
+        assert made.init_s == 0.25
 
     @pytest.mark.parametrize(
         "text",
