@@ -28,6 +28,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Beginning of the job, epoch seconds."""
     checkpoints: int = 0
     """Of the job so far."""
+    obeyed: int = 0
+    """The last ones in a row that were taken because SCR_Need_checkpoint said so."""
     node_checkpoints: int = 0
     """Those in the cache when `node` was observed, its size aside."""
     probe: StorageProbed | None = None

@@ -12,6 +12,8 @@ from ..settings import flush_every, is_asynchronous, is_cached
 
 NODE_FAILURES_PER_S = 1.97e-5 * 8 / 3600
 BEYOND_REDUNDANCY = 0.15
+USUAL_LOAD = 0.5
+"""Share of the interval that an asynchronous flush is taken to last, where candidates are compared."""
 
 
 def exposure_s(settings: Values, between_s: float, flush_s: float) -> float:

@@ -20,6 +20,7 @@ from .chooser import (
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
 from .observations import WaitAttribution, identity
+from .rework import USUAL_LOAD, expected_rework_s
 from .trials import USED_UP, Trials, users_change
 
 _OFF = "scrtune off: your own settings"
@@ -44,6 +45,16 @@ class Tuner(Trials):
             rates=self.belief.learnt_rates(),
             time_s=time_s,
         )
+
+    @property
+    def felt_s(self) -> float:
+        """Believed seconds that a checkpoint takes, expected rework aside; 0 while something is on trial."""
+        if self.belief is None or self._trial is not None:
+            return 0.0
+        shape = self.belief.shape
+        flush_s = USUAL_LOAD * shape.between_s
+        rework_s = expected_rework_s(self._incumbent, shape.nodes, shape.between_s, flush_s)
+        return max(0.0, self.current_s - rework_s)
 
     def restart(self, baseline: Values, mutability: RunMutability, because: str, now: float) -> Outcome:
         """Begin anew under other settings of the user's: only the log goes on, and the generations."""

@@ -58,6 +58,8 @@ class Job:
         self.effects: list[Effect] = []
         self.flush_fails_async = False
         self.shares_files: bool | None = False
+        self.asks = False
+        """Each checkpoint is one that SCR_Need_checkpoint asked for."""
         self.now = T0
         self._user = user
         self._described = described
@@ -171,6 +173,7 @@ class Job:
                 flush_due=due,
                 apply_s=apply_s,
                 shared_files=self.shares_files,
+                due=self.asks,
             )
         )
         if due and is_async:
