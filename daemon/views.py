@@ -13,6 +13,7 @@ from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSourc
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.rules.explain import LeverView, why_nothing
+from ..intents.rules.interval import users_own
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
@@ -180,8 +181,11 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner, job = pipeline.tuner, pipeline.job
     shown = sorted(pipeline.advice.settings)
+    baseline = tuner.baseline if tuner else {}
+    if job is not None:
+        baseline = {**baseline, **users_own(job.settings, baseline).changes}
     return ExplainView(
-        baseline={name: tuner.baseline[name] for name in shown if name in tuner.baseline} if tuner else {},
+        baseline={name: baseline[name] for name in shown if name in baseline},
         settings={name: tuner.settings[name] for name in shown} if tuner else {},
         sources={name: job.sources.get(name, "default") for name in shown} if job else {},
         intents=intent_views(pipeline),

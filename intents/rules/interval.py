@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...goodput.interval.failure_rate import posterior, typical
 from ...goodput.interval.failures import Failures
-from ...goodput.interval.model import Costs, daly, goodput, shortest_interval_s
+from ...goodput.interval.model import daly, goodput
 from ...units import rounded_duration_text as _time
 from ..events import Durability, SettingsObserved, Values, ValueSource
 from ..observe.redundancy import effective
@@ -135,12 +135,8 @@ def _mtbf_s(now: Situation, failures: Failures) -> float:
 
 
 def _best_s(now: Situation, cost_s: float, mtbf_s: float) -> float:
-    """Return Daly's interval in bounds: not below what a checkpoint takes, nor what a flush needs."""
-    settings, is_next = now.settings, now.rails.durability is Durability.NEXT
-    costs = Costs(
-        checkpoint_s=cost_s,
-        flush_s=_ROOM * now.intents.flush.flush_s if is_asynchronous(settings) else 0.0,
-        next_output_waits=is_next or number(settings, "SCR_CACHE_SIZE") == 1,
-    )
-    shortest_s = max(cost_s, shortest_interval_s(costs, flush_every(settings)))
+    """Return Daly's interval, but not below what a checkpoint takes, or a flush beside the computation."""
+    flush_s = _ROOM * now.intents.flush.flush_s if is_asynchronous(now.settings) else 0.0
+    next_waits = now.rails.durability is Durability.NEXT or number(now.settings, "SCR_CACHE_SIZE") == 1
+    shortest_s = max(cost_s, flush_s / (1 if next_waits else flush_every(now.settings)))
     return max(shortest_s, min(daly(cost_s, mtbf_s), max(_LONGEST_S, _RARE * cost_s)))
