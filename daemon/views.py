@@ -44,13 +44,15 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     """What tuning made of a job's time so far, and what to run the next job with.
 
     `saved_s` are seconds of all checkpoints against the user's own settings; `applied_s` went into applying
-    settings, `reverted_s` into trials that were taken back. `for_good` are the settings found, `is_tried`
-    unless they are only proposed; without any `why_nothing` says why.
+    settings, `reverted_s` into trials that were taken back. `interval` is the checkpoint interval if scrtune
+    chose it (``--interval auto``), whose savings are not among these. `for_good` are the settings found,
+    `is_tried` unless they are only proposed; without any `why_nothing` says why.
     """
 
     saved_s: float = 0.0
     applied_s: float = 0.0
     reverted_s: float = 0.0
+    interval: Values = {}
     for_good: Values = {}
     is_tried: bool = True
     why_nothing: str = ""
@@ -256,10 +258,16 @@ def _savings(pipeline: Pipeline) -> SavingsView:
         saved_s=found.total_s,
         applied_s=pipeline.applied_s,
         reverted_s=found.reverted_s,
+        interval=_interval(pipeline),
         for_good=for_good,
         is_tried=is_tried,
         why_nothing="" if for_good or known is None else why_nothing(pipeline.levers()),
     )
+
+
+def _interval(pipeline: Pipeline) -> Values:
+    job, baseline = pipeline.job, pipeline.tuner.baseline if pipeline.tuner else {}
+    return {name: baseline[name] for name in users_own(job.settings, baseline).changes} if job else {}
 
 
 def merged(proposals: Sequence[Proposal]) -> Values:

@@ -251,12 +251,12 @@ class Pipeline:
         """The user's values become the baseline; but what their environment sets stays active."""
         if self._run is None or self.tuner is None:
             return
-        tuner, outcomes = self.tuner, []
+        tuner, outcomes, before = self.tuner, [], self._run.job
         run, back = self._run.released(edit.released)
         changes, refused = run.permitted(edit)
         if changes or edit.released:
             self._run = run.edited(changes, is_pin=edit.is_pin)
-            own = {**self._run.own, **in_force(tuner.baseline, self._run.job)}
+            own = {**self._run.own, **in_force(tuner.baseline, before, self._run.job)}
             outcomes.append(tuner.edit(own, {**back, **changes}, now))
             outcomes.append(tuner.require(self._required, now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]

@@ -4,7 +4,8 @@ SCR says that a checkpoint is due when SCR_CHECKPOINT_INTERVAL, _SECONDS or _OVE
 seconds hold where the other two are 0. They are counted from the end of the encoding, so that the time that a
 flush blocks lies within. The interval is Daly's for what a checkpoint is believed to cost and for the mean
 rate of failures that is believed after those seen (:mod:`scrtune.goodput.interval`). A failure that the cache
-does not survive destroys SCR_FLUSH intervals instead of one, and counts as so many.
+does not survive destroys SCR_FLUSH intervals instead of one, and counts as so many. No interval is made
+longer than the job has lasted: of a young job neither the costs nor the end are known.
 """
 
 from math import ceil
@@ -61,7 +62,9 @@ def interval(now: Situation, cost_s: float, failures: Failures) -> Interval:
     if why := _why_not(now, cost_s, present_s):
         return Interval(view=replace(seen, why=why))
     mtbf_s = _mtbf_s(now, failures)
-    seconds = ceil(_best_s(now, cost_s, mtbf_s) + flush.blocked_on_flush_s)
+    age_s = flush.evidence.end_s - now.start_s
+    best_s = _within_bounds_s(now, cost_s, min(daly(cost_s, mtbf_s), max(age_s, present_s)))
+    seconds = ceil(best_s + flush.blocked_on_flush_s)
     work_s = seconds - flush.blocked_on_flush_s
     before, after = (goodput(each, cost_s, mtbf_s, failures.restart_s) for each in (present_s, work_s))
     changes = difference({**_UNSET, SECONDS: seconds}, settings)
@@ -83,10 +86,12 @@ def interval(now: Situation, cost_s: float, failures: Failures) -> Interval:
     return Interval(view=replace(seen, why=f"{basis}: it would save {saved}"), proposal=proposal)
 
 
-def in_force(baseline: Values, job: SettingsObserved) -> Values:
-    """Return the interval that was chosen for `job` so far; nothing where its user has said another."""
-    is_users = job.interval != AUTO or any(job.sources.get(name) == ValueSource.EDITED for name in _UNSET)
-    return {} if is_users else {name: baseline[name] for name in _UNSET if name in baseline}
+def in_force(baseline: Values, *jobs: SettingsObserved) -> Values:
+    """Return the interval of `baseline`; nothing where by one of the `jobs` it is the user's word."""
+    edited = (each.sources.get(name) == ValueSource.EDITED for each in jobs for name in _UNSET)
+    if any(edited) or any(each.interval != AUTO for each in jobs):
+        return {}
+    return {name: baseline[name] for name in _UNSET if name in baseline}
 
 
 def users_own(own: Values, baseline: Values) -> Proposal:
@@ -134,9 +139,9 @@ def _mtbf_s(now: Situation, failures: Failures) -> float:
     return known.mtbf_s / (survived + flush_every(settings) * (1 - survived))
 
 
-def _best_s(now: Situation, cost_s: float, mtbf_s: float) -> float:
-    """Return Daly's interval, but not below what a checkpoint takes, or a flush beside the computation."""
+def _within_bounds_s(now: Situation, cost_s: float, wanted_s: float) -> float:
+    """Return `wanted_s`, but not below what a checkpoint takes, or a flush beside the computation."""
     flush_s = _ROOM * now.intents.flush.flush_s if is_asynchronous(now.settings) else 0.0
     next_waits = now.rails.durability is Durability.NEXT or number(now.settings, "SCR_CACHE_SIZE") == 1
     shortest_s = max(cost_s, flush_s / (1 if next_waits else flush_every(now.settings)))
-    return max(shortest_s, min(daly(cost_s, mtbf_s), max(_LONGEST_S, _RARE * cost_s)))
+    return max(shortest_s, min(wanted_s, max(_LONGEST_S, _RARE * cost_s)))

@@ -560,13 +560,13 @@ def test_a_job_that_asks_when_to_checkpoint_gets_the_interval_that_failures_make
     size = ("--scale", "0.0002", "--compute-ms", "2", "--device-ms", "8")
     ended = place.run(*train, *size, options=("--trace", "off", "--interval", "auto"))
     assert ended.returncode == 0, ended.stderr
-    (made,) = place.replayed().decisions
-    assert made.rule == "checkpoint as often as failures make it pay"
-    assert made.previous == {"SCR_CHECKPOINT_SECONDS": 0}
-    assert int(made.changes["SCR_CHECKPOINT_SECONDS"]) > 10
+    made = place.replayed().decisions
+    assert {each.rule for each in made} == {"checkpoint as often as failures make it pay"}
+    assert made[0].previous == {"SCR_CHECKPOINT_SECONDS": 0}
+    assert f"SCR_CHECKPOINT_SECONDS={made[-1].changes['SCR_CHECKPOINT_SECONDS']}" in ended.stderr
     taken = [step for step in range(100) if (place.directory / f"step.{step}").exists()]
-    assert taken == list(range(len(taken))), "the next one would be due after the job's end"
-    assert 3 <= len(taken) < 100
+    assert taken[:3] == [0, 1, 2]
+    assert len(taken) < 80, "a second has room for many steps"
     place.job_id += "x"
     assert place.run(*train, *size).returncode == 0
     assert (place.directory / "step.99").exists(), "without the option the interval is the user's"

@@ -31,6 +31,7 @@ ASYNC: Values = {
     "SCR_CACHE_SIZE": 2,
 }
 NODES = 64
+T0 = 1_700_000_000.0
 NONE = Failures()
 
 
@@ -40,6 +41,7 @@ def situation(
     flush: FlushBehaviour | None = None,
     obeyed: int = 3,
     count: int = 3,
+    age_s: float = 1e6,
     **job: float | str | bool | dict[str, str],
 ) -> Situation:
     """A job on 64 nodes that took 3 checkpoints, one in 20 s, when SCR_Need_checkpoint said so."""
@@ -50,11 +52,12 @@ def situation(
     return Situation(
         intents=Intents(
             redundancy=observe_redundancy(observed, str(own["SCR_COPY_TYPE"])),
-            flush=msgspec.structs.replace(flush, evidence=Evidence(count=count)),
+            flush=msgspec.structs.replace(flush, evidence=Evidence(count=count, end_s=T0 + age_s)),
         ),
         own=own,
         settings=own,
         job=observed,
+        start_s=T0,
         obeyed=obeyed,
         mutability=RunMutability(parameters=observed.mutability, found=own),
     )
@@ -185,6 +188,12 @@ def test_it_has_bounds(cost_s: float, nodes: int, expected: int) -> None:
     assert seconds(situation(nodes=nodes, ranks=nodes), cost_s) == expected
 
 
+def test_it_is_made_no_longer_than_the_job_has_lasted() -> None:
+    assert seconds(situation(age_s=90.0)) == 90
+    rare = {"SCR_CHECKPOINT_INTERVAL": 0, "SCR_CHECKPOINT_SECONDS": 200}
+    assert seconds(situation(rare, age_s=90.0)) == 200, "nor shorter for that"
+
+
 def test_failures_that_the_cache_does_not_survive_count_as_often_as_they_destroy_intervals() -> None:
     rare = situation({**ASYNC, "SCR_COPY_TYPE": "XOR", "SCR_FLUSH": 10})
     often = situation({**ASYNC, "SCR_COPY_TYPE": "XOR"})
@@ -236,4 +245,5 @@ def test_what_was_chosen_ends_with_the_users_word() -> None:
     assert in_force(tuned, job) == {name: tuned[name] for name in UNSET}
     assert in_force(DEFAULTS, job) == {}
     assert in_force(tuned, msgspec.structs.replace(job, interval="")) == {}
-    assert in_force(tuned, msgspec.structs.replace(job, sources={"SCR_CHECKPOINT_SECONDS": "edited"})) == {}
+    edited = msgspec.structs.replace(job, sources={"SCR_CHECKPOINT_SECONDS": "edited"})
+    assert in_force(tuned, job, edited) == in_force(tuned, edited, job) == {}
