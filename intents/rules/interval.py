@@ -36,6 +36,7 @@ _WORTH = 0.05
 _ROOM = 1.5
 """Times its usual duration: an asynchronous flush shall end within the interval."""
 _LONGEST_S = 3600.0
+_DIGITS = 6
 _RARE = 50
 """Checkpoints: they take 2 % of so long an interval, which is not made longer than this and than an hour. The
 end of an allocation, which no rate of failures knows, may destroy all of it."""
@@ -64,8 +65,8 @@ def interval(now: Situation, cost_s: float, failures: Failures) -> Interval:
     mtbf_s = _mtbf_s(now, failures)
     age_s = flush.evidence.end_s - now.start_s
     best_s = _within_bounds_s(now, cost_s, min(daly(cost_s, mtbf_s), max(age_s, present_s)))
-    seconds = ceil(best_s + flush.blocked_on_flush_s)
-    work_s = seconds - flush.blocked_on_flush_s
+    seconds = max(1, ceil(round(best_s + flush.blocked_on_flush_s, _DIGITS)))
+    work_s = max(best_s, seconds - flush.blocked_on_flush_s)
     before, after = (goodput(each, cost_s, mtbf_s, failures.restart_s) for each in (present_s, work_s))
     changes = difference({**_UNSET, SECONDS: seconds}, settings)
     basis = f"a checkpoint takes {cost_s:.3f} s, a failure destroys an interval every {_time(mtbf_s)}"
@@ -124,9 +125,9 @@ def _why_fixed(name: str, now: Situation) -> str:
 def _present_s(now: Situation, settings: Values) -> float:
     """Return the work between two checkpoints: as set, where that is by seconds alone, or as seen."""
     flush = now.intents.flush
-    seconds = float(settings[SECONDS])
-    if seconds > 0 and not difference({**_UNSET, SECONDS: settings[SECONDS]}, settings):
-        return max(1e-3, seconds - flush.blocked_on_flush_s)
+    seconds = settings[SECONDS]
+    if isinstance(seconds, int) and seconds > 0 and not difference({**_UNSET, SECONDS: seconds}, settings):
+        return max(10.0**-_DIGITS, seconds - flush.blocked_on_flush_s)
     return flush.interval_s - flush.blocking_s
 
 

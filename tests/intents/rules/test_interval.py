@@ -188,6 +188,16 @@ def test_it_has_bounds(cost_s: float, nodes: int, expected: int) -> None:
     assert seconds(situation(nodes=nodes, ranks=nodes), cost_s) == expected
 
 
+def test_numbers_that_no_job_has_do_no_harm() -> None:
+    for cost_s in (1e-300, 1e-12, 1e300):
+        for blocked_s in (0.0, 5.0, 1e9):
+            flush = FlushBehaviour(interval_s=2e9, blocking_s=1e9, blocked_on_flush_s=blocked_s)
+            found = seconds(situation(flush=flush), cost_s)
+            assert isinstance(found, int)
+            assert found >= 1
+    assert seconds(situation({"SCR_CHECKPOINT_SECONDS": "often"})) is not None
+
+
 def test_it_is_made_no_longer_than_the_job_has_lasted() -> None:
     assert seconds(situation(age_s=90.0)) == 90
     rare = {"SCR_CHECKPOINT_INTERVAL": 0, "SCR_CHECKPOINT_SECONDS": 200}
