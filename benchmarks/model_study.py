@@ -1,4 +1,4 @@
-"""The cost model (`intents/tune/model.py`) against the LLNL study, row by row, with one set of rates.
+"""The cost model (`intents/tune/belief/model.py`) against the LLNL study, row by row, with one set of rates.
 
 python -m benchmarks.model_study
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.model import GIB, PRIORS, Model, Shape
+from scrtune.intents.tune.belief.model import GIB, PRIORS, Shape, predict
 
 CHECKPOINTS = 6
 SHAPE = Shape(
@@ -46,7 +46,7 @@ FITTED = {
     "interference": 0.0,
     "cache_misses": 0.0,
 }
-"""Bytes a second, seconds, and shares, by the names of :data:`..intents.tune.model.PRIORS`."""
+"""Bytes a second, seconds, and shares, by the names of :data:`..intents.tune.belief.model.PRIORS`."""
 
 WITHOUT_SCR = {"cache_file_s": 0.0, "prefix_file_s": 0.0}
 """SCR's file map is most of what a file costs: 20 s of the 24 s between `base SSD` and `SSD, SINGLE`."""
@@ -121,9 +121,11 @@ def predicted(row: Row) -> Predicted:
     if not row.is_scr:
         named |= WITHOUT_SCR
     rates = {name: np.array([value]) for name, value in named.items()}
-    parts = Model(SHAPE, rates).parts(row.settings)
-    blocking_s = parts.write_s + parts.encode_s + (parts.wait_s + parts.slowdown_s if row.flush_s else 0.0)
-    return Predicted(row, CHECKPOINTS * float(blocking_s[0]), float(parts.flush_s[0]))
+    parts = predict([row.settings], SHAPE, rates)
+    blocking_s = parts.write_s + parts.encode_s
+    if row.flush_s:
+        blocking_s = blocking_s + parts.wait_s + parts.slowdown_s
+    return Predicted(row, CHECKPOINTS * blocking_s.item(), parts.flush_s.item())
 
 
 def mean_errors(found: list[Predicted]) -> tuple[float, float]:

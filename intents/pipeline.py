@@ -139,7 +139,7 @@ class Pipeline:
             probe=self.probe,
             recalled=self.recalled,
             mutability=mutability,
-            start_s=self.start_s,
+            start_s=self._applied.start_s,
             checkpoints=self._applied.checkpoints,
             obeyed=self._applied.obeyed,
             reinit_s=self._applied.reinit_s,
@@ -234,7 +234,7 @@ class Pipeline:
         """A run of the job begins: the first one's settings are the baseline."""
         self._observing.set_budget(job.observe_budget)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
-        mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job))
+        mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job, now))
         from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
 
         tuner = self.tuner = self.tuner or Tuner(mutability.found, mutability, on=self._on)

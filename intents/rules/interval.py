@@ -5,7 +5,7 @@ seconds hold where the other two are 0. They are counted from the end of the enc
 flush blocks lies within. The interval is Daly's for what a checkpoint is believed to cost and for the mean
 rate of failures that is believed after those seen (:mod:`scrtune.goodput.interval`). A failure that the cache
 does not survive destroys SCR_FLUSH intervals instead of one, and counts as so many. No interval is made
-longer than the job has lasted: of a young job neither the costs nor the end are known.
+longer than the run has lasted: of a young one neither the costs nor the end are known.
 """
 
 from math import ceil

@@ -25,7 +25,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     node: NodeObserved | None = None
     mutability: RunMutability = RunMutability()
     start_s: float = 0.0
-    """Beginning of the job, epoch seconds."""
+    """Beginning of this run of the job, epoch seconds."""
     checkpoints: int = 0
     """Of the job so far."""
     obeyed: int = 0

@@ -165,6 +165,8 @@ class AppliedSettings:
         """Valid ones of the job so far."""
         self.obeyed = 0
         """The last ones in a row that SCR_Need_checkpoint asked for."""
+        self.start_s = 0.0
+        """Beginning of this run, epoch seconds."""
         self.last_s = 0.0
         """End of the last output, epoch seconds."""
         self.shared_files = SharedFiles()
@@ -177,8 +179,9 @@ class AppliedSettings:
         """Mean seconds of the last re-inits of SCR, forced flushes included; 0 before there was one."""
         return fmean(self._reinits) if self._reinits else 0.0
 
-    def begin_run(self, job: SettingsObserved) -> Values:
+    def begin_run(self, job: SettingsObserved, now: float) -> Values:
         """Take in that a run of `job` begins; returns the settings that it begins with."""
+        self.start_s = now
         self.values = {**DEFAULTS, **job.settings, **job.advised}
         self.shared_files.begin_run()
         return self.values

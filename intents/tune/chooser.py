@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from .belief import Belief
-from .model import Array
+from .belief.belief import Belief
+from .belief.model import Array
 
 Mask = NDArray[np.bool_]
 

@@ -7,7 +7,7 @@ import msgspec
 from ...units import count_text
 
 if TYPE_CHECKING:  # what only shows a comparison needs no numpy
-    from .model import Array
+    from .belief.model import Array
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ from ..events import Values
 from ..mutability import RunMutability
 from ..rules.situation import Situation
 from ..settings import difference, flush_every, is_asynchronous, is_cached
-from .belief import Belief
-from .model import Array
+from .belief.belief import Belief
+from .belief.model import Array
 
 _SHARE_BACK = 0.3
 """Of the flush that going back may force: it can mostly wait for the next one that is due."""
@@ -41,7 +41,7 @@ def _pending_s(belief: Belief, index: int | None) -> float:
     """Return the expected seconds of the flush that a re-init waits for, or forces."""
     if index is None or not is_cached(belief.candidates[index]):
         return 0.0
-    settings, flush_s = belief.candidates[index], belief.flush_quantile_s(index, 0.5)
+    settings, flush_s = belief.candidates[index], float(belief.flush_s[index])
     if flush_every(settings) > 1:
         return flush_s
     return max(0.0, flush_s - belief.shape.between_s) if is_asynchronous(settings) else 0.0

@@ -18,7 +18,9 @@ from ..rules.guards import veto
 from ..rules.situation import Proposal, Situation
 from ..settings import difference
 from .active_settings import ActiveSettings, values
-from .belief import Belief
+from .belief.belief import Belief
+from .belief.learner import Learner
+from .belief.observations import Identity, WaitAttribution, identity
 from .budget import TrialBudget
 from .chooser import (
     MOST_LOOKS,
@@ -34,8 +36,6 @@ from .chooser import (
 )
 from .comparison import compare
 from .decisions import Breakdown, Outcome, Verdict
-from .learner import Learner
-from .observations import Identity, WaitAttribution, identity
 from .switching import can_go, switch_seconds
 from .trial import Trial
 
@@ -247,7 +247,7 @@ class Trials(ActiveSettings):
             back_s=back_s,
             left_s=self.budget.left_s,
             remaining=now_is.checkpoints,
-            loose=belief.amplified(self.learner.observations.all, OWN),
+            loose=self.learner.is_loose,
         )
 
     def _banned(self, belief: Belief) -> set[int]:

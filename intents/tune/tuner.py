@@ -9,8 +9,10 @@ from ..mutability import RunMutability
 from ..rules.explain import LeverView, why_fixed
 from ..rules.levers import LEVERS, Lever
 from ..rules.situation import Proposal, Situation
-from ..settings import difference
+from ..settings import difference, flush_every, is_asynchronous
 from .active_settings import values
+from .belief.observations import WaitAttribution, identity
+from .belief.rework import expected_rework_s, exposure_s, losses_per_s
 from .chooser import (
     View,
     best,
@@ -19,8 +21,6 @@ from .chooser import (
 )
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
-from .observations import WaitAttribution, identity
-from .rework import USUAL_LOAD, expected_rework_s
 from .trials import USED_UP, Trials, users_change
 
 _OFF = "scrtune off: your own settings"
@@ -49,12 +49,14 @@ class Tuner(Trials):
     @property
     def felt_s(self) -> float:
         """Believed seconds that a checkpoint takes, expected rework aside; 0 while something is on trial."""
-        if self.belief is None or self._trial is not None:
+        belief, incumbent = self.belief, self._incumbent
+        index = belief.index(incumbent) if belief else None
+        if belief is None or index is None or self._trial is not None:
             return 0.0
-        shape = self.belief.shape
-        flush_s = USUAL_LOAD * shape.between_s
-        rework_s = expected_rework_s(self._incumbent, shape.nodes, shape.between_s, flush_s)
-        return max(0.0, self.current_s - rework_s)
+        between_s, is_beside = belief.shape.between_s, is_asynchronous(incumbent)
+        exposed_s = exposure_s(flush_every(incumbent), is_beside, between_s, float(belief.flush_s[index]))
+        rework_s = expected_rework_s(losses_per_s(incumbent, belief.shape.nodes), between_s, exposed_s)
+        return max(0.0, self.current_s - float(rework_s))
 
     def restart(self, baseline: Values, mutability: RunMutability, because: str, now: float) -> Outcome:
         """Begin anew under other settings of the user's: only the log goes on, and the generations."""

@@ -13,7 +13,7 @@ from scrtune.intents.settings import difference, is_asynchronous
 from scrtune.intents.tune.budget import ALLOWANCE, FIRST_CREDIT, TrialBudget
 from scrtune.intents.tune.tuner import Tuner
 
-from .test_belief import OWN, situation
+from .belief.test_belief import OWN, situation
 
 
 @dataclass

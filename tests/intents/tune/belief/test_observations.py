@@ -2,7 +2,7 @@
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.observations import Observations, WaitAttribution, identity
+from scrtune.intents.tune.belief.observations import Observations, WaitAttribution
 
 
 def cost(  # noqa: PLR0913 - of a checkpoint
@@ -69,9 +69,9 @@ def test_seconds_are_neither_lost_nor_made() -> None:
 
 
 def test_of_a_long_job_the_first_and_the_last_are_remembered_in_order() -> None:
-    seen, own = Observations(), identity(DEFAULTS)
+    seen = Observations()
     for number in range(1, 10_001):
-        seen.add(cost(number), own, run=0)
+        seen.add(cost(number), DEFAULTS, run=0)
     times = [each.time for each in seen.all]
     assert times == sorted(times)
     assert (times[0], times[-1]) == (1, 10_000)

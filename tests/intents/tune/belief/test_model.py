@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from scrtune.intents.events import Values
 from scrtune.intents.settings import DEFAULTS
-from scrtune.intents.tune.model import GIB, PRIORS, Model, Parts, Shape, draw_rates, flush_threads
+from scrtune.intents.tune.belief.model import GIB, PRIORS, Parts, Shape, draw_rates, flush_threads, predict
 
-sys.path.append(str(Path(__file__).parents[3]))  # benchmarks are no part of the package
+sys.path.append(str(Path(__file__).parents[4]))  # benchmarks are no part of the package
 
 from benchmarks.model_study import ROWS, mean_errors, predicted
 
@@ -38,7 +38,7 @@ SHAPE = Shape(
 def parts(settings: Values, shape: Shape = SHAPE, **rates: float) -> Parts:
     """Return what 64 draws of all rates say, but for those of `rates`, the same in each."""
     given = {name: np.full(64, value) for name, value in rates.items()}
-    return Model(shape, {**RATES, **given}).parts(settings)
+    return Parts(*(part[0] for part in predict([settings], shape, {**RATES, **given})))
 
 
 def blocking_s(settings: Values, shape: Shape = SHAPE) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
@@ -166,6 +166,15 @@ shapes = st.builds(
 
 
 class TestWhateverTheRates:
+    @given(st.lists(settings_of_jobs, min_size=1, max_size=8), shapes)
+    def test_each_of_many_settings_costs_what_it_costs_alone(
+        self, candidates: list[Values], shape: Shape
+    ) -> None:
+        together = predict(candidates, shape, RATES)
+        for index, settings in enumerate(candidates):
+            for part, alone in zip(together, parts(settings, shape), strict=True):
+                assert part[index] == pytest.approx(alone, rel=1e-12)
+
     @given(settings_of_jobs, shapes)
     def test_all_parts_are_finite_and_not_negative(self, settings: Values, shape: Shape) -> None:
         for part in parts(settings, shape):

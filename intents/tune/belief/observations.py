@@ -8,16 +8,18 @@ from collections import deque
 
 import msgspec
 
-from ...goodput.checkpoint_cost import CheckpointCost
-from ..events import Value, Values
-from ..rules.levers import NAMES
+from ....goodput.checkpoint_cost import CheckpointCost
+from ...events import Value, Values
+from ...rules.levers import NAMES
+from ...settings import is_asynchronous
+from .model import LOWEST
 
 _NEARLY_ALL = 0.8
 _FIRST, _LAST = 8, 48
-_LEAST_S = 1e-6
+_NEAR, _MOST_AMPLIFIED = 0.7, 6.0
 
 Identity = tuple[Value, ...]
-"""The values of all levers, in the order of :data:`..rules.levers.NAMES`."""
+"""The values of all levers, in the order of :data:`...rules.levers.NAMES`."""
 
 
 def identity(settings: Values) -> Identity:
@@ -29,12 +31,14 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     """One checkpoint under `settings`: seconds of its parts; `time` counts the job's checkpoints.
 
     `run` counts the launches of the job. `between_s` is the computation before it, 0 when not known.
+    `beside`: its flush, if it had one, did not block.
     """
 
     settings: Identity
     time: int
     run: int
     flushed: bool
+    beside: bool
     blocking_s: float
     write_s: float
     encode_s: float
@@ -43,6 +47,12 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True):
     slowdown_s: float
     slowdown_error_s: float
     between_s: float
+
+    def amplification(self, between_s: float) -> float:
+        """Return how much more its blocking time scatters where flushes nearly fill the interval."""
+        if not (self.flushed and self.beside) or self.flush_s <= _NEAR * between_s:
+            return 1.0
+        return min(_MOST_AMPLIFIED, max(1.0, self.flush_s / max(self.blocking_s, 0.02 * self.flush_s)))
 
 
 class WaitAttribution:
@@ -58,7 +68,7 @@ class WaitAttribution:
         if held is not None:
             blocking_s = held.blocking_s + cost.wait_s
             complete.append(msgspec.structs.replace(held, blocking_s=blocking_s, wait_s=cost.wait_s))
-        alone_s = max(_LEAST_S, cost.blocking_s - cost.wait_s)
+        alone_s = max(LOWEST, cost.blocking_s - cost.wait_s)
         mine = msgspec.structs.replace(cost, blocking_s=alone_s, wait_s=0.0)
         is_beside = cost.flushed and cost.blocked_on_flush_s <= 0
         if is_beside and cost.flush_s > _NEARLY_ALL * (cost.interval_s - cost.blocking_s) > 0:
@@ -76,14 +86,15 @@ class Observations:
         self._last: deque[Observation] = deque(maxlen=_LAST)
         self.count = 0
 
-    def add(self, cost: CheckpointCost, settings: Identity, run: int) -> Observation:
-        """Enter a checkpoint under `settings`; return what it shows."""
+    def add(self, cost: CheckpointCost, settings: Values, run: int) -> None:
+        """Enter a checkpoint under `settings`."""
         self.count += 1
         seen = Observation(
-            settings=settings,
+            settings=identity(settings),
             time=self.count,
             run=run,
             flushed=cost.flushed,
+            beside=is_asynchronous(settings),
             blocking_s=cost.blocking_s,
             write_s=cost.write_s,
             encode_s=cost.encode_s,
@@ -94,7 +105,6 @@ class Observations:
             between_s=max(0.0, cost.interval_s - cost.blocking_s),
         )
         (self._first if len(self._first) < _FIRST else self._last).append(seen)
-        return seen
 
     @property
     def all(self) -> list[Observation]:

@@ -4,6 +4,7 @@ import math
 import random
 from collections.abc import Sequence
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -19,9 +20,10 @@ from scrtune.intents.observe.redundancy import observe as observe_redundancy
 from scrtune.intents.rules.levers import NAMES, joint_settings
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS, flush_every, is_asynchronous, is_cached
-from scrtune.intents.tune.belief import CANDIDATES, Belief
-from scrtune.intents.tune.model import GIB, PRIORS, Prior, Shape
-from scrtune.intents.tune.observations import Observation, Observations, identity
+from scrtune.intents.tune.belief.belief import CANDIDATES, Belief
+from scrtune.intents.tune.belief.model import GIB, PRIORS, Prior, Shape
+from scrtune.intents.tune.belief.observations import Observation, Observations, identity
+from scrtune.intents.tune.belief.rework import NODE_FAILURES_PER_S
 
 OWN: Values = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
 ASYNC: Values = {**OWN, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD", "SCRTUNE_FLUSH_THREADS": 1}
@@ -100,7 +102,7 @@ class Told:
             slowdown_s=slowdown_s if is_beside and flushed else 0.0,
             slowdown_error_s=0.05,
         )
-        self.seen.add(cost, identity(under), run=0)
+        self.seen.add(cost, under, run=0)
         return self
 
     def many(self, under: Values, count: int, seed: int = 0, noise: float = 0.1) -> "Told":
@@ -224,6 +226,25 @@ def test_of_candidates_without_a_difference_one_is_kept_and_of_each_value_the_be
     assert len(made.candidates) <= CANDIDATES + 2 + len(everything)
     for each in made.candidates:
         assert np.median(totals(made, each)) == before[identity(each)]
+
+
+def test_and_what_was_seen_however_dear_it_is() -> None:
+    made = updated(Told().many(OWN, 3))
+    dearest = made.candidates[int(np.argmax(np.median(made.totals, axis=1)))]
+    made.prune([])
+    assert made.index(dearest) is None
+    made = updated(Told().many(OWN, 3))
+    made.prune([identity(dearest)])
+    assert made.index(dearest) is not None
+
+
+def test_what_a_failure_would_destroy_is_part_of_the_cost() -> None:
+    rare, often = {**OWN, "SCR_FLUSH": 10}, Shape(**{**msgspec.structs.asdict(SHAPE), "nodes": 10_000})
+    few = Belief([OWN, rare], SHAPE, kept=2)
+    many = Belief([OWN, rare], often, kept=2)
+    assert np.median(totals(few, rare)) < np.median(totals(few, OWN))
+    dearer_s = NODE_FAILURES_PER_S * (10_000 - SHAPE.nodes) * 20 * 4.5 * 20
+    assert np.median(totals(many, rare)) == pytest.approx(np.median(totals(few, rare)) + dearer_s)
 
 
 def test_a_machine_that_changed_is_doubted_but_most_what_depends_on_the_prefix_directory() -> None:

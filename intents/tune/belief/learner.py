@@ -5,15 +5,14 @@ from collections.abc import Mapping
 from math import log
 from statistics import median
 
-from ...goodput.checkpoint_cost import CheckpointCost
-from ..events import StorageProbed, Values
-from ..rules.levers import joint_settings
-from ..rules.situation import Situation
-from ..settings import is_cached
+from ....goodput.checkpoint_cost import CheckpointCost
+from ...events import StorageProbed, Values
+from ...rules.levers import joint_settings
+from ...rules.situation import Situation
+from ...settings import is_cached
 from .belief import Belief
 from .model import PRIORS, Prior, Shape
-from .observations import Observation, Observations, identity
-from .rework import expected_rework_s
+from .observations import Observation, Observations
 
 _LOOK_AGAIN = (2, 3, 5, 9)
 """Checkpoints after which candidates and shape are made anew: more is known of the job."""
@@ -22,8 +21,7 @@ _SETTLED_EVERY = 4
 _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
-_USUAL_LOAD = 0.5
-"""Share of the interval that an asynchronous flush is taken to last, for what a failure may destroy."""
+_LOOSE = 1.5
 _PROBED_SPREAD = 0.5
 _RECALLED_SPREAD = 0.25
 
@@ -49,7 +47,7 @@ class Learner:
 
         The candidates `keep` stay. A `settled` belief is updated at every fourth checkpoint only.
         """
-        self.observations.add(cost, identity(settings), self.run)
+        self.observations.add(cost, settings, self.run)
         self.is_flushed = cost.flushed or not is_cached(settings)
         is_first = self.is_flushed and not self.knows_prefix
         self.knows_prefix |= self.is_flushed
@@ -78,6 +76,16 @@ class Learner:
         found = (belief.index_of(each.settings) for each in self.observations.all) if belief else ()
         return Counter(index for index in found if index is not None)
 
+    @property
+    def is_loose(self) -> bool:
+        """True when costs under the user's own settings scatter with waits for flushes."""
+        belief = self.belief
+        return belief is not None and any(
+            each.amplification(belief.shape.between_s) > _LOOSE
+            for each in self.observations.all
+            if belief.index_of(each.settings) == 0
+        )
+
     def _is_other(self, shape: Shape, count: int) -> bool:
         if self.belief is None or count - self._made_at < _LOOK_AGAIN[-1]:
             return False
@@ -86,15 +94,10 @@ class Learner:
 
     def _made(self, shape: Shape, now: Situation, keep: list[Values]) -> Belief:
         self._made_at = self.observations.count
-        joint = list(joint_settings(now))
-        rework_s = [
-            expected_rework_s(each, shape.nodes, shape.between_s, _USUAL_LOAD * shape.between_s)
-            for each in (*keep, *joint)
-        ]
-        belief = Belief([*keep, *joint], shape, _priors(now), rework_s, kept=len(keep))
-        belief.update(self.observations.all)
-        belief.prune(self.observations.all)
-        return belief
+        made = Belief([*keep, *joint_settings(now)], shape, _priors(now), kept=len(keep))
+        made.update(self.observations.all)
+        made.prune(each.settings for each in self.observations.all)
+        return made
 
     def _has_shifted(self) -> bool:
         """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""

@@ -1,0 +1,1 @@
+"""The belief: what each joint setting costs, by all that was measured (`docs/tuning.md`)."""

@@ -1,0 +1,248 @@
+"""The belief: what every joint setting is thought to cost, and how surely, given all that was measured.
+
+An ensemble of cost models (:mod:`.model`), whose rates are drawn from wide priors, predicts the parts of a
+checkpoint under each candidate. Every checkpoint's measured parts (:mod:`.measured`) update all candidates at
+once, by one ensemble Kalman step from the prior (G. Evensen 2003, "The Ensemble Kalman Filter"): what was
+seen under one setting informs the others as far as the models tie them together. What no model explains has
+its own share of the prior for each parameter value and each candidate.
+
+Everything is drawn with fixed seeds and rounded before it is compared, so that a journal gives the same
+decisions whatever the linear algebra underneath.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from ...events import Durability, Values
+from ...rules.levers import NAMES
+from ...rules.situation import Situation
+from ...settings import flush_every, is_asynchronous, is_cached
+from ..decisions import Breakdown
+from .measured import SHOWN, Measured, Row, measure
+from .model import MEMBERS, PRIORS, Array, Parts, Prior, Shape, draw_rates, flush_threads, logs, predict
+from .observations import Identity, Observation, identity
+from .rework import expected_rework_s, exposure_s, losses_per_s
+
+CANDIDATES = 60
+_BY_VALUE, _BY_CANDIDATE, _BY_SCHEME, _BY_FLUSH, _BY_SLOWDOWN = 0.045, 0.05, 0.4, 0.15, 0.3
+"""SDs of log factors that no model explains."""
+_DIGITS = 9
+_SEED = 1
+_TWICE = 2
+"""A slowdown seen twice is no hiccup: it is believed of its settings, whatever the models say."""
+_MOST_SURPRISING = 4.0
+"""SDs: what is farther from all that the models expect says nothing of other settings."""
+_SLIGHTLY = 1e-9
+
+
+class Belief:
+    """What is believed of `candidates`: the first are the user's own settings, the first `kept` always stay.
+
+    `totals` are seconds of job time for a checkpoint, expected rework included, (candidates, members);
+    `flush_s` the medians of a flush's seconds, (candidates,).
+    """
+
+    def __init__(
+        self,
+        candidates: Sequence[Values],
+        shape: Shape,
+        priors: Mapping[str, Prior] = PRIORS,
+        kept: int = 1,
+    ) -> None:
+        self.shape = shape
+        self._rng = np.random.default_rng(_SEED)
+        rates = draw_rates(self._rng, priors)
+        parts = predict(candidates, shape, rates)
+        chosen = _distinct(candidates, parts, kept)
+        self._kept = sum(index < kept for index in chosen)
+        self._rate_names = tuple(priors)
+        self._prior_rates = self._rates = np.array([np.log(rates[name]) for name in priors])
+        self._take([candidates[i] for i in chosen])
+        self._prior = self._predicted(Parts(*(part[chosen] for part in parts)))
+        self.totals: Array
+        self.flush_s: Array
+        self._rows: Array
+        self._believe(self._prior)
+
+    def prune(self, seen: Iterable[Identity]) -> None:
+        """Keep what was `seen`, what is believed to be best, and the best with each value of a lever."""
+        best = [int(i) for i in np.argsort(np.quantile(self.totals, 0.3, axis=1), kind="stable")]
+        first_with = {(name, self.candidates[i][name]): i for name in NAMES for i in reversed(best)}
+        observed = {index for each in seen if (index := self.index_of(each)) is not None}
+        chosen = sorted({*range(self._kept), *observed, *best[:CANDIDATES], *first_with.values()})
+        self._take([self.candidates[i] for i in chosen])
+        self._prior = self._prior[chosen]
+        self._believe(self._rows[chosen])
+
+    def index(self, settings: Values) -> int | None:
+        """Return the candidate with `settings`; None when there is none."""
+        return self.index_of(identity(settings))
+
+    def index_of(self, settings: Identity) -> int | None:
+        """Return the candidate with these values of all levers; None when there is none."""
+        return self._index.get(settings)
+
+    def update(self, seen: Sequence[Observation]) -> None:
+        """Believe what follows from the prior and from all of `seen`."""
+        known: dict[int, list[Observation]] = {}
+        for each in seen:
+            if (index := self.index_of(each.settings)) is not None:
+                known.setdefault(index, []).append(each)
+        if not known:
+            return
+        data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
+        predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
+        state = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
+        after = _kalman(state, predicted, data)
+        rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
+        rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
+        for of, value, noise in zip(data.rows, data.values, np.sqrt(data.covariance.diagonal()), strict=True):
+            if of.checkpoints >= (_TWICE if of.row is Row.SLOWDOWN else SHOWN):
+                mean = rows[of.candidate, of.row].mean()
+                rows[of.candidate, of.row] += np.clip(mean, value - noise, value + noise) - mean
+        self._rates = after[-len(self._prior_rates) :]
+        self._believe(rows)
+
+    def shift(self, factors: Mapping[str, float]) -> None:
+        """Doubt what is believed: the machine has changed. `factors` are SDs of log factors by tier."""
+        prefix = factors["prefix"] * self._rng.standard_normal(MEMBERS)
+        cache = factors["cache"] * self._rng.standard_normal(MEMBERS)
+        tier = np.where(self._cached, cache, prefix)
+        before, rows = self._rows, self._rows.copy()
+        for row, factor in (
+            (Row.FLUSH, prefix),
+            (Row.UNFLUSHED, tier),
+            (Row.WRITE, tier),
+            (Row.ENCODE, cache),
+        ):
+            rows[:, row] += factor
+        flush_s, flushed_s = np.exp(rows[:, Row.FLUSH]), np.exp(before[:, Row.FLUSHED] + tier)
+        blocked_s = np.where(
+            self._beside, flush_s - self.shape.between_s, flush_s - np.exp(before[:, Row.FLUSH])
+        )
+        longer_s = self._cached * np.where(self._beside, np.maximum(0.0, blocked_s), blocked_s)
+        rows[:, Row.FLUSHED] = np.log(np.maximum(flushed_s + longer_s, np.exp(rows[:, Row.UNFLUSHED])))
+        rows[:, Row.SLOWDOWN] *= np.where(self._beside, np.exp(prefix), 1.0)
+        self._prior = rows
+        self._believe(rows)
+
+    def breakdown(self, index: int) -> Breakdown:
+        """Return the medians of what is believed of the candidate `index`."""
+        rows = self._rows[index]
+        return Breakdown(
+            cost_s=float(np.median(self.totals[index])),
+            write_s=float(np.median(np.exp(rows[Row.WRITE]))),
+            encode_s=float(np.median(np.exp(rows[Row.ENCODE]))),
+            flush_s=float(self.flush_s[index]) if is_cached(self.candidates[index]) else 0.0,
+            slowdown_s=float(np.median(rows[Row.SLOWDOWN])),
+        )
+
+    def beyond_mean_s(self, index: int, *, flushed: bool) -> float:
+        """Return what a checkpoint costs beyond the mean of its flush cycle, being `flushed` or not."""
+        if flush_every(self.candidates[index]) == 1:
+            return 0.0
+        rows = self._rows[index]
+        kind = np.exp(rows[Row.FLUSHED]) + rows[Row.SLOWDOWN] if flushed else np.exp(rows[Row.UNFLUSHED])
+        return float((kind - _cycle_s(rows, flush_every(self.candidates[index]))).mean())
+
+    def why_at_risk(self, index: int, now: Situation) -> str:
+        """Return why a flush may not end before the next output although it has to; empty where it does."""
+        flush_s = float(self.flush_s[index])
+        is_beside = is_asynchronous(self.candidates[index])
+        if now.rails.durability is not Durability.NEXT or not is_beside or flush_s <= self.shape.between_s:
+            return ""
+        return (
+            f"its flush may take {flush_s:.3f} s, longer than the {self.shape.between_s:.3f} s between two"
+            f" checkpoints: two would be at risk ({now.rails.because})"
+        )
+
+    def flush_quantile_s(self, index: int, q: float) -> float:
+        """Return the `q` quantile of the seconds of a flush under the candidate `index`."""
+        return float(np.quantile(np.exp(self._rows[index, Row.FLUSH]), q))
+
+    def learnt_rates(self) -> dict[str, tuple[float, float]]:
+        """Return mean and SD of the natural logarithm of every rate."""
+        rates = zip(self._rate_names, self._rates, strict=True)
+        return {name: (round(float(each.mean()), 4), round(float(each.std()), 4)) for name, each in rates}
+
+    def _take(self, candidates: Sequence[Values]) -> None:
+        self.candidates = candidates
+        self._index = {identity(each): i for i, each in enumerate(candidates)}
+        self._cached = np.array([[is_cached(each)] for each in candidates])
+        self._beside = np.array([[is_asynchronous(each)] for each in candidates])
+        self._every = np.array([[flush_every(each)] for each in candidates])
+        self._losses_per_s = np.array([[losses_per_s(each, self.shape.nodes)] for each in candidates])
+
+    def _believe(self, rows: Array) -> None:
+        """Make `rows` what is believed, rounded: all that is decided follows from these digits."""
+        self._rows = np.round(rows, _DIGITS)
+        flush_s = np.exp(self._rows[:, Row.FLUSH])
+        exposed_s = exposure_s(self._every, self._beside, self.shape.between_s, flush_s)
+        rework_s = expected_rework_s(self._losses_per_s, self.shape.between_s, exposed_s)
+        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._every) + rework_s
+        self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
+        self.flush_s = np.round(np.median(flush_s, axis=1), _DIGITS)
+
+    def _predicted(self, parts: Parts) -> Array:
+        """Return the prior rows of all candidates, (candidates, rows, members)."""
+        candidates, draws = self.candidates, self._rng.standard_normal
+        size = (len(candidates), MEMBERS)
+
+        def shared(kinds: Iterable[Hashable], spread: float) -> Array:
+            """Return one draw for each kind."""
+            kinds = list(kinds)
+            places = {kind: place for place, kind in enumerate(dict.fromkeys(kinds))}
+            return spread * draws((len(places), MEMBERS))[[places[kind] for kind in kinds]]
+
+        misfit = _BY_CANDIDATE * draws(size)
+        for name in NAMES:
+            misfit += shared((each[name] for each in candidates), _BY_VALUE)
+        encode_s = parts.encode_s * np.exp(shared((each["SCR_COPY_TYPE"] for each in candidates), _BY_SCHEME))
+        copies = [
+            (each["SCR_FLUSH_TYPE"], bool(each["SCRTUNE_FLUSH_CPUS"]), flush_threads(each, self.shape))
+            for each in candidates
+        ]
+        flush_s = parts.flush_s * np.exp(shared(copies, _BY_FLUSH))
+        slowdown_s = parts.slowdown_s * np.exp(_BY_SLOWDOWN * draws(size))
+        unflushed_s = parts.write_s + encode_s
+        flushed_s = unflushed_s + np.where(self._beside, parts.wait_s, flush_s)
+        rows = [
+            *(logs(unflushed_s) + misfit, logs(flushed_s) + misfit, slowdown_s),
+            *(logs(parts.write_s), logs(encode_s), logs(flush_s)),
+        ]
+        return np.stack(rows, axis=1)
+
+
+def _distinct(candidates: Sequence[Values], parts: Parts, kept: int) -> list[int]:
+    """Return which candidates differ in their effect; the first `kept` only have to differ in a value."""
+    sums = np.stack(parts, axis=1).sum(axis=2).tolist()
+    known: set[Hashable] = set()
+    chosen = []
+    for index, (settings, each) in enumerate(zip(candidates, sums, strict=True)):
+        effect, own = (*each, flush_every(settings)), identity(settings)
+        if own not in known and (index < kept or effect not in known):
+            known |= {effect, own}
+            chosen.append(index)
+    return chosen
+
+
+def _cycle_s(rows: Array, every: Array | int) -> Array:
+    """Return the mean seconds of a checkpoint over a flush cycle; `rows` come first in its shape."""
+    flushed_s = np.exp(rows[Row.FLUSHED]) + rows[Row.SLOWDOWN]
+    return np.asarray((flushed_s + (every - 1) * np.exp(rows[Row.UNFLUSHED])) / every)
+
+
+def _kalman(state: Array, predicted: Array, data: Measured) -> Array:
+    """Return `state` (n x members) given `data`: the stochastic ensemble Kalman filter's analysis step."""
+    count = len(data.values)
+    covariance = data.covariance + _SLIGHTLY * np.eye(count)
+    middle = predicted.mean(axis=1)
+    expected = predicted - middle[:, None]
+    spread = expected @ expected.T / (MEMBERS - 1) + covariance
+    limit = _MOST_SURPRISING * np.sqrt(spread.diagonal())
+    centred = state - state.mean(axis=1, keepdims=True)
+    gain = (centred @ expected.T / (MEMBERS - 1)) @ np.linalg.inv(spread)
+    drawn = np.linalg.cholesky(covariance) @ np.random.default_rng(_SEED).standard_normal((count, MEMBERS))
+    seen = np.clip(data.values, middle - limit, middle + limit)
+    return np.asarray(state + gain @ (seen[:, None] + drawn - predicted))

@@ -1,0 +1,141 @@
+"""What checkpoints show about rows of the belief: values with their covariance.
+
+Noise of checkpoints is autocorrelated: checkpoints under the same settings are combined by generalised least
+squares, with 10 % independent and 10 % AR(1) noise. A spike is a surprise once: costs are winsorised within
+their settings.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from math import log
+from statistics import median, median_low
+from typing import NamedTuple
+
+import numpy as np
+
+from .model import LOWEST, Array
+from .observations import Observation
+
+INDEPENDENT, AUTOCORRELATED, CORRELATION = 0.10, 0.10, 0.7
+_FEW_NOISE = 0.12
+"""Of one or two observations nobody knows whether they are spikes."""
+_PART_NOISE = 0.12
+_RUN_NOISE = 0.2
+"""SD of log costs between two runs of a job: slow noise does not average out within one."""
+_HIGH, _LOW = 0.3, 0.5
+SHOWN = 3
+"""Observations under the same settings from which the median, not the lowest, is the middle."""
+_MANY = 4
+_SLOWDOWN_NOISE, _USUAL_SLOWDOWN = 0.15, 0.3
+
+
+class Row(IntEnum):
+    """The rows of a candidate's prediction: natural logarithms of seconds, but for the slowdown."""
+
+    UNFLUSHED = 0
+    FLUSHED = 1
+    SLOWDOWN = 2
+    WRITE = 3
+    ENCODE = 4
+    FLUSH = 5
+
+
+class RowSeen(NamedTuple):
+    """A row of a candidate that was measured, and the number of checkpoints that show it."""
+
+    candidate: int
+    row: Row
+    checkpoints: int
+
+
+class Measured(NamedTuple):
+    """Values of rows (n) and their covariance (n x n)."""
+
+    rows: Sequence[RowSeen]
+    values: Array
+    covariance: Array
+
+
+Known = Mapping[int, Sequence[Observation]]
+"""The observations of each candidate, oldest first."""
+
+
+def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
+    """Return what `known` shows; `slowdowns_s` are believed of each candidate."""
+    groups = {
+        (index, row): mine
+        for index, seen in known.items()
+        for row in (Row.FLUSHED, Row.UNFLUSHED)
+        if (mine := [each for each in seen if each.flushed == (row is Row.FLUSHED)])
+    }
+    blocking, covariance = _blocking(list(groups.values()), between_s)
+    parts = [
+        (RowSeen(index, row, len(seen)), value, variance)
+        for index, seen in known.items()
+        for row, value, variance in _parts(seen, float(slowdowns_s[index]))
+    ]
+    n, first = len(groups) + len(parts), len(groups)
+    whole = np.zeros((n, n))
+    whole[:first, :first] = covariance
+    whole[range(first, n), range(first, n)] = [variance for _, _, variance in parts]
+    of = [RowSeen(index, row, len(mine)) for (index, row), mine in groups.items()]
+    return Measured(
+        [*of, *(each for each, _, _ in parts)], np.array([*blocking, *(v for _, v, _ in parts)]), whole
+    )
+
+
+def _blocking(groups: Sequence[Sequence[Observation]], between_s: float) -> tuple[Array, Array]:
+    """Return the mean log of the blocking time of each group, and their covariance."""
+    seen = [each for group in groups for each in group]
+    amplified = np.array([each.amplification(between_s) for each in seen])
+    member = np.repeat(np.eye(len(groups)), [len(group) for group in groups], axis=0)
+    logged = np.concatenate([_winsorised(group, between_s) for group in groups])
+    few = np.array([_FEW_NOISE**2 * (len(group) < SHOWN) for group in groups for _ in group])
+    times, runs = np.array([each.time for each in seen]), np.array([each.run for each in seen])
+    slow = AUTOCORRELATED**2 * CORRELATION ** np.abs(times[:, None] - times)
+    noise = (runs[:, None] == runs) * (slow + _RUN_NOISE**2 * (len(set(runs.tolist())) > 1))
+    noise = (noise + INDEPENDENT**2 * np.eye(len(seen))) * amplified[:, None] * amplified + np.diag(few)
+    weights = member.T @ np.linalg.inv(noise)
+    covariance = np.linalg.inv(weights @ member)
+    return covariance @ (weights @ logged), covariance
+
+
+def _winsorised(group: Sequence[Observation], between_s: float) -> Array:
+    logged = np.array([log(max(each.blocking_s, LOWEST)) for each in group])
+    high = _HIGH * max(each.amplification(between_s) for each in group)
+    if len(group) < SHOWN:
+        return np.asarray(np.minimum(logged, logged.min() + high))
+    middle = float(np.median(logged))
+    return np.asarray(np.clip(logged, middle - _LOW, middle + high))
+
+
+def _parts(seen: Sequence[Observation], usual_slowdown_s: float) -> Iterator[tuple[Row, float, float]]:
+    """Yield row, value and variance of each part that was measured under one candidate."""
+    slowed = [(each.slowdown_s, each.slowdown_error_s) for each in seen if each.flushed and each.beside]
+    if slowed:
+        mean, variance = _weighted(slowed)
+        scale = max(abs(mean), _USUAL_SLOWDOWN * usual_slowdown_s)
+        yield Row.SLOWDOWN, mean, variance + (_SLOWDOWN_NOISE * scale) ** 2 + LOWEST
+    for row, seconds in (
+        (Row.WRITE, [each.write_s for each in seen]),
+        (Row.ENCODE, [each.encode_s for each in seen if each.encode_s > 0]),
+        (Row.FLUSH, [each.flush_s for each in seen if each.flush_s > 0]),
+    ):
+        if seconds and max(seconds) > 0:
+            logged = [log(max(each, LOWEST)) for each in seconds]
+            yield row, _middle(logged), _PART_NOISE**2 * (1 + 1 / len(logged))
+
+
+def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean of (value, SD) weighted by precision, the median of many, and its variance."""
+    weights = [1 / (error * error + 1e-9) for _, error in values]
+    lowest, highest = min(values), max(values)
+    variance = 1 / sum(weights)
+    if len(values) > _MANY or highest[0] - lowest[0] > 3 * (lowest[1] + highest[1]):  # or a hiccup
+        return median_low(value for value, _ in values), variance
+    return variance * sum(w * value for w, (value, _) in zip(weights, values, strict=True)), variance
+
+
+def _middle(values: Sequence[float]) -> float:
+    """Return the median; of two the lower one and a little, for the other may be a spike."""
+    return min(values) + 0.05 if len(values) == 2 else median(values)  # noqa: PLR2004

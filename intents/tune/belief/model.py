@@ -1,0 +1,219 @@
+"""The cost model: the seconds of a checkpoint's parts under any settings, from rates with uncertainty.
+
+The formulas are those that fit the LLNL study (`docs/tuning.md`): the application writes at the rate of the
+tier; XOR reads everything and sends 1/(N-1) of it, PARTNER reads and sends everything; a flush is the
+makespan of a rank's files over its threads, a file never split, each thread limited by its share of the
+node's rate, and more so when it is bound to the application's cores; a flush beside the computation takes
+cores from it.
+
+Every rate is an array of `MEMBERS` values drawn from its prior, one for each member of the ensemble
+(:mod:`.belief`). With arrays of one value it is an ordinary function.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import exp
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ...events import Values
+from ...observe.redundancy import effective
+from ...rules.situation import MAX_FLUSH_THREADS
+from ...settings import flush_every, is_asynchronous, is_cached, number
+
+GIB = 1024**3
+MEMBERS = 192
+_METADATA_THREADS = 4
+"""Threads beyond these do not make more files a second (metadata servers serialise)."""
+_PROCESSOR_CACHE_BYTES = 4 * 1024**2
+"""A copy buffer beyond it goes through memory once more: jobs with 32 MiB took 1.3 to 1.5 times as long."""
+_SENT = {"SINGLE": 0.0, "PARTNER": 1.0, "RS": 2.0}
+"""Of the data, by scheme; XOR sends a part of them to each of the others."""
+LOWEST = 1e-6
+
+Array = NDArray[np.float64]
+
+
+class Prior(msgspec.Struct, frozen=True):
+    """A lognormal prior: its median, and the SD of the natural logarithm."""
+
+    median: float
+    spread: float
+
+    @classmethod
+    def of_log(cls, mean: float, spread: float) -> "Prior":
+        """Return the prior with this mean of the logarithm."""
+        return cls(exp(mean), spread)
+
+
+PRIORS: dict[str, Prior] = {
+    "cache_bytes_per_s": Prior(4 * GIB, 0.9),
+    "cache_fixed_s": Prior(0.03, 1.2),
+    "cache_file_s": Prior(1e-4, 1.0),
+    "thread_bytes_per_s": Prior(0.5 * GIB, 0.6),
+    "prefix_bytes_per_s": Prior(2 * GIB, 0.8),
+    "prefix_file_s": Prior(2e-3, 1.1),
+    "writer_share": Prior(0.9, 0.35),
+    "bound_share": Prior(0.55, 0.25),
+    "largest_file": Prior(0.25, 0.7),
+    "call_s": Prior(8e-6, 0.7),
+    "cache_misses": Prior(0.08, 1.0),
+    "encode_read_bytes_per_s": Prior(3 * GIB, 0.8),
+    "encode_send_bytes_per_s": Prior(2 * GIB, 0.9),
+    "encode_xor_bytes_per_s": Prior(3 * GIB, 0.8),
+    "message_s": Prior(1.5e-5, 0.7),
+    "contention": Prior(0.4, 0.7),
+    "thread_cores": Prior(0.5, 0.35),
+    "interference": Prior(0.02, 1.0),
+}
+"""Rates of a node, seconds a file, call or message, and shares: what a job does not know before it has run.
+
+`writer_share` is the application's rate against a flush thread's, `bound_share` what is left of a flush
+thread's rate on the application's cores (study: 0.293/0.549), `thread_cores` the cores that a flush thread
+keeps busy, `contention` the loss of computation for each stolen core, `interference` that without one.
+Sources: the study, measurements on SCR 3.1.0 and AXL, wide where machines differ."""
+
+_AT_MOST = {"bound_share": 1.0, "largest_file": 1.0}
+
+Rates = Mapping[str, Array]
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as far as the model needs it; `rank_bytes` and `files` are one rank's, `used_cores` as well.
+
+    `between_s` is the computation between two checkpoints, `mask_cores` the CPUs in a rank's mask.
+    """
+
+    nodes: int
+    ranks_per_node: int
+    rank_bytes: float
+    files: int
+    between_s: float
+    cores: int
+    used_cores: float
+    mask_cores: int
+
+    @property
+    def node_bytes(self) -> float:
+        """Bytes of a node's ranks."""
+        return self.rank_bytes * self.ranks_per_node
+
+    @property
+    def bound(self) -> bool:
+        """True when the ranks, and flush threads with them, keep to a part of the node's CPUs."""
+        return self.mask_cores < self.cores
+
+
+class Parts(NamedTuple):
+    """Seconds of a checkpoint's parts, (settings, members) each; the flush as if this one is flushed."""
+
+    write_s: Array
+    encode_s: Array
+    flush_s: Array
+    wait_s: Array
+    slowdown_s: Array
+
+
+def draw_rates(
+    rng: np.random.Generator, priors: Mapping[str, Prior], members: int = MEMBERS
+) -> dict[str, Array]:
+    """Return `members` draws of every rate, in the order of :data:`PRIORS`."""
+    drawn = {}
+    for name, prior in priors.items():
+        drawn_rates = prior.median * np.exp(prior.spread * rng.standard_normal(members))
+        drawn[name] = np.minimum(drawn_rates, _AT_MOST.get(name, np.inf))
+    return drawn
+
+
+def flush_threads(settings: Values, shape: Shape) -> int:
+    """Return the threads that copy a rank's files: the lever's value, else AXL's own number."""
+    if settings.get("SCR_FLUSH_TYPE") == "SYNC":
+        return 1
+    default = min(max(1, shape.cores), MAX_FLUSH_THREADS)
+    return min(shape.files, number(settings, "SCRTUNE_FLUSH_THREADS") or default)
+
+
+def predict(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Parts:
+    """Return what a checkpoint costs under each of `candidates`, for each member of the ensemble."""
+    cached, beside = _column(candidates, is_cached), _column(candidates, is_asynchronous)
+    flushed_every_s = _column(candidates, flush_every) * shape.between_s
+    is_bound = shape.bound * _column(candidates, lambda each: not each.get("SCRTUNE_FLUSH_CPUS"))
+    threads = _column(candidates, lambda each: flush_threads(each, shape))
+    cache_s = _cached(shape, rates)
+    flush_s = cached * _flush(candidates, threads, is_bound, shape, rates)
+    room_s = (_column(candidates, lambda each: number(each, "SCR_CACHE_SIZE")) > 1) * cache_s
+    return Parts(
+        write_s=np.where(cached, cache_s, _direct(shape, rates)),
+        encode_s=cached * _encode(candidates, shape, rates),
+        flush_s=flush_s,
+        # in the long run, for flushes that outlast the interval
+        wait_s=beside * np.maximum(0.0, flush_s - flushed_every_s - room_s),
+        slowdown_s=beside
+        * np.minimum(flush_s, flushed_every_s)
+        * _slowed_share(threads, is_bound, shape, rates),
+    )
+
+
+def _column(candidates: Sequence[Values], of: Callable[[Values], float]) -> Array:
+    return np.array([float(of(each)) for each in candidates])[:, None]
+
+
+def _direct(shape: Shape, rates: Rates) -> Array:
+    together = shape.ranks_per_node * rates["thread_bytes_per_s"] * rates["writer_share"]
+    return (
+        shape.node_bytes / np.minimum(rates["prefix_bytes_per_s"], together)
+        + shape.files * rates["prefix_file_s"]
+    )
+
+
+def _cached(shape: Shape, rates: Rates) -> Array:
+    written_s = shape.node_bytes / rates["cache_bytes_per_s"]
+    return written_s + rates["cache_fixed_s"] + shape.files * rates["cache_file_s"]
+
+
+def _encode(candidates: Sequence[Values], shape: Shape, rates: Rates) -> Array:
+    schemes = [effective(str(each["SCR_COPY_TYPE"]), shape.nodes) for each in candidates]
+    others = [max(1, min(number(each, "SCR_SET_SIZE"), shape.nodes) - 1) for each in candidates]
+    sent = np.array([_SENT.get(scheme, 1 / n) for scheme, n in zip(schemes, others, strict=True)])[:, None]
+    is_coded = np.array([scheme != "SINGLE" for scheme in schemes])[:, None]
+    is_xor = np.array([scheme not in {"SINGLE", "PARTNER"} for scheme in schemes])[:, None]
+    messages = shape.rank_bytes / _column(candidates, lambda each: max(1, number(each, "SCR_MPI_BUF_SIZE")))
+    a_byte_s = (
+        is_coded / rates["encode_read_bytes_per_s"]
+        + sent / rates["encode_send_bytes_per_s"]
+        + is_xor / rates["encode_xor_bytes_per_s"]
+    )
+    return np.asarray(shape.node_bytes * a_byte_s + is_coded * messages * rates["message_s"])
+
+
+def _flush(
+    candidates: Sequence[Values], threads: Array, is_bound: Array, shape: Shape, rates: Rates
+) -> Array:
+    """Return the makespan of a rank's files over its threads."""
+    share = np.where(is_bound, rates["bound_share"], 1.0)
+    one = rates["thread_bytes_per_s"] * share
+    cap = rates["prefix_bytes_per_s"] / shape.ranks_per_node * share
+    of_all = np.maximum(rates["largest_file"] if shape.files > 1 else 1.0, 1 / shape.files)
+    copy_s = shape.rank_bytes * np.maximum(of_all / np.minimum(one, cap), 1 / np.minimum(threads * one, cap))
+    buffer_bytes = _column(candidates, lambda each: max(1, number(each, "SCR_FILE_BUF_SIZE")))
+    misses = (buffer_bytes > _PROCESSOR_CACHE_BYTES) * rates["cache_misses"]
+    calls_s = shape.rank_bytes / buffer_bytes * rates["call_s"] / threads
+    files_s = shape.files * rates["prefix_file_s"] / np.minimum(threads, _METADATA_THREADS)
+    return np.asarray(copy_s * (1 + misses) + calls_s + files_s)
+
+
+def _slowed_share(threads: Array, is_bound: Array, shape: Shape, rates: Rates) -> Array:
+    """Return the share of the computation that a flush beside it takes: by stolen cores, and by memory."""
+    busy = threads * rates["thread_cores"]
+    ranks, used = shape.ranks_per_node, shape.used_cores
+    from_mask = (busy - (shape.mask_cores - used)) / max(1, shape.mask_cores)
+    from_node = (busy * ranks - (shape.cores - used * ranks)) / max(0.1, used * ranks)
+    stolen = np.clip(np.where(is_bound, from_mask, from_node), 0.0, 1.0)
+    return np.asarray(np.minimum(0.8, rates["contention"] * stolen + rates["interference"]))
+
+
+def logs(seconds: Array) -> Array:
+    """Return natural logarithms; nothing counts as a microsecond."""
+    return np.log(np.maximum(seconds, LOWEST))
