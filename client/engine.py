@@ -44,6 +44,7 @@ def declared(observed: SettingsObserved, environment: Mapping[str, str]) -> Sett
         sources={name: source for name, source in observed.sources.items() if name not in _UNREPORTED},
         floor=environment.get("SCRTUNE_REDUNDANCY_FLOOR", ""),
         durability=environment.get("SCRTUNE_DURABILITY", ""),
+        interval=environment.get("SCRTUNE_INTERVAL", ""),
         override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
         tuning=mode in ("", "auto"),
         recommend=mode != "observe",

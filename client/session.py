@@ -49,6 +49,7 @@ class Session:
         self._implicit_steps = ImplicitSteps(time.time())
         self._generation = 0
         self._dataset = 0
+        self._is_due = False
         self._finalized = False
         self._gate: TraceGate | None = None
         if self._tuned:
@@ -58,7 +59,7 @@ class Session:
         """Return whether a checkpoint is due. Also the place where a flush that has ended is noticed."""
         asked_s = time.time()
         self._report(self._happened())
-        needed = self._engine.need_checkpoint()
+        needed = self._is_due = self._engine.need_checkpoint()
         self._report(self._implicit_steps.asked(asked_s, time.time()))
         return needed
 
@@ -93,7 +94,9 @@ class Session:
             write_s=max(0.0, completed.write_s - traced.cost_s),
             observed=traced.calls,
             observe_s=traced.cost_s,
+            due=self._is_due,
         )
+        self._is_due = False
         self._report([*self._happened(), completed])
         if self._gate:
             self._gate.deliver()

@@ -13,6 +13,7 @@ from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSourc
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.rules.explain import LeverView, why_nothing
+from ..intents.rules.interval import users_own
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
@@ -43,13 +44,15 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     """What tuning made of a job's time so far, and what to run the next job with.
 
     `saved_s` are seconds of all checkpoints against the user's own settings; `applied_s` went into applying
-    settings, `reverted_s` into trials that were taken back. `for_good` are the settings found, `is_tried`
-    unless they are only proposed; without any `why_nothing` says why.
+    settings, `reverted_s` into trials that were taken back. `interval` is the checkpoint interval if scrtune
+    chose it (``--interval auto``), whose savings are not among these. `for_good` are the settings found,
+    `is_tried` unless they are only proposed; without any `why_nothing` says why.
     """
 
     saved_s: float = 0.0
     applied_s: float = 0.0
     reverted_s: float = 0.0
+    interval: Values = {}
     for_good: Values = {}
     is_tried: bool = True
     why_nothing: str = ""
@@ -180,8 +183,11 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner, job = pipeline.tuner, pipeline.job
     shown = sorted(pipeline.advice.settings)
+    baseline = tuner.baseline if tuner else {}
+    if job is not None:
+        baseline = {**baseline, **users_own(job.settings, baseline).changes}
     return ExplainView(
-        baseline={name: tuner.baseline[name] for name in shown if name in tuner.baseline} if tuner else {},
+        baseline={name: baseline[name] for name in shown if name in baseline},
         settings={name: tuner.settings[name] for name in shown} if tuner else {},
         sources={name: job.sources.get(name, "default") for name in shown} if job else {},
         intents=intent_views(pipeline),
@@ -252,10 +258,16 @@ def _savings(pipeline: Pipeline) -> SavingsView:
         saved_s=found.total_s,
         applied_s=pipeline.applied_s,
         reverted_s=found.reverted_s,
+        interval=_interval(pipeline),
         for_good=for_good,
         is_tried=is_tried,
         why_nothing="" if for_good or known is None else why_nothing(pipeline.levers()),
     )
+
+
+def _interval(pipeline: Pipeline) -> Values:
+    job, baseline = pipeline.job, pipeline.tuner.baseline if pipeline.tuner else {}
+    return {name: baseline[name] for name in users_own(job.settings, baseline).changes} if job else {}
 
 
 def merged(proposals: Sequence[Proposal]) -> Values:

@@ -64,7 +64,8 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     cost of tuning, not of the settings. `flush_due` says that a :class:`FlushCompleted` for this dataset
     follows (it has its own, true, duration). `shared_files` says whether the files of this output would meet
     in SCR's cache: ranks of several nodes registered the same one, or files of one node have the same base
-    name. None: not known, or the application caches by itself. `observed` calls of rank 0's writes were
+    name. None: not known, or the application caches by itself. `due`: SCR_Need_checkpoint had
+    just asked for it. `observed` calls of rank 0's writes were
     traced, which took `observe_s` longer for it: no part of `write_s`.
     """
 
@@ -86,6 +87,7 @@ class OutputCompleted(msgspec.Struct, frozen=True, tag="output_completed", kw_on
     shared_files: bool | None = None
     observed: int = 0
     observe_s: float = 0.0
+    due: bool = False
 
     @property
     def blocking_s(self) -> float:

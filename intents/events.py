@@ -72,7 +72,8 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
 
     `sources` gives the :class:`ValueSource` of each parameter. `floor` is the failure that the user wants to
     survive (:mod:`scrtune.intents.observe.redundancy`), or empty when they declared none. `durability` is a
-    :class:`Durability`, or empty. `override` lets the tuner change what the environment sets; without
+    :class:`Durability`, or empty. `interval` is ``auto`` where the user leaves the checkpoint interval to
+    scrtune, else it is theirs. `override` lets the tuner change what the environment sets; without
     `tuning` it changes nothing, and without `recommend` it proposes nothing either. `processes` are the
     (host, pid) of the ranks. `mutability` gives the :class:`scrtune.intents.mutability.Mutability` of each
     parameter in this job's SCR. Empty: all that may be tuned is live (the embedded engine).
@@ -92,6 +93,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     cache: str = ""
     floor: str = ""
     durability: str = ""
+    interval: str = ""
     override: bool = False
     tuning: bool = True
     recommend: bool = True

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
+from ..goodput.interval.failures import FailureWatch
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
 from .counters import REMEMBERED_NAMES, Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
@@ -31,6 +32,7 @@ from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
+from .rules.interval import Interval, in_force, interval, users_own
 from .rules.situation import Held, Proposal, Situation
 from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
@@ -62,6 +64,7 @@ class Pipeline:
         self._run: JobRun | None = None
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
+        self._failures = FailureWatch()
         self._observers = Observers()
         self._applied = AppliedSettings()
         self._observing = Observing()
@@ -132,6 +135,7 @@ class Pipeline:
             mutability=mutability,
             start_s=self._applied.start_s,
             checkpoints=self._applied.checkpoints,
+            obeyed=self._applied.obeyed,
             reinit_s=self._applied.reinit_s,
             why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
             why_no_bypass=self._applied.shared_files.why_no_bypass,
@@ -181,11 +185,15 @@ class Pipeline:
             return ()
         situation = self.situation
         demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
-        return (*demanded, *self.tuner.proposals(situation))
+        paced = self._interval(self.tuner, situation).proposal
+        return (*demanded, *([paced] if paced else []), *self.tuner.proposals(situation))
 
     def levers(self) -> tuple[LeverView, ...]:
         """Return why each lever is as it is; nothing where the job is only observed."""
-        return self.tuner.levers(self.situation) if self.tuner and self._is_asked else ()
+        if self.tuner is None or not self._is_asked:
+            return ()
+        situation = self.situation
+        return (*self.tuner.levers(situation), self._interval(self.tuner, situation).view)
 
     @property
     def _is_asked(self) -> bool:
@@ -199,6 +207,9 @@ class Pipeline:
         if not (self.job and self.job.tuning):
             return []
         return [(each, veto(each.changes, situation)) for each in required(situation)]
+
+    def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
+        return interval(situation, tuner.felt_s, self._failures.failures)
 
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
@@ -239,12 +250,13 @@ class Pipeline:
         """The user's values become the baseline; but what their environment sets stays active."""
         if self._run is None or self.tuner is None:
             return
-        tuner, outcomes = self.tuner, []
+        tuner, outcomes, before = self.tuner, [], self._run.job
         run, back = self._run.released(edit.released)
         changes, refused = run.permitted(edit)
         if changes or edit.released:
             self._run = run.edited(changes, is_pin=edit.is_pin)
-            outcomes.append(tuner.edit(self._run.own, {**back, **changes}, now))
+            own = {**self._run.own, **in_force(tuner.baseline, before, self._run.job)}
+            outcomes.append(tuner.edit(own, {**back, **changes}, now))
             outcomes.append(tuner.require(self._required, now))
         outcomes += [tuner.reject_edit(why, now) for why in refused]
         yield from self._effects(self._run, tuner, outcomes, publish=True)
@@ -254,8 +266,10 @@ class Pipeline:
             return
         self._on = event.on
         if self.tuner is not None and self._run is not None:
-            outcome = self.tuner.switch(on=event.on, now=now)
-            yield from self._effects(self._run, self.tuner, [outcome], publish=True)
+            outcomes = [self.tuner.switch(on=event.on, now=now)]
+            if not event.on and (back := users_own(self._run.own, self.tuner.baseline)).changes:
+                outcomes.append(self.tuner.require([(back, None)], now))
+            yield from self._effects(self._run, self.tuner, outcomes, publish=True)
         if event.on:
             yield Tell(text="scrtune on: tuning continues from your own settings")
 
@@ -285,6 +299,8 @@ class Pipeline:
 
     def _account_for(self, event: GoodputEvent, now: float) -> Iterator[Effect]:
         self.ledger.handle(event)
+        if not (isinstance(event, JobStarted) and event.writer):  # of a launch that rank 0 has told, too
+            self._failures.handle(event)
         costs = self._meter.handle(event)
         self.costs += costs
         del self.costs[:-_REMEMBERED_COSTS]
@@ -311,6 +327,9 @@ class Pipeline:
                 self._observers.add_cost(cost, tuner.settings)
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
+                paced = self._interval(tuner, self.situation).proposal
+                if paced is not None and self.on:
+                    yield tuner.require([(paced, None)], now)
 
     def _effects(
         self, run: JobRun, tuner: "Tuner", outcomes: Sequence[Outcome], *, publish: bool = False

@@ -219,11 +219,12 @@ void event_flushed(int dataset, double seconds)
     end();
 }
 
-void event_asked(double began_s, double ended_s)
+void event_asked(double began_s, double ended_s, bool is_due)
 {
     begin("asked");
     put_seconds("began_s", began_s);
     put_seconds("ended_s", ended_s);
+    put(",\"due\":%s", is_due ? "true" : "false");
     end();
 }
 

@@ -69,7 +69,7 @@ SCRTUNE_API int SCR_Need_checkpoint(int *flag)
     const double began_s = epoch_s();
     const int result = real(flag);
     if (depth == 0) {
-        event_asked(began_s, epoch_s());
+        event_asked(began_s, epoch_s(), result == SCR_SUCCESS && flag != NULL && *flag != 0);
     }
     return result;
 }

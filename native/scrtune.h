@@ -306,7 +306,7 @@ typedef struct {
 
 void event_started(double init_s);
 void event_output(const output *done, int dataset, bool is_valid, files_seen files);
-void event_asked(double began_s, double ended_s);
+void event_asked(double began_s, double ended_s, bool is_due);
 void event_step(long long step, double start_s, double end_s);
 void event_flushed(int dataset, double seconds);
 void event_restart(const char *name, bool is_valid, double entered_s);

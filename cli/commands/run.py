@@ -66,6 +66,12 @@ class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
         "When a checkpoint must be on the prefix directory: at the end of its output, or before the next one"
         " begins.  [default: as your own settings have it; next where those are SCR's defaults]",
     )
+    interval: Literal["own", "auto"] = option(
+        "--interval",
+        "Keep your own checkpoint interval, or choose it by the cost of checkpoints and the rate of failures,"
+        " where the application asks SCR_Need_checkpoint.",
+        default="own",
+    )
     observe_budget: float = option(
         "--observe-budget PERCENT",
         "How much of the job's time observing may cost.",
@@ -97,6 +103,7 @@ def run(options: RunOptions) -> None:
         mode=options.mode or ("recommend" if options.no_tune else "auto"),
         floor=options.floor or "",
         durability=options.durability or "",
+        interval="auto" if options.interval == "auto" else "",
         override=options.override,
         scr_conf=options.scr_conf,
         observe_budget=options.observe_budget / 100,

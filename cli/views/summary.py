@@ -3,6 +3,7 @@
 import shlex
 
 from ...daemon.views import SavingsView, StatusView
+from ...intents.events import Values
 from ...intents.mutability import LEVER
 from ...units import count_text, seconds_text
 
@@ -17,6 +18,7 @@ def summary(view: StatusView) -> list[str]:
     lines = [
         f"job {view.job_id}: {tuned}",
         *savings(view.savings),
+        *interval(view.savings),
         f"observation: {view.observation.sentence()}",
         f"why: scrtune explain --job-id {view.job_id}",
     ]
@@ -41,7 +43,7 @@ def savings(view: SavingsView) -> list[str]:
         if not view.is_tried:
             return [f"nothing to propose: {view.why_nothing}"] if view.why_nothing else []
         return [": ".join(filter(None, ("nothing was gained", view.why_nothing))) + f"; {spent}"]
-    values = " ".join(f"{name}={shlex.quote(str(value))}" for name, value in sorted(view.for_good.items()))
+    values = _assigned(view.for_good)
     is_ours = any(name.startswith(LEVER) for name in view.for_good)
     export = f"export {values}" + (f"  # {LEVER}* count under `scrtune run` alone" if is_ours else "")
     if not view.is_tried:
@@ -52,6 +54,15 @@ def savings(view: SavingsView) -> list[str]:
         f"{net} at checkpoints, against your own settings; {spent}",
         f"for good, in the job script: {export}",
     ]
+
+
+def interval(view: SavingsView) -> list[str]:
+    """Return the checkpoint interval, if scrtune chose it."""
+    return [f"checkpoint interval chosen: {_assigned(view.interval)}"] if view.interval else []
+
+
+def _assigned(values: Values) -> str:
+    return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in sorted(values.items()))
 
 
 def failures(view: StatusView) -> list[str]:

@@ -43,10 +43,11 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, tag="asked"):
-    """SCR_Need_checkpoint was called."""
+    """SCR_Need_checkpoint was called; `due` is its answer."""
 
     began_s: float
     ended_s: float
+    due: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, tag="step"):
@@ -112,6 +113,7 @@ class LibraryEvents:
         self._said = Tail(path)
         self._joiner = Joiner()
         self._steps = ImplicitSteps(inf)
+        self._is_due = False
 
     def take(self) -> list[Event]:
         """Return the events since the last call; more than 256 KiB of either file is left for the next."""
@@ -155,6 +157,7 @@ class LibraryEvents:
                 yield settings_observed(line, self._environment)
                 yield from self._joiner.began(line.time_s)
             case Asked():
+                self._is_due = line.due
                 yield from self._steps.asked(line.began_s, line.ended_s)
             case Step():
                 self._steps.has_explicit = True
@@ -166,7 +169,8 @@ class LibraryEvents:
                     line.dataset, line.entered_s, line.closed_s, resumable=line.valid and line.checkpoint
                 )
                 yield line.started()
-                yield self._joiner.output(line)
+                yield msgspec.structs.replace(self._joiner.output(line), due=self._is_due)
+                self._is_due = False
             case Flushed():
                 self._joiner.flushed(line)
             case Restart():

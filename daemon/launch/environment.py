@@ -32,6 +32,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     mode: Mode = "auto"
     floor: str = ""
     durability: str = ""
+    interval: str = ""
     override: bool = False
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
@@ -81,6 +82,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCR_CONF_FILE": str(files.scr_conf),
         "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
         "SCRTUNE_DURABILITY": options.durability,
+        "SCRTUNE_INTERVAL": options.interval,
         "SCRTUNE_MODE": "" if options.mode == "auto" else options.mode,
         "SCRTUNE_OVERRIDE": "1" if options.override else "",
         "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),

@@ -56,15 +56,15 @@ def failures_of(events: Iterable[GoodputEvent]) -> Failures:
     """
     events = list(events)
     begins = set(run_starts(events))
-    watch = _Watch()
+    watch = FailureWatch()
     for event in events:
         if not isinstance(event, JobStarted) or event.time_s in begins:
             watch.handle(event)
     return watch.failures
 
 
-class _Watch:
-    """What was seen so far, one event after the other."""
+class FailureWatch:
+    """The failures of one job, of one event after the other."""
 
     def __init__(self) -> None:
         self._observed_s = 0.0

@@ -41,6 +41,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     checkpoints: int = 0
     """Of the job so far."""
     held: Held | None = None
+    obeyed: int = 0
+    """The last ones in a row that were taken because SCR_Need_checkpoint said so."""
     probe: StorageProbed | None = None
     recalled: Knowledge | None = None
     reinit_s: float = 0.0

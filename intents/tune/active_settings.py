@@ -163,6 +163,8 @@ class AppliedSettings:
         self.values: Values = {}
         self.checkpoints = 0
         """Valid ones of the job so far."""
+        self.obeyed = 0
+        """The last ones in a row that SCR_Need_checkpoint asked for."""
         self.start_s = 0.0
         """Beginning of this run, epoch seconds."""
         self.last_s = 0.0
@@ -195,6 +197,8 @@ class AppliedSettings:
         self.shared_files.add(output)
         self.last_s = output.end_s
         self.checkpoints += output.checkpoint and output.valid
+        if output.checkpoint:
+            self.obeyed = self.obeyed + 1 if output.due else 0
         apply_s = max(0.0, min(output.apply_s, output.end_s - output.start_s))
         self.applied_s += apply_s
         if (settings := active.settings_of(output.generation)) is not None:

@@ -166,9 +166,13 @@ def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
         return "its environment sets other parameters than that of the last run"
     if (now.ranks, now.nodes) != (then.ranks, then.nodes):
         return f"it has {_shape(now)}, the last run had {_shape(then)}"
-    if (now.floor, now.override, now.tuning) != (then.floor, then.override, then.tuning):
-        return "its redundancy floor, override or tuning differs from that of the last run"
+    if _declared(now) != _declared(then):
+        return "its redundancy floor, override, interval or tuning differs from that of the last run"
     return ""
+
+
+def _declared(job: SettingsObserved) -> tuple[str | bool, ...]:
+    return job.floor, job.override, job.interval, job.tuning
 
 
 def _shape(job: SettingsObserved) -> str:

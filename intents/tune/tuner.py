@@ -45,6 +45,12 @@ class Tuner(Trials):
             time_s=time_s,
         )
 
+    @property
+    def felt_s(self) -> float:
+        """Believed seconds that a checkpoint takes, expected rework aside; 0 while something is on trial."""
+        index = self.belief.index(self._incumbent) if self.belief else None
+        return self.belief.felt_s(index) if self.belief and index is not None and not self._trial else 0.0
+
     def restart(self, baseline: Values, mutability: RunMutability, because: str, now: float) -> Outcome:
         """Begin anew under other settings of the user's: only the log goes on, and the generations."""
         before = self.settings

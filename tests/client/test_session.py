@@ -126,6 +126,7 @@ def test_what_happens_is_reported_in_order_and_by_rank_zero_only(tmp_path: Path,
     assert started.ranks == 3
     outputs = [event for event in events if isinstance(event, OutputCompleted)]
     assert [output.generation for output in outputs] == [7, 7]
+    assert all(output.due for output in outputs), "the embedded engine says yes where nothing is set"
     assert [output.bytes for output in outputs] == [6000, 6000]
     assert all(output.valid and output.files == 3 for output in outputs)
 
@@ -134,12 +135,17 @@ def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(
     tmp_path: Path, paths: JobPaths
 ) -> None:
     with daemon(paths) as events:
-        declared = {"SCRTUNE_REDUNDANCY_FLOOR": "XOR", "SCRTUNE_DURABILITY": "next"}
+        declared = {
+            "SCRTUNE_REDUNDANCY_FLOOR": "XOR",
+            "SCRTUNE_DURABILITY": "next",
+            "SCRTUNE_INTERVAL": "auto",
+        }
         run(tmp_path, **in_job(paths, **declared, SCRTUNE_MODE="recommend"))
     observed = events[1]
     assert isinstance(observed, SettingsObserved)
     assert (observed.floor, observed.durability, observed.override) == ("XOR", "next", False)
     assert (observed.tuning, observed.recommend) == (False, True)
+    assert observed.interval == "auto"
     assert observed.sources["SCR_CACHE_BYPASS"] == "environment"
     assert len({pid for _, pid in observed.processes}) == 3
     assert {host for host, _ in observed.processes} == {paths.host}
@@ -183,3 +189,17 @@ def test_a_secret_of_the_configuration_is_not_reported(tmp_path: Path, paths: Jo
     with daemon(paths) as events:
         run(tmp_path, **in_job(paths, SCR_LOG_DB_PASS="hush"))  # noqa: S106
     assert not any(b"hush" in msgspec.json.encode(event) for event in events)
+
+
+def test_an_output_that_scr_need_checkpoint_did_not_ask_for_is_told_apart(
+    tmp_path: Path, paths: JobPaths
+) -> None:
+    with daemon(paths) as events:
+        run(tmp_path, outputs=5, **in_job(paths, SCR_CHECKPOINT_INTERVAL="2"))
+    assert [each.due for each in events if isinstance(each, OutputCompleted)] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]

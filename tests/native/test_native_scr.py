@@ -141,7 +141,17 @@ def test_settings_change_with_the_next_output_on_every_rank(job: Job) -> None:
         (3, "live"),
     ]
     assert [event["generation"] for event in told.of_type("output")] == [0, 2, 3]
-    assert len(told.of_type("asked")) == 3, "one for each SCR_Need_checkpoint"
+    assert [event["due"] for event in told.of_type("asked")] == [False] * 3, (
+        "one for each SCR_Need_checkpoint"
+    )
+
+
+@in_both
+def test_scrs_answer_whether_a_checkpoint_is_due_is_told(job: Job) -> None:
+    decisions: Decisions = {2: {"SCR_CHECKPOINT_INTERVAL": 2}, 5: {"SCR_CHECKPOINT_INTERVAL": 0}}
+    told = job.run(6, decisions=decisions)
+    told.assert_sound(6)
+    assert [event["due"] for event in told.of_type("asked")] == [False, False, False, True, False, False]
 
 
 @in_both

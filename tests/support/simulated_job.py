@@ -21,6 +21,12 @@ from scrtune.intents.settings import DEFAULTS
 T0 = 1_700_000_000.0
 GIB = 1024**3
 CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 1, "SCR_COPY_TYPE": "SINGLE"}
+COUNTING: Values = {
+    **CACHED,
+    "SCR_CHECKPOINT_SECONDS": 0,
+    "SCR_CHECKPOINT_INTERVAL": 2,
+    "SCR_CHECKPOINT_OVERHEAD": 0.0,
+}
 REAL = {
     "SCR_CACHE_BYPASS": "re-init",
     "SCR_CACHE_SIZE": "re-init",
@@ -57,6 +63,8 @@ class Job:
         self.effects: list[Effect] = []
         self.flush_fails_async = False
         self.shares_files: bool | None = False
+        self.asks = False
+        """Each checkpoint is one that SCR_Need_checkpoint asked for."""
         self.now = T0
         self._user = user
         self._described = described
@@ -170,6 +178,7 @@ class Job:
                 flush_due=due,
                 apply_s=apply_s,
                 shared_files=self.shares_files,
+                due=self.asks,
             )
         )
         if due and is_async:
@@ -219,6 +228,18 @@ class Job:
     @property
     def verdicts(self) -> list[tuple[str, str]]:
         return [(each.rule, each.verdict.value) for each in self.pipeline.decisions]
+
+
+class ObedientJob(Job):
+    """Asks after each step of 10 s; it counts two steps, or the seconds since its last checkpoint."""
+
+    def __init__(self, user: Values = COUNTING, **described: float | str | bool) -> None:
+        super().__init__(user, **{"nodes": 64, "interval": "auto", **described})
+        self.asks = True
+
+    def compute(self, steps: int, beside_s: float = 0.0, flush: FlushCompleted | None = None) -> None:
+        seconds = float(str(self.in_force["SCR_CHECKPOINT_SECONDS"]))
+        super().compute(max(1, math.ceil(seconds / 10)) if seconds else steps, beside_s, flush)
 
 
 def replayed(journal: list[tuple[float, Event]]) -> tuple[Pipeline, list[Effect]]:

@@ -156,6 +156,10 @@ class Belief:
             slowdown_s=float(np.median(rows[Row.SLOWDOWN])),
         )
 
+    def felt_s(self, index: int) -> float:
+        """Return the median of what a checkpoint takes from the job, expected rework aside."""
+        return max(0.0, float(np.median(self.totals[index] - self._rework_s[index])))
+
     def charged_s(self, index: int, cost: CheckpointCost) -> float:
         """Return the cost of a checkpoint as one of its flush cycle.
 
@@ -210,8 +214,8 @@ class Belief:
         self._rows = np.round(rows, _DIGITS)
         flush_s = np.exp(self._rows[:, Row.FLUSH])
         exposed_s = exposure_s(self._every, self._beside, self.shape.between_s, flush_s)
-        rework_s = expected_rework_s(self._losses_per_s, self.shape.between_s, exposed_s)
-        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._every) + rework_s
+        self._rework_s = expected_rework_s(self._losses_per_s, self.shape.between_s, exposed_s)
+        seconds = _cycle_s(self._rows.swapaxes(0, 1), self._every) + self._rework_s
         self.totals = np.maximum(np.round(seconds, _DIGITS), 10.0**-_DIGITS)
         self.flush_s = np.round(np.median(flush_s, axis=1), _DIGITS)
 

@@ -13,7 +13,7 @@ from scrtune.daemon.journal import Journal
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 
 from ...support.ended_job import BEGUN_S, run_directory
-from ...support.simulated_job import CACHED, Job
+from ...support.simulated_job import CACHED, Job, ObedientJob
 
 pytestmark = pytest.mark.usefixtures("base")
 
@@ -159,3 +159,24 @@ def test_what_tuning_saved_is_what_the_gains_add_up_to(scrtune: Scrtune) -> None
     assert lost.saved_s == pytest.approx(-lost.reverted_s)
     assert lost.reverted_s > 0
     assert lost.for_good == {}
+
+
+def test_the_interval_that_scrtune_chose_is_explained_and_yours_stays_yours(scrtune: Scrtune) -> None:
+    ended("j", ObedientJob().checkpoints(20))
+    shown, found = explained(scrtune, "j"), view(scrtune, "explain")
+    assert "SCR_CHECKPOINT_INTERVAL 2 -> 0, SCR_CHECKPOINT_SECONDS 0 -> " in shown
+    assert "source J. T. Daly, FGCS 22(3), 2006" in shown
+    assert "a failure destroys an interval every" in shown
+    seconds = found.settings["SCR_CHECKPOINT_SECONDS"]
+    assert (found.baseline["SCR_CHECKPOINT_SECONDS"], found.baseline["SCR_CHECKPOINT_INTERVAL"]) == (0, 2)
+    interval = view(scrtune, "status").savings.interval
+    assert interval == {"SCR_CHECKPOINT_INTERVAL": 0, "SCR_CHECKPOINT_SECONDS": seconds}
+
+
+def test_with_mode_recommend_the_interval_is_proposed_and_exported(scrtune: Scrtune) -> None:
+    ended("j", ObedientJob(tuning=False).checkpoints(6))
+    proposal = view(scrtune, "explain").proposals[0]
+    assert proposal.changes.keys() == {"SCR_CHECKPOINT_INTERVAL", "SCR_CHECKPOINT_SECONDS"}
+    seconds = proposal.changes["SCR_CHECKPOINT_SECONDS"]
+    assert f"export SCR_CHECKPOINT_SECONDS={seconds}\n" in scrtune("env", "--job-id", "j").stdout
+    assert view(scrtune, "status").savings.interval == {}

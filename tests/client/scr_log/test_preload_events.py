@@ -453,6 +453,31 @@ class TestLibraryLines:
         ]
         assert [divmod(each.step, 1 << 20) for each in steps] == [(4, 1), (4, 2), (4, 3), (5, 1)]
 
+    def test_an_output_is_due_when_scr_has_just_said_so(self, path: Path) -> None:
+        def asked(at: float, **answer: bool) -> dict[str, object]:
+            return {"type": "asked", "began_s": T0 + at, "ended_s": T0 + at, **answer}
+
+        def output(at: float) -> dict[str, object]:
+            times = {"entered_s": T0 + at, "opened_s": T0 + at, "closing_s": T0 + at, "closed_s": T0 + at}
+            return {
+                "type": "output",
+                "dataset": int(at),
+                "name": "c",
+                "checkpoint": True,
+                "valid": True,
+                **times,
+            }
+
+        lines = [
+            {"type": "started", "time_s": T0, "cwd": str(path.parent)},
+            *(asked(1, due=False), asked(2, due=True), output(3), output(4)),
+            *(asked(5, due=True), asked(6, due=False), output(7)),
+            *(asked(8), output(9)),  # a library of before
+        ]
+        path.write_text("".join(json.dumps(each) + "\n" for each in lines))
+        outputs = [each for each in LibraryEvents(path, {}).take() if isinstance(each, OutputCompleted)]
+        assert [each.due for each in outputs] == [True, False, False, False]
+
     def test_a_refused_decision_and_a_restart(self, path: Path) -> None:
         lines = [
             {"type": "started", "time_s": T0, "prefix": "p", "cwd": str(path.parent)},

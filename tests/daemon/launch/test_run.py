@@ -305,13 +305,23 @@ def test_the_users_preload_library_and_config_stay_theirs(place: Place) -> None:
     own = "SCR_FLUSH=3  # mine\nSTORE=/ssd COUNT=2\n# caf\xe9\n".encode("latin-1")
     (place.directory / ".scrconf").write_bytes(own)
     place.environment = {"LD_PRELOAD": "libm.so.6", "DFTRACER_DATA_DIR": "/mine"}
-    declared = ("--redundancy-floor", "node", "--durability", "strict", "--mode", "observe")
+    declared = (
+        "--redundancy-floor",
+        "node",
+        "--durability",
+        "strict",
+        "--mode",
+        "observe",
+        "--interval",
+        "auto",
+    )
     seen = json.loads(place.run(*SHOW_ENVIRONMENT, options=declared).stdout)
     assert seen["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library()), "libm.so.6"]
     assert seen["DFTRACER_DATA_DIR"].split(":")[-1] == "/mine"
     assert seen["SCRTUNE_JOB_ID"] == place.job_id
     assert seen["SCRTUNE_REDUNDANCY_FLOOR"] == "NODE"
     assert (seen["SCRTUNE_DURABILITY"], seen["SCRTUNE_MODE"]) == ("strict", "observe")
+    assert seen["SCRTUNE_INTERVAL"] == "auto"
     assert Path(seen["SCR_CONF_FILE"]).read_bytes() == own
     assert (place.directory / ".scrconf").read_bytes() == own
 
@@ -533,6 +543,33 @@ def test_a_daemon_that_is_killed_costs_nothing_and_goes_on_from_its_journal(plac
     assert [each for each in pipeline.decisions if each.time_s < killed_s], "what was decided is remembered"
     assert [each for each in pipeline.decisions if each.time_s > killed_s], "and more is decided"
     assert f"generation {pipeline.advice.generation}" in _text(place.paths.scr_conf)
+
+
+@pytest.mark.mpi
+def test_a_job_that_asks_when_to_checkpoint_gets_the_interval_that_failures_make_worth_it(
+    place: Place,
+) -> None:
+    """With nothing set the embedded engine says at each question that one is due."""
+    place.environment = {
+        "SCRTUNE_ENGINE": "embedded",
+        "SCR_PREFIX": str(place.directory),
+        "SCR_CACHE_BASE": str(place.directory / "cache"),
+        "SCR_CACHE_BYPASS": "1",
+    }
+    train = (str(MPIEXEC), "-n", "2", sys.executable, str(TRAIN), "--steps", "100", "--every", "0")
+    size = ("--scale", "0.0002", "--compute-ms", "2", "--device-ms", "8")
+    ended = place.run(*train, *size, options=("--trace", "off", "--interval", "auto"))
+    assert ended.returncode == 0, ended.stderr
+    made = place.replayed().decisions
+    assert {each.rule for each in made} == {"checkpoint as often as failures make it pay"}
+    assert made[0].previous == {"SCR_CHECKPOINT_SECONDS": 0}
+    assert f"SCR_CHECKPOINT_SECONDS={made[-1].changes['SCR_CHECKPOINT_SECONDS']}" in ended.stderr
+    taken = [step for step in range(100) if (place.directory / f"step.{step}").exists()]
+    assert taken[:3] == [0, 1, 2]
+    assert len(taken) < 80, "a second has room for many steps"
+    place.job_id += "x"
+    assert place.run(*train, *size).returncode == 0
+    assert (place.directory / "step.99").exists(), "without the option the interval is the user's"
 
 
 @pytest.mark.mpi
