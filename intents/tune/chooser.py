@@ -33,7 +33,7 @@ _SAFE, _SAFE_IF_BIG, _SAFE_UNSEEN = 0.18, 0.35, 0.05
 _BIG, _HUGE = 0.35, 0.65
 _LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.35
 _LITTLE, _CURIOUS, _LONG = 0.5, 0.06, 30
-_SURELY_SAFE, _WORTH = 0.05, 4.0
+_SURELY_SAFE, _WORTH = 0.05, 1.0
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
 _SHORTEST, _LONGEST = 15, 200
@@ -201,6 +201,7 @@ def _is_safe(view: View, gain: Array) -> Mask:
     tail = np.where(is_bold, np.quantile(excess, _TAIL, axis=1), np.quantile(excess, _TAIL_FROM_OWN, axis=1))
     left_s, ways_s = max(view.left_s, 0.0), view.there_s + view.back_s
     is_worth = (worse <= _SURELY_SAFE) & (_net(gain, view) > _WORTH * ways_s) & (tail <= left_s)
+    is_worth &= view.left_s > 0  # else only what pays for itself at once
     fits = is_worth | (tail + ways_s <= left_s)
     safe = (worse <= np.where(is_bold, _SAFE_IF_BIG, _SAFE)) & fits
     safe |= _is_worth_a_look(view, gain)

@@ -209,7 +209,7 @@ class Trials(ActiveSettings):
             why := self._why_back(view) or belief.why_at_risk(view.incumbent, now_is)
         ):
             self._back_to_baseline(now, why)
-        if self._trial is not None or self.budget.left_s <= 0:
+        if self._trial is not None or max(self.budget.left_s, self.budget.overdraft_s) <= 0:
             return
         now_is = replace(now_is, settings=self.settings)
         view = self._view(belief, now_is)

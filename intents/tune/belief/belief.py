@@ -11,7 +11,6 @@ decisions whatever the linear algebra underneath.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from statistics import median
 
 import numpy as np
 
@@ -22,7 +21,19 @@ from ...rules.situation import Situation
 from ...settings import flush_every, is_asynchronous, is_cached, number
 from ..decisions import Breakdown
 from .measured import SHOWN, Measured, Row, measure
-from .model import MEMBERS, PRIORS, Array, Parts, Prior, Shape, draw_rates, flush_threads, logs, predict
+from .model import (
+    LOWEST,
+    MEMBERS,
+    PRIORS,
+    Array,
+    Parts,
+    Prior,
+    Shape,
+    draw_rates,
+    flush_threads,
+    logs,
+    predict,
+)
 from .observations import Identity, Observation, identity
 from .rework import expected_rework_s, exposure_s, losses_per_s
 
@@ -35,7 +46,6 @@ _TWICE = 2
 """A slowdown seen twice is no hiccup: it is believed of its settings, whatever the models say."""
 _MOST_SURPRISING = 4.0
 """SDs: what is farther from all that the models expect says nothing of other settings."""
-_FAR_OFF, _MOST_OFF = 2.0, 100.0
 _SLIGHTLY = 1e-9
 
 
@@ -95,32 +105,49 @@ class Belief:
         if not known:
             return
         data = measure(known, self.shape.between_s, self._prior[:, Row.SLOWDOWN].mean(axis=1))
-        prior = self._slowed(data)
-        predicted = prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
-        state = np.concatenate([prior.reshape(-1, MEMBERS), self._prior_rates])
+        predicted = self._prior[[each.candidate for each in data.rows], [each.row for each in data.rows]]
+        state = np.concatenate([self._prior.reshape(-1, MEMBERS), self._prior_rates])
         after = _kalman(state, predicted, data)
         rows = after[: -len(self._prior_rates)].reshape(self._prior.shape)
+        self._show(rows, data)
         rows[:, Row.SLOWDOWN] = np.maximum(rows[:, Row.SLOWDOWN], 0.0)
-        for of, value, noise in zip(data.rows, data.values, np.sqrt(data.covariance.diagonal()), strict=True):
-            if of.checkpoints >= (_TWICE if of.row is Row.SLOWDOWN else SHOWN):
-                mean = rows[of.candidate, of.row].mean()
-                rows[of.candidate, of.row] += np.clip(mean, value - noise, value + noise) - mean
+        self._block(rows, [each.candidate for each in data.rows if each.row is Row.FLUSHED])
         self._rates = after[-len(self._prior_rates) :]
         self._believe(rows)
 
-    def _slowed(self, data: Measured) -> Array:
-        """Return the prior; with all slowdowns dearer where those seen are far from what it expects."""
-        usual_s = self._prior[:, Row.SLOWDOWN].mean(axis=1)
-        ratios = [
-            value / max(usual_s[each.candidate], _SLIGHTLY)
-            for each, value in zip(data.rows, data.values, strict=True)
-            if each.row is Row.SLOWDOWN and each.checkpoints >= _TWICE
-        ]
-        if not ratios or (ratio := median(ratios)) <= _FAR_OFF:
-            return self._prior
-        prior: Array = self._prior.copy()
-        prior[:, Row.SLOWDOWN] *= min(ratio, _MOST_OFF)
-        return prior
+    def _show(self, rows: Array, data: Measured) -> None:
+        """Believe what was seen often enough within its noise, and of others what the prior ties to it."""
+        noises = np.sqrt(data.covariance.diagonal())
+        for row in Row:
+            shown = [
+                (seen.candidate, value, noise)
+                for seen, value, noise in zip(data.rows, data.values, noises, strict=True)
+                if seen.row is row and seen.checkpoints >= (_TWICE if row is Row.SLOWDOWN else SHOWN)
+            ]
+            if not shown:
+                continue
+            index, values, noise = (np.array(each) for each in zip(*shown, strict=True))
+            middle = rows[index, row].mean(axis=1)
+            moved = np.clip(middle, values - noise, values + noise) - middle
+            prior = self._prior[:, row] - self._prior[:, row].mean(axis=1, keepdims=True)
+            tied = prior @ prior[index].T / np.maximum((prior[index] ** 2).sum(axis=1), LOWEST**2)
+            closest = tied.argmax(axis=1)
+            by = np.clip(tied.max(axis=1), 0.0, 1.0) * moved[closest]
+            by[[seen.candidate for seen in data.rows if seen.row is row]] = 0.0
+            by[index] = moved
+            rows[:, row] += by[:, None]
+
+    def _block(self, rows: Array, seen: Sequence[int]) -> None:
+        """An output takes at least as long as the flush that blocks it, or that the next one waits for.
+
+        Of the candidates `seen` that was measured.
+        """
+        flush_s = np.exp(rows[:, Row.FLUSH])
+        meanwhile_s = self._every * self.shape.between_s + self._is_roomy * np.exp(rows[:, Row.WRITE])
+        blocked_s = np.where(self._beside, np.maximum(0.0, flush_s - meanwhile_s), flush_s)
+        least = logs(np.exp(rows[:, Row.UNFLUSHED]) + self._cached * blocked_s)
+        least[seen] = -np.inf
+        rows[:, Row.FLUSHED] = np.maximum(rows[:, Row.FLUSHED], least)
 
     def shift(self, factors: Mapping[str, float]) -> None:
         """Doubt what is believed: the machine has changed. `factors` are SDs of log factors by tier."""
@@ -163,12 +190,21 @@ class Belief:
     def charged_s(self, index: int, cost: CheckpointCost) -> float:
         """Return the cost of a checkpoint as one of its flush cycle.
 
-        A slowdown that was measured badly counts as far as it is believed.
+        Of a slowdown as much as is likely: an estimate may be wrong by more than a checkpoint costs.
         """
-        believed_s = float(self._rows[index, Row.SLOWDOWN].mean()) if cost.flushed else 0.0
-        trust = 1 - min(1.0, cost.slowdown_error_s / max(_SLIGHTLY, abs(cost.slowdown_s)))
-        slowdown_s = trust * cost.slowdown_s + (1 - trust) * believed_s
-        return cost.blocking_s + slowdown_s - self.beyond_mean_s(index, flushed=cost.flushed)
+        slowdown_s = self._likely_slowdown_s(index, cost)
+        blocking_s = cost.blocking_s - self.beyond_mean_s(index, flushed=cost.flushed)
+        return blocking_s + max(slowdown_s, -cost.blocking_s / 2)
+
+    def _likely_slowdown_s(self, index: int, cost: CheckpointCost) -> float:
+        seconds, error_s = cost.slowdown_s, cost.slowdown_error_s
+        if error_s <= 0:
+            return seconds
+        believed = self._rows[index, Row.SLOWDOWN]
+        mean_s, variance = float(believed.mean()), float(believed.var())
+        surprise = (seconds - mean_s) ** 2 + LOWEST**2
+        weight = max(variance / (variance + error_s**2), 1 - error_s**2 / surprise)
+        return weight * seconds + (1 - weight) * mean_s
 
     def beyond_mean_s(self, index: int, *, flushed: bool) -> float:
         """Return what a checkpoint costs beyond the mean of its flush cycle, being `flushed` or not."""
@@ -206,6 +242,7 @@ class Belief:
         self._index = {identity(each): i for i, each in enumerate(candidates)}
         self._cached = np.array([[is_cached(each)] for each in candidates])
         self._beside = np.array([[is_asynchronous(each)] for each in candidates])
+        self._is_roomy = np.array([[number(each, "SCR_CACHE_SIZE") > 1] for each in candidates])
         self._every = np.array([[flush_every(each)] for each in candidates])
         self._losses_per_s = np.array([[losses_per_s(each, self.shape.nodes)] for each in candidates])
 

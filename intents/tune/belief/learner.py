@@ -12,7 +12,7 @@ from ...rules.situation import Situation
 from ...settings import is_cached
 from .belief import Belief
 from .model import PRIORS, Prior, Shape
-from .observations import Observation, Observations
+from .observations import Observation, Observations, identity
 
 _LOOK_AGAIN = (2, 3, 5, 9)
 """Checkpoints after which candidates and shape are made anew: more is known of the job."""
@@ -22,6 +22,7 @@ _SHIFT_LAST, _SHIFT_BEFORE = 4, 4
 _SHIFT_LOG = 0.4
 _SHIFT = {"prefix": 0.8, "cache": 0.3}
 _LOOSE = 1.5
+_FIXED_SHARE = 0.1
 _PROBED_SPREAD = 0.5
 _RECALLED_SPREAD = 0.25
 
@@ -99,10 +100,15 @@ class Learner:
 
     def _made(self, shape: Shape, now: Situation, keep: list[Values]) -> Belief:
         self._made_at = self.observations.count
-        made = Belief([*keep, *joint_settings(now)], shape, _priors(now), kept=len(keep))
+        made = Belief([*keep, *joint_settings(now)], shape, _priors(now, self._own_s(now)), kept=len(keep))
         made.update(self.observations.all)
         made.prune(each.settings for each in self.observations.all)
         return made
+
+    def _own_s(self, now: Situation) -> float:
+        """Return what the first checkpoint under the user's own settings blocked; 0 before there was one."""
+        own = identity(now.own)
+        return next((each.blocking_s for each in self.observations.all if each.settings == own), 0.0)
 
     def _has_shifted(self) -> bool:
         """Return whether the last checkpoints, all under the same settings, cost unlike those before them."""
@@ -146,9 +152,15 @@ def _shape(now: Situation, cost: CheckpointCost, seen: list[Observation]) -> Sha
     )
 
 
-def _priors(now: Situation) -> dict[str, Prior]:
-    """Return the priors of all rates, with what earlier jobs and a probe of the node say of some."""
+def _priors(now: Situation, own_s: float) -> dict[str, Prior]:
+    """Return the priors of all rates, with what earlier jobs and a probe of the node say of some.
+
+    A checkpoint of the user's own takes `own_s`: what is fixed in the cache is a small part of that.
+    """
     priors = dict(PRIORS)
+    if own_s > 0:
+        fixed = priors["cache_fixed_s"]
+        priors["cache_fixed_s"] = Prior(min(fixed.median, _FIXED_SHARE * own_s), fixed.spread)
     if now.recalled is not None:
         for name, (mean, spread) in now.recalled.rates.items():
             if name in priors:

@@ -26,6 +26,8 @@ _HIGH, _LOW = 0.3, 0.5
 SHOWN = 3
 """Observations under the same settings from which the median, not the lowest, is the middle."""
 _MANY = 4
+_AS_ONE = 3
+"""So many slowdowns say as much as one: they share a reference, and their noise is autocorrelated."""
 _SLOWDOWN_NOISE, _USUAL_SLOWDOWN = 0.15, 0.3
 
 
@@ -130,10 +132,10 @@ def _weighted(values: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """Return the mean of (value, SD) weighted by precision, the median of many, and its variance."""
     weights = [1 / (error * error + 1e-9) for _, error in values]
     lowest, highest = min(values), max(values)
-    variance = 1 / sum(weights)
+    variance = min(len(weights), _AS_ONE) / sum(weights)
     if len(values) > _MANY or highest[0] - lowest[0] > 3 * (lowest[1] + highest[1]):  # or a hiccup
         return median_low(value for value, _ in values), variance
-    return variance * sum(w * value for w, (value, _) in zip(weights, values, strict=True)), variance
+    return sum(w * value for w, (value, _) in zip(weights, values, strict=True)) / sum(weights), variance
 
 
 def _middle(values: Sequence[float]) -> float:
