@@ -151,6 +151,17 @@ def test_a_background_flush_adds_what_it_took_from_the_steps() -> None:
     assert (cost.flush_s, cost.flushed, cost.flush_threads, cost.time_s) == (3, True, 4, 9)
 
 
+def test_a_step_that_a_flush_ends_within_counts_when_it_has_ended() -> None:
+    """The end of a flush is told at once, the step around it later."""
+    normal = [step(number, 1.0) for number in range(5)]
+    before = [*normal, output(1, 5, 6, due=True), step(6, 1.5), flush(1, 6, 8.5)]
+    assert costs(*before) == []
+    (cost,) = costs(*before, step(7.5, 1.5))
+    assert cost.slowdown_s == pytest.approx(1.0)
+    (cost,) = costs(*before, output(2, 7.6, 8.6, due=True))
+    assert (cost.dataset, cost.slowdown_s) == (1, pytest.approx(0.5)), "no step will come"
+
+
 @pytest.mark.parametrize("flush_first", [True, False])
 def test_a_blocking_flush_may_be_reported_before_or_after_its_output(flush_first: bool) -> None:
     pair = [flush(1, 5, 9, asynchronous=False), output(1, 0, 9, due=True, flush_s=4)]

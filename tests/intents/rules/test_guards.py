@@ -129,6 +129,12 @@ class TestDurability:
     def test_a_job_that_caches_on_one_node_keeps_what_it_has(self) -> None:
         assert veto(change(SCR_FLUSH_ASYNC=1), situation(CACHED, nodes=1, floor="NODE")) is None
 
+    def test_and_may_come_back_to_it_from_the_prefix_directory(self) -> None:
+        past = msgspec.structs.replace(
+            situation(CACHED, nodes=1, floor="NODE"), settings={**DEFAULTS, "SCR_CACHE_BYPASS": 1}
+        )
+        assert veto(change(SCR_CACHE_BYPASS=0, SCR_FLUSH=1, SCR_CACHE_SIZE=2), past) is None
+
     @given(
         st.sampled_from(sorted(SURVIVES)),
         st.sampled_from(["", "PROCESS", "NODE", *SURVIVES]),
@@ -209,6 +215,17 @@ class TestCapacity:
         now = situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"}, node=free(20))
         assert veto(change(SCR_COPY_TYPE="PARTNER"), now) is not None
         assert veto(change(SCR_COPY_TYPE="PARTNER"), msgspec.structs.replace(now, node=free(26))) is None
+
+    @pytest.mark.parametrize(("free_gib", "fits"), [(3.0, False), (9.0, False), (17.0, True), (40.0, True)])
+    def test_the_way_back_needs_room_for_what_is_more_than_was_held(
+        self, free_gib: float, fits: bool
+    ) -> None:
+        """The datasets of before may still be there, or evicted: 26.7 GiB of two, with 17 GiB beside them."""
+        inside = situation(CACHED, node=free(17))
+        outside = {**inside.settings, "SCR_CACHE_BYPASS": 1}
+        past = msgspec.structs.replace(inside, settings=outside, node=free(free_gib))
+        assert veto(change(SCR_CACHE_BYPASS=0), past) is None, "it was there before"
+        assert (veto(change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=3), past) is None) is fits
 
     def test_less_always_fits(self) -> None:
         now = situation(

@@ -1,0 +1,96 @@
+"""The choice and the verdict, on costs that are believed as a test wants them."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from scrtune.intents.tune.belief.belief import Belief
+from scrtune.intents.tune.chooser import MOST_LOOKS, View, best, is_replay_due, verdict, why_not
+
+from .belief.test_belief import ASYNC, OWN, SHAPE
+
+NOISE = np.random.default_rng(0).standard_normal((2, 192))
+
+
+def view(  # noqa: PLR0913 - what is chosen from
+    other_s: float,
+    spread: float = 0.1,
+    *,
+    incumbent: int = 0,
+    seen_own: int = 3,
+    earned_s: float = 0.0,
+    ways_s: float = 0.0,
+    remaining: int = 20,
+) -> View:
+    """The user's own settings are believed to cost 1 s +- 3 %, the other candidate `other_s` +- `spread`."""
+    belief = Belief([OWN, ASYNC], SHAPE, kept=2)
+    belief.totals = np.array([1.0, other_s])[:, None] * np.exp(np.array([[0.03], [spread]]) * NOISE)
+    ways = np.where(np.arange(2) == incumbent, 0.0, ways_s)
+    return View(
+        belief=belief,
+        incumbent=incumbent,
+        seen=Counter({0: seen_own, 1: 2 if incumbent else 0}),
+        there_s=ways,
+        back_s=ways,
+        left_s=0.45 + earned_s,
+        earned_s=earned_s,
+        remaining=remaining,
+    )
+
+
+def is_tried(found: View) -> bool:
+    return best(found, lambda _: None, ()) is not None
+
+
+def test_what_is_surely_cheaper_is_tried_and_what_is_surely_dearer_never() -> None:
+    assert is_tried(view(0.7))
+    assert not is_tried(view(1.3, earned_s=100.0, remaining=1000))
+    assert "expected to cost" in why_not(view(1.3), 1)
+
+
+def test_what_is_vetoed_or_banned_is_not() -> None:
+    assert best(view(0.7), lambda _: "no", ()) is None
+    assert best(view(0.7), lambda _: None, {1}) is None
+
+
+def test_one_look_at_the_users_own_settings_may_be_a_spike() -> None:
+    assert not is_tried(view(0.5, seen_own=1))
+    assert is_tried(view(0.3, seen_own=1))
+    assert is_tried(view(0.5, seen_own=2))
+
+
+def test_and_they_are_measured_again_where_the_difference_could_be_one() -> None:
+    assert is_replay_due(view(0.5, incumbent=1, seen_own=1), 0)
+    assert not is_replay_due(view(0.25, incumbent=1, seen_own=1), 0), "no spike is that high"
+    assert not is_replay_due(view(0.5, incumbent=1, seen_own=3), 0)
+
+
+def test_what_may_be_better_is_looked_at_in_a_long_job_for_what_that_has_earned() -> None:
+    """Of 1 % a checkpoint: cumulative costs stay inside the bound whatever comes of it."""
+    unsure = {"other_s": 1.02, "spread": 0.4}
+    assert not is_tried(view(**unsure, earned_s=5.0, remaining=20))
+    assert not is_tried(view(**unsure, earned_s=0.3, remaining=200))
+    assert is_tried(view(**unsure, earned_s=2.0, remaining=200))
+    assert not is_tried(view(**unsure, earned_s=2.0, remaining=200, ways_s=0.7)), "the ways are not earned"
+    assert not is_tried(view(1.02, 0.05, earned_s=50.0, remaining=200)), "there is nothing to be found out"
+
+
+def test_a_reinit_that_pays_for_itself_once_is_worth_it() -> None:
+    assert is_tried(view(0.6, ways_s=0.4, remaining=30))
+    assert not is_tried(view(0.9, ways_s=0.9, remaining=15))
+
+
+@pytest.mark.parametrize(
+    ("other_s", "looks", "kept"),
+    [(0.7, 1, True), (1.3, 1, False), (1.0, 1, None), (0.99, MOST_LOOKS, False), (0.95, MOST_LOOKS, True)],
+)
+def test_a_trial_ends_by_the_posterior_and_at_last_only_a_gain_is_kept(
+    other_s: float, looks: int, kept: bool | None
+) -> None:
+    assert verdict(view(other_s), 1, looks) is kept
+
+
+def test_but_what_is_no_worse_is_kept_where_the_way_back_costs() -> None:
+    found = view(0.97)
+    assert verdict(found._replace(there_s=np.array([0.2, 0.0])), 1, MOST_LOOKS) is True
