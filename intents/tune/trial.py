@@ -2,8 +2,10 @@
 
 import msgspec
 
+from ...goodput.checkpoint_cost import CheckpointCost
 from ..events import Values
 from ..rules.situation import Proposal
+from .decisions import Breakdown
 
 
 class Trial(msgspec.Struct, kw_only=True):
@@ -21,3 +23,21 @@ class Trial(msgspec.Struct, kw_only=True):
     flush_ended: bool = False
     """The first flush has ended."""
     since_launch: bool = False
+
+
+def measured(cost: CheckpointCost, cost_s: float) -> Breakdown:
+    """Return the parts of a checkpoint as they were measured, and `cost_s` as what it cost."""
+    return Breakdown(
+        cost_s=cost_s,
+        write_s=cost.write_s,
+        encode_s=cost.encode_s,
+        flush_s=cost.flush_s,
+        slowdown_s=cost.slowdown_s,
+    )
+
+
+def users_change(
+    rule: str, changes: Values, because: str, *, intent: str = "your word", source: str = "user"
+) -> Proposal:
+    """Return `changes` that nothing was expected of: the user's word, or what follows from a verdict."""
+    return Proposal(rule=rule, intent=intent, changes=changes, because=because, source=source)

@@ -36,9 +36,9 @@ from .chooser import (
     verdict,
 )
 from .comparison import compare
-from .decisions import Breakdown, Outcome, Verdict
+from .decisions import Outcome, Verdict
 from .switching import can_go, switch_seconds
-from .trial import Trial
+from .trial import Trial, measured, users_change
 
 USED_UP = "the trial budget is used up"
 _STAY = 0.9
@@ -196,7 +196,7 @@ class Trials(ActiveSettings):
         against, looks = belief.index(trial.incumbent), self.learner.seen()[index]
         found = compare(belief.totals[against], belief.totals[index], looks) if against is not None else None
         seen_s = cost.cost_s - belief.beyond_mean_s(index, flushed=cost.flushed)
-        self.log.measured(trial.generation, _seen(cost, seen_s), found, cost_s - own_s)
+        self.log.measured(trial.generation, measured(cost, seen_s), found, cost_s - own_s)
         if self._trial is None and identity(settings) != identity(self._incumbent):
             self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
 
@@ -413,20 +413,3 @@ class Trials(ActiveSettings):
         new, self.log.new = self.log.new, []
         tuning_s, self.tuning_s = self.tuning_s, 0.0
         return Outcome(new, changed=self._returned != before, tuning_s=tuning_s)
-
-
-def _seen(cost: CheckpointCost, cost_s: float) -> Breakdown:
-    return Breakdown(
-        cost_s=cost_s,
-        write_s=cost.write_s,
-        encode_s=cost.encode_s,
-        flush_s=cost.flush_s,
-        slowdown_s=cost.slowdown_s,
-    )
-
-
-def users_change(
-    rule: str, changes: Values, because: str, *, intent: str = "your word", source: str = "user"
-) -> Proposal:
-    """Return `changes` that nothing was expected of: the user's word, or what follows from a verdict."""
-    return Proposal(rule=rule, intent=intent, changes=changes, because=because, source=source)

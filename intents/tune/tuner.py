@@ -20,7 +20,8 @@ from .chooser import (
 )
 from .decisions import Outcome, Verdict
 from .knowledge import Knowledge
-from .trials import USED_UP, Trials, users_change
+from .trial import users_change
+from .trials import USED_UP, Trials
 
 _OFF = "scrtune off: your own settings"
 _EDIT = "your edit of the config file"
