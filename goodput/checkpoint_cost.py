@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from .events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
+from .events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
 from .flush_slowdown import FlushSlowdown
 
 T = TypeVar("T")
@@ -89,25 +89,28 @@ class CheckpointCosts:
         """Take an event in; returns the costs of the checkpoints that it completes, oldest first."""
         match event:
             case JobStarted():
-                self._in_step = None
+                made = self.ended()
                 self._waiting.clear()  # a flush of an earlier run will not be heard of again
                 self._early.clear()
                 self.steps = FlushSlowdown()
                 self._previous_start_s = None
+                return made
             case StepCompleted():
                 self.steps.add(event)
                 if self._in_step is not None and event.end_s >= self._in_step.flush.end_s:
-                    return self._judged()
+                    return self.ended()
             case OutputCompleted(checkpoint=True, valid=True):
-                return [*self._judged(), *_known(self._output(event))]
+                return [*self.ended(), *_known(self._output(event))]
             case FlushCompleted():
-                return [*self._judged(), *_known(self._flush(event))]
+                return [*self.ended(), *_known(self._flush(event))]
+            case JobEnded():
+                return self.ended()
             case _:
                 pass
         return []
 
-    def _judged(self) -> list[CheckpointCost]:
-        """Return the cost of the checkpoint whose flush ended within the last step."""
+    def ended(self) -> list[CheckpointCost]:
+        """Return the cost of a checkpoint whose flush ended within a step that is not known; none will be."""
         ended, self._in_step = self._in_step, None
         return [] if ended is None else _known(self._ended(*ended))
 

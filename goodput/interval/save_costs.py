@@ -16,6 +16,7 @@ def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
     if any(type(event) is OutputCompleted for event in events):  # else a million steps need no look at each
         meter = CheckpointCosts()
         found = [cost for event in events for cost in meter.handle(event)]
+        found += meter.ended()
     return found or costs_of_saves(events)
 
 

@@ -18,8 +18,8 @@ MIB = 2**20
 START_US = 1_795_252_232_000_000
 
 
-def write_job(path: Path, ranks: int = 2, saves: int = 5, slower: int = 1) -> Path:
-    """A trace of `ranks` processes that save 64 MiB each, every second, in writes of 8 MiB below /prefix.
+def write_job(path: Path, ranks: int = 2, saves: int = 5, slower: int = 1, mib: int = 8) -> Path:
+    """A trace of `ranks` processes that save every second, in 8 writes of `mib` MiB each below /prefix.
 
     All of it takes `slower` times as long.
     """
@@ -35,7 +35,7 @@ def write_job(path: Path, ranks: int = 2, saves: int = 5, slower: int = 1) -> Pa
             lines.append({"id": 1, **span, **who, "ph": 1, "args": {"hhash": "h"}})
             for write_us in range(start_us, start_us + slower * 80_000, slower * 10_000):
                 call = {"name": "write", "cat": "POSIX", "ts": write_us, "dur": slower * 9000}
-                args = {"hhash": "h", "fhash": f"f{pid}", "ret": 8 * MIB}
+                args = {"hhash": "h", "fhash": f"f{pid}", "ret": mib * MIB}
                 lines.append({"id": 2, **call, **who, "ph": 1, "args": args})
     path.write_text("[\n" + "".join(json.dumps(line) + "\n" for line in lines))
     return path
@@ -90,8 +90,8 @@ def test_a_job_is_described_by_its_trace_and_what_its_user_adds(tmp_path: Path) 
 def test_what_would_be_tried_live_is_proposed_in_one_go_and_every_lever_says_why(tmp_path: Path) -> None:
     shape = JobShape(prefix="/prefix", cores=8, floor="PROCESS")
     fast, slow = (
-        replay_traces([write_job(tmp_path / f"{slower}.pfw", slower=slower)], shape).pipeline
-        for slower in (1, 10)
+        replay_traces([write_job(tmp_path / f"{slower}.pfw", slower=slower, mib=mib)], shape).pipeline
+        for slower, mib in ((1, 80), (10, 8))
     )
     assert fast.proposals() == (), "a prefix directory that is as fast as any cache"
     (proposal,) = slow.proposals()
