@@ -16,7 +16,7 @@ from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import describe
 from ..rules.guards import veto
 from ..rules.situation import Proposal, Situation
-from ..settings import difference
+from ..settings import difference, is_cached
 from .active_settings import ActiveSettings, values
 from .belief.belief import Belief
 from .belief.learner import Learner
@@ -74,7 +74,7 @@ class Trials(ActiveSettings):
         self._trial: Trial | None = None
         self._incumbent = dict(self.wanted)
         self._dropped: set[Identity] = set()
-        self._replays = self._quiet = 0
+        self._replays = self._quiet = self._newest = self._last_flushed = 0
         self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
@@ -133,12 +133,17 @@ class Trials(ActiveSettings):
 
     def output(self, output: OutputCompleted) -> None:
         """Take in that an output ended: the flush of a trial's first one may have begun."""
+        self._newest = output.dataset
+        settings = self.settings_of(output.generation)
+        if settings is not None and not is_cached(settings):
+            self._last_flushed = output.dataset
         trial = self._trial
         if trial is not None and output.flush_due and output.generation == trial.generation:
             trial.flush_began_s = trial.flush_began_s or output.end_s
 
     def flushed(self, flush: FlushCompleted) -> None:
         """Take in that a flush ended, although what it cost may not be known yet."""
+        self._last_flushed = max(self._last_flushed, flush.dataset)
         if self._trial is not None and flush.generation == self._trial.generation:
             self._trial.flush_ended = True
 
@@ -249,7 +254,9 @@ class Trials(ActiveSettings):
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
-        there_s, back_s = switch_seconds(belief, self.settings, now_is, flushed=self.learner.is_flushed)
+        there_s, back_s = switch_seconds(
+            belief, self.settings, now_is, flushed=self._newest <= self._last_flushed
+        )
         return View(
             belief=belief,
             incumbent=OWN if incumbent is None else incumbent,

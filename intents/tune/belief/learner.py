@@ -34,8 +34,6 @@ class Learner:
         self.belief: Belief | None = None
         self.observations = Observations()
         self.run = 0
-        self.is_flushed = False
-        """The newest checkpoint is in the prefix directory."""
         self.knows_prefix = False
         """The prefix directory's rate was seen, by a flush or by writes past the cache."""
         self._made_at = 0
@@ -49,9 +47,8 @@ class Learner:
         The candidates `keep` stay. A `settled` belief is updated at every fourth checkpoint only.
         """
         self.observations.add(cost, settings, self.run)
-        self.is_flushed = cost.flushed or not is_cached(settings)
-        is_first = self.is_flushed and not self.knows_prefix
-        self.knows_prefix |= self.is_flushed
+        is_first = not self.knows_prefix and (cost.flushed or not is_cached(settings))
+        self.knows_prefix |= is_first
         count = self.observations.count
         shape = _shape(now, cost, self.observations.all)
         if self.belief is None or (
