@@ -121,6 +121,11 @@ class Trials(ActiveSettings):
         return self.belief.breakdown(index).cost_s if self.belief and index is not None else 0.0
 
     @property
+    def is_flushed(self) -> bool:
+        """True when the newest checkpoint is in the prefix directory: a re-init forces no flush."""
+        return self._newest <= self._last_flushed
+
+    @property
     def trying(self) -> Proposal | None:
         """The change that is on trial now."""
         return self._trial.proposal if self._trial else None
@@ -254,9 +259,7 @@ class Trials(ActiveSettings):
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
-        there_s, back_s = switch_seconds(
-            belief, self.settings, now_is, flushed=self._newest <= self._last_flushed
-        )
+        there_s, back_s = switch_seconds(belief, self.settings, now_is, flushed=self.is_flushed)
         return View(
             belief=belief,
             incumbent=OWN if incumbent is None else incumbent,

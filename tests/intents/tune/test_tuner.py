@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from scrtune.goodput.events import FlushCompleted, OutputCompleted
 from scrtune.intents.events import KnowledgeRecalled
 from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.decisions import Verdict
+from scrtune.intents.tune.tuner import Tuner
 
 from ...support.simulated_job import CACHED, REAL, Job
 
@@ -53,6 +56,31 @@ def test_poor_settings_are_left_within_a_few_checkpoints() -> None:
 
 def test_scrs_defaults_come_near_the_best() -> None:
     assert middle(against(outcomes("mixed", "defaults"), "oracle_s")) <= 1.25
+
+
+def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> None:
+    """A flush that outlasts the interval ends when there are newer checkpoints, which are not."""
+
+    def output(tuner: Tuner, dataset: int) -> None:
+        tuner.output(
+            OutputCompleted(dataset=dataset, name="d", start_s=10.0 * dataset, end_s=10.0 * dataset + 1)
+        )
+
+    def flushed(tuner: Tuner, dataset: int) -> None:
+        tuner.flushed(FlushCompleted(dataset=dataset, start_s=0.0, end_s=1.0))
+
+    tuner = Tuner({**DEFAULTS, **CACHED, "SCR_FLUSH": 2})
+    output(tuner, 1)
+    assert not tuner.is_flushed
+    output(tuner, 2)
+    flushed(tuner, 2)
+    assert tuner.is_flushed
+    output(tuner, 3)
+    flushed(tuner, 2)
+    assert not tuner.is_flushed
+    past = Tuner(DEFAULTS)
+    output(past, 1)
+    assert past.is_flushed
 
 
 def test_the_users_own_settings_come_first() -> None:
