@@ -110,9 +110,9 @@ class CheckpointCosts:
         return []
 
     def ended(self) -> list[CheckpointCost]:
-        """Return the cost of a checkpoint whose flush ended within a step that is not known; none will be."""
+        """Return the cost that waits for the step within which its flush ended, for none will come."""
         ended, self._in_step = self._in_step, None
-        return [] if ended is None else _known(self._ended(*ended))
+        return [] if ended is None else _known(self._flushed_cost(*ended))
 
     def _output(self, output: OutputCompleted) -> CheckpointCost | None:
         previous_s, self._previous_start_s = self._previous_start_s, output.start_s
@@ -134,9 +134,9 @@ class CheckpointCosts:
         if self.steps.is_within(flush.end_s):
             self._in_step = _Flushed(output, interval_s, flush)
             return None
-        return self._ended(output, interval_s, flush)
+        return self._flushed_cost(output, interval_s, flush)
 
-    def _ended(
+    def _flushed_cost(
         self, output: OutputCompleted, interval_s: float, flush: FlushCompleted
     ) -> CheckpointCost | None:
         slowdown = self._slowdown(flush)

@@ -148,7 +148,8 @@ class Trials(ActiveSettings):
 
     def flushed(self, flush: FlushCompleted) -> None:
         """Take in that a flush ended, although what it cost may not be known yet."""
-        self._last_flushed = max(self._last_flushed, flush.dataset)
+        if flush.valid:
+            self._last_flushed = max(self._last_flushed, flush.dataset)
         if self._trial is not None and flush.generation == self._trial.generation:
             self._trial.flush_ended = True
 
