@@ -50,7 +50,9 @@ class FlushBehaviour(msgspec.Struct, frozen=True, kw_only=True):
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
         if not self.evidence.count:
-            return "no checkpoint was completed yet"
+            size = f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')}"
+            known = f" under these settings; the last one was {size}" if self.files else ""
+            return f"no checkpoint was completed yet{known}"
         load = "" if self.load is None else f" ({self.load:.0%} of the interval)"
         return (
             f"{bytes_text(self.checkpoint_bytes)} in {count_text(self.files, 'file')} every"
@@ -80,6 +82,9 @@ class _Measured:
         if cost.flushed:
             self.flush_s.append(cost.flush_s)
 
+    def size(self) -> dict[str, int]:
+        return {"checkpoint_bytes": max(0, self.costs[-1].bytes), "files": max(0, self.costs[-1].files)}
+
     def behaviour(self) -> FlushBehaviour:
         last = self.costs[-1]
         window_s = last.time_s - self.start_s
@@ -90,8 +95,7 @@ class _Measured:
                 end_s=last.time_s,
                 source="the application's checkpoints",
             ),
-            checkpoint_bytes=max(0, last.bytes),
-            files=max(0, last.files),
+            **self.size(),
             interval_s=median(self.interval_s or [0.0]),
             flush_s=median(self.flush_s or [0.0]),
             flushed_share=fmean(cost.flushed for cost in self.costs),
@@ -114,6 +118,8 @@ class FlushObserver:
             del self._by_settings[next(iter(self._by_settings))]
 
     def observe(self, settings: str) -> FlushBehaviour:
-        """Return the intent under `settings`."""
-        measured = self._by_settings.get(settings)
-        return measured.behaviour() if measured else FlushBehaviour()
+        """Return the intent under `settings`; before their first checkpoint, the size of the last one."""
+        if measured := self._by_settings.get(settings):
+            return measured.behaviour()
+        last = next(reversed(self._by_settings.values()), None)
+        return FlushBehaviour(**last.size()) if last else FlushBehaviour()

@@ -92,7 +92,9 @@ def test_the_four_intents_rest_on_evidence(view: DemoView) -> None:
     for each in view.comparisons:
         names = [intent.name for intent in each.explain.intents]
         assert names == ["core affinity", "buffer sizes", "redundancy scheme", "flush"]
-        assert all(intent.count > 0 for intent in each.explain.intents)
+        *others, flush = each.explain.intents
+        assert all(intent.count > 0 for intent in others)
+        assert flush.count > 0 or "yet under these settings" in flush.sentence, "changed at the last checkpoint"
 
 
 def test_every_change_says_why_and_what_came_of_it(view: DemoView) -> None:

@@ -219,6 +219,14 @@ class TestFlush:
         assert observer.observe("s2").blocking_s == 2
         assert observer.observe("s1").evidence.count == 0
 
+    def test_before_the_first_checkpoint_under_new_settings_the_size_of_the_last_one_is_known(self) -> None:
+        observer = FlushObserver()
+        assert observer.observe("s").sentence() == "no checkpoint was completed yet"
+        observer.add(checkpoint(1, 1.0, bytes=64 * MIB, files=2), "s")
+        seen = observer.observe("new")
+        assert (seen.evidence.count, seen.checkpoint_bytes, seen.files) == (0, 64 * MIB, 2)
+        assert seen.sentence().endswith("yet under these settings; the last one was 64 MiB in 2 files")
+
 
 @pytest.mark.parametrize(
     ("count", "confidence"), [(0, "none"), (1, "low"), (2, "low"), (3, "medium"), (9, "medium"), (10, "high")]
