@@ -94,7 +94,7 @@ def test_the_four_intents_rest_on_evidence(view: DemoView) -> None:
         assert names == ["core affinity", "buffer sizes", "redundancy scheme", "flush"]
         *others, flush = each.explain.intents
         assert all(intent.count > 0 for intent in others)
-        assert flush.count > 0 or "yet under these settings" in flush.sentence, "changed at the last checkpoint"
+        assert flush.count > 0 or "yet under these settings" in flush.sentence, "changed at the end"
 
 
 def test_every_change_says_why_and_what_came_of_it(view: DemoView) -> None:
