@@ -12,10 +12,10 @@ SHORT = {"observer_cost.py": ("--rounds", "2", "--checkpoints", "10", "--compute
 def main() -> int:
     """Run them all; the exit code is the number of those that failed."""
     failed = 0
-    for script in sorted(HERE.glob("*.py")):
+    for script in sorted((*HERE.glob("*.py"), *HERE.glob("goodput/*.py"))):
         if script.name == Path(__file__).name:
             continue
-        print(f"\n== {script.name}", flush=True)
+        print(f"\n== {script.relative_to(HERE)}", flush=True)
         failed += (
             subprocess.run([sys.executable, script, *SHORT.get(script.name, ())], check=False).returncode != 0
         )

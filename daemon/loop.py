@@ -23,7 +23,7 @@ from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
-from .probe_process import ProbeProcess
+from .probe.process import ProbeProcess
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import StatusView

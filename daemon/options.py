@@ -83,7 +83,7 @@ class DaemonOptions:
     """Who may watch."""
 
     probe: bool = True
-    """Whether the storage of this node is measured once (:mod:`scrtune.daemon.probe`)."""
+    """Whether the storage of this node is measured once (:mod:`scrtune.daemon.probe.measure`)."""
 
     parent: int | None = None
     """A descriptor: a line from it is the application's end (JobEnded as JSON), its end ends the daemon."""

@@ -82,20 +82,21 @@ class _Measured:
         if cost.flushed:
             self.flush_s.append(cost.flush_s)
 
-    def size(self) -> dict[str, int]:
-        return {"checkpoint_bytes": max(0, self.costs[-1].bytes), "files": max(0, self.costs[-1].files)}
+    def size(self) -> FlushBehaviour:
+        last = self.costs[-1]
+        return FlushBehaviour(checkpoint_bytes=max(0, last.bytes), files=max(0, last.files))
 
     def behaviour(self) -> FlushBehaviour:
         last = self.costs[-1]
         window_s = last.time_s - self.start_s
-        return FlushBehaviour(
+        return msgspec.structs.replace(
+            self.size(),
             evidence=Evidence(
                 count=self.count,
                 window_s=window_s,
                 end_s=last.time_s,
                 source="the application's checkpoints",
             ),
-            **self.size(),
             interval_s=median(self.interval_s or [0.0]),
             flush_s=median(self.flush_s or [0.0]),
             flushed_share=fmean(cost.flushed for cost in self.costs),
@@ -122,4 +123,4 @@ class FlushObserver:
         if measured := self._by_settings.get(settings):
             return measured.behaviour()
         last = next(reversed(self._by_settings.values()), None)
-        return FlushBehaviour(**last.size()) if last else FlushBehaviour()
+        return last.size() if last else FlushBehaviour()

@@ -1,6 +1,6 @@
 """`scrtune.goodput.compat` against ml-goodput-measurement 0.2.3: same API, same numbers, its faults included.
 
-`tests/data/peer` has what the peer itself answered about a few logs (`benchmarks/compare_peer.py --write`).
+`tests/data/peer` has what the peer itself answered about a few logs (`compare_peer.py --write`).
 """
 
 import datetime as dt

@@ -1,8 +1,8 @@
 """Our compat API against ml-goodput-measurement itself, on random logs, number by number.
 
-    python benchmarks/compare_peer.py --install            # makes an environment with the peer, from PyPI
-    python benchmarks/compare_peer.py --python PATH        # one that has it already
-    python benchmarks/compare_peer.py --python PATH --write tests/data/peer    # new golden results
+    python benchmarks/goodput/compare_peer.py --install        # an environment with the peer, from PyPI
+    python benchmarks/goodput/compare_peer.py --python PATH    # one that has it already
+    python benchmarks/goodput/compare_peer.py --python PATH --write tests/data/peer   # new golden results
 
 Both sides get the same calls of the public recorder and the same questions to the public calculator, and
 every number of every answer is compared. Without one of the first two options, it says so and does nothing.

@@ -1,6 +1,6 @@
 """What one more event and the account after it cost, in the cases that are not plain, as jobs grow.
 
-    python benchmarks/goodput_one_more.py
+    python benchmarks/goodput/one_more.py
 
 Each row is one case at three lengths, each in a process of its own: the median of sixty times one more event
 and a new account, and how much dearer the longest job is than the shortest.

@@ -1,15 +1,15 @@
 """What the account of a long job costs: cold, for one more event, in memory; beside ml-goodput-measurement.
 
-    python benchmarks/goodput_ledger.py --install          # fetches the peer from PyPI, for this run
-    python benchmarks/goodput_ledger.py --peer PYTHON      # one that has it already
-    python benchmarks/goodput_ledger.py                    # ours alone
+    python benchmarks/goodput/ledger.py --install          # fetches the peer from PyPI, for this run
+    python benchmarks/goodput/ledger.py --peer PYTHON      # one that has it already
+    python benchmarks/goodput/ledger.py                    # ours alone
 
-Both are told the same jobs (benchmarks/peer/long_log.py). Cold is from the log in memory, in the form that
-each one's own recorder writes, to the first account with all buckets: of ours from event objects that come
-64 thousand at a time, of the peer's from a list of entries. Making the events is not counted for either, nor
-loading libraries; taking them in is. One more event is a step's start and the account after it: of ours the
-median of a hundred. Each measurement has a process of its own; ours and the peer's alternate, and the best of
-as many rounds of each counts (two, where the peer takes more than a minute).
+Both are told the same jobs (peer/long_log.py). Cold is from the log in memory, in the form that each one's
+own recorder writes, to the first account with all buckets: of ours from event objects that come 64 thousand
+at a time, of the peer's from a list of entries. Making the events is not counted for either, nor loading
+libraries; taking them in is. One more event is a step's start and the account after it: of ours the median
+of a hundred. Each measurement has a process of its own; ours and the peer's alternate, and the best of as
+many rounds of each counts (two, where the peer takes more than a minute).
 
 Targets: cold >= 20 times faster, one more event <= 1 ms, <= 1/5 of the memory.
 """

@@ -1,6 +1,6 @@
 """What it costs an application to record one event, against ml-goodput-measurement and a list's append.
 
-    python benchmarks/recorder_cost.py [--events 20000] [--work-us 200] [--peer-python PYTHON] [--json]
+    python benchmarks/goodput/recorder_cost.py [--events 20000] [--work-us 200] [--peer-python PYTHON]
 
 The three alternate in blocks, in one process and one run: a call of ours, the same call of the peer's
 recorder with a logger that keeps entries in a list (the least that it can cost: its real one sends them to a

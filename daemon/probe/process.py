@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..intents.events import StorageProbed
-from . import probe
+from ...intents.events import StorageProbed
+from . import measure
 
 LIMIT_S = 10.0
 """On a node whose CPUs are all busy a probe takes up to two seconds, most of which it waits."""
@@ -20,7 +20,7 @@ _MOST_OUTPUT_BYTES = 65_536
 
 
 class ProbeProcess:
-    """:mod:`scrtune.daemon.probe` in an interpreter that loads no packages, `limit_s` seconds at most."""
+    """:mod:`.measure` in an interpreter that loads no packages, `limit_s` seconds at most."""
 
     def __init__(self, host: str, limit_s: float = LIMIT_S) -> None:
         self._host = host
@@ -38,7 +38,7 @@ class ProbeProcess:
         if not Path(cache).is_absolute():
             return self._result(now, problem=f"{cache}: not an absolute path")
         # as a file, not as a module of the package: that would be imported, with msgspec and what it needs
-        command = [sys.executable, "-I", "-S", probe.__file__, cache, str(ranks)]
+        command = [sys.executable, "-I", "-S", measure.__file__, cache, str(ranks)]
         environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         self._end_s = time.monotonic() + self._limit_s
         try:

@@ -4,7 +4,7 @@ The first table has the rules and an interval that is wrong by a factor of two; 
 estimated from few failures, without a prior and with one that is wrong by a factor; the third two levels
 against one. A restart takes as long as a checkpoint; C / M is a checkpoint's cost over the MTBF.
 
-    python benchmarks/interval_regret.py [--failures 4000000]
+    python benchmarks/goodput/interval_regret.py [--failures 4000000]
 """
 
 import argparse

@@ -16,11 +16,11 @@ import msgspec
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon import probe
 from scrtune.daemon.journal import JournalReader, replay_journal
 from scrtune.daemon.launch.environment import ConfigFiles, Job
 from scrtune.daemon.options import Monitoring
-from scrtune.daemon.probe import (
+from scrtune.daemon.probe import measure
+from scrtune.daemon.probe.measure import (
     BUDGET_S,
     CHUNK_BYTES,
     MOST_BYTES,
@@ -28,7 +28,7 @@ from scrtune.daemon.probe import (
     Probe,
     unhindered_clock,
 )
-from scrtune.daemon.probe_process import ProbeProcess
+from scrtune.daemon.probe.process import ProbeProcess
 from scrtune.intents.events import SettingsObserved, StorageProbed
 
 WaitUntil = Callable[[Callable[[], object]], None]
@@ -134,7 +134,7 @@ def test_where_linux_does_not_say_who_waits_time_is_just_time(monkeypatch: pytes
         raise FileNotFoundError
 
     monkeypatch.setattr(os, "open", refuse)
-    assert unhindered_clock() is probe.time.perf_counter
+    assert unhindered_clock() is measure.time.perf_counter
 
 
 def test_a_directory_that_is_not_there_yet_is_made_for_the_user_alone(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_small_or_read_only_file_system_is_not_written_to(tmp_path: Path, opti
         pytest.skip("to mount a file system needs unshare --mount, which needs root")
     script = 'mount -t tmpfs -o "$1" none "$2" && exec "$3" -I -S "$4" "$2" 2'
     command = ["unshare", "--mount", "sh", "-c", script, "sh", options, str(tmp_path), sys.executable]
-    shown = subprocess.run([*command, probe.__file__], capture_output=True, text=True, check=True).stdout
+    shown = subprocess.run([*command, measure.__file__], capture_output=True, text=True, check=True).stdout
     assert f"problem={tmp_path}: {MOUNTS[options]}\0" in shown
     assert "cache_write" not in shown
     assert "probe_s=" in shown
@@ -224,7 +224,7 @@ def test_of_a_process_that_fails_or_hangs_stays_what_it_has_said(
     script = tmp_path / "probe.py"
     said = "print('memory_bytes_per_s=5e9', 'problem=slow', '', sep=chr(0), end='', flush=True)"
     script.write_text(f"import time\n{said}\n{ending}\n")
-    monkeypatch.setattr(probe, "__file__", str(script))
+    monkeypatch.setattr(measure, "__file__", str(script))
     is_hanging = "sleep" in ending
     process = ProbeProcess("n1", limit_s=3 if is_hanging else 60)
     process.start(str(tmp_path), 2, 1.0)

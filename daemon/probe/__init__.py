@@ -1,0 +1,1 @@
+"""What the storage of this node can do, measured once a job."""
