@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...client.paths import JobPaths
+from ...daemon.launch.environment import lay_out
 from ...daemon.launch.processes import run_forwarder
+from ...daemon.launch.services import check_alone
 from ...daemon.options import DaemonOptions
 from ..options import MonitoringOptions, Probed, Remembered, command, option
 
@@ -34,16 +36,21 @@ class DaemonFlags(MonitoringOptions, Probed, Remembered, UntilEof):
 def daemon(options: DaemonFlags) -> None:
     """Run the daemon of a job on this node, in the foreground; SIGTERM ends it.
 
-    `scrtune run` starts it for you. Started again after a crash it goes on from its journal.
+    `scrtune run` starts it for you. Started by hand it first lays out the file of --user-conf as the file to
+    rewrite, which the application is to find as $SCR_CONF_FILE. Started again after a crash it goes on from
+    its journal.
     """
     from ...daemon.loop import Daemon  # noqa: PLC0415 - the forwarder has no use for it
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     paths = JobPaths.of(options.job_id)
+    scr_conf = options.scr_conf or paths.scr_conf
+    if options.user_conf and not options.until_eof:  # `scrtune run` has done so
+        _begin_with(options.user_conf, scr_conf, paths)
     Daemon(
         DaemonOptions(
             paths=paths,
-            scr_conf=options.scr_conf or paths.scr_conf,
+            scr_conf=scr_conf,
             user_conf=options.user_conf,
             application=options.application or "",
             monitoring=options.monitoring,
@@ -51,6 +58,16 @@ def daemon(options: DaemonFlags) -> None:
             parent=sys.stdin.fileno() if options.until_eof else None,
         )
     ).run()
+
+
+def _begin_with(user_conf: Path, scr_conf: Path, paths: JobPaths) -> None:
+    """Lay `user_conf` out as `scr_conf`: an application that finds no file runs with SCR's defaults."""
+    paths.create()
+    check_alone(paths)  # else the file is that daemon's
+    if user_conf.is_file() and not (scr_conf.exists() and scr_conf.samefile(user_conf)):
+        lay_out(scr_conf, user_conf, paths.scr_conf.with_name("user.conf"))
+        text = "%s is %s now; start the application with SCR_CONF_FILE=%s"
+        logging.getLogger("scrtune.daemon").info(text, scr_conf, user_conf, scr_conf.absolute())
 
 
 @dataclass(frozen=True)

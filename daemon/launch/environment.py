@@ -112,14 +112,21 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
     own = user_conf_path(inherited, Path.cwd())
     user_conf = own if own.is_file() else None
     if scr_conf != own:
-        begun_with = default.with_name("user.conf")
-        text = _text(user_conf) or ""
-        if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
-            scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            back_up_foreign(scr_conf, known=text)
-            write_config(scr_conf, text)
-            write_config(begun_with, text)
+        lay_out(scr_conf, user_conf, default.with_name("user.conf"))
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
+
+
+def lay_out(scr_conf: Path, user_conf: Path | None, begun_with: Path) -> None:
+    """Write the user's own config as `scr_conf`, unless that began with the same, as `begun_with` says.
+
+    Raises OSError.
+    """
+    text = _text(user_conf) or ""
+    if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
+        scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        back_up_foreign(scr_conf, known=text)
+        write_config(scr_conf, text)
+        write_config(begun_with, text)
 
 
 def to_follow(settings: Values) -> Values:

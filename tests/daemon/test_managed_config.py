@@ -293,7 +293,9 @@ def test_the_password_is_in_the_users_files_and_nowhere_else(real_daemon: Any, t
             )
             assert b"SCR_" in shown.stdout or command == "status"
             assert PASSWORD.encode() not in shown.stdout + shown.stderr
-    files = [path for path in daemon.paths.root.iterdir() if path != daemon.paths.scr_conf]
+    begun_with = daemon.paths.scr_conf.with_name("user.conf")
+    assert (begun_with.read_text(), begun_with.stat().st_mode & 0o77) == (OWN, 0)
+    files = [each for each in daemon.paths.root.iterdir() if each not in (daemon.paths.scr_conf, begun_with)]
     assert {path.name for path in files} >= {"journal", "decision"}
     assert not any(PASSWORD.encode() in path.read_bytes() for path in files)
     assert PASSWORD not in daemon.log()
