@@ -58,3 +58,12 @@ def test_the_command_and_the_licence_are_there(wheel: zipfile.ZipFile) -> None:
     entry_points = next(name for name in names if name.endswith("entry_points.txt"))
     assert "scrtune = scrtune.cli.main:main" in wheel.read(entry_points).decode()
     assert any(name.endswith("LICENSE") for name in names)
+
+
+def test_an_mpi_is_installed_only_where_it_is_asked_for(wheel: zipfile.ZipFile) -> None:
+    metadata = next(name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
+    lines = wheel.read(metadata).decode().splitlines()
+    required = [line for line in lines if line.startswith("Requires-Dist: mpich")]
+    assert len(required) == 1
+    assert "extra ==" in required[0], "its mpiexec would hide the system's"
+    assert any(line.startswith("Requires-Dist: mpi4py") and "extra" not in line for line in lines)

@@ -222,7 +222,7 @@ def _mpiexec() -> str:
     beside = Path(sys.executable).parent / "mpiexec"
     found = str(beside) if beside.exists() else shutil.which("mpiexec")
     if found is None:
-        raise CommandError("no mpiexec beside this Python or on PATH; run: pip install mpich")
+        raise CommandError("no mpiexec beside this Python or on PATH; run: pip install 'scrtune[mpich]'")
     return found
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import logging
+import os
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
 from ...daemon.launch.application import application_of
 from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Mode, Trace
+from ...daemon.launch.mpi import mpi_mismatch
 from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
@@ -111,7 +113,7 @@ def run(options: RunOptions) -> None:
         application="" if options.no_memory else application_of(options.command),
         monitoring=options.monitoring,
     )
-    for warning in missing(job.monitoring):
+    for warning in filter(None, (mpi_mismatch(options.command, os.environ), *missing(job.monitoring))):
         click.echo(f"scrtune: {warning}", err=True)
     sys.exit(launch.run_job(options.command, paths, job, lambda: _summary(paths)))
 

@@ -27,6 +27,11 @@ def application_of(command: Sequence[str]) -> str:
     return f"{name} {_script(words)}".rstrip() if _INTERPRETERS.fullmatch(name) else name
 
 
+def program_of(command: Sequence[str]) -> str | None:
+    """Return the program that `command` starts, without launchers; None if none is found."""
+    return next(_programs(iter(command)), None)
+
+
 def _programs(words: Iterator[str]) -> Iterator[str]:
     """Yield the words that are programs and no launchers; `words` stands behind the last one then."""
     for word in words:
