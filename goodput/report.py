@@ -17,6 +17,7 @@ from .checkpoint_cost import CheckpointCost
 from .events import GoodputEvent, OutputCompleted
 from .ledger.ledger import Account, Ledger, Window
 from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
+from .report_slices import flush_slowdowns, placed_slowdown
 from .steps.estimators import deviations_s, ideal_s
 from .steps.summary import stragglers_of
 from .steps.table import StepRows, StepTable, step_table
@@ -78,9 +79,9 @@ class CostPoint(msgspec.Struct, frozen=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the report on one job.
 
-    `slices` are windows of the ledger, which add up to the account: estimates for the whole job, such as
-    `flush_slowdown`, are spread over them. The slowdown relative to a reference step time is computed for
-    each slice and is never negative, so that it may add up to more. `costs` are of the checkpoints whose cost
+    `slices` are windows of the ledger, which add up to the account; what flushes took from the steps is where
+    they did (:mod:`.report_slices`), what trials cost is spread over the checkpoints. The slowdown relative
+    to a reference step time is computed for each slice and is never negative, so that it may add up to more. `costs` are of the checkpoints whose cost
     is known, `events` is the number of entries read. If the application reports no steps (not `tells_steps`),
     the account counts the work between outputs instead (:mod:`.synthetic_steps`), without `steps`.
     """
@@ -142,13 +143,14 @@ def report(  # noqa: PLR0913 - the parts of a job
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
     )
+    slices_shown = placed_slowdown(tuple(slices), flush_slowdowns(costs, events)) if account.wall_s > 0 else ()
     steps, runs, has_steps = step_table(events), runs_of(events), not are_synthetic(events)
     wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
     shown = lanes(events, steps.job, wasted, runs, account.wall_s / BARS, has_steps=has_steps)
     return Report(
         job_name=job_name,
         account=account,
-        slices=tuple(slices) if account.wall_s > 0 else (),
+        slices=slices_shown,
         lanes=tuple(shown),
         disruptions=tuple(disruptions(events, runs)),
         steps=_steps(steps) if has_steps else None,

@@ -79,10 +79,20 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Disruption(msgspec.Struct, frozen=True):
-    """An event that cut the job's work short."""
+    """An event that cut the job's work short; `kind` is `what` without the name of a node."""
 
     time_s: float
     what: str
+    kind: str
+
+
+class DisruptionKind(msgspec.Struct, frozen=True, kw_only=True):
+    """All disruptions of one kind, from the first to the last (epoch seconds); one has its own `what`."""
+
+    what: str
+    count: int
+    first_s: float
+    last_s: float
 
 
 class Run(msgspec.Struct):
@@ -223,16 +233,35 @@ def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> list[Dis
     events = list(events)
     failures_s = [event.time_s for event in events if isinstance(event, NodeFailed)]
     found = [
-        Disruption(run.end_s, "a run broke off")
+        Disruption(run.end_s, "a run broke off", "a run broke off")
         for run, later in pairwise(runs)
         if not run.is_over and not any(run.start_s <= time_s < later.start_s for time_s in failures_s)
     ]
     for event in events:
         match event:
             case JobEnded(exit_code=code) if code:
-                found.append(Disruption(event.time_s, f"a run ended with exit code {code}"))
+                what = f"a run ended with exit code {code}"
+                found.append(Disruption(event.time_s, what, what))
             case NodeFailed():
-                found.append(Disruption(event.time_s, f"node {event.node or '(no name)'} failed"))
+                what = f"node {event.node or '(no name)'} failed"
+                found.append(Disruption(event.time_s, what, "a node failed"))
             case _:
                 pass
     return sorted(found, key=lambda each: each.time_s)
+
+
+def by_kind(found: Sequence[Disruption]) -> list[DisruptionKind]:
+    """Return `found`, which is in order of time, by kind, the most frequent first."""
+    kinds: dict[str, list[Disruption]] = {}
+    for each in found:
+        kinds.setdefault(each.kind, []).append(each)
+    grouped = (
+        DisruptionKind(
+            what=kind if len(group) > 1 else group[0].what,
+            count=len(group),
+            first_s=group[0].time_s,
+            last_s=group[-1].time_s,
+        )
+        for kind, group in kinds.items()
+    )
+    return sorted(grouped, key=lambda kind: -kind.count)

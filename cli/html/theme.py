@@ -13,6 +13,10 @@ from ...goodput import buckets as of
 from ...goodput.report_lanes import BACKGROUND_FLUSH, STEPS, WORK
 
 
+LETTERS = 8.0
+"""The size of letters in figures, in points: more than 11 px on a screen of 1400."""
+
+
 class ColourGroup(NamedTuple):
     """Buckets that share a colour."""
 
@@ -82,13 +86,13 @@ class Theme(msgspec.Struct, frozen=True):
         return {
             "font.family": "sans-serif",
             "font.sans-serif": ["DejaVu Sans"],
-            "font.size": 8.0,
+            "font.size": LETTERS,
             "text.color": self.ink,
             "text.parse_math": False,
             "axes.edgecolor": self.grid,
             "axes.facecolor": "none",
             "axes.labelcolor": self.muted,
-            "axes.labelsize": 7.5,
+            "axes.labelsize": LETTERS,
             "axes.axisbelow": True,
             "axes.spines.top": False,
             "axes.spines.right": False,
@@ -98,14 +102,14 @@ class Theme(msgspec.Struct, frozen=True):
             "legend.facecolor": self.paper,
             "legend.edgecolor": "none",
             "legend.framealpha": 0.85,
-            "legend.fontsize": 7.0,
+            "legend.fontsize": LETTERS,
             "svg.fonttype": "none",
             "xtick.color": self.grid,
             "ytick.color": self.grid,
             "xtick.labelcolor": self.muted,
             "ytick.labelcolor": self.ink,
-            "xtick.labelsize": 7.5,
-            "ytick.labelsize": 7.5,
+            "xtick.labelsize": LETTERS,
+            "ytick.labelsize": LETTERS,
         }
 
 

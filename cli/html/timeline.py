@@ -155,9 +155,8 @@ class TimelineFigure:
         floor = np.zeros(len(slices))
         for name, share in shares.items():
             if share.max(initial=0.0) >= _LEAST_PERCENT:
-                label = f"{name} (estimated, spread over the steps)" if name == "slowdown" else name
                 top, colour = floor + share, GROUPS[name].colour
-                axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=label, linewidth=0)
+                axes.stairs(top, edges, baseline=floor, fill=True, color=colour, label=name, linewidth=0)
                 floor = top
         axes.set_ylim(0, 100)
         axes.set_yticks([0, 50, 100], ["0 %", "50 %", "100 %"])
@@ -188,7 +187,6 @@ class TimelineFigure:
                 textcoords="offset points",
                 ha="left" if side > 0 else "right",
                 va="center",
-                fontsize=7,
                 bbox=box,
             )
         axes.spines[:].set_visible(False)
