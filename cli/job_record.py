@@ -25,6 +25,7 @@ from ..goodput.readers.resiliency import LauncherEvent
 from ..goodput.synthetic_steps import are_synthetic
 from ..goodput.validation import span
 from ..intents.events import Values
+from ..intents.pipeline import Pipeline
 from ..intents.tune.decisions import Decision
 from ..intents.tune.gains import GainView, gains
 from ..units import count_text
@@ -64,12 +65,17 @@ class JobRecord:
     journal: Path | None = None
 
     @cached_property
+    def pipeline(self) -> Pipeline | None:
+        """The pipeline as its daemon left it, if the job had one."""
+        return None if self.journal is None else replay_journal(self.journal)[0]
+
+    @cached_property
     def tuning(self) -> Tuning:
         """What the daemon found, or what the events say."""
-        if self.journal is None:
+        pipeline = self.pipeline
+        if pipeline is None:
             costs = costs_of(self.events)
             return Tuning(costs, {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in costs)})
-        pipeline, _ = replay_journal(self.journal)
         settings = pipeline.settings if pipeline.tuner else None
         return Tuning(pipeline.costs, pipeline.ledger.charges, tuple(pipeline.decisions), settings)
 

@@ -81,9 +81,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     `slices` are windows of the ledger, which add up to the account; what flushes took from the steps is where
     they did (:mod:`.report_slices`), what trials cost is spread over the checkpoints. The slowdown relative
-    to a reference step time is computed for each slice and is never negative, so that it may add up to more. `costs` are of the checkpoints whose cost
-    is known, `events` is the number of entries read. If the application reports no steps (not `tells_steps`),
-    the account counts the work between outputs instead (:mod:`.synthetic_steps`), without `steps`.
+    to a reference step time is computed for each slice and is never negative, so that it may add up to more.
+    `costs` are of the checkpoints whose cost is known, `events` is the number of entries read. If the
+    application reports no steps (not `tells_steps`), the account counts the work between outputs instead
+    (:mod:`.synthetic_steps`), without `steps`.
     """
 
     job_name: str
@@ -143,14 +144,14 @@ def report(  # noqa: PLR0913 - the parts of a job
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
     )
-    slices_shown = placed_slowdown(tuple(slices), flush_slowdowns(costs, events)) if account.wall_s > 0 else ()
+    slowed = flush_slowdowns(costs, events)
     steps, runs, has_steps = step_table(events), runs_of(events), not are_synthetic(events)
     wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
     shown = lanes(events, steps.job, wasted, runs, account.wall_s / BARS, has_steps=has_steps)
     return Report(
         job_name=job_name,
         account=account,
-        slices=slices_shown,
+        slices=placed_slowdown(tuple(slices), slowed) if account.wall_s > 0 else (),
         lanes=tuple(shown),
         disruptions=tuple(disruptions(events, runs)),
         steps=_steps(steps) if has_steps else None,

@@ -25,9 +25,7 @@ class SlowedSteps(NamedTuple):
     took_s: float
 
 
-def flush_slowdowns(
-    costs: Iterable[CheckpointCost], events: Iterable[GoodputEvent]
-) -> Iterator[SlowedSteps]:
+def flush_slowdowns(costs: Iterable[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[SlowedSteps]:
     """Yield what the flush of each checkpoint took from the steps, if anything, and when."""
     flushes: dict[int, list[FlushCompleted]] = defaultdict(list)
     for event in events:
@@ -37,12 +35,14 @@ def flush_slowdowns(
         if cost.slowdown_s > 0:  # later runs may count their datasets anew: the flush that is nearest
             its = flushes.get(cost.dataset, ())
             flush = min(its, key=lambda flush: abs(flush.end_s - cost.time_s), default=None)
-            start_s, end_s = (flush.start_s, flush.end_s) if flush else (cost.time_s - cost.flush_s, cost.time_s)
+            start_s, end_s = (
+                (flush.start_s, flush.end_s) if flush else (cost.time_s - cost.flush_s, cost.time_s)
+            )
             yield SlowedSteps(start_s, end_s, cost.slowdown_s)
 
 
 def placed_slowdown(slices: Sequence[Window], found: Iterable[SlowedSteps]) -> tuple[Window, ...]:
-    """Return `slices`, which follow each other, with the slowdown that they have together where it was `found`.
+    """Return `slices`, which follow each other, with the slowdown that they have together as it was `found`.
 
     A slice cannot have more than the steps in it took; what does not fit goes to all others, as before.
     """

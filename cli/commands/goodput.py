@@ -191,6 +191,7 @@ def _write_report(options: GoodputOptions) -> None:
     try:  # here, because drawing takes 0.4 s to load
         from ...goodput.report import report  # noqa: PLC0415
         from ..html.page import page, picture  # noqa: PLC0415
+        from ..views.tuned_job import outlook_of, tuned_job  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise click.UsageError(
             f"--html and --png need {error.name}: pip install 'scrtune[report]'"
@@ -201,7 +202,9 @@ def _write_report(options: GoodputOptions) -> None:
         job.name, job.events, job.ledger, job.now, job.tuning.costs, reference_step_s=step_s, read=job.read
     )
     if options.html is not None:
-        options.html.write_text(page(shown, changes, version=version("scrtune")), encoding="utf-8")
+        tuned, interval = tuned_job(job), outlook_of(job)
+        text = page(shown, changes, version=version("scrtune"), tuned=tuned, outlook=interval)
+        options.html.write_text(text, encoding="utf-8")
     if options.png is not None:
         title = f"{printable(shown.job_name) or '(no name)'}: goodput {shown.account.goodput:.1%}"
         options.png.write_bytes(picture(shown, changes, title))

@@ -10,9 +10,13 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from matplotlib.figure import Figure
 
 from ...goodput.buckets import CUSTOM, PRODUCTIVE, TUNING
+from ...goodput.interval.recommend import Outlook
 from ...goodput.report import Report
-from ...units import count_text, duration_text
-from ..format import printable
+from ...goodput.report_lanes import by_kind
+from ...intents.mutability import LEVER
+from ...units import count_text, duration_text, rounded_duration_text
+from ..format import printable, value_text
+from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
 from .timeline import WIDTH, Canvas, TimelineFigure
@@ -29,13 +33,23 @@ _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}(?=[^<>]*>)")
 """Within a tag."""
 
 
-def page(report: Report, changes: Sequence[TunerChange], *, version: str) -> str:
-    """Return all of `report` as one HTML document."""
+def page(
+    report: Report,
+    changes: Sequence[TunerChange],
+    *,
+    version: str,
+    tuned: TunedJob | None = None,
+    outlook: Outlook | None = None,
+) -> str:
+    """Return all of `report` as one HTML document, with what else is known of the job."""
     timeline = TimelineFigure(report, changes)
     return _template().render(
         report=report,
         account=report.account,
         changes=changes,
+        tuned=tuned,
+        outlook=outlook,
+        disruptions=by_kind(report.disruptions),
         version=version,
         period=_period(report),
         cards=list(_cards(report, changes)),
@@ -68,7 +82,7 @@ def _template() -> Template:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.globals.update(
-        CUSTOM=CUSTOM, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
+        CUSTOM=CUSTOM, LEVER=LEVER, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
     )
     environment.globals.update(LIGHT=LIGHT, DARK=DARK, PAPER=PAPER)
     environment.filters.update(
@@ -76,6 +90,8 @@ def _template() -> Template:
         seconds=lambda value_s: f"{value_s:,.3f}",
         percent=lambda share, digits: f"{share:.{digits}%}",
         duration=duration_text,
+        about=rounded_duration_text,
+        value=value_text,
     )
     return environment.get_template("page.html.j2")
 

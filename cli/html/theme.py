@@ -12,7 +12,6 @@ import msgspec
 from ...goodput import buckets as of
 from ...goodput.report_lanes import BACKGROUND_FLUSH, STEPS, WORK
 
-
 LETTERS = 8.0
 """The size of letters in figures, in points: more than 11 px on a screen of 1400."""
 

@@ -105,3 +105,22 @@ def test_no_text_of_a_figure_lies_on_another(tmp_path: Path, count: int) -> None
     dom = browse(at, "--window-size=1280,1800", "--dump-dom")
     assert int(re.findall(r'data-texts="(\d+)"', dom)[0]) > 50
     assert re.findall(r'data-overlaps="(.*?)"', dom) == [""]
+
+
+LETTERS = """<script>
+const figure = document.querySelector("svg");
+const scale = figure.getBoundingClientRect().width / figure.viewBox.baseVal.width;
+const sizes = [...figure.querySelectorAll("text")].map((text) => parseFloat(getComputedStyle(text).fontSize));
+document.body.innerHTML = "";
+document.body.dataset.texts = sizes.length;
+document.body.dataset.least = scale * Math.min(...sizes);
+</script></body>"""
+
+
+def test_letters_of_a_figure_have_11_pixels_on_a_screen_of_1400(a_page: Path) -> None:
+    text = re.sub("<meta http-equiv.*?>", "", a_page.read_text(encoding="utf-8"))
+    at = a_page.with_name("letters.html")
+    at.write_text(text.replace("</body>", LETTERS), encoding="utf-8")
+    dom = browse(at, "--window-size=1400,1800", "--dump-dom")
+    assert int(re.findall(r'data-texts="(\d+)"', dom)[0]) > 20
+    assert float(re.findall(r'data-least="(.*?)"', dom)[0]) >= 11

@@ -50,6 +50,19 @@ class Seen(HTMLParser):
         self.text.append(data)
 
 
+def section(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table below `heading`, as they are read."""
+    table = text[text.index(f"<h2>{heading}</h2>") :].partition("</table>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table.partition("<tbody>")[2], re.DOTALL)
+    return [
+        [
+            " ".join(unescape(re.sub(r"<.*?>", "", cell)).split())
+            for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)
+        ]
+        for row in rows
+    ]
+
+
 # What there is to show
 
 
@@ -78,6 +91,13 @@ def test_the_slowdown_by_a_flush_is_in_the_account_and_in_the_cost_of_its_checkp
     shown = reported(slowed())
     assert shown.account.buckets["flush_slowdown"] == pytest.approx(10, rel=0.01)
     assert shown.costs[0].parts["flush_slowdown"] == pytest.approx(10, rel=0.01)
+
+
+def test_the_slowdown_is_drawn_where_the_flush_was() -> None:
+    shown = reported(slowed())
+    before_s = sum(each.buckets["flush_slowdown"] for each in shown.slices if each.end_s <= T + 100)
+    assert before_s == 0
+    assert shown.slices[-1].buckets["flush_slowdown"] == pytest.approx(shown.slices[-1].wall_s / 2, rel=0.1)
 
 
 def test_lanes_have_every_event_and_their_own_seconds() -> None:
@@ -149,6 +169,39 @@ def test_a_disruption_is_counted_once() -> None:
     assert [(each.time_s, each.what) for each in reported(broken).disruptions] == [(T + 5, "a run broke off")]
     halted = [JobStarted(time_s=T), JobHalted(time_s=T + 5, reason="X"), JobStarted(time_s=T + 9)]
     assert reported(halted).disruptions == ()  # it was planned: --interval counts no failure either
+
+
+def test_many_disruptions_are_rows_by_kind_with_their_number() -> None:
+    events: list[GoodputEvent] = []
+    for number in range(67):
+        at_s = T + 1000 * number
+        events += [JobStarted(time_s=at_s), StepStarted(step=number, time_s=at_s + 1)]
+        if number % 2:
+            events.append(NodeFailed(time_s=at_s + 10, node=f"n{number}"))
+    shown = reported([*events, JobEnded(time_s=at_s + 20, exit_code=9)])
+    assert len(shown.disruptions) == 67
+    rows = section(page(shown, (), version="0"), "Disruptions")
+    assert {row[0]: row[1] for row in rows} == {
+        "a run broke off": "33",
+        "a node failed": "33",
+        "a run ended with exit code 9": "1",
+    }
+    assert {row[0]: row[2:] for row in rows}["a node failed"] == ["16.8 min", "18.1 h"]
+    alone = page(reported([JobStarted(time_s=T), NodeFailed(time_s=T + 1, node="n7")]), (), version="0")
+    assert section(alone, "Disruptions") == [["node n7 failed", "1", "1.00 s", "1.00 s"]]
+
+
+def test_events_without_a_length_are_counted_beside_what_the_account_has() -> None:
+    marks = [Interval(kind="recovery", start_s=T + at, end_s=T + at) for at in (110, 120)]
+    events = [
+        *(JobStarted(time_s=T), StepCompleted(step=1, start_s=T, end_s=T + 100), NodeFailed(time_s=T + 100)),
+        *(*marks, JobStarted(time_s=T + 600), StepCompleted(step=2, start_s=T + 600, end_s=T + 700)),
+    ]
+    shown = reported(events)
+    assert shown.account.buckets["recovery"] == pytest.approx(500)
+    rows = {row[0]: row[1:] for row in section(page(shown, (), version="0"), "What happened")}
+    assert rows["recovery"] == ["2", "-", "-", "500.000"]
+    assert rows["steps"] == ["2", "200.000", "100.00 s", "-"]
 
 
 def test_a_run_that_ends_in_the_second_in_which_the_next_one_starts_did_not_break_off() -> None:

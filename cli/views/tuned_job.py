@@ -1,0 +1,85 @@
+"""What the page of a job says beside its account: its settings and why, its intents, what to run it with."""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ...daemon.views import ExplainView, SavingsView, explain_view, status_view
+from ...goodput.interval.model import IntervalError
+from ...goodput.interval.recommend import Outlook
+from ...intents.events import Value
+from ...intents.rules.explain import why_nothing
+from ...scr_config.render import RenderError, environment_text
+from ..job_record import JobRecord
+from .interval import inputs, outlook
+
+
+class SettingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A parameter: the user's value and its origin, the active value, and why it has not the best `other`.
+
+    What scrtune does not change has no reason.
+    """
+
+    name: str
+    own: Value | None
+    source: str
+    active: Value
+    other: Value | None = None
+    why: str = ""
+
+
+class TunedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job with a daemon: what explains its settings, and what they saved."""
+
+    explain: ExplainView
+    savings: SavingsView
+
+    @property
+    def settings(self) -> Iterator[SettingRow]:
+        """Yield the parameters, with the reasons of those that scrtune may change."""
+        found, levers = self.explain, {each.name: each for each in self.explain.levers}
+        for name, active in found.settings.items():
+            row = SettingRow(
+                name=name, own=found.baseline.get(name), source=found.sources.get(name, ""), active=active
+            )
+            lever = levers.get(name)
+            yield msgspec.structs.replace(row, other=lever.other, why=lever.why) if lever else row
+
+    @property
+    def unchanged(self) -> str:
+        """Why every parameter has the user's value; empty if one has another."""
+        found = self.explain
+        if any(each.active != each.own for each in self.settings):
+            return ""
+        if found.mode != "auto":
+            why = f"--mode {found.mode}"
+        elif found.baseline_cost_s <= 0:
+            why = "no checkpoint was measured"
+        else:
+            why = why_nothing(found.levers)
+        return f"Every setting is your own: {why}."
+
+    @property
+    def environment(self) -> str:
+        """What a shell needs to run the next job with what was found, or proposed; empty if nothing was."""
+        try:
+            return environment_text(self.savings.for_good, "sh")
+        except RenderError:
+            return ""
+
+
+def tuned_job(job: JobRecord) -> TunedJob | None:
+    """Return what its daemon knew of `job`; None if it had none, or if its application never reported."""
+    pipeline = job.pipeline
+    if pipeline is None or pipeline.job is None:
+        return None
+    savings = status_view(pipeline, job.now, job_id=job.name, host="").savings
+    return TunedJob(explain=explain_view(pipeline), savings=savings)
+
+
+def outlook_of(job: JobRecord) -> Outlook | None:
+    """Return how often `job` should take checkpoints; None if nothing can be said of it."""
+    try:
+        return outlook(inputs(job))
+    except IntervalError:
+        return None
