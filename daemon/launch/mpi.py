@@ -35,20 +35,18 @@ class Mpi(enum.Enum):
 def mpi_mismatch(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """Return what is wrong with the launcher of `command`, and what to do; empty if nothing is known."""
     path = environment.get("PATH", os.defpath)
-    launcher = next((each for each in command if _LAUNCHER.fullmatch(Path(each).name)), None)
-    found = [shutil.which(each, path=path) for each in (launcher, program_of(command)) if each]
-    if len(found) < 2 or None in found:  # noqa: PLR2004 - the two
+    launcher = next((each for each in command if _LAUNCHER.fullmatch(Path(each).name)), "")
+    started_by, program = (shutil.which(each, path=path) for each in (launcher, program_of(command) or ""))
+    if not started_by or not program:
         return ""
-    started_by, program = (Path(str(each)) for each in found)
-    theirs, (file, ours) = mpi_of(started_by), _linked(program, environment)
+    theirs, (file, ours) = mpi_of(Path(started_by)), _linked(Path(program), environment)
     if theirs is None or ours is None or theirs is ours:
         return ""
-    beside = [
-        Path(directory, started_by.name) for directory in (file.parents[1] / "bin", *path.split(os.pathsep))
-    ]
-    fitting = next((str(each) for each in beside if mpi_of(each) is ours), f"the mpiexec of {ours.title}")
+    directories = [str(file.parent.parent / "bin"), *path.split(os.pathsep)]  # the mpich wheel's first
+    candidates = (Path(each, Path(started_by).name) for each in directories)
+    fitting = next((str(each) for each in candidates if mpi_of(each) is ours), f"the mpiexec of {ours.title}")
     wrong = f"{started_by} is {theirs.title}'s, {file} is {ours.title}'s: the ranks fail, or each is alone"
-    rebuild = f", or install mpi4py for {theirs.title} (docs/install.md)" if file != program else ""
+    rebuild = f", or install mpi4py for {theirs.title} (docs/install.md)" if str(file) != program else ""
     return f"{wrong}. Start them with {fitting}{rebuild}"
 
 

@@ -1,8 +1,10 @@
 """A job to draw, the page of it, and a browser to look at that."""
 
 import os
+import re
 import shutil
 import subprocess
+from html import unescape
 from pathlib import Path
 
 import msgspec
@@ -143,6 +145,19 @@ def write_log(path: Path, events: list[GoodputEvent], name: str = "a job") -> Pa
     lines = (msgspec.json.encode({**msgspec.to_builtins(event), "job_name": name}) for event in events)
     path.write_bytes(b"\n".join(lines) + b"\n")
     return path
+
+
+def section(text: str, heading: str) -> list[list[str]]:
+    """The cells of the table below `heading`, as they are read."""
+    table = text[text.index(f"<h2>{heading}</h2>") :].partition("</table>")[0]
+    rows = re.findall(r"<tr>(.*?)</tr>", table.partition("<tbody>")[2], re.DOTALL)
+    return [
+        [
+            " ".join(unescape(re.sub(r"<.*?>", "", cell)).split())
+            for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)
+        ]
+        for row in rows
+    ]
 
 
 def browse(at: Path, *options: str) -> str:

@@ -29,7 +29,7 @@ from scrtune.goodput.report_lanes import BARS, LANES, LaneBar, thinned
 from scrtune.intents.tune.decisions import Verdict
 from scrtune.intents.tune.gains import together
 
-from ...support.report_job import CHANGES, GAIN, HOSTILE, T, checkpointed, reported, trial, view_of
+from ...support.report_job import CHANGES, GAIN, HOSTILE, T, checkpointed, reported, section, trial, view_of
 
 
 class Seen(HTMLParser):
@@ -48,19 +48,6 @@ class Seen(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.text.append(data)
-
-
-def section(text: str, heading: str) -> list[list[str]]:
-    """The cells of the table below `heading`, as they are read."""
-    table = text[text.index(f"<h2>{heading}</h2>") :].partition("</table>")[0]
-    rows = re.findall(r"<tr>(.*?)</tr>", table.partition("<tbody>")[2], re.DOTALL)
-    return [
-        [
-            " ".join(unescape(re.sub(r"<.*?>", "", cell)).split())
-            for cell in re.findall(r"<td>(.*?)</td>", row, re.DOTALL)
-        ]
-        for row in rows
-    ]
 
 
 # What there is to show
@@ -186,7 +173,7 @@ def test_many_disruptions_are_rows_by_kind_with_their_number() -> None:
         "a node failed": "33",
         "a run ended with exit code 9": "1",
     }
-    assert {row[0]: row[2:] for row in rows}["a node failed"] == ["16.8 min", "18.1 h"]
+    assert {row[0]: row[2:] for row in rows}["a node failed"] == ["16 min 50 s", "18 h 03 min"]
     alone = page(reported([JobStarted(time_s=T), NodeFailed(time_s=T + 1, node="n7")]), (), version="0")
     assert section(alone, "Disruptions") == [["node n7 failed", "1", "1.00 s", "1.00 s"]]
 

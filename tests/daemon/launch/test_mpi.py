@@ -59,7 +59,9 @@ def test_debians_launchers_are_known(which: str) -> None:
     assert mpi_of(Path(path)) is (Mpi.OPEN_MPI if "openmpi" in which else Mpi.MPICH)
 
 
-def test_a_program_under_another_mpis_launcher_is_said_with_the_launcher_that_fits(linked: Path) -> None:
+def test_a_program_under_another_mpis_launcher_is_said_with_the_launcher_that_fits(
+    linked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment = {"PATH": f"{MPIEXEC.parent}:{linked}"}
     app = str(linked / "app.40")
     told = mpi_mismatch(["mpiexec", "-n", "2", app, "-x"], environment)
@@ -67,6 +69,8 @@ def test_a_program_under_another_mpis_launcher_is_said_with_the_launcher_that_fi
     assert told.endswith(f"Start them with {linked / 'mpiexec'}")
     told = mpi_mismatch(["mpiexec", "-n", "2", app], {"PATH": str(MPIEXEC.parent)})
     assert told.endswith("Start them with the mpiexec of Open MPI"), "none is on PATH"
+    monkeypatch.chdir(linked)
+    assert "./app.40 is Open MPI's" in mpi_mismatch(["mpiexec", "-n", "2", "./app.40"], environment)
 
 
 def test_nothing_is_said_of_what_fits_or_is_not_known(linked: Path) -> None:

@@ -1,0 +1,111 @@
+"""The page of a job with a daemon: settings and why, intents, what to run it with, how often to save."""
+
+import re
+import subprocess
+from html import unescape
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from scrtune.cli.main import main
+from scrtune.daemon.journal import Journal
+
+from ...support.report_job import checkpointed, section, write_log
+from ...support.simulated_job import CACHED, Job
+
+RECOMMEND = {"tuning": False, "recommend": True}
+
+
+def page_of(job: Job, directory: Path) -> str:
+    """The page of what a daemon left of `job`, as the command writes it."""
+    (directory / "journal").unlink(missing_ok=True)
+    journal = Journal(directory / "journal")
+    for now, event in job.journal:
+        journal.append(now, event)
+    journal.flush(job.now)
+    journal.close()
+    return written(directory / "journal", directory)
+
+
+def written(log: Path, directory: Path) -> str:
+    page = directory / "out.html"
+    result = CliRunner().invoke(main, ["goodput", str(log), "--html", str(page)])
+    assert (result.exit_code, result.output) == (0, "")
+    return page.read_text(encoding="utf-8")
+
+
+def exported(text: str) -> dict[str, str]:
+    """What a shell has after it was given what is to be copied."""
+    (block,) = re.findall(r"<pre>(.*?)</pre>", text, re.DOTALL)
+    names = re.findall(r"export (\w+)=", block)
+    command = f"{unescape(block)}\nfor name in {' '.join(names)}; do echo $name=${{!name}}; done"
+    ran = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True, timeout=60)
+    return dict(line.split("=", 1) for line in ran.stdout.splitlines())
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory: pytest.TempPathFactory) -> tuple[Job, str]:
+    """A job that was tuned, and its page."""
+    job = Job({**CACHED, "SCR_COPY_TYPE": "XOR", "SCR_FLUSH_ASYNC": 0}).checkpoints(20)
+    assert job.in_force["SCR_FLUSH_ASYNC"] == 1, "else there is nothing to show"
+    return job, page_of(job, tmp_path_factory.mktemp("tuned"))
+
+
+def test_each_setting_is_there_with_the_users_value_and_the_reason(tuned: tuple[Job, str]) -> None:
+    job, text = tuned
+    rows = {row[0]: row[1:] for row in section(text, "Settings")}
+    assert rows["SCR_FLUSH_ASYNC"][:3] == ["0", "user config", "1"]
+    assert rows["SCR_COPY_TYPE"][1] == "user config"
+    assert {name: row[2] for name, row in rows.items()} == {
+        name: str(value) or '""' for name, value in job.pipeline.tuner.settings.items() if name in rows
+    }
+    for lever in job.pipeline.levers():
+        if lever.name in rows:
+            assert rows[lever.name][4] == lever.why
+    assert "Every setting is your own" not in text
+
+
+def test_what_is_to_be_copied_are_the_settings_for_good(tuned: tuple[Job, str]) -> None:
+    job, text = tuned
+    assert job.pipeline.knowledge is not None
+    assert exported(text) == {name: str(value) for name, value in job.pipeline.knowledge.settings.items()}
+    assert "was not tried" not in text
+
+
+def test_intents_have_their_evidence(tuned: tuple[Job, str]) -> None:
+    rows = {row[0]: row[1:] for row in section(tuned[1], "Intents")}
+    assert rows.keys() == tuned[0].pipeline.intents.named().keys()
+    for name, intent in tuned[0].pipeline.intents.named().items():
+        assert rows[name][0] == " ".join(intent.sentence().split())
+    assert "the application's checkpoints in" in rows["flush"][1]
+    assert "confidence" in rows["flush"][1]
+
+
+def test_the_interval_is_the_one_that_the_command_recommends(tuned: tuple[Job, str], tmp_path: Path) -> None:
+    rows = section(tuned[1], "How often to take a checkpoint")
+    page_of(tuned[0], tmp_path)
+    told = CliRunner().invoke(main, ["goodput", str(tmp_path / "journal"), "--interval"]).output
+    setting = re.search(r"SCR_CHECKPOINT_SECONDS=\d+", told)
+    assert setting is not None
+    assert setting[0] in tuned[1]
+    assert rows[0][0] == "in use"
+    assert all(row[1] in told for row in rows)
+
+
+def test_a_job_in_which_nothing_changed_says_so_and_why(tmp_path: Path) -> None:
+    silent = page_of(Job(CACHED), tmp_path)
+    assert "Every setting is your own: no checkpoint was measured." in silent
+    assert "<pre>" not in silent
+    watched = Job({**CACHED, "SCR_FLUSH_ASYNC": 0}, **RECOMMEND).checkpoints(6)
+    text = page_of(watched, tmp_path)
+    assert "Every setting is your own: --mode recommend." in text
+    assert "It is proposed, and was not tried." in text
+    assert exported(text)["SCR_FLUSH_ASYNC"] == "1"
+
+
+def test_of_a_log_that_knows_no_settings_none_are_shown(tmp_path: Path) -> None:
+    text = written(write_log(tmp_path / "log.jsonl", checkpointed()), tmp_path)
+    for heading in ("Settings", "Intents", "Recommended environment"):
+        assert f"<h2>{heading}</h2>" not in text
+    assert "<h2>How often to take a checkpoint</h2>" in text
