@@ -18,12 +18,16 @@ from ...units import count_text, duration_text, rounded_duration_text
 from ..format import printable, value_text
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
-from .theme import DARK, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
+from .theme import DARK, LETTERS, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
 from .timeline import WIDTH, Canvas, TimelineFigure
 
 _LEAST_S = 0.0005
 """A shorter time would be shown as 0.000 s."""
 _DOTS_PER_INCH = 150
+_INCH_MM = 25.4
+_LEAST_LETTERS = 6.0
+"""On paper, in points. A figure that would have smaller ones below the headline has a sheet of its own."""
+_BELOW_THE_HEADLINE_MM = 110.0
 _TITLE = 0.4
 _OF_A_FILE = re.compile(r'<metadata>.*?</metadata>|<style.*?</style>|<g id="[^"]*"/>', re.DOTALL)
 _SIZE = re.compile(r' (?:width|height|version)="[^"]*"')
@@ -56,6 +60,7 @@ def page(
         step_times=list(_step_times(report)),
         figure=_svg(timeline),
         left_out=" ".join(timeline.left_out()),
+        paper_mm=max(_BELOW_THE_HEADLINE_MM, _LEAST_LETTERS / LETTERS * _INCH_MM * timeline.height),
     )
 
 

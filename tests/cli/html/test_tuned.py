@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from scrtune.cli.main import main
 from scrtune.daemon.journal import Journal
 
-from ...support.report_job import checkpointed, section, write_log
+from ...support.report_job import browse, checkpointed, section, write_log
 from ...support.simulated_job import CACHED, Job
 
 RECOMMEND = {"tuning": False, "recommend": True}
@@ -109,3 +109,19 @@ def test_of_a_log_that_knows_no_settings_none_are_shown(tmp_path: Path) -> None:
     for heading in ("Settings", "Intents", "Recommended environment"):
         assert f"<h2>{heading}</h2>" not in text
     assert "<h2>How often to take a checkpoint</h2>" in text
+
+
+WIDTHS = """<script>
+const page = document.documentElement;
+document.body.dataset.over = page.scrollWidth - page.clientWidth;
+document.body.dataset.select = getComputedStyle(document.querySelector("pre")).userSelect;
+</script></body>"""
+
+
+@pytest.mark.parametrize("width", [500, 1400])
+def test_a_browser_has_all_of_it_in_its_window(tuned: tuple[Job, str], tmp_path: Path, width: int) -> None:
+    text = re.sub("<meta http-equiv.*?>", "", tuned[1])
+    (tmp_path / "out.html").write_text(text.replace("</body>", WIDTHS), encoding="utf-8")
+    dom = browse(tmp_path / "out.html", f"--window-size={width},1800", "--dump-dom")
+    assert re.findall(r'data-over="(.*?)"', dom) == ["0"]
+    assert re.findall(r'data-select="(.*?)"', dom) == ["all"]
