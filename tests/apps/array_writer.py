@@ -1,4 +1,4 @@
-"""A job of four checkpoints of 1 MiB, written as the argument says: by numpy's ``tofile`` and ``save``, or mapped."""
+"""A job of four checkpoints of 1 MiB, written as the argument says: by numpy, or through a mapped file."""
 
 import mmap
 import sys
