@@ -68,7 +68,7 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"the trace has {bytes_text(self.seen_bytes)} of the {bytes_text(self.written_bytes)} that these"
             " outputs wrote here: DFTracer sees no mapped files, C++ streams, io_uring or duplicated"
-            " descriptors. To have the rest traced, write by write() or fwrite() to files of open() or fopen()"
+            " descriptors. To have it traced, write by write() or fwrite() to files of open() or fopen()"
         )
 
 
