@@ -31,7 +31,7 @@ _READY_LIMIT_S = 30.0
 _STOP_LIMIT_S = 20.0
 _KILL_LIMIT_S = 10.0
 _CHECK_S = 0.2
-# The supervisor of a node is supervised, too: one that a signal has killed is started again, when its daemon has ended.
+# The supervisor of a node has one, too: killed by a signal it is started again, when its daemon has ended.
 _ANEW = """\
 trap 'over=1' TERM INT HUP
 pause=2
@@ -129,7 +129,7 @@ class SlurmServices:
         """Do nothing: before the first task runs its node must have said what there is."""
 
     def check(self) -> None:
-        """Say when the daemons' step has ended before the application; `scrtune node` looks after its node."""
+        """Say when the daemons' step ended before the application; `scrtune node` looks after its node."""
         if self._step is not None and self._step.poll() is not None and not self._has_said_so:
             self._has_said_so = True
             log.warning(

@@ -279,6 +279,7 @@ class TestStepsOfOneApplication:
         for node in NODES:
             assert "ended after" in corners.log(node)
         assert "starting it again" not in (corners.shared / "daemons.log").read_text()
+        assert corners.job.output.count("no node is watched or tuned any more") == 1
         assert left_running(corners) == []
 
     def test_the_application_goes_on_without_them(self, corners: Ended) -> None:
@@ -312,6 +313,7 @@ class TestFailures:
         assert "0 of 3 nodes have a daemon" in failures.job.output
         assert str(failures.shared / "daemons.log") in failures.job.output
         assert "first 0" in failures.job.output
+        assert "no node is watched" not in failures.job.output, "none ever was"
         assert "srun: error" in (failures.shared / "daemons.log").read_text()
         assert [rank["host"] for rank in failures.ranks("alone")] == RANK_HOSTS
         assert all("DFTRACER_LOG_FILE" not in rank["environment"] for rank in failures.ranks("alone"))
@@ -353,7 +355,8 @@ class Elsewhere:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._variables = {"SCRTUNE_RUN_DIR": f"/dev/shm/r{os.getpid()}"}  # a file system of each node
+        shared_memory = JobPaths.of("any").shared_memory  # each node has its own
+        self._variables = {"SCRTUNE_RUN_DIR": str(shared_memory / f"r{os.getpid()}")}
         directory = Path(tempfile.mkdtemp(dir=cluster.base))
         (directory / ".scrconf").write_text(POOR)
         train = f"{TRAIN} --steps 5000 --every 1 --scale 0.0003 --compute-ms 50 --device-ms 50"
@@ -380,7 +383,8 @@ class Elsewhere:
             with contextlib.suppress(psutil.Error):
                 if process.name() == "scrtune-daemon":
                     environment = process.environ()
-                    if (environment["SLURM_JOB_ID"], environment["SLURMD_NODENAME"]) == (self.job.id, node):
+                    where = environment.get("SLURM_CONF"), environment.get("SLURMD_NODENAME")
+                    if where == (self._cluster.environment["SLURM_CONF"], node):
                         return process
         return None
 
