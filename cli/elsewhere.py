@@ -39,10 +39,10 @@ def deciding(paths: JobPaths) -> JobPaths:
     host = next((other.host for other in _other_nodes(paths) if _has_decided(other)), "") or _author(paths)
     if host in {"", paths.host}:
         return paths
-    there, slurm_job = JobPaths.of(paths.job_id, host, paths.base), _slurm_job(paths.job_id)
-    if there.last_status.exists() or (there.journal.exists() and not slurm_job):
+    there = JobPaths.of(paths.job_id, host, paths.base)
+    if there.last_status.exists():  # its daemon has ended
         return there.check()
-    if slurm_job:
+    if slurm_job := _slurm_job(paths.job_id):
         _ask(slurm_job, host, SCRTUNE_JOB_ID=paths.job_id)
     raise CommandError(f"job {paths.job_id!r} is decided about on node {host}: run this command there")
 
@@ -69,14 +69,14 @@ def _other_nodes(paths: JobPaths) -> list[JobPaths]:
 def _author(paths: JobPaths) -> str:
     """Return the host that has written the job's config file, as the daemon of this node knows that file."""
     try:
-        if paths.last_status.exists():
-            status = paths.last_status.read_bytes()
-        elif paths.environment.exists():  # it is one of several
+        if paths.environment.exists():  # it runs, and is one of several
             status = bytes(ask_daemon(paths.control_endpoint, "status").result)
         else:
-            return ""
-        config = msgspec.json.decode(status, type=_Config).config
-        return written_on(Path(config).read_text(encoding="utf-8", errors="surrogateescape"))
+            status = paths.last_status.read_bytes()
+        config = Path(msgspec.json.decode(status, type=_Config).config)
+        if not paths.environment.exists() and config.parent.name != paths.job_id:
+            return ""  # it was not the only job that wrote there
+        return written_on(config.read_text(encoding="utf-8", errors="surrogateescape"))
     except (OSError, DaemonUnavailable, msgspec.MsgspecError):
         return ""
 
@@ -92,8 +92,10 @@ def _slurm_job(job_id: str | None) -> str:
         return ""
     steps = [line.split() for line in ran.stdout.splitlines()]
     running = [step[0].rpartition(".")[0] for step in steps if step[1:] == [STEP_NAME]]
-    named = [each for each in running if each in {job_id, os.environ.get("SLURM_JOB_ID")}]
-    return next(iter(named), "") or (running[0] if len(running) == 1 else "")
+    for named in (job_id, os.environ.get("SLURM_JOB_ID")):
+        if named in running:
+            return named
+    return running[0] if len(running) == 1 else ""
 
 
 def _ask(slurm_job: str, host: str, **variables: str) -> None:

@@ -32,7 +32,7 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
     own = job_id or job_id_from_environment()
     is_named = own != NO_JOB_ID
     for base in bases():
-        named = elsewhere.deciding(JobPaths.of(own, base=base).check()) if is_named else None
+        named = _deciding(JobPaths.of(own, base=base).check()) if is_named else None
         if named is not None and named.root.is_dir():
             return named
     strict = is_named and (job_id is not None or no_other)
@@ -47,7 +47,7 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
             f" the latest one, {latest.job_id!r}; name another one with --job-id"
         )
         click.echo(printable(text), err=True)
-    return elsewhere.deciding(latest)
+    return _deciding(latest)
 
 
 def find_to_follow(job_id: str | None) -> JobPaths:
@@ -67,7 +67,13 @@ def find_to_follow(job_id: str | None) -> JobPaths:
             f"{default_base()}: no job of yours runs here; name one that has ended with --job-id, or"
             " start one with `scrtune run`"
         )
-    return elsewhere.deciding(running[0])
+    return _deciding(running[0])
+
+
+def _deciding(paths: JobPaths) -> JobPaths:
+    """Return `paths`, or where another node decides (:func:`.elsewhere.deciding`)."""
+    is_alone = is_running(paths) and not paths.environment.exists()
+    return paths if is_alone else elsewhere.deciding(paths)
 
 
 def _running() -> Iterator[JobPaths]:
