@@ -359,7 +359,7 @@ class Elsewhere:
         self._variables = {"SCRTUNE_RUN_DIR": str(shared_memory / f"r{os.getpid()}")}
         directory = Path(tempfile.mkdtemp(dir=cluster.base))
         (directory / ".scrconf").write_text(POOR)
-        train = f"{TRAIN} --steps 5000 --every 1 --scale 0.0003 --compute-ms 50 --device-ms 50"
+        train = f"{TRAIN} --steps 5000 --every 50 --scale 0.0003 --compute-ms 50 --device-ms 50"
         script = f"{SCRTUNE} run --redundancy-floor single -- srun --mpi=pmi2 {PYTHON} {train}"
         self.job = cluster.submit(script, directory, self._variables)
         self.conf = directory / f".scrtune-{os.getuid()}" / self.job.id / "scr.conf"
