@@ -16,6 +16,7 @@ from ..client.paths import (
     job_id_from_environment,
     latest_job,
 )
+from . import elsewhere
 from .errors import UnknownJobError
 from .format import printable
 
@@ -24,18 +25,20 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
     """Return the run directory of `job_id`, else of this environment's job, else of the latest one here.
 
     With `no_other` the latest one counts only where the environment names no job; without, standard error
-    says when the environment names another. Raises UnknownJobError, and RunDirectoryError when what is found
-    may be somebody else's.
+    says when the environment names another. A job that another node decides about is asked there, which ends
+    this command (:mod:`.elsewhere`). Raises UnknownJobError, CommandError when it cannot be asked, and
+    RunDirectoryError when what is found may be somebody else's.
     """
     own = job_id or job_id_from_environment()
     is_named = own != NO_JOB_ID
     for base in bases():
-        named = JobPaths.of(own, base=base)
-        if is_named and named.check().root.is_dir():
+        named = _deciding(JobPaths.of(own, base=base).check()) if is_named else None
+        if named is not None and named.root.is_dir():
             return named
     strict = is_named and (job_id is not None or no_other)
     latest = None if strict else next(filter(None, map(latest_job, bases())), None)
     if latest is None:
+        elsewhere.ask_slurm(own if is_named else None)
         wanted = f"job {own!r}" if strict else "a job"
         raise UnknownJobError(f"{default_base()}: no trace of {wanted} here; start one with `scrtune run`")
     if is_named:
@@ -44,7 +47,7 @@ def find(job_id: str | None, *, no_other: bool = False) -> JobPaths:
             f" the latest one, {latest.job_id!r}; name another one with --job-id"
         )
         click.echo(printable(text), err=True)
-    return latest
+    return _deciding(latest)
 
 
 def find_to_follow(job_id: str | None) -> JobPaths:
@@ -59,11 +62,18 @@ def find_to_follow(job_id: str | None) -> JobPaths:
         names = ", ".join(sorted(paths.job_id for paths in running))
         raise UnknownJobError(f"{default_base()}: several jobs run here ({names}); name one with --job-id")
     if not running:
+        elsewhere.ask_slurm(None)
         raise UnknownJobError(
             f"{default_base()}: no job of yours runs here; name one that has ended with --job-id, or"
             " start one with `scrtune run`"
         )
-    return running[0]
+    return _deciding(running[0])
+
+
+def _deciding(paths: JobPaths) -> JobPaths:
+    """Return `paths`, or where another node decides (:func:`.elsewhere.deciding`)."""
+    is_alone = is_running(paths) and not paths.environment.exists()
+    return paths if is_alone else elsewhere.deciding(paths)
 
 
 def _running() -> Iterator[JobPaths]:

@@ -17,7 +17,7 @@ class Executor:
 
     def __init__(self, options: DaemonOptions) -> None:
         self._options = options
-        self.file = ManagedConfig(options.scr_conf, options.user_conf)
+        self.file = ManagedConfig(options.scr_conf, options.user_conf, options.paths.host)
         self.advice = Advice()
         """As it was published last."""
         self.rewrites = 0

@@ -46,8 +46,10 @@ class _Version(msgspec.Struct, frozen=True):
 class ManagedConfig:
     """Writes advice into the file, and finds what the user wrote there."""
 
-    def __init__(self, path: Path, user_conf: Path | None) -> None:
+    def __init__(self, path: Path, user_conf: Path | None, host: str = "") -> None:
+        """`host` is what the file's header says of where it is written."""
         self.path = path
+        self._where = f" on {host}" if host else ""
         is_theirs = user_conf is not None and os.path.realpath(user_conf) == os.path.realpath(path)
         self._user_conf = None if is_theirs else user_conf  # they named their own file as the one to keep
         self._above = self._text = ""
@@ -70,7 +72,7 @@ class ManagedConfig:
         body = self.body(advice)
         back_up_foreign(self.path, known=self._users_own())
         when = datetime.fromtimestamp(now, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        reason = f"at {when}, generation {advice.generation}. {advice.reason}"
+        reason = f"at {when}{self._where}, generation {advice.generation}. {advice.reason}"
         above = taken_apart(there)[0] if signature(there) else self._above
         text = signed(reason, body, above, self._tuned(advice))
         write_config(self.path, text)

@@ -12,6 +12,9 @@ OFF = "off"
 READY = b"ready\n"
 """What a daemon says to its parent once it can be asked."""
 
+STEP_NAME = "scrtune"
+"""The name of the Slurm step of a job's daemons, by which they are found from other nodes."""
+
 _LOOPBACK = "127.0.0.1"
 _LAST_PORT = 65_535
 _ADDRESS = re.compile(r"(?:(\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[^\[\]:\s]+):)?(\d{1,5})", re.ASCII)

@@ -22,7 +22,8 @@ class Confidence(TextEnum):
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """The basis of an intent: `count` observations over `window_s` seconds, from `source`, or `declared`.
 
-    `end_s` is the epoch time of the newest, 0 when there is none.
+    `end_s` is the epoch time of the newest, 0 when there is none. `is_partial`: most of what should have been
+    observed was not; the confidence is then low, however many there are.
     """
 
     count: int = 0
@@ -30,12 +31,15 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     end_s: float = 0.0
     source: str = ""
     declared: bool = False
+    is_partial: bool = False
 
     @property
     def confidence(self) -> Confidence:
         """The confidence that follows from the number of observations."""
         if self.declared:
             return Confidence.DECLARED
+        if self.is_partial:
+            return Confidence.LOW
         if self.count >= _HIGH:
             return Confidence.HIGH
         if self.count >= _MEDIUM:

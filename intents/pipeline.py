@@ -293,6 +293,7 @@ class Pipeline:
             case JobStarted():
                 self._observing.started(event)
             case OutputCompleted():
+                self._observers.add_output(event)
                 self._observing.output(event, self.intents.buffers)
         if self.observation.on != was_on:
             yield Observe(on=self.observation.on)

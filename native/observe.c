@@ -319,6 +319,11 @@ void observe_deliver(void)
     errno = before;
 }
 
+bool observe_is_tracing(void)
+{
+    return tracer.stop_stdio != NULL && !*tracer.stop_stdio;
+}
+
 /* ---- for the embedded engine, which has no calls of SCR's (client/capture/gate.py) */
 
 SCRTUNE_API void scrtune_observe_begin(const char *prefix)

@@ -295,6 +295,9 @@ observed observe_close(void);
 /* Write what DFTracer has gathered to where the forwarder reads it. */
 void observe_deliver(void);
 
+/* True while DFTracer, as scrtune started it, looks. */
+bool observe_is_tracing(void);
+
 /* ---- events.c: only rank 0 writes */
 
 typedef struct {

@@ -17,6 +17,7 @@ _INVITATION = "Edit what you like: what you write here wins, and `scrtune explai
 _TUNED = "# scrtune-tuned: "
 _MARK = "# scrtune-sha256: "
 _HEADER = (f"# {_AUTHOR}", f"# {_INVITATION}", _TUNED.rstrip(), _MARK.rstrip())
+_HOST = re.compile(rf"^# {_AUTHOR} at \S+ on (?P<host>[\w.-]+), generation ", re.ASCII | re.MULTILINE)
 _TUNED_LINE = re.compile(rf"{_TUNED}(?P<name>\w+): (?:(?P<own>\S+)|not set) -> (?P<text>\S+)")
 
 
@@ -38,6 +39,12 @@ def signed(reason: str, body: str, above: str = "", tuned: Mapping[str, Tuned] |
     for name, each in sorted((tuned or {}).items()):
         lines.append(f"{_TUNED}{name}: {'not set' if each.own is None else each.own} -> {each.text}")
     return above + "\n".join([*lines, _MARK + _digest(body), body])
+
+
+def written_on(text: str) -> str:
+    """Return the host of the daemon that wrote `text`, or empty where its header names none."""
+    found = _HOST.search(_split(text)[0])
+    return found["host"] if found else ""
 
 
 def tuned(text: str) -> dict[str, Tuned]:

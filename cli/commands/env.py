@@ -6,10 +6,13 @@ from pathlib import Path
 
 import click
 
+from ...client.paths import JobPaths
 from ...daemon.launch.environment import to_follow, variables_by_hand
 from ...daemon.launch.preload import export_text
 from ...scr_config.render import Form
 from .. import find_job, job_state
+from ..errors import UnknownJobError
+from ..format import printable
 from ..options import UNREAD, command, option
 from ..text import config
 from ..text.tables import print_view
@@ -66,6 +69,19 @@ def env(options: EnvOptions) -> None:
     paths = find_job.find_to_follow(options.job_id)
     settings = to_follow(job_state.recommended(paths))
     by_hand = find_job.is_running(paths)
+    if by_hand and not settings:
+        _say_that_it_has_none(paths)
     variables = variables_by_hand(paths, settings, options.preload, os.environ) if by_hand else {}
     text = export_text(settings, variables, options.form, os.environ.get("LD_PRELOAD", ""))
     click.echo(text, nl=False)
+
+
+def _say_that_it_has_none(paths: JobPaths) -> None:
+    """Say that a job has told its daemon no settings yet: of no use but to start its application by hand.
+
+    Raises UnknownJobError on a node of a Slurm job, whose application scrtune starts itself.
+    """
+    text = f"job {paths.job_id!r} has told no settings yet; its application does when it begins"
+    if paths.environment.exists():
+        raise UnknownJobError(f"{text}: ask again then")
+    click.echo(printable(f"scrtune: {text}"), err=True)

@@ -20,6 +20,7 @@ from typing import IO, cast
 from ...client.paths import JobPaths, private_directory
 from ...scr_config.files import write_atomic
 from ...scr_config.render import prolog_lines
+from ..options import STEP_NAME
 from ..signals import Signals, Wakeup
 from .environment import Job
 from .services import NodeServices, check_alone
@@ -30,6 +31,17 @@ _READY_LIMIT_S = 30.0
 _STOP_LIMIT_S = 20.0
 _KILL_LIMIT_S = 10.0
 _CHECK_S = 0.2
+# The supervisor of a node has one, too: killed by a signal it is started again, when its daemon has ended.
+_ANEW = """\
+trap 'over=1' TERM INT HUP
+pause=2
+while "$@"; code=$?; [ $code -gt 128 ] && [ -z "$over" ]; do
+    echo "scrtune node ended with $code on $(uname -n); starting it again in $pause s" >&2
+    sleep $pause
+    pause=$((pause < 8 ? 2 * pause : 8))
+done
+exit $code
+"""
 _NO_STEP = {"", "4294967291", "4294967290"}  # none, SLURM_BATCH_SCRIPT, SLURM_INTERACTIVE_STEP
 
 READY, NO_DAEMON, NO_PROLOG = b"ready", b"no daemon", b"no prolog"
@@ -79,6 +91,7 @@ class SlurmServices:
         self._shared = prefix / f".scrtune-{os.getuid()}" / paths.job_id  # others may use the prefix, too
         self._log = self._shared / "daemons.log"
         self._step: subprocess.Popen[bytes] | None = None
+        self._has_said_so = False
 
     def create(self) -> Path:
         """Make the shared directory; returns where the config file goes unless the user names another place.
@@ -106,6 +119,7 @@ class SlurmServices:
         if (ready := said.count(READY)) < nodes:
             text = "%d of %d nodes have a daemon; see %s. The application runs all the same."
             log.warning(text, ready, nodes, self._log)
+            self._has_said_so = self._step.poll() is not None
         if len(said) < nodes or NO_PROLOG in said:
             log.warning("not every node has seen %s: the application's tasks are not traced.", prolog)
             return {}
@@ -115,7 +129,15 @@ class SlurmServices:
         """Do nothing: before the first task runs its node must have said what there is."""
 
     def check(self) -> None:
-        """Do nothing: `scrtune node` looks after the daemon of its node."""
+        """Say when the daemons' step ended before the application; `scrtune node` looks after its node."""
+        if self._step is not None and self._step.poll() is not None and not self._has_said_so:
+            self._has_said_so = True
+            log.warning(
+                "the daemons' step ended with %s: no node is watched or tuned any more; see %s. The"
+                " application goes on with the settings it has.",
+                self._step.returncode,
+                self._log,
+            )
 
     def application_ended(self, exit_code: int) -> None:
         """Send the exit code to every node."""
@@ -141,8 +163,8 @@ class SlurmServices:
     def _srun(self, job: Job, nodes: int, prolog: Path) -> "subprocess.Popen[bytes]":
         command = ["srun", "--overlap", "--mpi=none", f"--nodes={nodes}", f"--ntasks={nodes}"]
         command += ["--ntasks-per-node=1", "--distribution=block", "--cpu-bind=none", "--export=ALL"]
-        command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", "--job-name=scrtune"]
-        command += [sys.executable, "-m", "scrtune", "node"]
+        command += ["--kill-on-bad-exit=0", "--wait=0", "--no-kill", "--input=all", f"--job-name={STEP_NAME}"]
+        command += ["sh", "-c", _ANEW, "scrtune", sys.executable, "-m", "scrtune", "node"]
         command += ["--prolog", str(prolog), "--trace", job.trace, *job.options()]
         command += ["--library", str(job.library)] if job.library else []
         inherited = {name: value for name, value in os.environ.items() if name not in _OF_THE_USERS_STEPS}

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from ...goodput.events import OutputCompleted
 from ...units import bytes_text, count_text
 from ..events import Operation, Tier, TraceDigest
 from ..intent import Evidence
@@ -13,6 +14,10 @@ TOP = 5
 _DISTINCT_SIZES = 4096
 _MIN_SIZES = 2
 _MIN_CALLS = 8
+_FAR_BELOW = 0.5
+_WHOLE_CALLS = 2000
+"""An output of which rank 0 has as many calls traced was not traced to its end (`native/observe.c`)."""
+_FILES = (Tier.CACHE, Tier.PREFIX)
 _PREFERENCE = tuple(
     (tier, op) for op in (Operation.WRITE, Operation.READ) for tier in (Tier.CACHE, Tier.PREFIX, Tier.OTHER)
 )
@@ -32,6 +37,8 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
     """The application's accesses by size. Shares and percentiles are by bytes, not by calls.
 
     `call_s` is the fixed cost of a write into the prefix directory, if the trace has enough different sizes.
+    `written_bytes` is what the traced outputs wrote on this node by their own account, about, where the trace
+    has less than half of it, `seen_bytes`; else both are 0.
     """
 
     evidence: Evidence = Evidence()
@@ -40,15 +47,28 @@ class BufferSizes(msgspec.Struct, frozen=True, kw_only=True):
     top: tuple[SizeShare, ...] = ()
     p90_bytes: int = 0
     call_s: float | None = None
+    seen_bytes: int = 0
+    written_bytes: int = 0
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
         if not self.top:
-            return "no reads or writes of the application were traced yet"
+            return self._unseen() or "no reads or writes of the application were traced yet"
         sizes = ", ".join(f"{bytes_text(top.size_bytes)} {top.share:.0%}" for top in self.top)
         return (
             f"{count_text(self.evidence.count, self.operation)}, {bytes_text(self.bytes)};"
-            f" top by bytes: {sizes}; p90 {bytes_text(self.p90_bytes)}"
+            f" top by bytes: {sizes}; p90 {bytes_text(self.p90_bytes)}{'; ' if self.written_bytes else ''}"
+            f"{self._unseen()}"
+        )
+
+    def _unseen(self) -> str:
+        """Return that most of the bytes are missing, why, and what to do; empty where they are not."""
+        if not self.written_bytes:
+            return ""
+        return (
+            f"the trace has {bytes_text(self.seen_bytes)} of the {bytes_text(self.written_bytes)} that these"
+            " outputs wrote here: DFTracer sees no mapped files, C++ streams, io_uring or duplicated"
+            " descriptors. To have it traced, write by write() or fwrite() to files of open() or fopen()"
         )
 
 
@@ -59,6 +79,12 @@ class BufferObserver:
         self._sizes: dict[tuple[str, str], SizeHistogram] = {key: SizeHistogram() for key in _PREFERENCE}
         self._start_s: float | None = None
         self._end_s = 0.0
+        self._written_bytes = 0
+
+    def add_output(self, output: OutputCompleted) -> None:
+        """Take in an output: what it wrote should be in the trace, if it was traced to its end."""
+        if 0 < output.observed < _WHOLE_CALLS:
+            self._written_bytes += output.bytes
 
     def add(self, digest: TraceDigest) -> None:
         """Take in a stretch of trace."""
@@ -70,11 +96,15 @@ class BufferObserver:
             self._start_s = access.start_s if self._start_s is None else min(self._start_s, access.start_s)
             self._end_s = max(self._end_s, access.end_s)
 
-    def observe(self) -> BufferSizes:
-        """Return the intent."""
+    def observe(self, nodes: int = 1) -> BufferSizes:
+        """Return the intent, in a job on so many nodes: they share what the outputs wrote."""
+        seen_bytes = sum(self._sizes[tier, Operation.WRITE].bytes for tier in _FILES)
+        written_bytes = self._written_bytes // max(1, nodes)
+        if seen_bytes >= _FAR_BELOW * written_bytes:
+            seen_bytes = written_bytes = 0
         key = next((key for key in _PREFERENCE if self._sizes[key].bytes > 0), None)
         if key is None or self._start_s is None:
-            return BufferSizes()
+            return BufferSizes(seen_bytes=seen_bytes, written_bytes=written_bytes)
         histogram = self._sizes[key]
         cost = fit_call_cost(self._sizes[Tier.PREFIX, Operation.WRITE].samples())
         return BufferSizes(
@@ -83,12 +113,15 @@ class BufferObserver:
                 window_s=self._end_s - self._start_s,
                 end_s=self._end_s,
                 source="DFTracer",
+                is_partial=written_bytes > 0,
             ),
             operation=key[1],
             bytes=histogram.bytes,
             top=histogram.top(TOP),
             p90_bytes=histogram.quantile(0.9),
             call_s=cost[0] if cost else None,
+            seen_bytes=seen_bytes,
+            written_bytes=written_bytes,
         )
 
 

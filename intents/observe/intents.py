@@ -3,6 +3,7 @@
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.events import OutputCompleted
 from ..events import NodeObserved, SettingsObserved, TraceDigest, Values
 from ..intent import Intent
 from .affinity import AffinityObserver, CoreAffinity
@@ -46,6 +47,10 @@ class Observers:
         """Take in a stretch of trace."""
         self._buffers.add(digest)
 
+    def add_output(self, output: OutputCompleted) -> None:
+        """Take in an output as the application told it."""
+        self._buffers.add_output(output)
+
     def add_cost(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
         self._flush.add(cost, _key(settings))
@@ -55,7 +60,7 @@ class Observers:
         scheme = str(settings["SCR_COPY_TYPE"]) if job else None
         return Intents(
             affinity=self._affinity.observe(),
-            buffers=self._buffers.observe(),
+            buffers=self._buffers.observe(job.nodes if job else 1),
             redundancy=observe_redundancy(job, scheme),
             flush=self._flush.observe(_key(settings)),
         )

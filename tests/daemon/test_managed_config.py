@@ -57,7 +57,7 @@ def body(path: Path) -> list[str]:
 def test_the_header_says_who_wrote_it_when_and_for_which_decision(tmp_path: Path) -> None:
     executor(tmp_path).publish(ADVICE, NOW)
     first, second, *tuned, digest = (tmp_path / "scr.conf").read_text().splitlines()[:5]
-    assert first == "# Written by scrtune at 2026-11-21T12:00:00Z, generation 3. a test"
+    assert first == "# Written by scrtune at 2026-11-21T12:00:00Z on n, generation 3. a test"
     assert second.startswith("# Edit what you like: what you write here wins")
     assert tuned == [
         "# scrtune-tuned: SCR_COPY_TYPE: not set -> XOR",

@@ -46,6 +46,8 @@ INTERPOSED = {
     "SCR_Start_restart",
     "axl_file_copy",
     "axl_get_nprocs",
+    "fdopen",
+    "fopen",
     "rankstr_mpi",
     "scr_flush_async_complete",
     "scr_flush_async_start",

@@ -142,6 +142,100 @@ close_gate()
     assert traced.writes(program.data / "early") == traced.writes(program.data / "late") == 100
 
 
+# ---- streams
+
+
+NUMPY = """
+import numpy
+array = numpy.arange(1 << 16, dtype="int64")
+def save(name):
+    with open(DATA / f"{name}.tofile", "wb") as file:
+        array.tofile(file)
+    numpy.save(DATA / f"{name}.npy", array)
+save("before")
+begin()
+open_gate()
+save("output")
+array.tofile(OTHER / "elsewhere")
+assert (numpy.fromfile(DATA / "output.tofile", dtype="int64") == array).all()
+assert (numpy.load(DATA / "output.npy") == array).all()
+close_gate()
+save("after")
+deliver()
+"""
+
+
+def test_what_numpy_writes_and_reads_through_a_stream_of_a_descriptor_is_traced(program: Program) -> None:
+    traced = program.run(NUMPY)
+    array_bytes = 8 << 16
+    for name in ("output.tofile", "output.npy"):
+        assert traced.stream_bytes(program.data / name) == {"fwrite": array_bytes, "fread": array_bytes}
+        assert traced.calls(program.data / name).count("fclose") == 2
+    assert traced.writes(program.data / "output.npy") == 1  # its header
+    for name in ("before", "after"):
+        assert traced.calls(program.data / f"{name}.tofile") == []
+    assert traced.calls(program.other / "elsewhere") == []
+
+
+STREAMS = r"""
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+void scrtune_observe_begin(const char *prefix);
+void scrtune_observe_open(void);
+size_t scrtune_observe_close(double *cost_s);
+void scrtune_observe_deliver(void);
+int main(int argc, char **argv)
+{
+    char path[4096], data[512] = "";
+    double cost_s;
+    int ends[2];
+    (void)argc;
+    scrtune_observe_begin(argv[1]);
+    scrtune_observe_open();
+    snprintf(path, sizeof path, "%s/named", argv[1]);
+    FILE *named = fopen(path, "w");
+    assert(fwrite(data, 1, sizeof data, named) == sizeof data && fclose(named) == 0);
+    snprintf(path, sizeof path, "%s/missing/file", argv[1]);
+    assert(fopen(path, "w") == NULL && errno == ENOENT);
+    assert(fdopen(-1, "w") == NULL && errno == EBADF);
+    assert(pipe(ends) == 0);
+    FILE *pipe_end = fdopen(ends[1], "w");
+    errno = 42;
+    snprintf(path, sizeof path, "%s/adopted", argv[1]);
+    int file = open(path, O_CREAT | O_RDWR | O_TRUNC, 0600);
+    assert(write(file, data, 100) == 100);
+    errno = 42;
+    FILE *adopted = fdopen(file, "a+");
+    assert(errno == 42 && fileno(adopted) == file && pipe_end != NULL);
+    assert(fwrite(data, sizeof data, 2, adopted) == 2 && ftell(adopted) == 100 + 2 * sizeof data);
+    FILE *again = fopen(path, "r"); /* the same path while the other stream is open: a stream of its own */
+    assert(again != NULL && again != adopted && fread(data, 1, 100, again) == 100);
+    assert(fclose(again) == 0 && fclose(adopted) == 0);
+    scrtune_observe_close(&cost_s);
+    scrtune_observe_deliver();
+    return 0;
+}
+"""
+
+
+def test_streams_stay_the_streams_of_the_c_library(program: Program) -> None:
+    streams = build(program.base / "streams", STREAMS, str(program.library))
+    traced = program.execute(str(streams))
+    assert traced.stream_bytes(program.data / "named") == {"fwrite": 512}
+    assert traced.stream_bytes(program.data / "adopted") == {"fwrite": 1024, "fread": 100}
+    assert (program.data / "adopted").stat().st_size == 100 + 1024
+
+
+def test_without_dftracer_streams_are_the_c_librarys_too(program: Program) -> None:
+    streams = build(program.base / "streams", STREAMS, str(program.library))
+    traced = program.execute(str(streams), LD_PRELOAD=str(program.library))
+    assert traced.lines == []
+    assert (program.data / "adopted").stat().st_size == 100 + 1024
+
+
 # ---- how it ends, and goes on
 
 

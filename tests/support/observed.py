@@ -7,8 +7,10 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scrtune.client.capture.environment import OBSERVE, capture_environment
 
@@ -58,13 +60,25 @@ class Traced:
     """What a program printed, and the lines of its trace and of its children's."""
 
     printed: list[str]
-    lines: list[dict[str, object]]
+    lines: list[dict[str, Any]]
 
     def calls(self, path: Path) -> list[str]:
         """The names of the calls that were traced on `path`, in order."""
+        return [line["name"] for line in self.lines_on(path)]
+
+    def lines_on(self, path: Path) -> list[dict[str, Any]]:
+        """The lines of the calls that were traced on `path`, in order."""
         metadata = [line for line in self.lines if line["name"] == "FH"]
         hashes = {line["args"]["value"] for line in metadata if line["args"]["name"] == str(path)}
-        return [str(line["name"]) for line in self.lines if line.get("args", {}).get("fhash") in hashes]
+        return [line for line in self.lines if line.get("args", {}).get("fhash") in hashes]
+
+    def stream_bytes(self, path: Path) -> dict[str, int]:
+        """The bytes that were traced on `path` through streams, by call."""
+        moved: Counter[str] = Counter()
+        for line in self.lines_on(path):
+            if line["name"] in {"fread", "fwrite"}:
+                moved[line["name"]] += line["args"]["ret"] * line["args"]["size"]
+        return dict(moved)
 
     def writes(self, path: Path) -> int:
         """The writes that were traced on `path`."""

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
+from scrtune.cli.errors import NO_JOB
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal import Journal
@@ -66,11 +67,23 @@ def test_the_same_as_json(scrtune: Scrtune) -> None:
     }
 
 
+def test_on_a_node_of_a_slurm_job_that_knows_no_settings_nothing_is_printed(
+    scrtune: Scrtune, real_daemon: Any
+) -> None:
+    daemon = real_daemon.start()
+    daemon.paths.environment.touch()
+    ran = scrtune("env", "--job-id", "j")
+    assert (ran.exit_code, ran.stdout) == (NO_JOB, "")
+    assert "has told no settings yet" in ran.stderr
+
+
 def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     daemon = real_daemon.start()
     by_hand = f"export SCRTUNE_JOB_ID=j\nexport SCRTUNE_RUN_DIR={daemon.paths.base}\n"
     by_hand += "export SCR_LOG_ENABLE=1\nexport SCR_LOG_SYSLOG_ENABLE=0\n"
-    assert scrtune("env", "--preload", "never").stdout == by_hand, "nothing is known yet"
+    ran = scrtune("env", "--preload", "never")
+    assert ran.stdout == by_hand, "nothing is known yet"
+    assert "has told no settings yet" in ran.stderr
     daemon.tell(*JOB[:2])
     daemon.until_events(2)
     tuned = "export SCR_CACHE_BYPASS=0\nexport SCR_COPY_TYPE=XOR\n"

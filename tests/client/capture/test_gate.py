@@ -17,7 +17,7 @@ from scrtune.client.capture.gate import TraceGate
 from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal import JournalReader
-from scrtune.daemon.views import StatusView
+from scrtune.daemon.views import IntentView, StatusView
 from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import TraceDigest
 from scrtune.intents.observe.observation import WhyEnded
@@ -130,6 +130,32 @@ def test_observation_ends_by_itself_and_status_says_what_it_was(tmp_path: Path) 
     assert ended.status.observation.calls >= ended.status.observation.outputs * FILES * CALLS_OF_A_FILE
     intents = [intent.sentence for intent in job_state.explain(ended.paths).intents]
     assert [sentence for sentence in intents if "top by bytes: 4 KiB 100%" in sentence]
+
+
+def buffer_sizes(base: Path, how: str) -> IntentView:
+    """The intent of a job that writes in a way that DFTracer by itself does not see, at its end."""
+    app = ROOT / "tests" / "apps" / "array_writer.py"
+    ended = scrtune_run(base, sys.executable, app, how, options=("--observe-budget", "100"), ranks=1)
+    return next(each for each in job_state.explain(ended.paths).intents if each.name == "buffer sizes")
+
+
+@needs_library
+@pytest.mark.mpi
+def test_what_numpy_writes_is_in_the_buffer_sizes(tmp_path: Path) -> None:
+    seen = buffer_sizes(tmp_path, "numpy")
+    assert "top by bytes: 512 KiB 100%" in seen.sentence
+    assert "the trace has" not in seen.sentence
+
+
+@needs_library
+@pytest.mark.mpi
+def test_bytes_that_are_missing_in_the_trace_are_said_and_the_rest_is_of_low_confidence(
+    tmp_path: Path,
+) -> None:
+    seen = buffer_sizes(tmp_path, "map")
+    assert "the trace has 0 B of the" in seen.sentence
+    assert "mapped files" in seen.sentence
+    assert seen.confidence in {"none", "low"}
 
 
 @needs_library

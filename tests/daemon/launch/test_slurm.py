@@ -279,6 +279,7 @@ class TestStepsOfOneApplication:
         for node in NODES:
             assert "ended after" in corners.log(node)
         assert "starting it again" not in (corners.shared / "daemons.log").read_text()
+        assert corners.job.output.count("no node is watched or tuned any more") == 1
         assert left_running(corners) == []
 
     def test_the_application_goes_on_without_them(self, corners: Ended) -> None:
@@ -312,6 +313,7 @@ class TestFailures:
         assert "0 of 3 nodes have a daemon" in failures.job.output
         assert str(failures.shared / "daemons.log") in failures.job.output
         assert "first 0" in failures.job.output
+        assert "no node is watched" not in failures.job.output, "none ever was"
         assert "srun: error" in (failures.shared / "daemons.log").read_text()
         assert [rank["host"] for rank in failures.ranks("alone")] == RANK_HOSTS
         assert all("DFTRACER_LOG_FILE" not in rank["environment"] for rank in failures.ranks("alone"))
@@ -346,3 +348,95 @@ def test_from_a_login_node_with_salloc(cluster: Cluster, tmp_path: Path) -> None
     assert sorted(path.name for path in (base / "login").iterdir()) == NODES
     here = JobPaths.of("login", base=base)
     assert not here.trace_directory.exists()
+
+
+class Elsewhere:
+    """A job whose nodes share no run directory, and commands typed on its nodes and on none of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        shared_memory = JobPaths.of("any").shared_memory  # each node has its own
+        self._variables = {"SCRTUNE_RUN_DIR": str(shared_memory / f"r{os.getpid()}")}
+        directory = Path(tempfile.mkdtemp(dir=cluster.base))
+        (directory / ".scrconf").write_text(POOR)
+        train = f"{TRAIN} --steps 5000 --every 50 --scale 0.0003 --compute-ms 50 --device-ms 50"
+        script = f"{SCRTUNE} run --redundancy-floor single -- srun --mpi=pmi2 {PYTHON} {train}"
+        self.job = cluster.submit(script, directory, self._variables)
+        self.conf = directory / f".scrtune-{os.getuid()}" / self.job.id / "scr.conf"
+        until(lambda: self.conf.exists() and "generation" in self.conf.read_text(), "a decision")
+
+    def on(self, node: str, *command: str) -> str:
+        """Run `command` on `node`, as somebody would who is logged in there."""
+        there = f"--nodelist={node} --nodes=1 --ntasks=1 --jobid={self.job.id}".split()
+        return self._cluster.run(["srun", "--overlap", *there, *command], self._variables)
+
+    def scrtune_on(self, node: str, *arguments: str) -> str:
+        return self.on(node, sys.executable, "-m", "scrtune", *arguments)
+
+    def scrtune(self, *arguments: str) -> str:
+        """On the login node."""
+        return self._cluster.run([sys.executable, "-m", "scrtune", *arguments], self._variables)
+
+    def daemon(self, node: str) -> psutil.Process | None:
+        """The daemon of `node`, if it has one now."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.name() == "scrtune-daemon":
+                    environment = process.environ()
+                    where = environment.get("SLURM_CONF"), environment.get("SLURMD_NODENAME")
+                    if where == (self._cluster.environment["SLURM_CONF"], node):
+                        return process
+        return None
+
+
+@pytest.fixture(scope="module")
+def elsewhere(cluster: Cluster) -> Iterator[Elsewhere]:
+    found = Elsewhere(cluster)
+    yield found
+    found.job.cancel()
+
+
+class TestFromAnyNode:
+    """The daemon of the first node decides; it is found from the others, and from the login node."""
+
+    def test_the_login_node_finds_it(self, elsewhere: Elsewhere) -> None:
+        status = json.loads(elsewhere.scrtune("status", "--job-id", elsewhere.job.id, "--format", "json"))
+        assert (status["host"], status["engine"], status["running"]) == ("n1", "embedded", True)
+        assert json.loads(elsewhere.scrtune("goodput", "--format", "json"))
+        explained = json.loads(elsewhere.scrtune("explain", "--format", "json"))
+        assert explained["baseline"]["SCR_COPY_TYPE"] == "XOR"
+
+    def test_a_node_that_does_not_decide_asks_the_one_that_does(self, elsewhere: Elsewhere) -> None:
+        status = json.loads(elsewhere.scrtune_on("n2", "status", "--format", "json"))
+        assert (status["host"], status["engine"]) == ("n1", "embedded")
+
+    @pytest.mark.parametrize("node", [*NODES, ""])
+    def test_the_environment_has_settings_wherever_it_is_printed(
+        self, elsewhere: Elsewhere, node: str
+    ) -> None:
+        printed = elsewhere.scrtune_on(node, "env") if node else elsewhere.scrtune("env")
+        assert "export SCR_COPY_TYPE=" in printed
+        assert f"export SCRTUNE_JOB_ID={elsewhere.job.id}\n" in printed
+
+    def test_the_config_file_names_the_node_that_decides(self, elsewhere: Elsewhere) -> None:
+        assert " on n1, generation " in elsewhere.conf.read_text()
+
+    def test_what_is_sent_there_and_is_not_there_says_the_line(self, elsewhere: Elsewhere) -> None:
+        with pytest.raises(AssertionError) as raised:
+            elsewhere.scrtune("status", "--job-id", "another")
+        assert "no trace of job 'another' here" in str(raised.value)
+        assert f"--jobid={elsewhere.job.id}" in str(raised.value)
+
+    def test_a_killed_supervisor_is_started_again_with_its_daemon(self, elsewhere: Elsewhere) -> None:
+        before = elsewhere.daemon("n2")
+        assert before is not None
+        supervisor = before.parent()
+        assert supervisor is not None
+        supervisor.kill()
+        until(lambda: (now := elsewhere.daemon("n2")) is not None and now != before, "another daemon")
+        said = "scrtune node ended with 137 on n2; starting it again"
+        assert said in elsewhere.conf.with_name("daemons.log").read_text()
+
+    def test_off_takes_effect_from_a_node_that_does_not_decide(self, elsewhere: Elsewhere) -> None:
+        assert "off" in elsewhere.scrtune_on("n2", "off")
+        assert json.loads(elsewhere.scrtune("status", "--format", "json"))["tuning"] is False

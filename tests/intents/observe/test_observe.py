@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.checkpoint_cost import CheckpointCost
+from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import Access, NodeObserved, ProcessUse, SettingsObserved, TraceDigest
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.affinity import AffinityObserver
@@ -27,6 +28,12 @@ def access(tier: str, op: str, sizes: dict[int, int], seconds: dict[int, float] 
         end_s=12.0,
         sizes=sizes,
         seconds=seconds or {},
+    )
+
+
+def output(total_bytes: int, *, observed: int) -> OutputCompleted:
+    return OutputCompleted(
+        dataset=1, name="d", start_s=10.0, end_s=12.0, generation=0, bytes=total_bytes, observed=observed
     )
 
 
@@ -125,6 +132,31 @@ class TestBuffers:
         observer = BufferObserver()
         observer.add(TraceDigest(accesses=(access("other", "read", {512: 3}), access("other", "sync", {}))))
         assert (observer.observe().operation, observer.observe().p90_bytes) == ("read", 512)
+
+    def test_a_trace_with_few_of_the_bytes_that_outputs_wrote_is_no_high_confidence(self) -> None:
+        observer = BufferObserver()
+        observer.add_output(output(64 * MIB, observed=30))
+        assert observer.observe().evidence.confidence == "none"
+        assert "the trace has 0 B of the 64 MiB" in observer.observe().sentence()
+        observer.add(TraceDigest(accesses=(access("prefix", "write", {128: 20}),)))
+        seen = observer.observe()
+        assert (seen.evidence.count, seen.evidence.confidence) == (20, "low")
+        assert (seen.seen_bytes, seen.written_bytes) == (20 * 128, 64 * MIB)
+        assert "open() or fopen()" in seen.sentence()
+        observer.add(TraceDigest(accesses=(access("cache", "write", {MIB: 40}),)))
+        seen = observer.observe()
+        assert (seen.written_bytes, seen.evidence.confidence) == (0, "high")
+        assert "the trace has" not in seen.sentence()
+
+    def test_what_other_nodes_wrote_and_what_was_not_traced_to_its_end_is_not_missed(self) -> None:
+        observer = BufferObserver()
+        observer.add(TraceDigest(accesses=(access("cache", "write", {MIB: 16}),)))
+        observer.add_output(output(64 * MIB, observed=16))
+        assert observer.observe(nodes=4).evidence.confidence == "high"
+        assert observer.observe(nodes=1).evidence.confidence == "low"
+        observer.add_output(output(1024 * MIB, observed=2000))
+        observer.add_output(output(1024 * MIB, observed=0))
+        assert observer.observe(nodes=4).evidence.confidence == "high"
 
 
 class TestAffinity:
