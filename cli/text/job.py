@@ -33,6 +33,7 @@ def status(view: StatusView) -> RenderableType:
             "trying": view.trying or "nothing",
             "fixed by you": assignments(view.fixed),
             "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
+            "interval": view.pace,
             "goodput": f"{view.goodput:.1%}",
             "events": (
                 f"{count_text(counters.events, 'event')};"
@@ -203,6 +204,8 @@ def explain(view: ExplainView) -> RenderableType:
     ]
     log = decisions(view.decisions, view.start_s, view.gains) if view.decisions else _no_decisions(view)
     shown += [log, "", *([levers(view.levers), ""] if view.levers else ()), _settings(view), "", costs]
+    if view.pace:
+        shown.append(Text(f"{view.pace[0].upper()}{view.pace[1:]}."))
     if view.recalled is not None:
         shown.append(Text(f"Known before: {view.recalled.sentence()}."))
     if view.proposals:

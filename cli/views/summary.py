@@ -28,6 +28,7 @@ def summary(view: StatusView) -> list[str]:
             f"job {view.job_id}: no checkpoint was seen, nothing was tuned",
             f"seen are {seen} (`scrtune run --preload always` says why it is missing)",
         ]
+    lines += [view.pace] if view.pace else []
     lines += failures(view)
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")

@@ -186,6 +186,19 @@ def test_bypass_writes_straight_to_the_prefix_directory(job: Job) -> None:
     assert (restarted["source"], restarted["intact"]) == ("prefix", True)
 
 
+def test_a_trial_of_the_cache_that_was_taken_back_leaves_nothing_there(job: Job) -> None:
+    cached = ("save a", "apply SCR_CACHE_BYPASS=0 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "save b", "save c")
+    job(*cached, "await_flush", SCR_CACHE_BYPASS=1)
+    assert job.cached() == ["scr.dataset.3"]
+    job("apply SCR_CACHE_BYPASS=1", "save d invalid", "save e output", SCR_CACHE_BYPASS=0)
+    assert job.cached() == ["scr.dataset.3"]  # still the newest checkpoint
+    job("save f", "restart", SCR_CACHE_BYPASS=1)
+    assert job.cached() == []
+    assert job.index()[-1] == "f"
+    (restarted,) = job("restart", SCR_CACHE_BYPASS=1)
+    assert (restarted["name"], restarted["intact"]) == ("f", True)
+
+
 def test_files_that_several_ranks_write_are_reported(job: Job) -> None:
     shared, own = job("share a", "save b", SCR_CACHE_BYPASS=1)
     assert (shared["shared_files"], own["shared_files"]) == (True, False)
