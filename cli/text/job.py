@@ -30,7 +30,8 @@ def status(view: StatusView) -> RenderableType:
         {
             "job": f"{view.job_id} on {view.host}: {job}",
             "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
-            "trying": view.trying or "nothing",
+            "trying": (view.trying or "nothing") if view.running else "",
+            "on trial at the end": "" if view.running else view.trying,
             "fixed by you": assignments(view.fixed),
             "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
             "interval": view.pace,
@@ -80,17 +81,24 @@ def _evidence(view: IntentView, start_s: float) -> str:
     return f"{view.count} x {view.source}, {view.window_s:.1f} s{until}\n{view.confidence} confidence"
 
 
-def decisions(log: Sequence[Decision], start_s: float, gains: Sequence[GainView]) -> RenderableType:
+def decisions(
+    log: Sequence[Decision], start_s: float, gains: Sequence[GainView], *, running: bool = False
+) -> RenderableType:
     """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
 
-    If the start is not known yet (0), times are relative to the first decision.
+    If the start is not known yet (0), times are relative to the first decision. What is on trial in a job
+    that is not `running` has no verdict any more.
     """
+
+    def is_over(change: TunerChange) -> bool:
+        return change.verdict is Verdict.TRIAL and not running
+
     begin_s = start_s or log[0].time_s
     rows = (
         (
             f"{change.decision.time_s - begin_s:.1f} s",
             str(change.decision.generation),
-            verdict_text(change.verdict),
+            Text("undecided") if is_over(change) else verdict_text(change.verdict),
             Group(Text(change.what, style="bold"), _reasons(change)),
         )
         for change in tuner_changes(log, gains)
@@ -129,9 +137,10 @@ def _no_decisions(view: ExplainView) -> str:
     """Return why nothing was changed."""
     if view.mode != "auto":
         return f"Nothing is changed: --mode {view.mode}."
+    so_far = " so far" if view.running else ""
     if view.baseline_cost_s > 0:
-        return "No change so far: the table of levers says why."
-    return "No change so far: no checkpoint was measured."
+        return f"No change{so_far}: the table of levers says why."
+    return f"No change{so_far}: no checkpoint was measured."
 
 
 def levers(views: Sequence[LeverView]) -> RenderableType:
@@ -193,7 +202,7 @@ def _probe(probe: StorageProbed) -> str:
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
     budget = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}"
-    costs = Text(f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' else ''}.")
+    costs = Text(f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' and view.running else ''}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [
         intents(view.intents, view.start_s),
@@ -202,7 +211,9 @@ def explain(view: ExplainView) -> RenderableType:
         *([Text(_probe(view.probe))] if view.probe else ()),
         "",
     ]
-    log = decisions(view.decisions, view.start_s, view.gains) if view.decisions else _no_decisions(view)
+    log: RenderableType = _no_decisions(view)
+    if view.decisions:
+        log = decisions(view.decisions, view.start_s, view.gains, running=view.running)
     shown += [log, "", *([levers(view.levers), ""] if view.levers else ()), _settings(view), "", costs]
     if view.pace:
         shown.append(Text(f"{view.pace[0].upper()}{view.pace[1:]}."))
