@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ExplainView, IntentView, PinView, StatusView, SwitchView
+from ...daemon.views import ExplainView, GoodputView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
 from ...intents.rules.explain import LeverView
 from ...intents.rules.situation import Proposal
@@ -17,6 +17,9 @@ from ..format import changes_text, value_text
 from ..views.summary import cost_text, failures
 from ..views.tuner_changes import TunerChange, tuner_changes
 from .tables import facts, plain_table, verdict_text
+
+_BARS = 60
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def status(view: StatusView) -> RenderableType:
@@ -54,6 +57,23 @@ def status(view: StatusView) -> RenderableType:
             "monitors fail": "\n".join(failures(view)),
         }
     )
+
+
+def watched(seen: StatusView, why: ExplainView, spent: GoodputView) -> RenderableType:
+    """Return the frame of `scrtune status --watch`."""
+    costs_s = [each.cost_s for each in spent.costs[-_BARS:]]
+    bars = f"{sparkline(costs_s)}  {seconds_text(costs_s[-1])}" if costs_s else "none measured yet"
+    title = f"The last {count_text(len(costs_s), 'checkpoint')}, what each cost" if costs_s else "Checkpoints"
+    found = [each for each in why.intents if each.count]
+    return Group(status(seen), "", intents(found, why.start_s), "", facts({title: bars}))
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a bar for each of `values`, the largest the highest; 0 and less are the lowest."""
+    highest = max(values, default=0.0)
+    if highest <= 0:
+        return _HEIGHTS[0] * len(values)
+    return "".join(_HEIGHTS[min(7, max(0, int(8 * value / highest)))] for value in values)
 
 
 def counts(found: Mapping[str, int]) -> str:
@@ -202,7 +222,9 @@ def _probe(probe: StorageProbed) -> str:
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
     budget = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}"
-    costs = Text(f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' and view.running else ''}.")
+    costs = Text(
+        f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' and view.running else ''}."
+    )
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [
         intents(view.intents, view.start_s),

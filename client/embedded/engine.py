@@ -156,7 +156,7 @@ class EmbeddedEngine:
         if filemap is None:
             self._evict(output.draft.dataset)
         elif output.levers.bypass and filemap.checkpoint:
-            self._evict_all()  # with the bypass on nothing else ever makes room, and a newer one is on the prefix
+            self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
         is_kept = filemap is not None
         return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
 

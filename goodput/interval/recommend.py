@@ -104,7 +104,7 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """How often checkpoints come, of `checkpoint_s` seconds each on average, and the best interval.
 
-    The best has `lost` more goodput (0 to 1), as far as checkpoints and failures go; `settings` say it to SCR.
+    The best has `lost` more goodput (0 to 1), as far as checkpoints and failures go; SCR's are `settings`.
     """
 
     interval_s: float

@@ -74,8 +74,8 @@ def _never(job: SettingsObserved, observed_s: float) -> str:
     is_set = any(isinstance(value, int | float) and value > 0 for value in set_here.values())
     if not is_set and job.engine.startswith("libscr"):
         return (
-            f"no checkpoint so far: without {', '.join(_INTERVAL)} SCR_Need_checkpoint never asks for one; set"
-            f" {SECONDS}={_LONG_S:.0f}, and scrtune goodput --interval says what is best once some were taken"
+            f"no checkpoint so far: without {', '.join(_INTERVAL)} SCR_Need_checkpoint never asks for one;"
+            f" set {SECONDS}={_LONG_S:.0f}; once some were taken scrtune goodput --interval says what is best"
         )
     seconds = set_here[SECONDS]
     own_s = float(seconds) if isinstance(seconds, int) else 0.0
