@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from click.testing import Result
 
 from scrtune.client.embedded.cache import CachedFile, FileMap, NodeCache
@@ -18,6 +20,14 @@ from scrtune.intents.events import SettingsObserved
 from ...support.ended_job import JOB, ended_job, run_directory
 
 Scrtune = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(base: Path) -> Iterator[None]:
+    """DFTracer's files lie outside of the test's own directories."""
+    yield
+    for job in base.iterdir() if base.exists() else ():
+        shutil.rmtree(JobPaths.of(job.name).trace_directory.parent, ignore_errors=True)
 
 
 def finished(job_id: str, base: Path, cached: Path | None = None) -> JobPaths:

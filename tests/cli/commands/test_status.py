@@ -81,6 +81,7 @@ def test_a_job_is_watched_until_it_has_ended(real_daemon: Any) -> None:
     daemon.end(15)
     shown, _ = process.communicate(timeout=60)
     assert process.returncode == 0
+    assert not re.search(rb" \n", shown)
     table = " ".join(shown.decode().split())
     for said in ("daemon has ended", "goodput 40.0%", "The last 1 checkpoint, what each cost █ 1.00 s"):
         assert said in table
