@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[st
 
     `known` are the commands that may have a table. Raises DefaultsError, with file, line and key.
     """
-    found = next((each for each in (Path(FILE), user_file()) if each.is_file()), None)
+    found = next(filter(_is_there, (Path(FILE), user_file())), None)
     if found is None or not _is_ours(found):
         return {}
     file, tables = _read(found)
@@ -92,6 +93,12 @@ def _problem(option: click.Option, value: object, context: click.Context) -> str
     except click.BadParameter as error:
         return error.message
     return ""
+
+
+def _is_there(path: Path) -> bool:
+    with suppress(OSError):  # in a directory that we may not even search
+        return path.is_file()
+    return False
 
 
 def _is_ours(path: Path) -> bool:

@@ -73,7 +73,8 @@ def jobs() -> Iterator[JobPaths]:
         for name in names:
             paths = JobPaths.of(name, base=base)
             try:
-                is_one = paths.check().root.is_dir() and (paths.lock.exists() or paths.journal.exists())
+                left = (paths.lock, paths.journal, paths.control_socket)
+                is_one = paths.check().root.is_dir() and any(file.exists() for file in left)
             except OSError:
                 continue
             if is_one:
