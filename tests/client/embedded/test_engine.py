@@ -336,19 +336,18 @@ def test_advice_changes_the_scheme_from_one_output_to_the_next(job: Job) -> None
 
 def test_advice_that_is_not_valid_or_not_ours_changes_nothing(job: Job) -> None:
     elsewhere = job.root / "elsewhere"
+    settings = {"SCR_FLUSH": 0, "SCR_CACHE_SIZE": 2}
     results = job(
         f"apply SCR_PREFIX={elsewhere} SCR_JOB_ID=x SCR_CACHE_BASE={elsewhere} NO_SUCH=1 SCR_COPY_TYPE=RS",
         "save a",
         "apply SCR_CACHE_BYPASS=1 SCR_FILE_BUF_SIZE=0",
         "save b",
-        "apply SCR_CACHE_BYPASS=1",
-        "save c",
-        SCR_FLUSH=0,
-        SCR_CACHE_SIZE=2,
+        **settings,
     )
+    assert job.cached() == ["scr.dataset.1", "scr.dataset.2"]
+    results += job("apply SCR_CACHE_BYPASS=1", "save c", **settings)
     assert all(output["valid"] for output in results if output)
     assert not elsewhere.exists()
-    assert job.cached() == ["scr.dataset.1", "scr.dataset.2"]
     assert job.index() == ["c"]
 
 
