@@ -36,7 +36,7 @@ def status(view: StatusView) -> RenderableType:
             "trying": (view.trying or "nothing") if view.running else "",
             "on trial at the end": "" if view.running else view.trying,
             "fixed by you": assignments(view.fixed),
-            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
+            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}" if view.checkpoints else "none",
             "interval": view.pace,
             "goodput": f"{view.goodput:.1%}",
             "events": (
@@ -81,7 +81,13 @@ def counts(found: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
 
 
+def _is_measured(view: StatusView | ExplainView) -> bool:
+    return max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
+
+
 def _costs(view: StatusView | ExplainView, each: str = "") -> str:
+    if not _is_measured(view):
+        return "not measured"
     now, before = cost_text(view.checkpoint_cost_s), cost_text(view.baseline_cost_s)
     return f"{now}{each} now, {before} under your settings"
 
@@ -222,9 +228,8 @@ def _probe(probe: StorageProbed) -> str:
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
     budget = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}"
-    costs = Text(
-        f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' and view.running else ''}."
-    )
+    cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
+    costs = Text(f"{cost}{budget if view.mode == 'auto' and view.running else ''}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [
         intents(view.intents, view.start_s),
