@@ -3,7 +3,6 @@
 A table for each command, with the names of its options: ``[run]`` and ``interval = "auto"``.
 """
 
-import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -134,5 +133,7 @@ def _parts(dotted: str) -> list[str]:
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
+    import difflib  # noqa: PLC0415 - only where something is wrong
+
     near = difflib.get_close_matches(name, known, n=1)
     return f"; did you mean {near[0]}?" if near else ""
