@@ -1,6 +1,7 @@
 """What commands raise, and the exit code of every error (`docs/cli.md`)."""
 
 FAILURE = 1
+USAGE = 2
 NO_JOB = 3
 ALREADY_RUNNING = 4
 RUN_DIRECTORY = 5
@@ -8,6 +9,10 @@ RUN_DIRECTORY = 5
 
 class CommandError(Exception):
     """A command cannot do what it was asked for; the text says why and what to do."""
+
+
+class DefaultsError(CommandError):
+    """A file of defaults is wrong; the text says where, and what to do."""
 
 
 class UnknownJobError(CommandError):
@@ -31,6 +36,7 @@ def exit_code(error: Exception) -> int | None:
         AlreadyRunningError: ALREADY_RUNNING,
         RunDirectoryError: RUN_DIRECTORY,
         JournalError: RUN_DIRECTORY,
+        DefaultsError: USAGE,
         CommandError: FAILURE,
         CaptureUnavailableError: FAILURE,
         IntervalError: FAILURE,

@@ -1,6 +1,5 @@
 """The job that a command is about: one of scrtune's on this node, or one in logs. Decided here alone."""
 
-import contextlib
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +56,7 @@ def find_to_follow(job_id: str | None) -> JobPaths:
     """
     if job_id is not None or job_id_from_environment() != NO_JOB_ID:
         return find(job_id, no_other=True)
-    running = [*_running()]
+    running = [paths for paths in jobs() if is_running(paths)]
     if len(running) > 1:
         names = ", ".join(sorted(paths.job_id for paths in running))
         raise UnknownJobError(f"{default_base()}: several jobs run here ({names}); name one with --job-id")
@@ -76,16 +75,20 @@ def _deciding(paths: JobPaths) -> JobPaths:
     return paths if is_alone else elsewhere.deciding(paths)
 
 
-def _running() -> Iterator[JobPaths]:
-    """Yield the jobs with a daemon on this node; what others put there is passed over."""
+def jobs() -> Iterator[JobPaths]:
+    """Yield this user's jobs that left anything on this host; what others put there is passed over."""
     for base in bases():
         check_base(base)
-        names = [each.name for each in base.iterdir()] if base.is_dir() else []
+        names = sorted(each.name for each in base.iterdir()) if base.is_dir() else []
         for name in names:
             paths = JobPaths.of(name, base=base)
-            with contextlib.suppress(OSError):
-                if is_running(paths.check()):
-                    yield paths
+            try:
+                left = (paths.lock, paths.journal, paths.control_socket)
+                is_one = paths.check().root.is_dir() and any(file.exists() for file in left)
+            except OSError:
+                continue
+            if is_one:
+                yield paths
 
 
 def is_running(paths: JobPaths) -> bool:

@@ -77,7 +77,7 @@ def explain(paths: JobPaths) -> views.ExplainView:
     except DaemonUnavailable:
         pipeline, _ = replay_journal(journal_of(paths))
         view = views.explain_view(pipeline)
-        view = msgspec.structs.replace(view, unpublished=_unpublished(paths, pipeline))
+        view = msgspec.structs.replace(view, running=False, unpublished=_unpublished(paths, pipeline))
     return msgspec.structs.replace(view, job_id=paths.job_id)
 
 

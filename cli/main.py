@@ -6,16 +6,20 @@ from importlib import import_module
 
 import click
 
+from .defaults import WITHOUT_DEFAULTS, defaults
 from .errors import exit_code
 
 COMMANDS = {
     "check": "Find what is wrong in SCR config files, job scripts, the environment.",
+    "clean": "Remove what jobs that have ended left behind; never a checkpoint.",
     "daemon": "Run the daemon of a job in the foreground; SIGTERM ends it.",
     "demo": "Run a job with poor settings and see it tuned, in about a minute.",
     "env": 'Print the recommended SCR environment: eval "$(scrtune env)".',
     "explain": "Show why the settings are what they are, with the evidence.",
     "forward": "Follow DFTracer's files and push their lines to a daemon.",
     "goodput": "Show where a job's time went, from its daemon or from its logs.",
+    "init": "Write a file of defaults for options, to be edited.",
+    "jobs": "List the jobs that run and ran on this host.",
     "node": "",
     "off": "Stop tuning a running job: your own settings come back.",
     "on": "Tune a running job again, after `scrtune off`.",
@@ -38,6 +42,11 @@ _MODULES = {
 """The module of each command that has none of its own."""
 
 
+def configurable() -> list[str]:
+    """Return the commands whose options may have defaults in a file."""
+    return [name for name in COMMANDS if name not in WITHOUT_DEFAULTS]
+
+
 def load(name: str) -> click.Command:
     """Return the command of that name; its module is imported."""
     gc.disable()  # nothing of what is imported goes away again
@@ -57,7 +66,12 @@ class Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the name of the command that is asked for, the command, and its arguments."""
         name, known, rest = super().resolve_command(ctx, args)
-        return name, known and load(str(known.name)), rest
+        if known is None:
+            return name, None, rest
+        command, known_name = load(str(known.name)), str(known.name)
+        if known_name in configurable() and not ctx.resilient_parsing:
+            ctx.default_map = {known_name: defaults(known_name, command, configurable())}
+        return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a command; our own errors become one line on standard error and an exit code."""

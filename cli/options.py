@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 import click
+from click.shell_completion import CompletionItem
 
 from ..daemon.options import OFF, Monitoring, address_of
 from ..units import parse_duration_s
@@ -107,12 +108,26 @@ def _callback(parse: _Parse) -> Callable[[click.Context, click.Parameter, Any], 
     return callback
 
 
+class JobId(click.ParamType):  # type: ignore[type-arg]
+    """A job's id, which a shell completes by those of the jobs on this host."""
+
+    name = "id"
+
+    def shell_complete(
+        self, _ctx: click.Context, _param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        """Return the jobs whose ids begin with `incomplete`."""
+        from .find_job import jobs  # noqa: PLC0415 - only for a shell
+
+        return [CompletionItem(each.job_id) for each in jobs() if each.job_id.startswith(incomplete)]
+
+
 @dataclass(frozen=True)
 class OneJob:
     """The option of a command that is about one job."""
 
     job_id: str | None = option(
-        "--job-id ID", "The job; default: this environment's, else the latest on this host."
+        "--job-id ID", "The job; default: this environment's, else the latest on this host.", JobId()
     )
 
 

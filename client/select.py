@@ -38,7 +38,7 @@ def library_for(comm: MPI.Intracomm) -> Library | None:
     if asked == "libscr":
         raise EngineError(f"{ENGINE_VARIABLE}=libscr: {why}")
     if why and comm.rank == 0:
-        say(f"{why}. The job runs on the embedded engine ({ENGINE_VARIABLE}=embedded says so beforehand)")
+        say(f"{why}: the job runs on the embedded engine ({ENGINE_VARIABLE}=libscr says where was looked)")
     return None
 
 
@@ -58,4 +58,4 @@ def _look() -> tuple[str, "os.PathLike[str] | None", str]:
     try:
         return asked, find(os.environ), ""
     except LibscrUnavailable as error:
-        return asked, None, str(error)
+        return asked, None, str(error) if asked else error.short

@@ -89,6 +89,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     fixed: Values = {}
     """What the user gave while the job ran, by `scrtune pin` or in the config file."""
     savings: SavingsView = SavingsView()
+    pace: str = ""
+    """That checkpoints come absurdly often, or never, and what to set; else empty."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -150,6 +152,9 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     probe: StorageProbed | None = None
     recalled: Knowledge | None = None
     """What earlier jobs taught."""
+    pace: str = ""
+    """As in :class:`StatusView`."""
+    running: bool = True
     proposals: tuple[Proposal, ...] = ()
     """What would be changed in a job whose settings are not (``--mode recommend``), the best first."""
 
@@ -203,6 +208,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         observation=pipeline.observation,
         probe=pipeline.probe,
         recalled=pipeline.recalled,
+        pace=pipeline.pace,
         proposals=() if job is None or job.tuning else pipeline.proposals(),
     )
 
@@ -247,6 +253,7 @@ def status_view(
         probe=pipeline.probe,
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
+        pace=pipeline.pace,
     )
 
 

@@ -33,6 +33,7 @@ from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
 from .rules.interval import Interval, in_force, interval, users_own
+from .rules.pace import absurd
 from .rules.situation import Held, Proposal, Situation
 from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
@@ -210,6 +211,11 @@ class Pipeline:
 
     def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
         return interval(situation, tuner.felt_s, self._failures.failures)
+
+    @property
+    def pace(self) -> str:
+        """How absurdly often checkpoints come, or that none does, and what to set; else empty."""
+        return absurd(self.job, self.settings, self.costs, self._failures.failures)
 
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""

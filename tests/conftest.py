@@ -154,9 +154,10 @@ def until(happened: Callable[[], object]) -> None:
 
 @pytest.fixture(autouse=True)
 def _no_earlier_jobs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No job of another test, and none of the user's, is remembered."""
+    """No job of another test, and none of the user's, is remembered; no defaults of the user's count."""
     state = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"  # made when something is kept
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(state / "config"))
 
 
 @pytest.fixture

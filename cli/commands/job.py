@@ -1,10 +1,14 @@
 """`scrtune status`, `explain`, `off`, `on`, `pin` and `unpin`: the state of a job, and the user's orders."""
 
+import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
 import click
+from rich.console import Console, RenderableType
+from rich.live import Live
 
 from ...client.paths import JobPaths
 from ...client.transport.wire import Question
@@ -12,21 +16,56 @@ from ...daemon.pins import check_name, pinnable
 from ...daemon.views import PinView, SwitchView
 from .. import job_state
 from ..errors import CommandError
-from ..find_job import find
+from ..find_job import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
-from ..text.tables import print_view
+from ..text.tables import print_view, rendered
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
+_EVERY_S = 1.0
 
 V = TypeVar("V", SwitchView, PinView)
 
 
-@command(ShownJob)
-def status(options: ShownJob) -> None:
+@dataclass(frozen=True)
+class StatusOptions(ShownJob):
+    """Options of `scrtune status`."""
+
+    watch: bool = option("--watch", "Show it until the job ends, or until Ctrl-C, as it changes.")
+
+
+@command(StatusOptions)
+def status(options: StatusOptions) -> None:
     """Show the state of a job: what arrived, what was lost, what is being tried."""
-    print_view(job_state.status(find(options.job_id)), options.form, text.status)
+    paths = find(options.job_id)
+    if not options.watch:
+        print_view(job_state.status(paths), options.form, text.status)
+        return
+    if options.form != "table":
+        raise click.UsageError("--watch shows tables; ask for --format json as often as you like")
+    with suppress(KeyboardInterrupt):
+        watch(paths)
+
+
+def watch(paths: JobPaths) -> None:
+    """Show the state of a job as it changes, until it has ended; into a pipe only what it is then."""
+    if not sys.stdout.isatty():
+        while is_running(paths):
+            time.sleep(_EVERY_S)
+        click.echo(rendered(_frame(paths)), nl=False)
+        return
+    with Live(console=Console(markup=False, highlight=False), auto_refresh=False) as live:
+        goes_on = True
+        while goes_on:
+            goes_on = is_running(paths)
+            live.update(_frame(paths), refresh=True)
+            if goes_on:
+                time.sleep(_EVERY_S)
+
+
+def _frame(paths: JobPaths) -> RenderableType:
+    return text.watched(job_state.status(paths), job_state.explain(paths), job_state.goodput(paths))
 
 
 @command(ShownJob)

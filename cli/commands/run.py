@@ -4,7 +4,9 @@ import importlib.util
 import logging
 import os
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -21,6 +23,7 @@ from ...daemon.launch.slurm import serve_node
 from ...daemon.options import OFF, Monitoring
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
+from ...units import parse_duration_s
 from ..options import MonitoringOptions, Probed, Remembered, command, option
 
 
@@ -83,6 +86,12 @@ class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
     no_memory: bool = option(
         "--no-memory", "Start without what earlier jobs taught, and keep nothing for later ones."
     )
+    keep_s: float = option(
+        "--keep TIME",
+        "How long run directories of jobs that have ended stay; older ones go at this job's end.",
+        default="30d",
+        parse=parse_duration_s,
+    )
     override: bool = option("--override", "Also change SCR_* that your environment sets.")
     scr_conf: Path | None = option("--scr-conf", "The SCR config file to rewrite; default: a private one.")
 
@@ -115,7 +124,7 @@ def run(options: RunOptions) -> None:
     )
     for warning in filter(None, (mpi_mismatch(options.command, os.environ), *missing(job.monitoring))):
         click.echo(f"scrtune: {warning}", err=True)
-    sys.exit(launch.run_job(options.command, paths, job, lambda: _summary(paths)))
+    sys.exit(launch.run_job(options.command, paths, job, lambda: _at_end(paths, options.keep_s)))
 
 
 def missing(monitoring: Monitoring) -> Iterator[str]:
@@ -127,6 +136,17 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
     for flag, (is_asked_for, library) in needed.items():
         if is_asked_for and importlib.util.find_spec(library) is None:
             yield f"{flag} does nothing: {library} is not installed; pip install 'scrtune[monitoring]'"
+
+
+def _at_end(paths: JobPaths, keep_s: float) -> None:
+    """Sum up the job, and forget those that ended `keep_s` seconds ago or more."""
+    _summary(paths)
+    from ..ended_jobs import ended_jobs  # noqa: PLC0415 - the application does not wait for it
+
+    for job in ended_jobs(time.time() - keep_s):
+        with suppress(OSError):  # it is tried again at the end of the next job
+            if job.paths != paths:
+                job.remove()
 
 
 def _summary(paths: JobPaths) -> None:

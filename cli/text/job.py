@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import ExplainView, IntentView, PinView, StatusView, SwitchView
+from ...daemon.views import ExplainView, GoodputView, IntentView, PinView, StatusView, SwitchView
 from ...intents.events import StorageProbed
 from ...intents.rules.explain import LeverView
 from ...intents.rules.situation import Proposal
@@ -17,6 +17,9 @@ from ..format import changes_text, value_text
 from ..views.summary import cost_text, failures
 from ..views.tuner_changes import TunerChange, tuner_changes
 from .tables import facts, plain_table, verdict_text
+
+_BARS = 60
+_HEIGHTS = "▁▂▃▄▅▆▇█"
 
 
 def status(view: StatusView) -> RenderableType:
@@ -30,9 +33,11 @@ def status(view: StatusView) -> RenderableType:
         {
             "job": f"{view.job_id} on {view.host}: {job}",
             "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
-            "trying": view.trying or "nothing",
+            "trying": (view.trying or "nothing") if view.running else "",
+            "on trial at the end": "" if view.running else view.trying,
             "fixed by you": assignments(view.fixed),
-            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}",
+            "checkpoints": f"{view.checkpoints}; {_costs(view, ' each')}" if view.checkpoints else "none",
+            "interval": view.pace,
             "goodput": f"{view.goodput:.1%}",
             "events": (
                 f"{count_text(counters.events, 'event')};"
@@ -54,12 +59,35 @@ def status(view: StatusView) -> RenderableType:
     )
 
 
+def watched(seen: StatusView, why: ExplainView, spent: GoodputView) -> RenderableType:
+    """Return the frame of `scrtune status --watch`."""
+    costs_s = [each.cost_s for each in spent.costs[-_BARS:]]
+    bars = f"{sparkline(costs_s)}  {seconds_text(costs_s[-1])}" if costs_s else "none measured yet"
+    title = f"The last {count_text(len(costs_s), 'checkpoint')}, what each cost" if costs_s else "Checkpoints"
+    found = [each for each in why.intents if each.count]
+    return Group(status(seen), "", intents(found, why.start_s), "", facts({title: bars}))
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Return a bar for each of `values`, the largest the highest; 0 and less are the lowest."""
+    highest = max(values, default=0.0)
+    if highest <= 0:
+        return _HEIGHTS[0] * len(values)
+    return "".join(_HEIGHTS[min(7, max(0, int(8 * value / highest)))] for value in values)
+
+
 def counts(found: Mapping[str, int]) -> str:
     """Return how many there are of each kind, in alphabetical order."""
     return ", ".join(f"{count} {reason}" for reason, count in sorted(found.items()))
 
 
+def _is_measured(view: StatusView | ExplainView) -> bool:
+    return max(view.checkpoint_cost_s, view.baseline_cost_s) > 0
+
+
 def _costs(view: StatusView | ExplainView, each: str = "") -> str:
+    if not _is_measured(view):
+        return "not measured"
     now, before = cost_text(view.checkpoint_cost_s), cost_text(view.baseline_cost_s)
     return f"{now}{each} now, {before} under your settings"
 
@@ -79,17 +107,24 @@ def _evidence(view: IntentView, start_s: float) -> str:
     return f"{view.count} x {view.source}, {view.window_s:.1f} s{until}\n{view.confidence} confidence"
 
 
-def decisions(log: Sequence[Decision], start_s: float, gains: Sequence[GainView]) -> RenderableType:
+def decisions(
+    log: Sequence[Decision], start_s: float, gains: Sequence[GainView], *, running: bool = False
+) -> RenderableType:
     """Return the decision log of a job that began at `start_s`: each change with its reason and its gain.
 
-    If the start is not known yet (0), times are relative to the first decision.
+    If the start is not known yet (0), times are relative to the first decision. What is on trial in a job
+    that is not `running` has no verdict any more.
     """
+
+    def is_over(change: TunerChange) -> bool:
+        return change.verdict is Verdict.TRIAL and not running
+
     begin_s = start_s or log[0].time_s
     rows = (
         (
             f"{change.decision.time_s - begin_s:.1f} s",
             str(change.decision.generation),
-            verdict_text(change.verdict),
+            Text("undecided") if is_over(change) else verdict_text(change.verdict),
             Group(Text(change.what, style="bold"), _reasons(change)),
         )
         for change in tuner_changes(log, gains)
@@ -128,9 +163,10 @@ def _no_decisions(view: ExplainView) -> str:
     """Return why nothing was changed."""
     if view.mode != "auto":
         return f"Nothing is changed: --mode {view.mode}."
+    so_far = " so far" if view.running else ""
     if view.baseline_cost_s > 0:
-        return "No change so far: the table of levers says why."
-    return "No change so far: no checkpoint was measured."
+        return f"No change{so_far}: the table of levers says why."
+    return f"No change{so_far}: no checkpoint was measured."
 
 
 def levers(views: Sequence[LeverView]) -> RenderableType:
@@ -192,7 +228,8 @@ def _probe(probe: StorageProbed) -> str:
 def explain(view: ExplainView) -> RenderableType:
     """Return the tables of `scrtune explain`."""
     budget = f"; trials may still cost {seconds_text(max(0.0, view.trial_budget_s))}"
-    costs = Text(f"A checkpoint costs {_costs(view)}{budget if view.mode == 'auto' else ''}.")
+    cost = f"A checkpoint costs {_costs(view)}" if _is_measured(view) else "No checkpoint was measured"
+    costs = Text(f"{cost}{budget if view.mode == 'auto' and view.running else ''}.")
     shown: list[RenderableType] = [Text(f"Job {view.job_id}", style="bold"), ""] if view.job_id else []
     shown += [
         intents(view.intents, view.start_s),
@@ -201,8 +238,12 @@ def explain(view: ExplainView) -> RenderableType:
         *([Text(_probe(view.probe))] if view.probe else ()),
         "",
     ]
-    log = decisions(view.decisions, view.start_s, view.gains) if view.decisions else _no_decisions(view)
+    log: RenderableType = _no_decisions(view)
+    if view.decisions:
+        log = decisions(view.decisions, view.start_s, view.gains, running=view.running)
     shown += [log, "", *([levers(view.levers), ""] if view.levers else ()), _settings(view), "", costs]
+    if view.pace:
+        shown.append(Text(f"{view.pace[0].upper()}{view.pace[1:]}."))
     if view.recalled is not None:
         shown.append(Text(f"Known before: {view.recalled.sentence()}."))
     if view.proposals:

@@ -9,21 +9,14 @@ import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.interval.failure_rate import Prior, typical
-from ...goodput.interval.failures import Failures, failures_of
+from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
-from ...goodput.interval.recommend import Measured, Outlook, measured, recommend, what_if
+from ...goodput.interval.recommend import Outlook, measured, recommend, what_if
 from ...goodput.interval.save_costs import costs_of
 from ...goodput.validation import span
-from ...intents.settings import number
+from ...intents.rules.pace import Inputs
+from ...intents.rules.pace import inputs as inputs_under
 from ..job_record import JobRecord
-
-
-class Inputs(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's checkpoints, its failures, and whether its cache survives the loss of a node."""
-
-    measured: Measured
-    failures: Failures
-    survives_node: bool = True
 
 
 class JobOutlook(Outlook, frozen=True, kw_only=True):
@@ -43,16 +36,7 @@ def inputs(job: JobRecord) -> Inputs:
     costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
     if settings is None:
         return Inputs(measured=measured(costs, _flushed_every(costs)), failures=failures)
-    is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
-    return Inputs(
-        measured=measured(
-            costs,
-            number(settings, "SCR_FLUSH") if is_cached else 0,
-            next_output_waits=number(settings, "SCR_CACHE_SIZE") == 1,
-        ),
-        failures=failures,
-        survives_node=settings["SCR_COPY_TYPE"] != "SINGLE",
-    )
+    return inputs_under(costs, failures, settings)
 
 
 def _flushed_every(costs: Sequence[CheckpointCost]) -> int:

@@ -24,10 +24,10 @@ def summary(view: StatusView) -> list[str]:
     ]
     if not view.checkpoints:
         seen = "those of scrtune.client in Python, and of a real SCR below libscrtune.so"
-        lines = [
-            f"job {view.job_id}: no checkpoint was seen, nothing was tuned",
-            f"seen are {seen} (`scrtune run --preload always` says why it is missing)",
-        ]
+        lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
+        if not view.engine:
+            lines.append(f"seen are {seen} (`scrtune run --preload always` says why it is missing)")
+    lines += [view.pace] if view.pace else []
     lines += failures(view)
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")
@@ -72,4 +72,4 @@ def failures(view: StatusView) -> list[str]:
 
 def cost_text(value_s: float) -> str:
     """Return the cost of a checkpoint; 0 means that it is not known."""
-    return seconds_text(value_s) if value_s > 0 else "not measured yet"
+    return seconds_text(value_s) if value_s > 0 else "not measured"

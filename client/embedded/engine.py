@@ -155,6 +155,8 @@ class EmbeddedEngine:
             filemap = None
         if filemap is None:
             self._evict(output.draft.dataset)
+        elif output.levers.bypass and filemap.checkpoint:
+            self._evict_all()  # nothing else makes room now, and the prefix directory has a newer one
         is_kept = filemap is not None
         return output.completed(self._comm, written, time.time(), valid=is_kept, flush_due=flush_due)
 
@@ -274,6 +276,11 @@ class EmbeddedEngine:
                 self._cache.remove(dataset)
             self._comm.Barrier()
             self._cached.discard(dataset)
+
+    def _evict_all(self) -> None:
+        """Delete all datasets from the cache; none is being flushed."""
+        for dataset in sorted(self._cached):
+            self._evict(dataset)
 
     def _open_in_cache(self, dataset: int) -> bool:
         problem = self._ranks.attempt(lambda: self._cache.create(dataset))

@@ -25,7 +25,14 @@ _CMAKE_DEPTH = 4  # <prefix>/lib/cmake/scr, and one to spare
 
 
 class LibscrUnavailable(RuntimeError):  # noqa: N818 - it is a state of the machine, and reads as one
-    """No libscr can be used; the text names every place that was looked at and what was wrong there."""
+    """No libscr can be used; the text names every place that was looked at and what was wrong there.
+
+    `short` is what a user who has not asked for one needs to know of it.
+    """
+
+    def __init__(self, text: str, short: str = "") -> None:
+        super().__init__(text)
+        self.short = short or text
 
 
 class Machine(NamedTuple):
@@ -46,9 +53,11 @@ def find(environment: Mapping[str, str], machine: Machine | None = None) -> Path
         if not (why := why_not(path, machine.loaded())):
             return path
         failures[path] = f"{path} ({source}): {why}"
+    refused = next((text for path, text in failures.items() if path.exists()), "")
     raise LibscrUnavailable(
         f"no {NAME} that this process can use; set SCR_ROOT to an installed SCR. Looked at: "
-        + "; ".join(failures.values())
+        + "; ".join(failures.values()),
+        short=refused or f"no {NAME} was found",
     )
 
 

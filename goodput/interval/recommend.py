@@ -101,6 +101,19 @@ class Outlook(msgspec.Struct, frozen=True, kw_only=True):
         return {each.name: each for each in self.choices}[name]
 
 
+class Pace(msgspec.Struct, frozen=True, kw_only=True):
+    """How often checkpoints come, of `checkpoint_s` seconds each on average, and the best interval.
+
+    The best has `lost` more goodput (0 to 1), as far as checkpoints and failures go; SCR's are `settings`.
+    """
+
+    interval_s: float
+    best_s: float
+    checkpoint_s: float
+    lost: float
+    settings: dict[str, int]
+
+
 IN_USE = "in use"
 ASKED = "what if"
 _Method = Callable[[Levels], Schedule]
@@ -160,17 +173,8 @@ def _without_waits(found: Measured, waited_s: float) -> Measured:
 def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule | None = None) -> Outlook:
     """The best schedule beside the one in use, what was `asked`, Young's and Daly's. Raises IntervalError."""
     in_use = max(1, found.flush_every)
-
-    def one_level(rule: Callable[[float, float], float]) -> _Method:
-        """A rule that knows one kind of checkpoint, which costs what they cost on average."""
-
-        def choose(levels: Levels) -> Schedule:
-            cost_s = levels.checkpoint_s + levels.flush_cost_s / in_use
-            return Schedule(interval_s=rule(cost_s, levels.mtbf_s), flush_every=in_use)
-
-        return choose
-
-    methods = {"Young 1974": one_level(young), "Daly 2006": one_level(daly), "exact": one_level(exact)}
+    rules = {"Young 1974": young, "Daly 2006": daly, "exact": exact}
+    methods = {name: _one_level(rule, in_use) for name, rule in rules.items()}
     best = "exact"
     if found.flush_every:
         best = "exact, two levels"
@@ -182,6 +186,37 @@ def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule
     if asked is not None:
         given[ASKED] = lambda _: asked
     return _outlook(found, failures, prior, given | methods, best)
+
+
+def pace(found: Measured, failures: Failures, prior: Prior) -> Pace:
+    """The interval in use beside the one that :func:`recommend` finds best, for the mean rate alone.
+
+    Raises IntervalError, also where the interval in use is not known.
+    """
+    if not found.interval_s:
+        raise IntervalError("the interval in use is not known before the second checkpoint")
+    known = posterior(failures, prior)
+    levels = _levels(found, failures, known.mtbf_s, known.cache_share)
+    every = max(1, found.flush_every)
+    best = (optimal if found.flush_every else _one_level(exact, every))(levels)
+    now = Schedule(interval_s=found.interval_s, flush_every=every)
+    return Pace(
+        interval_s=found.interval_s,
+        best_s=best.interval_s,
+        checkpoint_s=found.checkpoint_s + found.flush_cost_s / every,
+        lost=two_level_goodput(best, levels) - two_level_goodput(now, levels),
+        settings=_settings(found, best),
+    )
+
+
+def _one_level(rule: Callable[[float, float], float], flush_every: int) -> _Method:
+    """A rule that knows one kind of checkpoint, which costs what they cost on average."""
+
+    def choose(levels: Levels) -> Schedule:
+        cost_s = levels.checkpoint_s + levels.flush_cost_s / flush_every
+        return Schedule(interval_s=rule(cost_s, levels.mtbf_s), flush_every=flush_every)
+
+    return choose
 
 
 def what_if(

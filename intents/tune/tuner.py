@@ -207,7 +207,7 @@ class Tuner(Trials):
         if seen.why or view is None:
             return seen if seen.why else replace(seen, why="no checkpoint was measured yet")
         if self._trial is not None and lever.name in self._trial.proposal.changes:
-            return replace(seen, other=self._trial.incumbent.get(lever.name), why="on trial now")
+            return replace(seen, other=self._trial.incumbent.get(lever.name), why="on trial")
         totals = view.belief.totals.mean(axis=1)
         others = [i for i, each in enumerate(view.belief.candidates) if each[lever.name] != value]
         if not others:

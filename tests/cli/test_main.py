@@ -1,5 +1,6 @@
 """The command line in general: help, exit codes, and what `docs/cli.md` says of them."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from click.testing import Result
 
 from scrtune.cli import errors
 from scrtune.cli.main import COMMANDS, load
+
+from ..support.ended_job import ended_job
 
 Scrtune = Callable[..., Result]
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -73,6 +76,28 @@ def test_a_command_loads_only_what_it_needs(command: list[str], spared: set[str]
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert spared.isdisjoint(ran.stdout.split())
+
+
+def completed(*words: str) -> set[str]:
+    """What bash is offered for the last of `words`."""
+    environment = {
+        **os.environ,
+        "_SCRTUNE_COMPLETE": "bash_complete",
+        "COMP_WORDS": "\n".join(words),
+        "COMP_CWORD": str(len(words) - 1),
+    }
+    program = Path(sys.executable).parent / "scrtune"
+    ran = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=60, check=True)
+    return {line.partition(",")[2] for line in ran.stdout.splitlines()}
+
+
+def test_a_shell_completes_commands_options_choices_and_jobs(base: Path) -> None:
+    assert completed("scrtune", "sta") == {"status"}
+    assert completed("scrtune", "status", "--") >= {"--job-id", "--format", "--watch"}
+    assert completed("scrtune", "run", "--interval", "") == {"own", "auto"}
+    for name in ("one", "other"):
+        ended_job(name)
+    assert completed("scrtune", "explain", "--job-id", "o") == {"one", "other"}
 
 
 def test_a_misspelt_command_is_answered_with_the_nearest(scrtune: Scrtune) -> None:

@@ -103,17 +103,30 @@ def test_a_lever_that_the_environment_sets_or_this_scr_does_not_read_says_so(scr
     assert why["SCR_FLUSH_TYPE"] == "SCR_FLUSH_TYPE: this SCR does not read it"
 
 
+def test_of_a_job_that_has_ended_nothing_is_said_to_go_on(scrtune: Scrtune) -> None:
+    job = Job(CACHED, noise=0).until("trial")
+    ended("j", job)
+    status, shown = " ".join(scrtune("status").stdout.split()), explained(scrtune, "j")
+    assert job.trying is not None
+    assert f"on trial at the end {job.trying.key}" in status
+    assert "trying" not in status
+    assert "undecided" in shown
+    assert "trials may still cost" not in shown
+    ended("k", Job(CACHED))
+    assert "No change: no checkpoint was measured." in explained(scrtune, "k")
+
+
 def test_while_a_trial_runs_its_levers_are_on_trial(scrtune: Scrtune) -> None:
     ended("j", Job(CACHED, noise=0).until("trial"))
     found = {each.name: each for each in view(scrtune, "explain").levers}
     lever = found["SCR_FLUSH_ASYNC"]
-    assert (lever.value, lever.other, lever.why) == (1, 0, "on trial now")
+    assert (lever.value, lever.other, lever.why) == (1, 0, "on trial")
     assert "seen nothing" in explained(scrtune, "j")
 
 
 def test_a_job_without_a_checkpoint_says_that(scrtune: Scrtune) -> None:
     ended("j", Job(CACHED))
-    assert "No change so far: no checkpoint was measured." in explained(scrtune, "j")
+    assert "No change: no checkpoint was measured." in explained(scrtune, "j")
     assert "no checkpoint was measured yet" in {each.why for each in view(scrtune, "explain").levers}
 
 
@@ -121,7 +134,7 @@ def test_a_job_in_which_nothing_pays_refers_to_the_levers(scrtune: Scrtune) -> N
     job = Job({**CACHED, "SCR_FLUSH_TYPE": "PTHREAD", "SCR_FLUSH_ASYNC": 1}, noise=0)
     ended("j", job.checkpoints(10))
     assert view(scrtune, "explain").decisions == ()
-    assert "No change so far: the table of levers says why." in explained(scrtune, "j")
+    assert "No change: the table of levers says why." in explained(scrtune, "j")
     savings = view(scrtune, "status").savings
     assert (savings.for_good, savings.saved_s) == ({}, 0.0)
     assert savings.why_nothing

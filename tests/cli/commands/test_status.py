@@ -1,7 +1,9 @@
 """`scrtune status`, `explain` and `goodput` of a job: from its daemon, and from its journal."""
 
 import os
+import pty
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import msgspec
 import pytest
 from click.testing import Result
 
+from scrtune.cli.text.job import sparkline
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 
 from ...support.ended_job import JOB, ended_job, run_directory
@@ -58,8 +61,61 @@ def test_a_running_job_shows_what_its_journal_will_show(scrtune: Scrtune, real_d
     assert running[0].running
     daemon.end(15)
     ended = [view(scrtune, command, "--job-id", "j") for command in SHOWING]
+    assert not ended[1].running
+    ended[1] = msgspec.structs.replace(ended[1], running=True)
     of_the_process = {"running": False, "config": "", "rewrites": 0, "rejected": {}, "monitors": ()}
     assert ended == [msgspec.structs.replace(running[0], **of_the_process), *running[1:]]
+
+
+def watching(**streams: Any) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", "scrtune", "status", "--watch", "--job-id", "j"]
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "60"}
+    return subprocess.Popen(command, env=environment, **streams)
+
+
+def test_a_job_is_watched_until_it_has_ended(real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    daemon.tell(*JOB)
+    daemon.until_events(len(JOB))
+    process = watching(stdout=subprocess.PIPE)
+    daemon.end(15)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert not re.search(rb" \n", shown)
+    table = " ".join(shown.decode().split())
+    for said in ("daemon has ended", "goodput 40.0%", "The last 1 checkpoint, what each cost █ 1.00 s"):
+        assert said in table
+    assert table.count("goodput") == 1  # into a pipe there is one frame
+
+
+def test_a_watched_job_is_drawn_anew_as_it_changes_until_ctrl_c(real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    daemon.tell(*JOB[:2])
+    daemon.until_events(2)
+    terminal, end = pty.openpty()
+    process = watching(stdout=end, stdin=end, stderr=end)
+    os.close(end)
+    shown = until_shown(terminal, b"none measured yet")
+    daemon.tell(*JOB[2:])
+    shown += until_shown(terminal, b"The last 1 checkpoint")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    os.close(terminal)
+    assert b"Traceback" not in shown
+    assert daemon.answers()
+
+
+def until_shown(terminal: int, text: bytes) -> bytes:
+    shown = b""
+    while text not in shown:
+        shown += os.read(terminal, 65_536)  # fails once nobody writes any more
+    return shown
+
+
+def test_bars_are_as_high_as_what_they_stand_for() -> None:
+    assert sparkline([8.0, 0.0, 4.0, -1.0, 1.0]) == "█▁▅▁▂"
+    assert sparkline([0.0, 0.0]) == "▁▁"
+    assert sparkline([]) == ""
 
 
 @pytest.mark.parametrize("command", [*SHOWING, "env"])

@@ -186,6 +186,19 @@ def test_bypass_writes_straight_to_the_prefix_directory(job: Job) -> None:
     assert (restarted["source"], restarted["intact"]) == ("prefix", True)
 
 
+def test_a_trial_of_the_cache_that_was_taken_back_leaves_nothing_there(job: Job) -> None:
+    cached = ("save a", "apply SCR_CACHE_BYPASS=0 SCR_FLUSH=1 SCR_FLUSH_ASYNC=1", "save b", "save c")
+    job(*cached, "await_flush", SCR_CACHE_BYPASS=1)
+    assert job.cached() == ["scr.dataset.3"]
+    job("apply SCR_CACHE_BYPASS=1", "save d invalid", "save e output", SCR_CACHE_BYPASS=0)
+    assert job.cached() == ["scr.dataset.3"]  # still the newest checkpoint
+    job("save f", "restart", SCR_CACHE_BYPASS=1)
+    assert job.cached() == []
+    assert job.index()[-1] == "f"
+    (restarted,) = job("restart", SCR_CACHE_BYPASS=1)
+    assert (restarted["name"], restarted["intact"]) == ("f", True)
+
+
 def test_files_that_several_ranks_write_are_reported(job: Job) -> None:
     shared, own = job("share a", "save b", SCR_CACHE_BYPASS=1)
     assert (shared["shared_files"], own["shared_files"]) == (True, False)
@@ -323,19 +336,18 @@ def test_advice_changes_the_scheme_from_one_output_to_the_next(job: Job) -> None
 
 def test_advice_that_is_not_valid_or_not_ours_changes_nothing(job: Job) -> None:
     elsewhere = job.root / "elsewhere"
+    settings = {"SCR_FLUSH": 0, "SCR_CACHE_SIZE": 2}
     results = job(
         f"apply SCR_PREFIX={elsewhere} SCR_JOB_ID=x SCR_CACHE_BASE={elsewhere} NO_SUCH=1 SCR_COPY_TYPE=RS",
         "save a",
         "apply SCR_CACHE_BYPASS=1 SCR_FILE_BUF_SIZE=0",
         "save b",
-        "apply SCR_CACHE_BYPASS=1",
-        "save c",
-        SCR_FLUSH=0,
-        SCR_CACHE_SIZE=2,
+        **settings,
     )
+    assert job.cached() == ["scr.dataset.1", "scr.dataset.2"]
+    results += job("apply SCR_CACHE_BYPASS=1", "save c", **settings)
     assert all(output["valid"] for output in results if output)
     assert not elsewhere.exists()
-    assert job.cached() == ["scr.dataset.1", "scr.dataset.2"]
     assert job.index() == ["c"]
 
 

@@ -90,6 +90,10 @@ def test_the_error_names_every_place_and_what_was_wrong_there(tmp_path: Path) ->
     assert "/none/lib64/libscr.so ($SCR_ROOT): no such file" in told
     assert f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library" in told
     assert "set SCR_ROOT" in told
+    assert failure.value.short == f"{tmp_path}/a/libscr.so ($LD_LIBRARY_PATH): it is no 64-bit shared library"
+    with pytest.raises(LibscrUnavailable) as failure:
+        find({"SCR_ROOT": "/none"}, machine(tmp_path))
+    assert failure.value.short == "no libscr.so was found"
 
 
 @pytest.mark.parametrize("through", ["", "libaxl_mpi.so"])

@@ -488,6 +488,21 @@ def test_what_is_told_at_the_end_is_what_is_told_afterwards(place: Place, trace:
     assert told[1] == f"{job_state.status(place.paths).goodput:.1%}"
 
 
+def test_run_directories_of_long_ago_go_at_a_jobs_end(place: Place) -> None:
+    for job_id, ago_s in (("old", 3 * 86_400), ("young", 86_400)):
+        paths = JobPaths.of(job_id, base=place.base)
+        paths.root.mkdir(parents=True)
+        for file in (paths.journal, paths.lock):
+            file.touch()
+            os.utime(file, (0, time.time() - ago_s))
+    assert place.run("true").returncode == 0
+    assert {each.name for each in place.base.iterdir()} == {place.paths.job_id, "old", "young"}
+    assert place.run("true", options=("--keep", "2d", "--trace", "off")).returncode == 0
+    assert {each.name for each in place.base.iterdir()} == {place.paths.job_id, "young"}
+    assert place.run("true", options=("--keep", "1s", "--trace", "off")).returncode == 0
+    assert [each.name for each in place.base.iterdir()] == [place.paths.job_id]
+
+
 def test_what_an_earlier_run_decided_is_not_in_force_where_no_daemon_can_start(place: Place) -> None:
     paths = place.paths.create()
     paths.journal.mkdir()

@@ -1,0 +1,139 @@
+"""Defaults of options: `scrtune.toml` in the working directory, else in the user's config directory.
+
+A table for each command, with the names of its options: ``[run]`` and ``interval = "auto"``.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from .errors import DefaultsError
+
+FILE = "scrtune.toml"
+WITHOUT_DEFAULTS = frozenset({"daemon", "forward", "init", "node"})
+"""Commands that scrtune itself starts, with all that counts on their command lines, or that make the file."""
+
+_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
+_KEY = re.compile(r"\s*([\w\"'. -]+?)\s*=")
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
+
+
+class _File(NamedTuple):
+    """The text of a file of defaults, for what is wrong in it to be found there."""
+
+    path: Path
+    text: str
+
+    def error(self, why: str, *keys: str) -> DefaultsError:
+        """Return the error that says file, line and key."""
+        where = f"{self._line(keys)}: {'.'.join(keys)}: "
+        return DefaultsError(_printable(f"{self.path}:{where}{why}"))
+
+    def _line(self, keys: tuple[str, ...]) -> int:
+        """Return the first line that names `keys`, in a header or before an equals sign."""
+        table: list[str] = []
+        for number, line in enumerate(self.text.splitlines(), start=1):
+            here: list[str] = []
+            if header := _HEADER.match(line):
+                here = table = _parts(header[1])
+            elif key := _KEY.match(line):
+                here = table + _parts(key[1])
+            if tuple(here[: len(keys)]) == keys:
+                return number
+        return 1
+
+
+def user_file() -> Path:
+    """Return the path of the user's own file of defaults, which need not exist."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - no home: no error
+    return Path(home) / "scrtune" / FILE
+
+
+def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[str, object]:
+    """Return the defaults of the command `name`, by click's names, from the first file that is there.
+
+    `known` are the commands that may have a table. Raises DefaultsError, with file, line and key.
+    """
+    found = next(filter(_is_there, (Path(FILE), user_file())), None)
+    if found is None or not _is_ours(found):
+        return {}
+    file, tables = _read(found)
+    for table, content in tables.items():
+        if not isinstance(content, dict):
+            raise file.error("belongs into the table of a command, as [run]", table)
+        if table not in known:
+            raise file.error(f"is no command with options to set{_nearest(table, known)}", table)
+    options = {each.opts[0][2:]: each for each in command.params if isinstance(each, click.Option)}
+    context = click.Context(command, info_name=name)
+    given: dict[str, object] = {}
+    for key, value in tables.get(name, {}).items():
+        if key not in options:
+            raise file.error(f"is no option of scrtune {name}{_nearest(key, options)}", name, key)
+        option = options[key]
+        if problem := _problem(option, value, context):
+            raise file.error(problem, name, key)
+        given[str(option.name)] = value
+    return given
+
+
+def _problem(option: click.Option, value: object, context: click.Context) -> str:
+    """Return why `value` cannot be that of `option`; empty when it can."""
+    if option.is_flag and not isinstance(value, bool):
+        return "write true or false"
+    if option.multiple != isinstance(value, list):
+        return "write a list, as in [60, 900]" if option.multiple else "write one value"
+    try:
+        option.process_value(context, value)
+    except click.BadParameter as error:
+        return error.message
+    return ""
+
+
+def _is_there(path: Path) -> bool:
+    with suppress(OSError):  # in a directory that we may not even search
+        return path.is_file()
+    return False
+
+
+def _is_ours(path: Path) -> bool:
+    """Return whether the file is the user's or root's; another's is not obeyed, which is said."""
+    if path.stat().st_uid in {0, os.getuid()}:
+        return True
+    click.echo(_printable(f"scrtune: {path.absolute()} belongs to another user, and is not read"), err=True)
+    return False
+
+
+def _read(path: Path) -> tuple[_File, dict[str, dict[str, object]]]:
+    import msgspec  # noqa: PLC0415 - only where there is a file
+
+    from .read_config import config_text  # noqa: PLC0415
+
+    text = config_text(path)
+    try:
+        return _File(path, text), msgspec.toml.decode(text)
+    except msgspec.DecodeError as error:
+        at = _AT_LINE.search(str(error))
+        why = _AT_LINE.sub("", str(error))
+        raise DefaultsError(_printable(f"{path}:{at[1] if at else 1}: not TOML: {why}")) from None
+
+
+def _printable(text: str) -> str:
+    from .format import printable  # noqa: PLC0415 - only where something is wrong
+
+    return printable(text)
+
+
+def _parts(dotted: str) -> list[str]:
+    return [part.strip().strip("\"'") for part in dotted.split(".")]
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    import difflib  # noqa: PLC0415 - only where something is wrong
+
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""

@@ -1,0 +1,85 @@
+"""Whether checkpoints come absurdly often, or never: said to the user, whoever chooses the interval."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ...goodput.checkpoint_cost import CheckpointCost
+from ...goodput.interval.failure_rate import typical
+from ...goodput.interval.failures import Failures
+from ...goodput.interval.model import IntervalError
+from ...goodput.interval.recommend import Measured, measured, pace
+from ...units import rounded_duration_text as _time
+from ..events import SettingsObserved, Values
+from ..settings import number
+
+SECONDS = "SCR_CHECKPOINT_SECONDS"
+_INTERVAL = ("SCR_CHECKPOINT_INTERVAL", SECONDS, "SCR_CHECKPOINT_OVERHEAD")
+_ENOUGH = 3
+_ABSURD = 0.1
+"""Of the job's time. What lies within is for `scrtune goodput --interval` to say."""
+_LONG_S = 600.0
+_INTERVALS = 2
+"""So many intervals of the user's own without a checkpoint, and ten minutes, are never."""
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's checkpoints, its failures, and whether its cache survives the loss of a node."""
+
+    measured: Measured
+    failures: Failures
+    survives_node: bool = True
+
+
+def inputs(costs: Sequence[CheckpointCost], failures: Failures, settings: Values) -> Inputs:
+    """Return what the best interval of a job under `settings` follows from. Raises IntervalError."""
+    is_cached = number(settings, "SCR_CACHE_BYPASS") == 0
+    return Inputs(
+        measured=measured(
+            costs,
+            number(settings, "SCR_FLUSH") if is_cached else 0,
+            next_output_waits=number(settings, "SCR_CACHE_SIZE") == 1,
+        ),
+        failures=failures,
+        survives_node=settings["SCR_COPY_TYPE"] != "SINGLE",
+    )
+
+
+def absurd(
+    job: SettingsObserved | None, settings: Values, costs: Sequence[CheckpointCost], failures: Failures
+) -> str:
+    """Return how absurdly often checkpoints come, or that none does, and what to set; else an empty text."""
+    if job is None:
+        return ""
+    if not costs:
+        return _never(job, failures.observed_s)
+    try:
+        found = inputs(costs, failures, settings)
+        now = pace(found.measured, failures, typical(failures.nodes, survives_node=found.survives_node))
+    except IntervalError:
+        return ""
+    if found.measured.checkpoints < _ENOUGH or now.lost < _ABSURD:
+        return ""
+    return (
+        f"checkpoints come too {'often' if now.interval_s < now.best_s else 'seldom'}: after"
+        f" {_time(now.interval_s)} of work each, and one takes {_time(now.checkpoint_s)}; after"
+        f" {_time(now.best_s)} they would cost {now.lost:.0%} of the time less:"
+        f" {' '.join(f'{name}={value}' for name, value in now.settings.items())}, in applications that ask"
+        " SCR_Need_checkpoint (scrtune goodput --interval says more)"
+    )
+
+
+def _never(job: SettingsObserved, observed_s: float) -> str:
+    set_here = {name: job.settings.get(name, 0) for name in _INTERVAL}
+    is_set = any(isinstance(value, int | float) and value > 0 for value in set_here.values())
+    if not is_set and job.engine.startswith("libscr"):
+        return (
+            f"no checkpoint so far: without {', '.join(_INTERVAL)} SCR_Need_checkpoint never asks for one;"
+            f" set {SECONDS}={_LONG_S:.0f}; once some were taken scrtune goodput --interval says what is best"
+        )
+    seconds = set_here[SECONDS]
+    own_s = float(seconds) if isinstance(seconds, int) else 0.0
+    if observed_s < max(_LONG_S, _INTERVALS * own_s):
+        return ""
+    said = " ".join(f"{name}={value}" for name, value in set_here.items() if value) or "no interval is set"
+    return f"no checkpoint in {_time(observed_s)}: a failure destroys all of it ({said})"
