@@ -52,6 +52,8 @@ class JobPaths:
     """Held by the one daemon of this job on this node."""
     journal = _File("journal")
     """The events, in order; a restarted daemon recovers from it."""
+    snapshot = _File("snapshot")
+    """What the journal has come to, for a faster start; it may be removed."""
     log = _File("daemon.log")
     """The daemon's log."""
     scr_conf = _File("scr.conf")

@@ -10,6 +10,7 @@ from ..goodput.validation import is_within_bounds
 from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.catalogue import SECRETS
+from .journal_records import Senders
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000
@@ -27,6 +28,8 @@ _MISSING = ": messages that never arrived"
 class _Sender(msgspec.Struct):
     next_sequence: int | None = None
     dropped: int = 0
+    journaled: tuple[int, int] | None = None
+    """Both, as far as all that was sent before has come out as an event."""
 
 
 class Ingest:
@@ -38,6 +41,8 @@ class Ingest:
         self._offset = 0
         self._senders: dict[str, _Sender] = {}
         self._losers: set[str] = set()
+        self._heard: set[str] = set()  # whose messages are events by now
+        self._undigested: set[str] = set()  # whose lines are not
         self.messages = 0
         self.rejected: dict[str, int] = {}
 
@@ -69,6 +74,8 @@ class Ingest:
             known = _without_secrets(event)
             self.learn(known)
             yield known
+        if decoded.envelope is not None:
+            self._hear(decoded.envelope.sender[:_MAX_NAME], has_lines=bool(decoded.lines))
 
     def sum_up(self) -> bool:
         """Digest a piece of the trace lines that wait; returns whether there was any."""
@@ -94,7 +101,30 @@ class Ingest:
 
     def digest(self, *, final: bool = False) -> TraceDigest | None:
         """Return the digest of what :meth:`sum_up` has seen since the last one, or None."""
-        return self._decoder.take(final=final)
+        digest = self._decoder.take(final=final)
+        if not self._lines:
+            self._heard |= self._undigested
+            self._undigested.clear()
+        return digest
+
+    def heard(self) -> Senders:
+        """Return how far the senders have come that were heard since the last call."""
+        heard: Senders = {}
+        for name in self._heard:
+            if (sender := self._senders.get(name)) is not None:
+                heard[name] = sender.journaled = (sender.next_sequence or 0, sender.dropped)
+        self._heard.clear()
+        return heard
+
+    def senders(self) -> Senders:
+        """Return how far all senders had come when :meth:`heard` was called last."""
+        return {name: each.journaled for name, each in self._senders.items() if each.journaled is not None}
+
+    def recall_senders(self, senders: Senders) -> None:
+        """Go on where the messages of `senders` ended: what they sent since then is missing."""
+        for name, (next_sequence, dropped) in senders.items():
+            sender = self._sender(name)
+            sender.next_sequence, sender.dropped = sender.journaled = next_sequence, dropped
 
     def learn(self, event: Event) -> None:
         """Take from an event where the cache and the prefix directory of the trace are."""
@@ -110,10 +140,14 @@ class Ingest:
             if name != _OTHERS:
                 self._sender(name).dropped += event.count
 
+    def _hear(self, name: str, *, has_lines: bool) -> None:
+        waits = has_lines or name in self._undigested
+        (self._undigested if waits else self._heard).add(name)
+
     def _losses(self, envelope: Envelope) -> Iterator[EventsLost]:
         name = envelope.sender[:_MAX_NAME]
         sender = self._sender(name)
-        # of a sender that is new to us (we may be a daemon that was restarted) nothing is missed yet
+        # of a sender that is new to us (its first messages may be older than we are) nothing is missed yet
         expected = envelope.sequence if sender.next_sequence is None else sender.next_sequence
         missing = envelope.sequence - expected
         sender.next_sequence = envelope.sequence + 1

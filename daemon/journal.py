@@ -1,16 +1,13 @@
 """The events in order, on disk: a restarted daemon replays them and is where the old one was.
 
-A record is its length and CRC-32 (both little-endian 32 bit), then MessagePack of [now, event], compressed
-with zlib when that is shorter (the first byte shows which). A torn tail, which SIGKILL or a full disk leaves
-behind, is cut and reported.
+Each turn of the loop appends its events as they are (:mod:`scrtune.daemon.journal_records`); now and then
+:meth:`Journal.seal` packs those so far into batches, of a tenth of their size.
 """
 
 import contextlib
 import logging
 import os
-import struct
-import zlib
-from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -18,96 +15,28 @@ import msgspec
 from ..intents.effects import Effect
 from ..intents.events import Event, EventsLost
 from ..intents.pipeline import Pipeline
+from .journal_records import (
+    MAGIC,
+    MAX_RECORD_BYTES,
+    JournalError,
+    JournalReader,
+    RecoveredJournal,
+    Senders,
+    SendersHeard,
+    framed,
+    unpacked,
+)
+
+__all__ = ["Journal", "JournalError", "JournalReader", "apply_event", "replay_journal"]
 
 log = logging.getLogger("scrtune.daemon")
 
 FAILED_ON = "events that scrtune failed on: a bug, see daemon.log"
+SEALED_LIMIT_BYTES = 8 * 1024 * 1024
+"""Beyond this the oldest batches keep only the events that decide."""
 
 _LOGGED_FAILURES = 10
-_MAGIC = b"scrtune journal 1\n"
-_HEADER = struct.Struct("<II")
-_MAX_RECORD_BYTES = 64 * 1024 * 1024
-_SMALL_BYTES = 256  # not worth compressing
-_ZLIB_FIRST_BYTE = 0x78  # MessagePack of a pair begins with 0x92
-
-
-class JournalError(OSError):
-    """The journal cannot be opened or is not one; the text says what to do."""
-
-
-class RecoveredJournal(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of a journal could be read."""
-
-    records: int = 0
-    unknown: int = 0
-    """Whole records of an event that this version does not know."""
-    end: int = 0
-    """Length of the part that is whole, in bytes."""
-    torn: str = ""
-    """Why that part ends there, empty if the file ends there too."""
-
-
-_record_decoder: msgspec.msgpack.Decoder[tuple[float, Event]] = msgspec.msgpack.Decoder(tuple[float, Event])
-
-
-class JournalReader:
-    """Iterates over (now, event); `recovered` says how much was read once the iteration has ended.
-
-    Raises :class:`JournalError` when the file does not begin as a journal does.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.recovered = RecoveredJournal()
-
-    def __iter__(self) -> Iterator[tuple[float, Event]]:
-        records = unknown = 0
-        with self._path.open("rb") as file:
-            magic = file.read(len(_MAGIC))
-            if not _MAGIC.startswith(magic):
-                raise JournalError(
-                    f"{self._path}: not a journal of this version; move it away and start again"
-                )
-            end, torn = len(magic), "half a title" if 0 < len(magic) < len(_MAGIC) else ""
-            while header := file.read(_HEADER.size):
-                payload, torn = _payload(file.read, header)
-                if torn:
-                    break
-                end += _HEADER.size + len(payload)
-                try:
-                    record = _record_decoder.decode(_unpacked(payload))
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, zlib.error):
-                    unknown += 1
-                    continue
-                records += 1
-                yield record
-        self.recovered = RecoveredJournal(records=records, unknown=unknown, end=end, torn=torn)
-
-
-def _payload(read: Callable[[int], bytes], header: bytes) -> tuple[bytes, str]:
-    """Return the record behind `header`, or why there is none."""
-    if len(header) < _HEADER.size:
-        return b"", "half a header"
-    length, crc = _HEADER.unpack(header)
-    if not 0 < length <= _MAX_RECORD_BYTES:
-        return b"", "an impossible length"
-    payload = read(length)
-    if len(payload) < length:
-        return b"", "half a record"
-    if zlib.crc32(payload) != crc:
-        return b"", "a record with a wrong checksum"
-    return payload, ""
-
-
-def _packed(payload: bytes) -> bytes:
-    """Return `payload`, compressed if that is shorter: masks of many processes repeat themselves."""
-    return payload if len(payload) < _SMALL_BYTES else min(payload, zlib.compress(payload, 1), key=len)
-
-
-def _unpacked(payload: bytes) -> bytes:
-    if payload[0] != _ZLIB_FIRST_BYTE:
-        return payload
-    return zlib.decompressobj().decompress(payload, _MAX_RECORD_BYTES)
+_BATCH_EVENTS = 512  # a damaged batch costs all of them; larger ones are hardly smaller for each
 
 
 def replay_journal(journal: Path) -> tuple[Pipeline, float]:
@@ -137,9 +66,11 @@ def apply_event(pipeline: Pipeline, event: Event, now: float) -> list[Effect]:
 class Journal:
     """Appends records. A full disk costs records, never the daemon: they are counted, and recorded later."""
 
-    def __init__(self, path: Path, *, keep: int | None = None) -> None:
-        """Open `path` for appending behind its first `keep` bytes (default: all)."""
+    def __init__(self, path: Path, found: RecoveredJournal | None = None) -> None:
+        """Open `path` for appending behind what a reader `found` there (default: behind all)."""
+        self._path = path
         self._pending: list[bytes] = []
+        self._heard: Senders = {}  # what no record says yet
         self.lost = 0
         """Records that the disk refused."""
         self._unrecorded = 0  # of those, what no record says yet
@@ -148,30 +79,53 @@ class Journal:
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             size = os.fstat(self._fd).st_size
-            end = size if keep is None else min(keep, size)
-            self._end = end if end >= len(_MAGIC) else 0
+            found = found or RecoveredJournal(end=size, sealed=size)
+            self._end = min(found.end, size) if found.end >= len(MAGIC) else 0
             os.ftruncate(self._fd, self._end)
         except OSError as error:
             why = f"cannot be opened ({error.strerror}); check the run directory"
             raise JournalError(f"{path}: {why}") from error
+        self._sealed = max(found.sealed, len(MAGIC))
+        self._number = found.number
+        self.unsealed = found.unsealed
+        """Events since :meth:`seal`."""
+        self.last_s = found.last_s
+        """Time of the last event."""
+
+    @property
+    def end(self) -> int:
+        """Length of what is written, in bytes."""
+        return self._end
+
+    @property
+    def number(self) -> int:
+        """How many events are written."""
+        return self._number
 
     def append(self, now: float, event: Event) -> None:
         """Queue a record; :meth:`flush` writes it. One that no reader would take is counted as lost."""
+        self.last_s = now
         payload = msgspec.msgpack.encode((now, event))
-        if len(payload) > _MAX_RECORD_BYTES:
+        if len(payload) > MAX_RECORD_BYTES:
             self._lose(1)
             return
-        packed = _packed(payload)
-        self._pending.append(_HEADER.pack(len(packed), zlib.crc32(packed)) + packed)
+        self._pending.append(framed(payload))
 
-    def flush(self, now: float) -> None:
-        """Write what is queued, in one piece; count what the disk refuses as lost."""
-        if not self._pending and self._end:
+    def flush(self, now: float, heard: Senders | None = None) -> None:
+        """Write what is queued, in one piece; count what the disk refuses as lost.
+
+        `heard` is what is known of senders, once that is written.
+        """
+        self._heard |= heard or {}
+        if not self._pending and not self._heard and self._end:
             return
         records, unrecorded = len(self._pending), self._unrecorded
         if unrecorded:
             self.append(now, EventsLost(source="journal", count=unrecorded))
-        data = b"".join([b"" if self._end else _MAGIC, *self._pending])
+        events = len(self._pending)
+        if self._heard:
+            self._pending.append(framed(msgspec.msgpack.encode((now, SendersHeard(self._heard)))))
+        data = b"".join([b"" if self._end else MAGIC, *self._pending])
         self._pending.clear()
         try:
             _write_all(self._fd, data, self._end)
@@ -182,12 +136,66 @@ class Journal:
                 os.ftruncate(self._fd, self._end)
             return
         self._end += len(data)
+        self._number += events
+        self.unsealed += events
         self._unrecorded -= unrecorded
+        self._heard = {}
         self.error = ""
+
+    def seal(self) -> None:
+        """Pack the events since the last time into batches. Raises OSError and leaves everything as it is.
+
+        Whoever reads the journal sees the old file or the new one.
+        """
+        first = self._number - self.unsealed
+        batches, number = self._batches(first)
+        new = self._path.with_suffix(".new")
+        descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            sealed = self._before() + batches
+            _write_all(descriptor, sealed, 0)
+            new.replace(self._path)
+        except BaseException:
+            os.close(descriptor)
+            new.unlink(missing_ok=True)
+            raise
+        os.close(self._fd)
+        self._fd, self._end, self._sealed = descriptor, len(sealed), len(sealed)
+        self._number, self.unsealed = number, 0
 
     def close(self) -> None:
         """Close the file; call :meth:`flush` first."""
         os.close(self._fd)
+
+    def _batches(self, first: int) -> tuple[bytes, int]:
+        """Return what is not packed yet in batches, and how many events there are with them."""
+        from .batches import Batch, pack  # noqa: PLC0415 - numpy, which a short journal does not need
+
+        reader = JournalReader(self._path, self._sealed, first)
+        packed, remaining = [], reader.records()
+        while records := list(islice(remaining, _BATCH_EVENTS)):
+            packed.append(framed(pack(records, first)))
+            first += len(records)
+        # an empty one tells how many there must be, should the last one be damaged
+        last = Batch(first=first, count=0, senders=reader.recovered.senders)
+        return b"".join([*packed, framed(msgspec.msgpack.encode(last))]), first
+
+    def _before(self) -> bytes:
+        """Return what is packed already; of its oldest batches only what decides, if that is too much."""
+        sealed = os.pread(self._fd, self._sealed, 0)
+        if len(sealed) <= SEALED_LIMIT_BYTES:
+            return sealed
+        from .batches import thinned  # noqa: PLC0415 - as above
+
+        left, parts = len(sealed), [MAGIC]
+        reader = JournalReader(self._path)
+        for payload in reader.payloads():
+            if reader.recovered.end > self._sealed:
+                break
+            thin = thinned(unpacked(payload)) if left > SEALED_LIMIT_BYTES // 2 else None
+            parts.append(framed(unpacked(payload) if thin is None else thin))
+            left += len(parts[-1]) - len(payload)
+        return b"".join(parts)
 
     def _lose(self, records: int) -> None:
         self.lost += records

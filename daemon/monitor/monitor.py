@@ -113,12 +113,16 @@ class Monitor:
     """Takes snapshots and gives them to the sinks that were asked for; belongs to the loop's thread."""
 
     def __init__(
-        self, options: Monitoring, pipeline: Pipeline, status: Callable[[float], StatusView]
+        self,
+        options: Monitoring,
+        pipeline: Pipeline,
+        status: Callable[[float], StatusView],
+        steps: RecentSteps | None = None,
     ) -> None:
         self._options = options
         self._pipeline = pipeline
         self._status = status
-        self._steps = RecentSteps()
+        self._steps = steps or RecentSteps()
         self._shown: list[SinkThread] = []
         self._written: list[SinkThread] = []
         self._failures: list[MonitorView] = []

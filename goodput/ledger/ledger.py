@@ -138,6 +138,10 @@ class Ledger:
             IntervalEnded: lambda event: self._interval_borders([event]),
         }
 
+    def __reduce__(self) -> tuple[type["Ledger"], tuple[()], dict[str, Any]]:
+        """Pickle all but the table of methods, which a new ledger has."""
+        return Ledger, (), {name: value for name, value in vars(self).items() if name != "_take"}
+
     def handle(self, event: GoodputEvent) -> None:
         """Take one event in. Its times must be finite (:func:`scrtune.goodput.validation.defect`)."""
         take = self._take.get(type(event))

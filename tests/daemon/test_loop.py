@@ -229,11 +229,13 @@ def test_a_torn_journal_costs_its_tail_and_is_told(real_daemon: Any) -> None:
     daemon.until_events(14)
     daemon.end(signal.SIGKILL)
     whole = daemon.paths.journal.read_bytes()
-    daemon.paths.journal.write_bytes(whole[:-5])
+    daemon.paths.journal.write_bytes(whole[:-100])  # within the last event; behind it is who sent it
     daemon.start()
     assert "the journal ended in half a record; it was cut there" in daemon.log()
     assert daemon.view("status").counters.events == 13
     assert daemon.paths.journal.stat().st_size < len(whole)
+    daemon.tell(StepCompleted(step=100, start_s=BEGUN_S + 900, end_s=BEGUN_S + 901))
+    assert daemon.until_events(15).counters.lost == {"test: messages that never arrived": 1}
 
 
 def test_a_file_that_is_no_journal_is_moved_aside(real_daemon: Any) -> None:

@@ -1,0 +1,167 @@
+"""The state of a daemon on disk, so that the next one replays only what the journal has since then.
+
+A snapshot is a shortcut and nothing else: where it does not fit, it is ignored, and all of the journal is
+replayed. It fits when the same scrtune wrote it and the journal still has, up to there, what it had.
+"""
+
+import hashlib
+import io
+import logging
+import os
+import pickle
+import stat
+import threading
+import zlib
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..client.paths import JobPaths
+from ..goodput.steps.recent import RecentSteps
+from ..intents.pipeline import Pipeline
+from ..scr_config.files import write_atomic
+from .journal import apply_event
+from .journal_records import JournalReader, Senders
+
+log = logging.getLogger("scrtune.daemon")
+
+_MODE = 0o600
+_LIMIT_BYTES = 256 * 1024 * 1024
+_SEEN_BYTES = 4096  # of the journal, before where the snapshot ends
+_PACKAGE = Path(__file__).parents[1]
+_OURS = Pipeline.__module__.partition(".")[0] + "."
+_OTHERS = {
+    ("array", "_array_reconstructor"),
+    ("array", "array"),
+    ("builtins", "frozenset"),
+    ("builtins", "set"),
+    ("collections", "Counter"),
+    ("collections", "defaultdict"),
+    ("collections", "deque"),
+    ("msgspec._utils", "rebuild"),
+    ("numpy", "dtype"),
+    ("numpy", "ndarray"),
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy._core.multiarray", "scalar"),
+    ("numpy._core.numeric", "_frombuffer"),
+    ("numpy.core.multiarray", "_reconstruct"),
+    ("numpy.core.multiarray", "scalar"),
+    ("numpy.core.numeric", "_frombuffer"),
+    ("numpy.random._pcg64", "PCG64"),
+    ("numpy.random._pickle", "__bit_generator_ctor"),
+    ("numpy.random._pickle", "__generator_ctor"),
+    ("numpy.random.bit_generator", "SeedSequence"),
+    ("numpy.random.bit_generator", "__pyx_unpickle_SeedSequence"),
+}
+"""What is not ours and makes up a state: of these nothing runs code that the file brings."""
+
+
+class State(NamedTuple):
+    """What the events of the journal up to `end` (bytes), `number` of them until `last_s`, have come to."""
+
+    pipeline: Pipeline
+    steps: RecentSteps
+    senders: Senders
+    end: int
+    number: int
+    last_s: float
+
+
+class SnapshotError(ValueError):
+    """A snapshot that does not fit; the text says why."""
+
+
+class Snapshots:
+    """Writes snapshots of one daemon: the loop only copies its state, a thread compresses and writes."""
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._paths = paths
+        self._thread: threading.Thread | None = None
+
+    def write(self, state: State) -> None:
+        """Write `state`, of a journal that is flushed; one that comes while the last is written is left."""
+        if self._thread is not None and self._thread.is_alive():
+            return
+        seen = _seen(self._paths.journal, state.end)
+        content = pickle.dumps((seen, state), pickle.HIGHEST_PROTOCOL)
+        self._thread = threading.Thread(target=self._write, args=[content], name="snapshot", daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float) -> None:
+        """Wait for the one that is being written, so long at most."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+
+    def _write(self, content: bytes) -> None:
+        try:
+            packed = _fingerprint() + zlib.compress(content, 1)
+            write_atomic(self._paths.snapshot, packed, durable=False, mode=_MODE)
+        except OSError as error:
+            log.warning("no snapshot could be written: %s; a restart replays more", error.strerror)
+
+
+def restore(paths: JobPaths) -> State | None:
+    """Return the state of the last snapshot; None when there is none that fits."""
+    try:
+        return _read(paths)
+    except FileNotFoundError:
+        return None
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it, there is the journal
+        log.warning("%s: ignored (%s); the whole journal is replayed", paths.snapshot, error)
+        return None
+
+
+def recovered(paths: JobPaths) -> tuple[Pipeline, float]:
+    """Return the pipeline as the job's journal left it, and the time of its last record.
+
+    The same as :func:`scrtune.daemon.journal.replay_journal`, and faster. Raises as reading does.
+    """
+    state = restore(paths) or State(Pipeline(), RecentSteps(), {}, end=0, number=0, last_s=0.0)
+    pipeline, last_s = state.pipeline, state.last_s
+    for now, event in JournalReader(paths.journal, state.end, state.number):
+        apply_event(pipeline, event, now)
+        last_s = now
+    return pipeline, last_s
+
+
+def _read(paths: JobPaths) -> State:
+    descriptor = os.open(paths.snapshot, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) != _MODE:
+            raise SnapshotError("it is not yours alone")
+        if file.read(len(_fingerprint())) != _fingerprint():
+            raise SnapshotError("another scrtune wrote it")
+        content = zlib.decompressobj().decompress(file.read(), _LIMIT_BYTES)
+    seen, state = _Unpickler(io.BytesIO(content)).load()
+    if not isinstance(state, State) or seen != _seen(paths.journal, state.end):
+        raise SnapshotError("it is of another journal")
+    return state
+
+
+def _seen(journal: Path, end: int) -> tuple[int, bytes]:
+    """Return what tells a journal that had this up to `end` from another one."""
+    with journal.open("rb") as file:
+        file.seek(max(0, end - _SEEN_BYTES))
+        last = file.read(min(end, _SEEN_BYTES))
+    return len(last), hashlib.sha256(last).digest()
+
+
+@cache
+def _fingerprint() -> bytes:
+    """Return what tells this scrtune, whose classes a snapshot has, from any other."""
+    sources = sorted(path for room in ("goodput", "intents") for path in (_PACKAGE / room).rglob("*.py"))
+    seen = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in sources]
+    return hashlib.sha256(repr(seen).encode()).digest()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Knows our own classes, and what they are made of."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) in _OTHERS:
+            return super().find_class(module, name)
+        found = super().find_class(module, name) if module.startswith(_OURS) else None
+        if not isinstance(found, type) or found.__module__ != module:
+            raise SnapshotError(f"it has a {module}.{name}")
+        return found
