@@ -66,6 +66,8 @@ class JobPaths:
     """That of an earlier run of this job, until the daemon of this one publishes."""
     last_status = _File("status.json")
     """The daemon's last status, which it leaves at its end."""
+    spare = _File("spare")
+    """Room for that, should the file system be full by then."""
     library_events = _File("library.events")
     """The lines of the preloaded library, for the forwarder."""
 

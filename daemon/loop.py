@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("scrtune.daemon")
 
 _LAST_DRAIN_S = 0.25  # SIGTERM to exit stays well below a second
+_SPARE_BYTES = 64 * 1024
 _LAST_QUIET_S = 0.02  # what was sent before we were told to end is there within this time
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
@@ -167,6 +169,7 @@ class Daemon:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
+        self._reserve()
         self._parent.say(READY)
         while not self._signals.ending:
             if self._parent.fd in sockets.wait(self._idle_s(time.monotonic())):
@@ -221,6 +224,7 @@ class Daemon:
             view,
             rejected=self._ingest.rejected,
             journal_lost=self._journal.lost,
+            journal_error=self._journal.error,
             monitors=self._monitor.views(),
         )
 
@@ -317,6 +321,7 @@ class Daemon:
         if left := self._ingest.give_up():
             self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
         self._memory.keep(self._pipeline)
+        self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
         self._journal.close()
         self._snapshots.wait(_SNAPSHOT_WAIT_S)
@@ -324,6 +329,13 @@ class Daemon:
         if self._parent.fd is not None:
             self._leave_status()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
+
+    def _reserve(self) -> None:
+        """Take now the room that the last status needs: the file system may be full by then."""
+        if self._parent.fd is None:
+            return
+        with suppress(OSError), self._options.paths.spare.open("wb") as spare:
+            os.posix_fallocate(spare.fileno(), 0, _SPARE_BYTES)
 
     def _leave_status(self) -> None:
         """Leave the last status for the parent: a journal would take longer to replay than its user waits."""

@@ -83,6 +83,9 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     config: str = ""
     config_failure: str = ""
     journal_lost: int = 0
+    """Events that could not be written down: whatever reads the journal misses them."""
+    journal_error: str = ""
+    """Why the last ones could not be, empty when they could."""
     monitors: tuple[MonitorView, ...] = ()
     observation: Observation = Observation()
     probe: StorageProbed | None = None

@@ -14,7 +14,7 @@ from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
 from ..format import changes_text, value_text
-from ..views.summary import cost_text, failures
+from ..views.summary import cost_text, failures, missing
 from ..views.tuner_changes import TunerChange, tuner_changes
 from .tables import facts, plain_table, verdict_text
 
@@ -53,7 +53,7 @@ def status(view: StatusView) -> RenderableType:
             "lost": counts(counters.lost),
             "rejected": counts(view.rejected),
             "config error": view.config_failure,
-            "journal": f"{count_text(view.journal_lost, 'record')} lost" if view.journal_lost else "",
+            "journal": missing(view),
             "monitors fail": "\n".join(failures(view)),
         }
     )

@@ -27,7 +27,7 @@ def summary(view: StatusView) -> list[str]:
         lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
         if not view.engine:
             lines.append(f"seen are {seen} (`scrtune run --preload always` says why it is missing)")
-    lines += [view.pace] if view.pace else []
+    lines += filter(None, [view.pace, missing(view)])
     lines += failures(view)
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")
@@ -63,6 +63,17 @@ def interval(view: SavingsView) -> list[str]:
 
 def _assigned(values: Values) -> str:
     return " ".join(f"{name}={shlex.quote(str(value))}" for name, value in sorted(values.items()))
+
+
+def missing(view: StatusView) -> str:
+    """Return what the journal misses, and why if that is still so; empty when it is whole."""
+    if not view.journal_lost:
+        return ""
+    why = f" ({view.journal_error}: free some space in the run directory)" if view.journal_error else ""
+    return (
+        f"{count_text(view.journal_lost, 'event')} could not be written to the journal{why};"
+        " whatever is shown of this job after its end misses them"
+    )
 
 
 def failures(view: StatusView) -> list[str]:
