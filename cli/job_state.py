@@ -9,7 +9,7 @@ from ..client.paths import JobPaths
 from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from ..client.transport.wire import Question
 from ..daemon import views
-from ..daemon.journal import replay_journal
+from ..daemon.snapshot import recovered
 from ..intents.effects import Advice
 from ..intents.events import Values
 from ..intents.pipeline import Pipeline
@@ -65,7 +65,7 @@ def status(paths: JobPaths) -> views.StatusView:
     try:
         return ask(paths, "status", views.StatusView)
     except DaemonUnavailable:
-        pipeline, last_s = replay_journal(journal_of(paths))
+        pipeline, last_s = _recovered(paths)
         view = views.status_view(pipeline, last_s, job_id=paths.job_id, host=paths.host, running=False)
         return msgspec.structs.replace(view, config_failure=_unpublished(paths, pipeline))
 
@@ -75,7 +75,7 @@ def explain(paths: JobPaths) -> views.ExplainView:
     try:
         view = ask(paths, "explain", views.ExplainView)
     except DaemonUnavailable:
-        pipeline, _ = replay_journal(journal_of(paths))
+        pipeline, _ = _recovered(paths)
         view = views.explain_view(pipeline)
         view = msgspec.structs.replace(view, running=False, unpublished=_unpublished(paths, pipeline))
     return msgspec.structs.replace(view, job_id=paths.job_id)
@@ -86,7 +86,13 @@ def goodput(paths: JobPaths) -> views.GoodputView:
     try:
         return ask(paths, "goodput", views.GoodputView)
     except DaemonUnavailable:
-        return views.goodput_view(*replay_journal(journal_of(paths)))
+        return views.goodput_view(*_recovered(paths))
+
+
+def _recovered(paths: JobPaths) -> tuple[Pipeline, float]:
+    """Return the pipeline at the end of a job, and when that was. Raises UnknownJobError."""
+    journal_of(paths)
+    return recovered(paths)
 
 
 def _published(paths: JobPaths) -> Advice | None:

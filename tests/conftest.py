@@ -122,6 +122,14 @@ class RealDaemon:
             self.push(wire.encode(sender="test", sequence=self._sequence, events=(event,)))
             self._sequence += 1
 
+    def hand_over(self) -> None:
+        """Wait until the system has all that was pushed so far, and connect anew."""
+        self._push.close(linger=int(1000 * PATIENCE_S))
+        self._context.term()
+        self._context = zmq.Context()
+        self._push = self._context.socket(zmq.PUSH)
+        self._push.connect(self.paths.events_endpoint)
+
     def until_events(self, count: int) -> StatusView:
         """Wait until the pipeline has seen `count` events."""
         until(lambda: self.view("status").counters.events >= count)
