@@ -46,7 +46,7 @@ _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
 _TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
 _LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
 # a restart replays what came since the last snapshot: this is 0.3 s of it; one costs 5 % of the time at most
-_SNAPSHOT_EVENTS, _SNAPSHOT_PACE, _SNAPSHOT_WAIT_S = 4096, 20.0, 0.2
+SNAPSHOT_EVENTS, _SNAPSHOT_PACE, _SNAPSHOT_WAIT_S = 4096, 20.0, 0.2
 _ACCOUNT_AFTER_S = 5.0  # by then the application has begun: to load numpy costs as much as 50 observations
 
 
@@ -153,7 +153,7 @@ class Daemon:
     def _keep_state(self) -> None:
         """Pack the journal and take a snapshot, when enough has come since the last ones."""
         journal, begun_s = self._journal, time.monotonic()
-        if journal.unsealed < _SNAPSHOT_EVENTS or begun_s < self._next_snapshot_s or journal.error:
+        if journal.unsealed < SNAPSHOT_EVENTS or begun_s < self._next_snapshot_s or journal.error:
             return
         try:
             journal.seal()
