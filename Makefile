@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 JOBS ?= 2
 
-.PHONY: demo test test-random lint bench bench-loop bench-model bench-tuner format clean
+.PHONY: demo test test-random test-kills lint bench bench-loop bench-model bench-tuner format clean
 .DELETE_ON_ERROR:
 
 $(VENV)/installed: setup.cfg setup.py pyproject.toml $(wildcard native/*)
@@ -34,6 +34,10 @@ test: $(VENV)/installed-dev
 # Properties with other examples than ever, and ten times as many; what fails prints its @example.
 test-random: $(VENV)/installed-dev
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile -m hypothesis --timeout 1200 --hypothesis-profile random
+
+# A job whose daemon is killed 100 times (`make test`: 12 times).
+test-kills: $(VENV)/installed-dev
+	SCRTUNE_TEST_KILLS=100 $(BIN)/python -m pytest tests/daemon/test_kills.py
 
 lint: $(VENV)/installed-dev build/typing/scrtune
 	$(BIN)/ruff check .

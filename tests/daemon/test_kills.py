@@ -66,7 +66,7 @@ def is_continued(before: Seen, after: Seen) -> None:
     assert after.status.checkpoints >= before.status.checkpoints
     assert after.status.counters.events >= before.status.counters.events
     assert after.advice.generation >= before.advice.generation
-    if decided_now == decided:
+    if after.advice.generation == before.advice.generation:
         assert after.advice.settings == before.advice.settings
 
 
