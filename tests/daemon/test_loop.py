@@ -295,7 +295,10 @@ def test_a_torn_journal_costs_its_tail_and_is_told(real_daemon: Any) -> None:
     daemon.until_events(14)
     daemon.end(signal.SIGKILL)
     whole = daemon.paths.journal.read_bytes()
-    daemon.paths.journal.write_bytes(whole[:-100])  # within the last event; behind it is who sent it
+    reader, end = JournalReader(daemon.paths.journal), 0
+    for _ in reader:
+        end = reader.recovered.end  # of this event; behind the last one is only who sent it
+    daemon.paths.journal.write_bytes(whole[: end - 5])
     daemon.start()
     assert "the journal ended in half a record; it was cut there" in daemon.log()
     assert daemon.view("status").counters.events == 13
