@@ -112,6 +112,7 @@ class JobPaths:
 
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700. Raises :class:`RunDirectoryError`."""
+        self._check_name()
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
@@ -127,11 +128,20 @@ class JobPaths:
 
     def check(self) -> "JobPaths":
         """Raise :class:`RunDirectoryError` unless all there is of the run directory is ours alone."""
+        self._check_name()
         check_base(self.base)
         for directory in (self.root.parent, self.root):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
                 _check_ours(directory)
         return self
+
+    def _check_name(self) -> None:
+        """Refuse a name that ZeroMQ and JSON, which have UTF-8 alone, would have otherwise than the system."""
+        if str(self.base).encode("utf-8", "surrogatepass") != os.fsencode(self.base):
+            raise RunDirectoryError(
+                f"{ascii(str(self.base))}: its name is not UTF-8, or not read as such in this locale; set"
+                " SCRTUNE_RUN_DIR to a directory with a plain name"
+            )
 
 
 def default_base() -> Path:

@@ -629,6 +629,21 @@ def test_a_run_directory_that_cannot_be_used_costs_only_the_tuning(place: Place)
     assert "The application runs without scrtune" in ran.stderr
 
 
+@pytest.mark.parametrize("variable", ["SCRTUNE_RUN_DIR", "TMPDIR"])
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
+)
+def test_a_directory_whose_name_is_not_utf_8_costs_only_the_tuning(
+    place: Place, variable: str, locale: dict[str, str]
+) -> None:
+    place.environment = {"SCRTUNE_RUN_DIR": "", "XDG_RUNTIME_DIR": "", **locale}
+    place.environment[variable] = os.fsdecode(os.fsencode(place.base) + b"\xff")
+    Path(place.environment[variable]).mkdir()
+    ran = place.run("sh", "-c", "echo ran; exit 3")
+    assert (ran.stdout, ran.returncode) == ("ran\n", 3)
+    assert re.search("is not UTF-8.*The application runs without scrtune", ran.stderr), ran.stderr
+
+
 def test_a_config_path_that_cannot_be_written_costs_only_the_tuning(place: Place) -> None:
     target = place.directory / "file" / "scr.conf"
     target.parent.write_text("no directory")
