@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -34,6 +35,9 @@ class Child:
     def __init__(self, pid: int, line: socket.socket) -> None:
         self.pid = pid
         self.exit_code: int | None = None
+        self.ran_s = 0.0
+        """How long it ran, once :meth:`poll` has found that it ended."""
+        self._began_s = time.monotonic()
         self._line = line
         self._heard = b""
 
@@ -42,6 +46,7 @@ class Child:
         if self.exit_code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
+                self.ran_s = time.monotonic() - self._began_s
                 self.exit_code = os.waitstatus_to_exitcode(status)
         return self.exit_code
 
@@ -50,6 +55,12 @@ class Child:
         with contextlib.suppress(OSError):
             self._heard += self._line.recv(64, socket.MSG_DONTWAIT)
         return READY in self._heard
+
+    def wait_ready(self, limit_s: float) -> None:
+        """Wait until it says so or has ended, `limit_s` at most."""
+        deadline_s = time.monotonic() + limit_s
+        while not self.is_ready() and self.poll() is None and (left_s := deadline_s - time.monotonic()) > 0:
+            select.select([self], [], [], left_s)
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when it says something, and when it has ended."""
