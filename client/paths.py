@@ -132,7 +132,7 @@ class JobPaths:
         check_base(self.base)
         for directory in (self.root.parent, self.root):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                _check_ours(directory)
+                check_ours(directory)
         return self
 
     def _check_name(self) -> None:
@@ -203,7 +203,7 @@ def _file_name(text: str) -> str:
 def check_base(path: Path) -> None:
     """Raise :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _check_ours(path, may_be_sticky=True)
+        check_ours(path, may_be_sticky=True)
 
 
 def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
@@ -214,10 +214,14 @@ def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
         raise RunDirectoryError(
             f"{path}: cannot be made ({error.strerror}); set {variable} to a directory of yours"
         ) from error
-    _check_ours(path, variable, may_be_sticky=True)
+    check_ours(path, variable, may_be_sticky=True)
 
 
-def _check_ours(path: Path, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False) -> None:
+def check_ours(path: Path, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False) -> None:
+    """Raise :class:`RunDirectoryError`, which names `variable`, unless `path` is a directory of ours alone.
+
+    Raises OSError when it is not there.
+    """
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise RunDirectoryError(
