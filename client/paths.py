@@ -136,10 +136,10 @@ class JobPaths:
         return self
 
     def _check_name(self) -> None:
-        """Refuse a name that ZeroMQ and JSON, which have UTF-8 alone, would have otherwise than the system."""
+        """Refuse a name that ZeroMQ and JSON, which know UTF-8 alone, spell otherwise than the system."""
         if str(self.base).encode("utf-8", "surrogatepass") != os.fsencode(self.base):
             raise RunDirectoryError(
-                f"{ascii(str(self.base))}: its name is not UTF-8, or not read as such in this locale; set"
+                f"{str(self.base)!a}: its name is not UTF-8, or not read as such in this locale; set"
                 " SCRTUNE_RUN_DIR to a directory with a plain name"
             )
 

@@ -98,7 +98,7 @@ class NodeCache:
                 check_ours(directory, "SCR_CACHE_BASE")
 
     def create(self, dataset: int) -> None:
-        """Make the directories of a new dataset, for this user only. Raises OSError, also as :meth:`check`."""
+        """Make the directories of a new dataset, for this user only. Raises OSError, and as :meth:`check`."""
         for directory in self._private:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             check_ours(directory, "SCR_CACHE_BASE")
