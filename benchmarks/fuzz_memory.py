@@ -42,13 +42,16 @@ _NOW_S = time.time()
 
 def messages(seed: int) -> Iterator[bytes]:
     """Yield messages without end, the same for each `seed`."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311
     kinds = get_args(Event)
     while True:
         events = [_value(rng, rng.choice(kinds)) for _ in range(rng.choice((0, 1, 1, 1, 4)))]
         lines = rng.randbytes(50) + b'\n{"name":"write","ts":1e400}\n' if rng.random() < 0.1 else b""
         sender = f"{_text(rng)}{rng.randrange(100_000)}"
-        counts = {"sequence": rng.choice((0, 1, 2, rng.randrange(2**40))), "dropped": rng.choice((0, 0, 2**30))}
+        counts = {
+            "sequence": rng.choice((0, 1, 2, rng.randrange(2**40))),
+            "dropped": rng.choice((0, 0, 2**30)),
+        }
         message = wire.encode(sender=sender, lines=lines, events=events, **counts)
         match rng.randrange(4):
             case 0:  # damaged
@@ -113,7 +116,9 @@ def taken(paths: JobPaths) -> StatusView:
     """Return its status, once it has time to answer."""
     for _ in range(10):
         try:
-            return msgspec.json.decode(ask_daemon(paths.control_endpoint, "status", LIMIT_S).result, type=StatusView)
+            return msgspec.json.decode(
+                ask_daemon(paths.control_endpoint, "status", LIMIT_S).result, type=StatusView
+            )
         except DaemonUnavailable as error:
             last = error
     raise last
@@ -165,8 +170,13 @@ def main() -> int:
     if options.json:
         print(json.dumps(result))
     else:
-        print(f"{options.messages} messages: {view.counters.events} events taken, {result['rejected']} rejected")
-        print(f"resident: {warm / 2**20:.1f} MiB after a tenth, {resident[-1] / 2**20:.1f} MiB at the end: {growth:+.1%}")
+        print(
+            f"{options.messages} messages: {view.counters.events} events taken, {result['rejected']} rejected"
+        )
+        print(
+            f"resident: {warm / 2**20:.1f} MiB after a tenth, {resident[-1] / 2**20:.1f} MiB at the end:"
+            f" {growth:+.1%}"
+        )
         print(f"after each 20th: {result['resident_mib']}")
     return growth > TARGET_GROWTH
 
