@@ -34,8 +34,8 @@ class EmbeddedEngine:
         self._comm = comm.Dup()
         found = launch(self._comm, config)
         self._ranks = RankGroup(self._comm, found.node_of)
-        if problem := self._ranks.attempt(self._node_cache(found).check):
-            self._ranks.warn(f"nothing is cached, the job goes on as with SCR_CACHE_BYPASS=1: {problem}")
+        if refused := self._ranks.attempt(self._node_cache(found).check):
+            self._ranks.warn(f"nothing is cached, the job goes on as with SCR_CACHE_BYPASS=1: {refused}")
             found = found.without_cache()
         self._resolved = found.resolved
         self._settings = found.resolved.settings

@@ -27,6 +27,7 @@ from .environment import trace_tiers
 
 _STOP_LIMIT_S = 10.0
 _FIRST_OWN_FD = 3
+_WRITABLE_BY_OTHERS = 0o022
 
 
 class Child:
@@ -107,7 +108,7 @@ def spawn(main: Callable[[], int], name: str, environment: Mapping[str, str], lo
     """
     ours, theirs = socket.socketpair()
     try:
-        with theirs, log_file.open("ab") as output:
+        with theirs, open(log_file, "ab", opener=_private) as output:
             # a signal that came between the fork and its own handlers would be taken in by a copy of ours
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
@@ -120,6 +121,10 @@ def spawn(main: Callable[[], int], name: str, environment: Mapping[str, str], lo
         ours.close()
         raise
     return Child(pid, ours)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _become(
@@ -139,6 +144,7 @@ def _become(
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.umask(os.umask(0) | _WRITABLE_BY_OTHERS)
         os.environ.clear()
         os.environ.update(environment)
         with contextlib.suppress(OSError):

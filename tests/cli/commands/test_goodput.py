@@ -543,7 +543,12 @@ def test_of_very_many_jobs_those_are_shown_of_which_most_is_said(tmp_path: Path)
     with log.open("w") as file:
         for number in range(1000):
             for step in range(1 + (number == 700)):
-                told = {"type": "step_completed", "step": step, "start_s": at + step, "end_s": at + step + 0.5}
+                told = {
+                    "type": "step_completed",
+                    "step": step,
+                    "start_s": at + step,
+                    "end_s": at + step + 0.5,
+                }
                 file.write(json.dumps({**told, "job_name": f"job{number:04}"}) + "\n")
     ran = CliRunner().invoke(main, ["goodput", str(log), "--format", "json"])
     names = [job["job_name"] for job in json.loads(ran.stdout)["jobs"]]

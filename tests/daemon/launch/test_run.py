@@ -699,6 +699,21 @@ def test_a_directory_whose_name_is_not_utf_8_costs_only_the_tuning(
     assert re.search("is not UTF-8.*The application runs without scrtune", ran.stderr), ran.stderr
 
 
+def test_whatever_the_umask_is_others_write_to_nothing_of_ours(place: Place) -> None:
+    before = os.umask(0)
+    try:
+        process = place.start("sh", "-c", HOLD)
+        until(lambda: place.paths.control_socket.exists() and place.paths.log.exists(), "a daemon")
+        made = [place.base, *place.base.rglob("*"), place.paths.trace_directory]
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in made}
+        (place.directory / "let_go").touch()
+        assert place.finish(process).returncode == 0
+    finally:
+        os.umask(before)
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o022} == {}
+    assert modes[place.paths.log] == 0o600
+
+
 def test_a_config_path_that_cannot_be_written_costs_only_the_tuning(place: Place) -> None:
     target = place.directory / "file" / "scr.conf"
     target.parent.write_text("no directory")
