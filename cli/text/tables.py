@@ -31,7 +31,7 @@ def rendered(shown: RenderableType) -> str:
     console = Console(markup=False, highlight=False, width=width)
     with console.capture() as captured:
         console.print(_Printable(shown))
-    encoding = sys.stdout.encoding or "utf-8"
+    encoding = click.get_text_stream("stdout").encoding or "utf-8"
     text = captured.get().encode(encoding, "replace").decode(encoding)
     return re.sub(r" +$", "", text, flags=re.MULTILINE) if is_pipe else text
 

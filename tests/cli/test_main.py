@@ -150,7 +150,7 @@ def test_standard_output_that_is_full_is_said_in_a_line(command: tuple[str, ...]
 
 
 def test_what_standard_output_has_no_sign_for_is_a_question_mark() -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii:strict", "SCR_PREFIX": "/data/\udcff"}
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1:strict", "SCR_PREFIX": "/data/\udcff"}
     command = [sys.executable, "-m", "scrtune", "env", "--resolved"]
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ran.returncode == 0, ran.stderr
