@@ -1,5 +1,6 @@
 """How commands print: a view as a table in one style, as JSON, or in a form of its own."""
 
+import codecs
 import os
 import re
 import sys
@@ -31,7 +32,8 @@ def rendered(shown: RenderableType) -> str:
     console = Console(markup=False, highlight=False, width=width)
     with console.capture() as captured:
         console.print(_Printable(shown))
-    encoding = click.get_text_stream("stdout").encoding or "utf-8"
+    encoding = codecs.lookup(sys.stdout.encoding or "utf-8").name
+    encoding = "utf-8" if encoding == "ascii" else encoding  # a locale that nobody set up: so click has it
     text = captured.get().encode(encoding, "replace").decode(encoding)
     return re.sub(r" +$", "", text, flags=re.MULTILINE) if is_pipe else text
 
