@@ -156,6 +156,14 @@ def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(
     assert {host for host, _ in observed.processes} == {paths.host}
 
 
+def test_the_application_asks_the_daemon_nothing() -> None:
+    """It looks at a file: who never asks never waits, however slow the daemon is."""
+    code = "import sys; import scrtune.client.session, scrtune.client.scr; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert {"scrtune.client.transport.sender", "scrtune.scr_config.decision"} <= set(ran.stdout.split())
+    assert "scrtune.client.transport.daemon_client" not in ran.stdout.split()
+
+
 def test_without_a_daemon_and_a_decision_the_application_runs_on(tmp_path: Path, paths: JobPaths) -> None:
     assert run(tmp_path, **in_job(paths)) == [[], [], []]
 
