@@ -19,6 +19,16 @@ class UnknownJobError(CommandError):
     """There is no such job, or it left nothing; the text says which there are, or what to do."""
 
 
+def error_text(error: Exception) -> str:
+    """Return what to say of an error, with nothing that a terminal would obey."""
+    from .format import printable  # noqa: PLC0415 - as below
+
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror and error.filename is None:  # as of a write
+        text = f"what was to be written could not be: {error.strerror}; write to where there is room"
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def exit_code(error: Exception) -> int | None:
     """Return the exit code that says `error`; None for a bug, and for what click itself answers."""
     # the rooms below are loaded when one of their errors may be at hand, not by every command

@@ -35,6 +35,7 @@ from .format import printable
 from .logs import JournalLog, Logs, read_journal, read_logs
 
 _MOST_LISTED = 20
+_MOST_JOBS = 200  # each takes 10 ms to account for and to lay out
 
 
 class Tuning(NamedTuple):
@@ -107,7 +108,8 @@ class JobRecord:
 def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:
     """Return the jobs in the logs, by name, or the one that is named; and the logs.
 
-    Raises UnknownJobError and what :func:`.logs.read_logs` raises.
+    Of very many they are those of which the logs say most. Raises UnknownJobError, and what
+    :func:`.logs.read_logs` raises.
     """
     logs = read_logs(paths)
     found = {name: log for name, log in logs.jobs.items() if log.events or log.launcher}
@@ -119,6 +121,10 @@ def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Jo
         first = f": {logs.problems[0]}" if logs.problems else ""
         raise UnknownJobError(f"these logs say nothing of a job's time{first}")
     names = sorted(found) if job_name is None else [job_name]
+    if len(names) > _MOST_JOBS:
+        logs.problems.append(f"{len(names) - _MOST_JOBS} more jobs are not shown; name one with --job-name")
+        names.sort(key=lambda name: len(found[name].events) + len(found[name].launcher), reverse=True)
+        names = sorted(names[:_MOST_JOBS])
     return [_record(name, found[name], logs.journals.get(name, ())) for name in names], logs
 
 
@@ -144,7 +150,7 @@ def of_one(logs: Sequence[Path], job_id: str | None, job_name: str | None) -> Jo
     found, read = of_logs(logs, job_name)
     report_unread(read.problems, repeated=read.repeated, lost=read.lost)
     if len(found) > 1:
-        listed = ", ".join(repr(job.name) for job in found)
+        listed = ", ".join(repr(job.name) for job in found[:_MOST_LISTED])
         raise UnknownJobError(f"the logs are of several jobs: {listed}; name one with --job-name")
     return found[0]
 

@@ -3,11 +3,12 @@
 import gc
 import sys
 from importlib import import_module
+from typing import Any
 
 import click
 
 from .defaults import WITHOUT_DEFAULTS, defaults
-from .errors import exit_code
+from .errors import error_text, exit_code
 
 COMMANDS = {
     "check": "Find what is wrong in SCR config files, job scripts, the environment.",
@@ -74,18 +75,21 @@ class Commands(click.Group):
         return name, command, rest
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run a command; our own errors become one line on standard error and an exit code."""
+        """Run a command; a reader that has seen enough (head, less) ends it."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            sys.exit(0)  # the reader has seen enough (head, less)
-        except (click.ClickException, click.exceptions.Exit):
-            raise
+            sys.exit(0)
+
+    def main(self, *arguments: Any, **options: Any) -> Any:
+        """Run a command; our own errors become one line on standard error and an exit code."""
+        try:
+            return super().main(*arguments, **options)
         except Exception as error:
             code = exit_code(error)
             if code is None:
                 raise
-            click.echo(f"scrtune: {error}", err=True)
+            click.echo(f"scrtune: {error_text(error)}", err=True)
             sys.exit(code)
 
 

@@ -116,6 +116,7 @@ class JobPaths:
 
     def create(self) -> "JobPaths":
         """Make the run directory, mode 0700. Raises :class:`RunDirectoryError`."""
+        self._check_name()
         longest = max(len(os.fsencode(p)) for p in (self.events_socket, self.control_socket))
         if longest > _SOCKET_PATH_LIMIT_BYTES:
             raise RunDirectoryError(
@@ -131,11 +132,20 @@ class JobPaths:
 
     def check(self) -> "JobPaths":
         """Raise :class:`RunDirectoryError` unless all there is of the run directory is ours alone."""
+        self._check_name()
         check_base(self.base)
         for directory in (self.root.parent, self.root):
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                _check_ours(directory)
+                check_ours(directory)
         return self
+
+    def _check_name(self) -> None:
+        """Refuse a name that ZeroMQ and JSON, which know UTF-8 alone, spell otherwise than the system."""
+        if str(self.base).encode("utf-8", "surrogatepass") != os.fsencode(self.base):
+            raise RunDirectoryError(
+                f"{str(self.base)!a}: its name is not UTF-8, or not read as such in this locale; set"
+                " SCRTUNE_RUN_DIR to a directory with a plain name"
+            )
 
 
 def default_base() -> Path:
@@ -197,7 +207,7 @@ def _file_name(text: str) -> str:
 def check_base(path: Path) -> None:
     """Raise :class:`RunDirectoryError` when there is a base at `path` that is not ours."""
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        _check_ours(path, may_be_sticky=True)
+        check_ours(path, may_be_sticky=True)
 
 
 def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
@@ -208,10 +218,14 @@ def _own_directory(path: Path, variable: str = "SCRTUNE_RUN_DIR") -> None:
         raise RunDirectoryError(
             f"{path}: cannot be made ({error.strerror}); set {variable} to a directory of yours"
         ) from error
-    _check_ours(path, variable, may_be_sticky=True)
+    check_ours(path, variable, may_be_sticky=True)
 
 
-def _check_ours(path: Path, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False) -> None:
+def check_ours(path: Path, variable: str = "SCRTUNE_RUN_DIR", *, may_be_sticky: bool = False) -> None:
+    """Raise :class:`RunDirectoryError`, which names `variable`, unless `path` is a directory of ours alone.
+
+    Raises OSError when it is not there.
+    """
     status = path.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise RunDirectoryError(

@@ -180,6 +180,10 @@ class Session:
             self._emitter, self._decision = Emitter(paths.events_endpoint), DecisionFile(paths.decision)
             started = JobStarted(time_s=time.time(), ranks=described.ranks, nodes=described.nodes)
             self._report([started, declared(described, os.environ)])
+            if self._emitter.dropped:
+                say(
+                    "the daemon cannot be told of this job: a path or a setting is not UTF-8. It runs untuned"
+                )
 
     def _decided(self) -> Advice | None:
         """Return what the next outputs shall run under, or None where nothing is new."""

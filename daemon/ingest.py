@@ -7,7 +7,7 @@ import msgspec
 
 from ..client.transport.wire import Envelope, WireError, decode
 from ..goodput.validation import is_within_bounds
-from ..intents.events import Event, EventsLost, SettingsObserved, TraceDigest
+from ..intents.events import LARGEST_COUNT, Event, EventsLost, SettingsObserved, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.catalogue import SECRETS
 from .journal_records import Senders
@@ -19,7 +19,6 @@ _PIECE_BYTES = 16 * 1024  # about 0.2 ms of work: questions are answered between
 _MAX_SENDERS = 10_000
 _MAX_NAMED = 100  # senders with losses, and reasons of rejection; what comes later is counted together
 _MAX_NAME = 200
-_MAX_COUNT = 2**40
 _OTHERS = "other senders"
 _DROPPED = ": dropped, its queue was full"
 _MISSING = ": messages that never arrived"
@@ -157,7 +156,7 @@ class Ingest:
         sender.dropped = max(sender.dropped, envelope.dropped)
         for count, what in ((dropped, _DROPPED), (missing, _MISSING)):
             if count > 0:
-                yield EventsLost(source=self._loser(name) + what, count=min(count, _MAX_COUNT))
+                yield EventsLost(source=self._loser(name) + what, count=min(count, LARGEST_COUNT))
 
     def _sender(self, name: str) -> _Sender:
         """Return what is known of a sender; beyond 10,000 the one that was silent longest is forgotten."""

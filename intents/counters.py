@@ -1,18 +1,16 @@
 """The counters of what came in and what was lost, and the events that are not counted twice."""
 
-from typing import TypeVar
-
 import msgspec
 
 from ..goodput.events import GoodputEvent
 from ..goodput.validation import defect
 from .events import EventsLost, TraceDigest
+from .trace.decoder import REASONS
 
 _REMEMBERED_EVENTS = 1024
-REMEMBERED_NAMES = 65_536
-"""Names of one kind: reasons, senders, processes."""
-
-_Key = TypeVar("_Key", int, str)
+_MOST_NAMES = 256
+"""Reasons, and senders; what comes later is counted together."""
+_OTHERS = "others"
 
 
 class Counters(msgspec.Struct, kw_only=True):
@@ -31,16 +29,18 @@ class Counters(msgspec.Struct, kw_only=True):
         self.trace_lines += digest.lines
         self.trace_events += digest.events
         self.unresolved += digest.unresolved
-        _count(self.dropped, digest.dropped)
-        _count(self.generations, digest.generations)
+        for reason, lines in digest.dropped.items():
+            _count(self.dropped, reason if reason in REASONS else _OTHERS, lines)
+        for generation, lines in digest.generations.items():
+            self.generations[generation] = self.generations.get(generation, 0) + lines
 
     def add_lost(self, event: EventsLost) -> None:
         """Count the events that a sender lost."""
-        _count(self.lost, {event.source: event.count})
+        _count(self.lost, event.source, event.count)
 
     def add_dropped(self, reason: str) -> None:
         """Count one event that was not used."""
-        _count(self.dropped, {reason: 1})
+        _count(self.dropped, reason, 1)
 
 
 class EventFilter:
@@ -61,7 +61,7 @@ class EventFilter:
         return None
 
 
-def _count(totals: dict[_Key, int], more: dict[_Key, int]) -> None:
-    for key, count in more.items():
-        if key in totals or len(totals) < REMEMBERED_NAMES:
-            totals[key] = totals.get(key, 0) + count
+def _count(totals: dict[str, int], name: str, count: int) -> None:
+    if name not in totals and len(totals) >= _MOST_NAMES:
+        name = _OTHERS
+    totals[name] = totals.get(name, 0) + count

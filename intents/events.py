@@ -4,8 +4,10 @@ Everything here can be sent over the wire, written to the journal and read back 
 """
 
 from enum import Enum
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from ..goodput.events import GoodputEvent
 from .tune.knowledge import Knowledge
@@ -15,6 +17,13 @@ Value = int | float | str
 
 Values = dict[str, Value]
 """SCR parameter name -> value. A name that starts with ``SCRTUNE_`` is a lever that SCR has no name for."""
+
+LARGEST_COUNT = 2**32
+"""Lines or events that one message can speak of: more than any node writes between two of them."""
+
+Count = Annotated[int, Meta(ge=0, le=LARGEST_COUNT)]
+Name = Annotated[str, Meta(max_length=1024)]
+"""A host, a sender, a reason. Beyond these bounds a message has none of our events."""
 
 
 class TextEnum(str, Enum):
@@ -155,18 +164,18 @@ class TraceDigest(msgspec.Struct, frozen=True, tag="trace_digest", kw_only=True)
     job had explained when they were given up as tier ``other``.
     """
 
-    lines: int = 0
-    events: int = 0
-    metadata: int = 0
-    dropped: dict[str, int] = {}
-    unresolved: int = 0
+    lines: Count = 0
+    events: Count = 0
+    metadata: Count = 0
+    dropped: dict[Name, Count] = {}
+    unresolved: Count = 0
     start_s: float = 0.0
     end_s: float = 0.0
     accesses: tuple[Access, ...] = ()
     checkpoints: tuple[Span, ...] = ()
-    processes: tuple[tuple[str, int], ...] = ()
+    processes: tuple[tuple[Name, int], ...] = ()
     """(host, pid) of every process that wrote a line."""
-    generations: dict[int, int] = {}
+    generations: dict[Annotated[int, Meta(ge=0, lt=100)], Count] = {}
     """Lines by generation of the format (`docs/traces.md`)."""
 
 
@@ -213,8 +222,8 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
     """A sender's bounded queue overflowed, or its messages never arrived."""
 
-    source: str
-    count: int
+    source: Name
+    count: Count
 
 
 class UserEdited(msgspec.Struct, frozen=True, tag="user_edited", kw_only=True):

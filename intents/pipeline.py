@@ -5,13 +5,14 @@ decisions. The caller owns the clock, the files and the sockets.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
 from ..goodput.interval.failures import FailureWatch
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
-from .counters import REMEMBERED_NAMES, Counters, EventFilter
+from .counters import Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
 from .events import (
     ApplyRefused,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["Counters", "Pipeline"]
 
 _REMEMBERED_COSTS = 10_000
+_MOST_PROCESSES = 65_536
 
 
 class Pipeline:
@@ -229,8 +231,7 @@ class Pipeline:
 
     def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
         self.counters.add_digest(digest)
-        if len(self.processes) < REMEMBERED_NAMES:
-            self.processes.update(digest.processes)
+        self.processes.update(islice(digest.processes, max(0, _MOST_PROCESSES - len(self.processes))))
         self._observers.add_digest(digest)
         if self.job is None and self._observing.elsewhere(digest.events):
             yield Observe(on=False)

@@ -6,10 +6,12 @@
  */
 #include "scrtune.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -239,18 +241,35 @@ static void check_reinit(const decision *found)
     }
 }
 
-/* The cache is for applications whose files have places of their own there. */
+/* Whether nobody else can have a hand in the user's directory in the cache: SCR itself uses any. */
+static bool is_cache_private(void)
+{
+    const char *base = scr_text("scr_cache_base"), *user = scr_text("scr_username");
+    char path[PATH_MAX];
+    struct stat there;
+    if (base == NULL || user == NULL || snprintf(path, sizeof path, "%s/%s", base, user) >= (int)sizeof path) {
+        return false;
+    }
+    if (lstat(path, &there) != 0) {
+        return errno == ENOENT;
+    }
+    return S_ISDIR(there.st_mode) && there.st_uid == geteuid() && (there.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* The cache is for applications whose files have places of their own there, where nobody else writes. */
 static bool may_cache(const decision *found, char why[WHY_LIMIT])
 {
     const char *bypass = decision_value(found, "SCR_CACHE_BYPASS");
     if (bypass == NULL || strcmp(bypass, "0") != 0 || !job.is_bypass_own || job.is_cached_by_us) {
         return true;
     }
-    if (job.kinds_apart != 0 && !job.do_files_meet && !job.is_cache_barred) {
+    const bool is_private = is_cache_private();
+    if (is_private && job.kinds_apart != 0 && !job.do_files_meet && !job.is_cache_barred) {
         return true;
     }
     snprintf(why, WHY_LIMIT, "SCR_CACHE_BYPASS=0: %s",
-             job.do_files_meet     ? "files of several ranks would meet in the cache"
+             !is_private           ? "your directory in SCR_CACHE_BASE is a link, or others may write there"
+             : job.do_files_meet   ? "files of several ranks would meet in the cache"
              : job.is_cache_barred ? "another kind of output has begun, which was not seen before"
                                    : "no output was seen yet whose files have places of their own in the cache");
     return false;

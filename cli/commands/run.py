@@ -24,6 +24,7 @@ from ...daemon.options import OFF, Monitoring
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
+from ..errors import UnknownJobError
 from ..options import MonitoringOptions, Probed, Remembered, command, option
 
 
@@ -150,16 +151,25 @@ def _at_end(paths: JobPaths, keep_s: float) -> None:
 
 
 def _summary(paths: JobPaths) -> None:
-    """Say in a few lines on standard error what became of the tuning, by what the daemon has left."""
-    import msgspec  # noqa: PLC0415 - these two are long there, unless the application never ran
+    """Say in a few lines on standard error what became of the tuning, by what the daemon has left.
 
+    It is the last status, or the journal alone of a daemon that did not come to its end.
+    """
+    import msgspec  # noqa: PLC0415 - these are long there, unless the application never ran
+
+    from ...daemon.journal import JournalError  # noqa: PLC0415
     from ...daemon.views import StatusView  # noqa: PLC0415
+    from .. import job_state  # noqa: PLC0415
     from ..views.summary import summary  # noqa: PLC0415
 
     try:
         view = msgspec.json.decode(paths.last_status.read_bytes(), type=StatusView)
     except (OSError, msgspec.MsgspecError):  # no daemon has ended in order
-        return
+        try:
+            view = job_state.status(paths)
+        except (UnknownJobError, JournalError, OSError) as error:
+            click.echo(f"scrtune: job {paths.job_id}: what became of it is not known: {error}", err=True)
+            return
     for line in summary(view):
         click.echo(line, err=True)
 

@@ -1,5 +1,6 @@
 """How commands print: a view as a table in one style, as JSON, or in a form of its own."""
 
+import codecs
 import os
 import re
 import sys
@@ -8,12 +9,13 @@ from typing import TypeVar
 
 import click
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ...intents.tune.decisions import Verdict
-from ..format import VERDICTS
+from ..format import VERDICTS, printable
 
 V = TypeVar("V")
 
@@ -21,13 +23,31 @@ _WIDTH = 120
 
 
 def rendered(shown: RenderableType) -> str:
-    """Return our texts as they are; for a pipe $COLUMNS or 120 columns wide, without blanks at the ends."""
+    """Return our texts as they are, without what a terminal would obey or what it has no sign for.
+
+    For a pipe they are $COLUMNS or 120 columns wide, without blanks at the ends.
+    """
     is_pipe = not sys.stdout.isatty()
     width = _WIDTH if is_pipe and not os.environ.get("COLUMNS", "").isdigit() else None
     console = Console(markup=False, highlight=False, width=width)
     with console.capture() as captured:
-        console.print(shown)
-    return re.sub(r" +$", "", captured.get(), flags=re.MULTILINE) if is_pipe else captured.get()
+        console.print(_Printable(shown))
+    encoding = codecs.lookup(sys.stdout.encoding or "utf-8").name
+    encoding = "utf-8" if encoding == "ascii" else encoding  # a locale that nobody set up: so click has it
+    text = captured.get().encode(encoding, "replace").decode(encoding)
+    return re.sub(r" +$", "", text, flags=re.MULTILINE) if is_pipe else text
+
+
+class _Printable:
+    """What is shown, in our own styles alone: names and values are from files that anybody may write."""
+
+    def __init__(self, shown: RenderableType) -> None:
+        self._shown = shown
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield the segments as rich's console wants them."""
+        for segment in console.render(self._shown, options):
+            yield Segment("\n".join(map(printable, segment.text.split("\n"))), segment.style)
 
 
 def json_text(view: object) -> str:

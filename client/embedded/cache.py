@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ...scr_config.files import write_atomic
+from ..paths import check_ours
 
 _DATASET = re.compile(r"scr\.dataset\.(\d+)")
 
@@ -85,9 +86,22 @@ class NodeCache:
         """Return the path of the redundancy data that the map's rank keeps."""
         return self.directory(filemap.dataset) / ".scr" / f"redundancy.{filemap.rank}"
 
+    @property
+    def _private(self) -> tuple[Path, ...]:
+        """The user's directory in the cache, and ours in it."""
+        return self.root.parents[1], self.root.parent, self.root
+
+    def check(self) -> None:
+        """Raise :class:`RunDirectoryError` when what is there may be somebody else's, or a link elsewhere."""
+        for directory in self._private:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                check_ours(directory, "SCR_CACHE_BASE")
+
     def create(self, dataset: int) -> None:
-        """Make the directories of a new dataset, for this user only. Raises OSError."""
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make the directories of a new dataset, for this user only. Raises OSError, and as :meth:`check`."""
+        for directory in self._private:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            check_ours(directory, "SCR_CACHE_BASE")
         self.filemap(dataset, 0).parent.mkdir(parents=True, exist_ok=True)
 
     def remove(self, dataset: int) -> None:

@@ -14,7 +14,7 @@ from ...scr_config.files import make_directory
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .flush import Flusher
-from .launch import launch
+from .launch import Launch, launch
 from .output import OpenOutput
 from .prefix_index import Prefix
 from .redundancy import Encoder
@@ -34,12 +34,15 @@ class EmbeddedEngine:
         self._comm = comm.Dup()
         found = launch(self._comm, config)
         self._ranks = RankGroup(self._comm, found.node_of)
+        if refused := self._ranks.attempt(self._node_cache(found).check):
+            self._ranks.warn(f"nothing is cached, the job goes on as with SCR_CACHE_BYPASS=1: {refused}")
+            found = found.without_cache()
         self._resolved = found.resolved
         self._settings = found.resolved.settings
         self._levers = Levers.of(self._settings)
         self._generation = 0
         self._cache_root = found.cache
-        self._cache = NodeCache(Path(found.cache, f"node{self._ranks.node}"))
+        self._cache = self._node_cache(found)
         self._prefix = Prefix(Path(found.prefix))
         self._flusher = Flusher(self._ranks, self._cache, self._prefix)
         self._finder = Finder(self._ranks, self._cache, self._prefix)
@@ -244,6 +247,9 @@ class EmbeddedEngine:
         self._encoder.free()
         self._comm.Free()
         return self._flusher.take()
+
+    def _node_cache(self, found: Launch) -> NodeCache:
+        return NodeCache(Path(found.cache, f"node{self._ranks.node}"))
 
     def _continue_earlier_runs(self) -> None:
         """Number datasets and checkpoints on from what earlier runs left in cache and prefix directory."""

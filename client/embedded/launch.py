@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 from mpi4py import MPI
 
+from ...intents.events import ValueSource
 from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.problems import Code, ConfigProblem, Severity
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
@@ -60,6 +61,16 @@ class Launch(msgspec.Struct, frozen=True):
     prefix: str
     cache: str
     node_of: tuple[int, ...]
+
+    def without_cache(self) -> "Launch":
+        """Return it for a cache that is not the user's alone: as if they had chosen to bypass it."""
+        name, resolved = "SCR_CACHE_BYPASS", self.resolved
+        bypassed = msgspec.structs.replace(
+            resolved,
+            settings={**resolved.settings, name: 1},
+            sources={**resolved.sources, name: ValueSource.ENVIRONMENT.value},
+        )
+        return msgspec.structs.replace(self, resolved=bypassed, cache=str(Path(self.prefix, ".scr", "cache")))
 
 
 def launch(comm: MPI.Intracomm, config: str) -> Launch:

@@ -30,7 +30,7 @@ def ask_daemon(endpoint: str, asked: str | Question, limit_s: float = 2.0) -> An
                     " and was it started with `scrtune run` or `scrtune daemon`?"
                 )
             answer = _answer(socket.recv_multipart()[-1])
-    except zmq.ZMQError as error:
+    except (zmq.ZMQError, UnicodeEncodeError) as error:
         raise DaemonUnavailable(f"{endpoint}: {error}; name the daemon's control endpoint") from error
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise DaemonUnavailable(

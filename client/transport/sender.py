@@ -23,7 +23,8 @@ class EnvelopeSocket:
     """A PUSH socket, with a context (and an I/O thread) of its own, that numbers the envelopes of `sender`.
 
     It outlives its peer's restarts. At most `queue_limit` messages wait in it; the process's end waits for
-    them, `linger_s` at most. A forked child must not use it. Raises :class:`zmq.ZMQError` for a bad endpoint.
+    them, `linger_s` at most. A forked child must not use it. Raises :class:`zmq.ZMQError` for a bad endpoint,
+    and UnicodeEncodeError for one that is not UTF-8.
     """
 
     def __init__(self, endpoint: str, sender: str, *, queue_limit: int, linger_s: float) -> None:
@@ -36,7 +37,7 @@ class EnvelopeSocket:
         try:
             self.socket.setsockopt(zmq.SNDHWM, max(1, queue_limit))
             self.socket.connect(endpoint)
-        except zmq.ZMQError:
+        except (zmq.ZMQError, UnicodeEncodeError):
             self.close(0.0)
             raise
 
@@ -87,7 +88,7 @@ class Emitter:
         self._pid = os.getpid()
         self.dropped = 0
         self._own: EnvelopeSocket | None = None
-        with suppress(zmq.ZMQError):  # a bad endpoint: every event is dropped
+        with suppress(zmq.ZMQError, UnicodeEncodeError):  # a bad endpoint: every event is dropped
             self._own = EnvelopeSocket(
                 self._endpoint, self.sender, queue_limit=self._queue_limit, linger_s=LINGER_S
             )

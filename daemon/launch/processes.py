@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -26,6 +27,7 @@ from .environment import trace_tiers
 
 _STOP_LIMIT_S = 10.0
 _FIRST_OWN_FD = 3
+_WRITABLE_BY_OTHERS = 0o022
 
 
 class Child:
@@ -34,6 +36,9 @@ class Child:
     def __init__(self, pid: int, line: socket.socket) -> None:
         self.pid = pid
         self.exit_code: int | None = None
+        self.ran_s = 0.0
+        """How long it ran, once :meth:`poll` has found that it ended."""
+        self._began_s = time.monotonic()
         self._line = line
         self._heard = b""
 
@@ -42,6 +47,7 @@ class Child:
         if self.exit_code is None:
             pid, status = os.waitpid(self.pid, os.WNOHANG)
             if pid:
+                self.ran_s = time.monotonic() - self._began_s
                 self.exit_code = os.waitstatus_to_exitcode(status)
         return self.exit_code
 
@@ -50,6 +56,12 @@ class Child:
         with contextlib.suppress(OSError):
             self._heard += self._line.recv(64, socket.MSG_DONTWAIT)
         return READY in self._heard
+
+    def wait_ready(self, limit_s: float) -> None:
+        """Wait until it says so or has ended, `limit_s` at most."""
+        deadline_s = time.monotonic() + limit_s
+        while not self.is_ready() and self.poll() is None and (left_s := deadline_s - time.monotonic()) > 0:
+            select.select([self], [], [], left_s)
 
     def fileno(self) -> int:
         """Return a descriptor that is readable when it says something, and when it has ended."""
@@ -96,7 +108,7 @@ def spawn(main: Callable[[], int], name: str, environment: Mapping[str, str], lo
     """
     ours, theirs = socket.socketpair()
     try:
-        with theirs, log_file.open("ab") as output:
+        with theirs, open(log_file, "ab", opener=_private) as output:
             # a signal that came between the fork and its own handlers would be taken in by a copy of ours
             mask = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
             try:
@@ -109,6 +121,10 @@ def spawn(main: Callable[[], int], name: str, environment: Mapping[str, str], lo
         ours.close()
         raise
     return Child(pid, ours)
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _become(
@@ -128,6 +144,7 @@ def _become(
             if callable(signal.getsignal(number)):
                 signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.umask(os.umask(0) | _WRITABLE_BY_OTHERS)
         os.environ.clear()
         os.environ.update(environment)
         with contextlib.suppress(OSError):

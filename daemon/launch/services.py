@@ -5,7 +5,9 @@ import logging
 import os
 import shutil
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -24,8 +26,22 @@ log = logging.getLogger("scrtune.run")
 
 _READY_LIMIT_S = 20.0
 _LONGEST_PAUSE_S = 60.0
+_RAN_WELL_S = 10.0  # started again after that at the most, a daemon costs its node 1 or 2 % of a core
 
 DAEMON, FORWARDER = "daemon", "forwarder"
+
+
+@dataclass
+class Restarts:
+    """When what has died may be started again: at once, then ever later, unless it had run well before."""
+
+    next_s: float = 0.0
+    _count: int = 0
+
+    def started_again(self, ran_s: float, now_s: float) -> None:
+        """Take in a start at `now_s`, on any clock, of what had run for `ran_s` when it died."""
+        self._count = 1 if ran_s >= _RAN_WELL_S else self._count + 1
+        self.next_s = now_s + min(_LONGEST_PAUSE_S, 2.0**self._count)
 
 
 class NodeServices:
@@ -39,8 +55,7 @@ class NodeServices:
         self._wanted: dict[str, Callable[[], Child]] = {}
         self._is_ours = False
         self._running: dict[str, Child] = {}
-        self._restarts = 0
-        self._next_restart_s = 0.0
+        self._restarts: defaultdict[str, Restarts] = defaultdict(Restarts)
 
     def create(self) -> Path:
         """Make the run directory; returns where the config file goes unless the user names another place.
@@ -96,15 +111,16 @@ class NodeServices:
         when a child has ended.
         """
         now_s = time.monotonic()
-        dead = [name for name, child in self._running.items() if child.poll()]
-        if dead and now_s < self._next_restart_s:
-            return self._next_restart_s - now_s
-        for name in dead:
-            self._say_how_it_ended(name)
-            self._restarts += 1
-            self._next_restart_s = now_s + min(_LONGEST_PAUSE_S, 2.0**self._restarts)
-            self._spawn(name)
-        return None
+        dead = {name: self._restarts[name] for name, child in self._running.items() if child.poll()}
+        for name, restarts in dead.items():
+            if restarts.next_s <= now_s:
+                restarts.started_again(self._running[name].ran_s, now_s)
+                self._start_again(name)
+        return min((restarts.next_s - now_s for restarts in dead.values()), default=None)
+
+    def _start_again(self, name: str) -> None:
+        self._say_how_it_ended(name)
+        self._spawn(name)
 
     def _say_how_it_ended(self, name: str) -> None:
         child = self._running[name]
@@ -114,10 +130,17 @@ class NodeServices:
             log.warning("the %s ended with %d; starting it again", name, child.exit_code)
 
     def application_ended(self, exit_code: int) -> None:
-        """Send the exit code to the daemon, and end the forwarder: it has then sent all there is."""
-        if DAEMON in self._running:
+        """Send the exit code to the daemon, and end the forwarder: it has then sent all there is.
+
+        A daemon that is dead is started once more, to take in what the forwarder holds.
+        """
+        if daemon := self._running.get(DAEMON):
+            if daemon.poll():
+                self._start_again(DAEMON)
+                daemon = self._running[DAEMON]
             ended = JobEnded(time_s=time.time(), exit_code=exit_code)
-            self._running[DAEMON].send(msgspec.json.encode(ended) + b"\n")
+            daemon.send(msgspec.json.encode(ended) + b"\n")
+            daemon.wait_ready(_READY_LIMIT_S)
         self._end(FORWARDER)
 
     def stop(self) -> None:

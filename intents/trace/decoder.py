@@ -10,7 +10,18 @@ from ...goodput.validation import LARGEST_INTEGER
 from ..events import Operation, Span, SpanKind, Tier, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
 from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers, seconds
-from .lines import MAX_COUNT, MAX_PATH, Arguments, TraceRecord, decode, integer
+from .lines import (
+    BROKEN_JSON,
+    MAX_COUNT,
+    MAX_PATH,
+    NOT_AN_OBJECT,
+    OUT_OF_RANGE,
+    TOO_DEEP,
+    Arguments,
+    TraceRecord,
+    decode,
+    integer,
+)
 from .names import UNIT_NS, Names, Process, Processes
 from .scanner import Scanner
 
@@ -18,6 +29,19 @@ UNKNOWN_PHASE = "unknown phase"
 NO_TIME = "no time"
 TOO_MANY_PROCESSES = "too many processes"
 TOO_MANY_SPANS = "too many checkpoint spans"
+REASONS = frozenset(
+    {
+        BROKEN_JSON,
+        NOT_AN_OBJECT,
+        OUT_OF_RANGE,
+        TOO_DEEP,
+        UNKNOWN_PHASE,
+        NO_TIME,
+        TOO_MANY_PROCESSES,
+        TOO_MANY_SPANS,
+    }
+)
+"""All for which a line is dropped."""
 
 MAX_SPANS = 10_000
 """Checkpoint spans in one digest."""

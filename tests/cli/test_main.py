@@ -1,5 +1,6 @@
 """The command line in general: help, exit codes, and what `docs/cli.md` says of them."""
 
+import contextlib
 import os
 import re
 import subprocess
@@ -104,3 +105,53 @@ def test_a_misspelt_command_is_answered_with_the_nearest(scrtune: Scrtune) -> No
     ran = scrtune("stauts")
     assert ran.exit_code == 2
     assert "No such command 'stauts'" in ran.stderr
+
+
+def on_a_terminal(*arguments: str, **variables: str) -> str:
+    """What a command writes to a terminal."""
+    ours, theirs = os.openpty()
+    with open(ours, "rb", buffering=0) as screen:  # noqa: PTH123
+        command = [sys.executable, "-m", "scrtune", *arguments]
+        with subprocess.Popen(command, stdout=theirs, stderr=theirs, env={**os.environ, **variables}):
+            os.close(theirs)
+            text = b""
+            with contextlib.suppress(OSError):  # it ends with an error, where the terminal is closed
+                while part := screen.read(65_536):
+                    text += part
+    return text.decode("utf-8", "replace")
+
+
+def test_what_a_file_has_for_terminals_does_not_reach_them(tmp_path: Path) -> None:
+    conf = tmp_path / "\x1b]0;title\x07"
+    conf.write_bytes(
+        b"SCR_PREFIX=/tmp/\x1b[2J\x1b]0;title\x07\xff\nSCR_\x1b[2JFLUSH=1\nSCR_COPY_TYPE=\x1b[2JX\n"
+    )
+    for command in (("env", "--resolved"), ("check", str(conf))):
+        shown = on_a_terminal(*command, SCR_CONF_FILE=str(conf))
+        assert "SCR_COPY_TYPE" in shown
+        assert not re.search("\x1b(?!\\[[0-9;]*m)", shown), "styles alone"
+    said = on_a_terminal("goodput", str(conf))
+    assert "no goodput log" in said
+    assert "\x1b" not in said
+
+
+@pytest.mark.parametrize("command", [("--help",), ("--version",), ("params",), ("params", "SCR_FLUSH")])
+def test_standard_output_that_is_full_is_said_in_a_line(command: tuple[str, ...]) -> None:
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            [sys.executable, "-m", "scrtune", *command],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert ran.returncode == errors.FAILURE
+    assert re.fullmatch("scrtune: .*No space left on device; write to where there is room\n", ran.stderr)
+
+
+def test_what_standard_output_has_no_sign_for_is_a_question_mark() -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1:strict", "SCR_PREFIX": "/data/\udcff"}
+    command = [sys.executable, "-m", "scrtune", "env", "--resolved"]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "/data/?" in ran.stdout

@@ -102,6 +102,14 @@ def test_a_base_that_others_may_write_to_is_refused_unless_it_is_sticky(tmp_path
     paths_of(base).create()
 
 
+def test_a_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
+    base = Path(os.fsdecode(os.fsencode(tmp_path) + b"/r\xff"))
+    for use in (JobPaths.create, JobPaths.check):
+        with pytest.raises(RunDirectoryError, match=r"its name is not UTF-8.*set SCRTUNE_RUN_DIR"):
+            use(paths_of(base))
+    assert not base.exists()
+
+
 @pytest.mark.parametrize("linked", ["", "j", f"j/{HOST}"])
 def test_a_link_in_the_place_of_a_directory_is_refused(tmp_path: Path, linked: str) -> None:
     elsewhere = tmp_path / "elsewhere"

@@ -43,6 +43,13 @@ def paths(tmp_path: Path) -> Iterator[JobPaths]:
 
 def run(tmp_path: Path, outputs: int = 3, ranks: int = 3, **variables: str) -> list[list[tuple[int, dict]]]:
     """Run the application; returns what each rank applied, in order."""
+    ran = job(tmp_path, outputs, ranks, **variables)
+    assert ran.returncode == 0, ran.stderr
+    return [json.loads(line) for line in ran.stdout.splitlines()]
+
+
+def job(tmp_path: Path, outputs: int, ranks: int, **variables: str) -> "subprocess.CompletedProcess[str]":
+    """Run the application to its end."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("SCR", "DFTRACER"))}
     environment = {
         **own,
@@ -51,7 +58,7 @@ def run(tmp_path: Path, outputs: int = 3, ranks: int = 3, **variables: str) -> l
         "SCR_CACHE_BYPASS": "0",
         **variables,
     }
-    ran = subprocess.run(
+    return subprocess.run(
         [MPIEXEC, "-n", str(ranks), sys.executable, APPLICATION, str(outputs)],
         env=environment,
         capture_output=True,
@@ -59,8 +66,6 @@ def run(tmp_path: Path, outputs: int = 3, ranks: int = 3, **variables: str) -> l
         timeout=60,
         check=False,
     )
-    assert ran.returncode == 0, ran.stderr
-    return [json.loads(line) for line in ran.stdout.splitlines()]
 
 
 @contextmanager
@@ -151,8 +156,24 @@ def test_the_daemon_hears_what_the_user_declared_and_who_the_ranks_are(
     assert {host for host, _ in observed.processes} == {paths.host}
 
 
+def test_the_application_asks_the_daemon_nothing() -> None:
+    """It looks at a file: who never asks never waits, however slow the daemon is."""
+    code = "import sys; import scrtune.client.session, scrtune.client.scr; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert {"scrtune.client.transport.sender", "scrtune.scr_config.decision"} <= set(ran.stdout.split())
+    assert "scrtune.client.transport.daemon_client" not in ran.stdout.split()
+
+
 def test_without_a_daemon_and_a_decision_the_application_runs_on(tmp_path: Path, paths: JobPaths) -> None:
     assert run(tmp_path, **in_job(paths)) == [[], [], []]
+
+
+@pytest.mark.parametrize("odd", ["SCRTUNE_RUN_DIR", "SCR_PREFIX"])
+def test_a_directory_whose_name_is_not_utf_8_costs_the_tuning_alone(tmp_path: Path, odd: str) -> None:
+    named = {"SCRTUNE_RUN_DIR": str(tmp_path / "r"), odd: os.fsdecode(os.fsencode(tmp_path) + b"/\xff\xfe")}
+    ran = job(tmp_path, 2, 2, SCRTUNE_JOB_ID="session", **named)
+    assert (ran.returncode, ran.stdout) == (0, "[]\n[]\n"), ran.stderr
+    assert "is not UTF-8. It runs untuned" in ran.stderr
 
 
 def test_the_decision_serves_when_the_daemon_is_gone(tmp_path: Path, paths: JobPaths) -> None:

@@ -16,7 +16,14 @@ from scrtune.client.transport import wire
 from scrtune.client.transport.wire import Answer
 from scrtune.daemon.journal import JournalReader
 from scrtune.goodput.events import JobStarted, OutputCompleted, OutputStarted, StepCompleted
-from scrtune.intents.events import EventsLost, NodeObserved, ProcessUse, SettingsObserved
+from scrtune.intents.events import (
+    LARGEST_COUNT,
+    EventsLost,
+    NodeObserved,
+    ProcessUse,
+    SettingsObserved,
+    TraceDigest,
+)
 
 WaitUntil = Callable[[Callable[[], object]], None]
 TRACES = Path(__file__).parents[1] / "data" / "traces"
@@ -94,7 +101,7 @@ def test_events_that_make_no_sense_neither_end_nor_stop_it(real_daemon: Any) -> 
             )
             for number in range(8)
         ),
-        *(EventsLost(source=f"s{number}", count=2**53) for number in range(8)),
+        *(EventsLost(source=f"s{number}", count=LARGEST_COUNT) for number in range(8)),
         StepCompleted(step=-(2**53), start_s=1e11, end_s=-1e11),
         JobStarted(time_s=-1e11, ranks=-1, nodes=0),
     ]
@@ -105,6 +112,31 @@ def test_events_that_make_no_sense_neither_end_nor_stop_it(real_daemon: Any) -> 
         daemon.view(command)
     assert daemon.end(15) == 0
     assert len(list(JournalReader(daemon.paths.journal))) >= len(absurd) + 1
+
+
+def test_one_message_neither_counts_nor_names_what_cannot_be(real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    refused = [
+        EventsLost(source="s", count=28_000_000_000_000),
+        EventsLost(source="s" * 2000, count=1),
+        TraceDigest(lines=2**40),
+        TraceDigest(lines=-1),
+        TraceDigest(dropped={"broken json": 2**53}),
+        TraceDigest(generations={10**6: 1}),
+        TraceDigest(processes=(("h" * 2000, 1),)),
+    ]
+    daemon.tell(*refused)
+    daemon.tell(*(TraceDigest(lines=9, dropped={f"{n}": 1, f"{n}?": 1, "no time": 1}) for n in range(1000)))
+    daemon.tell(*(EventsLost(source=f"s{number}", count=2) for number in range(1000)))
+    daemon.push(wire.encode(sender="liar", sequence=2**60, dropped=2**60))
+    daemon.tell(STEP)
+    view = daemon.until_events(2001)
+    assert view.rejected == {"events of an unknown type or shape": len(refused)}
+    counters = view.counters
+    assert counters.dropped == {"no time": 1000, "others": 2000, "events with times that cannot be": 1}
+    assert counters.trace_lines == 9000
+    assert len(counters.lost) <= 257
+    assert sum(counters.lost.values()) <= 2000 + 2 * LARGEST_COUNT
 
 
 def test_senders_without_end_do_not_fill_its_memory(real_daemon: Any) -> None:

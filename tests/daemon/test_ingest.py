@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scrtune.client.transport import wire
 from scrtune.daemon.ingest import MAX_EVENTS, MAX_MESSAGE_BYTES, Ingest
 from scrtune.goodput.events import OutputCompleted, StepCompleted
-from scrtune.intents.events import Event, EventsLost, SettingsObserved, TraceDigest
+from scrtune.intents.events import LARGEST_COUNT, Event, EventsLost, SettingsObserved, TraceDigest
 
 TRACES = Path(__file__).parents[1] / "data" / "traces"
 STEP = StepCompleted(step=1, start_s=1.0, end_s=2.0)
@@ -100,14 +100,28 @@ def test_reasons_without_end_are_counted_together_in_the_end() -> None:
         OutputCompleted(dataset=1, name="a", start_s=0.0, end_s=1.0, bytes=2**63),
         OutputCompleted(dataset=1, name="a" * 100_000, start_s=0.0, end_s=1.0),
         SettingsObserved(settings={"SCR_FLUSH": math.nan}),
-        EventsLost(source="x", count=2**60),
-        TraceDigest(generations={2**60: 1}),
     ],
 )
 def test_numbers_and_texts_out_of_bounds_cost_their_event_only(event: Event) -> None:
     ingest = Ingest()
     assert taken(ingest, envelope(0, events=(event, STEP))) == [STEP]
     assert ingest.rejected == {"events with a number or text out of bounds": 1}
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        EventsLost(source="x", count=LARGEST_COUNT + 1),
+        EventsLost(source="x" * 1025, count=1),
+        TraceDigest(lines=-1),
+        TraceDigest(generations={2**60: 1}),
+        TraceDigest(dropped={"broken json": LARGEST_COUNT + 1}),
+    ],
+)
+def test_a_count_or_name_out_of_bounds_makes_no_event(event: Event) -> None:
+    ingest = Ingest()
+    assert taken(ingest, envelope(0, events=(event, STEP))) == [STEP]
+    assert ingest.rejected == {"events of an unknown type or shape": 1}
 
 
 def test_a_message_brings_a_bounded_number_of_events() -> None:

@@ -390,7 +390,7 @@ DIGEST = TraceDigest(
     lines=9,
     events=8,
     metadata=1,
-    dropped={"no JSON": 1},
+    dropped={"broken json": 1},
     accesses=(ACCESS,),
     checkpoints=(Span(name="save", start_s=T0, end_s=T0 + 1, pid=7),),
     processes=(("n", 7),),
@@ -404,7 +404,11 @@ def test_counters_add_up() -> None:
         pipeline.handle(event, T0)
     counters = pipeline.counters
     assert (counters.events, counters.trace_lines, counters.trace_events) == (4, 18, 16)
-    assert (counters.dropped, counters.lost, counters.generations) == ({"no JSON": 2}, {"emit": 7}, {4: 18})
+    assert (counters.dropped, counters.lost, counters.generations) == (
+        {"broken json": 2},
+        {"emit": 7},
+        {4: 18},
+    )
     assert pipeline.processes == {("n", 7)}
 
 

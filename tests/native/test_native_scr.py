@@ -491,6 +491,18 @@ def test_the_cache_is_refused_to_who_shares_files(job: Job, kind: str) -> None:
 
 
 @in_both
+def test_the_cache_is_refused_where_others_may_write_in_the_user_s_directory(job: Job) -> None:
+    cached = job.base / "cache" / "somebody"
+    cached.mkdir(parents=True)
+    cached.chmod(0o777)
+    told = job.run(3, decisions={2: TO_THE_CACHE}, SCR_USER_NAME="somebody", SCR_CACHE_BYPASS="1")
+    told.assert_sound(3)
+    assert told.column("bypass") == ["1"] * 3
+    (refused,) = told.of_type("refused")
+    assert "others may write there" in str(refused["why"])
+
+
+@in_both
 def test_on_one_node_ranks_may_share_a_file_in_the_cache(job: Job) -> None:
     told = job.run(3, decisions={2: TO_THE_CACHE}, SCR_CACHE_BYPASS="1", SHARED_FROM="1")
     told.assert_sound(3)

@@ -537,6 +537,27 @@ def test_why_the_peer_has_no_ideal_step_and_no_straggler_is_known_is_said(tmp_pa
 # ---- jobs ----
 
 
+def test_of_very_many_jobs_those_are_shown_of_which_most_is_said(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    at = time.time() - 3600
+    with log.open("w") as file:
+        for number in range(1000):
+            for step in range(1 + (number == 700)):
+                told = {
+                    "type": "step_completed",
+                    "step": step,
+                    "start_s": at + step,
+                    "end_s": at + step + 0.5,
+                }
+                file.write(json.dumps({**told, "job_name": f"job{number:04}"}) + "\n")
+    ran = CliRunner().invoke(main, ["goodput", str(log), "--format", "json"])
+    names = [job["job_name"] for job in json.loads(ran.stdout)["jobs"]]
+    assert names == [f"job{number:04}" for number in (*range(199), 700)]
+    assert "800 more jobs are not shown; name one with --job-name" in ran.stderr
+    named = CliRunner().invoke(main, ["goodput", str(log), "--format", "json", "--job-name", "job0900"])
+    assert [job["job_name"] for job in json.loads(named.stdout)["jobs"]] == ["job0900"]
+
+
 def test_all_jobs_of_a_log_are_shown_or_the_one_that_is_named(tmp_path: Path) -> None:
     log = log_of(
         tmp_path / "log",

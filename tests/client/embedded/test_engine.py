@@ -2,7 +2,9 @@
 
 import json
 import os
+import re
 import shutil
+import stat
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -382,6 +384,59 @@ def test_without_a_usable_cache_outputs_go_to_the_prefix_directory(job: Job) -> 
     assert saved["valid"]
     assert (restarted["source"], restarted["intact"]) == ("prefix", True)
     assert "the cache cannot be used" in job.errors
+
+
+def plant(job: Job, how: str) -> Path:
+    """Somebody was there first; return what must stay as it is."""
+    cached = job.root / "cache" / "somebody"
+    theirs = job.root / "theirs" if how == "link" else cached
+    shutil.copytree(cached, job.root / "theirs")
+    shutil.rmtree(cached)
+    if how == "link":
+        cached.symlink_to(theirs)
+    else:
+        (job.root / "theirs").rename(cached)
+    if how == "uid":
+        os.chown(cached, 12345, 12345)
+    if how == "mode":
+        cached.chmod(0o777)
+    return theirs
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "link",
+        "mode",
+        pytest.param("uid", marks=pytest.mark.skipif(os.getuid() != 0, reason="needs root, to give away")),
+    ],
+)
+def test_a_cache_that_somebody_else_has_made_is_not_used_and_the_job_goes_on_in_the_prefix(
+    job: Job, how: str
+) -> None:
+    job("save a", SCR_FLUSH=0)
+    theirs = plant(job, how)
+    before = sorted(theirs.rglob("*"))
+    described, restarted, written = job("describe", "restart", "save b")
+    assert restarted is None, "what lies there is not believed"
+    assert "goes on as with SCR_CACHE_BYPASS=1" in job.errors
+    assert re.search("cache/somebody: .*set SCR_CACHE_BASE to", job.errors), job.errors
+    assert described["settings"]["SCR_CACHE_BYPASS"] == 1
+    assert described["sources"]["SCR_CACHE_BYPASS"] == "environment", "the tuner leaves it alone"
+    assert written["valid"]
+    assert sorted(theirs.rglob("*")) == before
+    (restarted,) = job("restart")
+    assert (restarted["name"], restarted["source"], restarted["intact"]) == ("b", "prefix", True)
+
+
+def test_the_cache_is_the_users_alone_whatever_their_umask_is(job: Job) -> None:
+    before = os.umask(0)
+    try:
+        job("save a")
+    finally:
+        os.umask(before)
+    made = [job.cache.parent, job.cache, *job.cache.iterdir()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o700}
 
 
 def test_killed_in_the_middle_of_a_flush_the_cache_has_the_new_one_and_the_prefix_the_old_one(

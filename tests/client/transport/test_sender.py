@@ -75,6 +75,14 @@ def test_every_event_is_one_envelope_in_order(start_daemon: StartDaemon, endpoin
     emitter.close()
 
 
+@pytest.mark.parametrize("endpoint", ["ipc:///tmp/r\udcff/events.sock", "nonsense"])
+def test_an_endpoint_that_cannot_be_costs_the_events_alone(endpoint: str) -> None:
+    emitter = Emitter(endpoint)
+    assert not emitter.emit(step(0))
+    assert emitter.dropped == 1
+    emitter.close()
+
+
 def test_events_wait_for_a_daemon_that_comes_later(start_daemon: StartDaemon, endpoint: str) -> None:
     emitter = Emitter(endpoint)
     assert emitter.emit(step(0))

@@ -33,7 +33,7 @@ from scrtune.daemon.launch.environment import (
     log_variables,
 )
 from scrtune.daemon.launch.run import job_paths
-from scrtune.daemon.launch.services import NodeServices
+from scrtune.daemon.launch.services import NodeServices, Restarts
 from scrtune.daemon.launch.slurm import SlurmServices, in_allocation, prolog_text
 from scrtune.daemon.memory import Memory, kind_of, memory_directory
 from scrtune.goodput.events import JobEnded
@@ -433,6 +433,61 @@ def test_what_died_is_started_again(place: Place) -> None:
     assert place.finish(process).returncode == 0
 
 
+def test_it_is_started_again_ever_later_unless_it_had_run_well() -> None:
+    restarts = Restarts()
+    pauses = []
+    for ran_s in (0.1, 0.1, 0.1, 3600.0, 9.0, *(0.1,) * 10):
+        restarts.started_again(ran_s, now_s=100.0)
+        pauses.append(restarts.next_s - 100.0)
+    assert pauses[:5] == [2.0, 4.0, 8.0, 2.0, 4.0]
+    assert pauses[-1] == 60.0
+
+
+@needs_library
+def test_what_the_forwarder_holds_when_the_job_ends_is_in_the_account_though_the_daemon_is_dead(
+    place: Place,
+) -> None:
+    process = place.start("sh", "-c", HOLD, options=("--trace", "off"))
+    until(lambda: place.paths.control_socket.exists() and place.processes("forward"), "both services")
+    (first,) = place.processes("daemon")
+    first.kill()
+    until(lambda: [each for each in place.processes("daemon") if each != first], "another daemon")
+    for daemon in place.processes("daemon"):
+        daemon.kill()  # the one after it has to wait, unless all of this was slow
+    until(lambda: not place.processes("daemon"), "its end")
+    begun_s = time.time()
+    lines: list[dict[str, object]] = [
+        {"type": "started", "time_s": begun_s, "cwd": str(place.directory), "prefix": "."}
+    ]
+    for number in range(1, 91):
+        at_s = begun_s + number / 1000
+        times = {"entered_s": at_s, "opened_s": at_s, "closing_s": at_s, "closed_s": at_s}
+        lines.append({"type": "output", "dataset": number, "name": f"c{number}", **times})
+    place.paths.library_events.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    (place.directory / "let_go").touch()
+    ended = place.finish(process)
+    assert ended.returncode == 0
+    assert place.replayed().account(time.time()).runs == 1
+    assert re.search(f"job {place.job_id}: 90 checkpoints", ended.stderr), ended.stderr
+
+
+def test_what_became_of_a_job_is_said_though_no_daemon_came_to_its_end(place: Place) -> None:
+    def said_after(command: str) -> str:
+        process = place.start("sh", "-c", command, options=("--trace", "off", "--preload", "never"))
+        until(lambda: process.poll() is not None or place.processes("daemon"), "a daemon")
+        while process.poll() is None:
+            for daemon in place.processes("daemon"):
+                with contextlib.suppress(psutil.Error):
+                    daemon.kill()
+        return place.finish(process).stderr
+
+    assert place.run(sys.executable, "-c", APPLICATION).returncode == 0
+    assert f"job {place.job_id}: 1 checkpoint," in said_after("sleep 0.5"), "as its journal has it"
+    place.paths.journal.unlink()
+    place.paths.journal.mkdir()
+    assert "what became of it is not known" in said_after("true")
+
+
 def test_a_daemon_that_was_told_to_end_is_not_started_again(place: Place) -> None:
     process = place.start("sh", "-c", HOLD)
     until(lambda: place.paths.control_socket.exists() and place.processes("forward"), "both services")
@@ -627,6 +682,36 @@ def test_a_run_directory_that_cannot_be_used_costs_only_the_tuning(place: Place)
     ran = place.run("sh", "-c", "echo ran; exit 3")
     assert (ran.stdout, ran.returncode) == ("ran\n", 3)
     assert "The application runs without scrtune" in ran.stderr
+
+
+@pytest.mark.parametrize("variable", ["SCRTUNE_RUN_DIR", "TMPDIR"])
+@pytest.mark.parametrize(
+    "locale", [{"LC_ALL": "C.UTF-8"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
+)
+def test_a_directory_whose_name_is_not_utf_8_costs_only_the_tuning(
+    place: Place, variable: str, locale: dict[str, str]
+) -> None:
+    place.environment = {"SCRTUNE_RUN_DIR": "", "XDG_RUNTIME_DIR": "", **locale}
+    place.environment[variable] = os.fsdecode(os.fsencode(place.base) + b"\xff")
+    Path(place.environment[variable]).mkdir()
+    ran = place.run("sh", "-c", "echo ran; exit 3")
+    assert (ran.stdout, ran.returncode) == ("ran\n", 3)
+    assert re.search("is not UTF-8.*The application runs without scrtune", ran.stderr), ran.stderr
+
+
+def test_whatever_the_umask_is_others_write_to_nothing_of_ours(place: Place) -> None:
+    before = os.umask(0)
+    try:
+        process = place.start("sh", "-c", HOLD)
+        until(lambda: place.paths.control_socket.exists() and place.paths.log.exists(), "a daemon")
+        made = [place.base, *place.base.rglob("*"), place.paths.trace_directory]
+        modes = {path: stat.S_IMODE(path.stat().st_mode) for path in made}
+        (place.directory / "let_go").touch()
+        assert place.finish(process).returncode == 0
+    finally:
+        os.umask(before)
+    assert {path: oct(mode) for path, mode in modes.items() if mode & 0o022} == {}
+    assert modes[place.paths.log] == 0o600
 
 
 def test_a_config_path_that_cannot_be_written_costs_only_the_tuning(place: Place) -> None:
