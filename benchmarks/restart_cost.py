@@ -16,9 +16,9 @@ from pathlib import Path
 import click
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal, apply_event, replay_journal
+from scrtune.daemon.journal.journal import Journal, apply_event, replay_journal
+from scrtune.daemon.journal.snapshot import Snapshots, State, recovered
 from scrtune.daemon.loop import SNAPSHOT_EVENTS
-from scrtune.daemon.snapshot import Snapshots, State, recovered
 from scrtune.goodput.events import FlushCompleted, JobStarted, OutputCompleted, OutputStarted, StepCompleted
 from scrtune.goodput.steps.recent import RecentSteps
 from scrtune.intents.events import Event, NodeObserved, ProcessUse, SettingsObserved

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import click
 
 from ..client.paths import JobPaths
-from ..daemon.journal import replay_journal
+from ..daemon.journal.journal import replay_journal
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import GoodputEvent

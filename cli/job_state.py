@@ -9,7 +9,7 @@ from ..client.paths import JobPaths
 from ..client.transport.daemon_client import DaemonUnavailable, ask_daemon
 from ..client.transport.wire import Question
 from ..daemon import views
-from ..daemon.snapshot import recovered
+from ..daemon.journal.snapshot import recovered
 from ..intents.effects import Advice
 from ..intents.events import Values
 from ..intents.pipeline import Pipeline

@@ -10,7 +10,7 @@ from ..goodput.validation import is_within_bounds
 from ..intents.events import LARGEST_COUNT, Event, EventsLost, SettingsObserved, TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.catalogue import SECRETS
-from .journal_records import Senders
+from .journal.records import Senders
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_EVENTS = 10_000

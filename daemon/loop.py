@@ -20,14 +20,14 @@ from ..scr_config.files import write_atomic
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
-from .journal import Journal, JournalError, JournalReader, apply_event
+from .journal.journal import Journal, JournalError, JournalReader, apply_event
+from .journal.snapshot import Snapshots, State, restore
 from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
 from .probe.process import ProbeProcess
 from .signals import Parent, Signals
-from .snapshot import Snapshots, State, restore
 from .sockets import Sockets
 from .views import StatusView
 

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from scrtune.daemon.ingest import Ingest
-from scrtune.daemon.journal import apply_event
+from scrtune.daemon.journal.journal import apply_event
 from scrtune.intents.pipeline import Pipeline
 
 sys.path.append(str(Path(__file__).parents[2]))  # benchmarks are no part of the package

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from scrtune.cli.logs import read_journal
 from scrtune.cli.main import main
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted
 from scrtune.intents.events import Event
 

@@ -3,7 +3,7 @@
 import time
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.events import (
     JobEnded,
     JobStarted,

@@ -16,7 +16,7 @@ from click.testing import Result
 from scrtune.cli.errors import NO_JOB
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.launch.preload import export_text
 from scrtune.intents.effects import Advice
 from scrtune.intents.events import SettingsObserved

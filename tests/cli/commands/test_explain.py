@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
 
 from ...support.ended_job import BEGUN_S, run_directory

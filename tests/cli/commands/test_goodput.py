@@ -27,7 +27,7 @@ from scrtune.client.recorder import Recorder
 from scrtune.client.scr_log.log import parse_line
 from scrtune.client.scr_log.preload_events import Output, parse_library_line
 from scrtune.client.scr_log.standalone import by_job
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.compat import GoodputRecorder
 from scrtune.goodput.events import (
     GoodputEvent,

@@ -18,7 +18,7 @@ from scrtune.cli.main import main
 from scrtune.cli.text.interval import table
 from scrtune.cli.views.interval import Inputs, JobOutlook, inputs, outlook
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.events import GoodputEvent, Interval, JobStarted
 from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, Prior
 from scrtune.goodput.interval.failures import Failures

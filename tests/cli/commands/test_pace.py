@@ -9,7 +9,7 @@ from click.testing import Result
 
 from scrtune.cli.views.summary import summary
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 from scrtune.daemon.views import ExplainView, StatusView
 
 from ...support.simulated_job import CACHED, Job

@@ -13,7 +13,7 @@ from scrtune.cli.html.theme import GROUPS
 from scrtune.cli.html.timeline import WIDTH
 from scrtune.cli.main import main
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 
 from ...support.report_job import T, checkpointed, write_log
 

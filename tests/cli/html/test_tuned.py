@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from scrtune.cli.main import main
-from scrtune.daemon.journal import Journal
+from scrtune.daemon.journal.journal import Journal
 
 from ...support.report_job import browse, checkpointed, section, write_log
 from ...support.simulated_job import CACHED, Job

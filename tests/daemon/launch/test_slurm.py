@@ -18,7 +18,7 @@ import pytest
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal import replay_journal
+from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.views import ExplainView
 from scrtune.scr_config.resolution import resolve
 

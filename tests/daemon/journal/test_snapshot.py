@@ -12,8 +12,8 @@ import pytest
 
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import views
-from scrtune.daemon.journal import Journal, JournalReader, apply_event, replay_journal
-from scrtune.daemon.snapshot import Snapshots, State, recovered, restore
+from scrtune.daemon.journal.journal import Journal, JournalReader, apply_event, replay_journal
+from scrtune.daemon.journal.snapshot import Snapshots, State, recovered, restore
 from scrtune.goodput.events import StepCompleted
 from scrtune.goodput.steps.recent import RecentSteps
 from scrtune.intents.effects import Effect

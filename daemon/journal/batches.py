@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from ..goodput.events import StepCompleted, StepStarted
-from ..intents.events import Event, EventsLost, NodeObserved, TraceDigest
-from .journal_records import Record, Senders
+from ...goodput.events import StepCompleted, StepStarted
+from ...intents.events import Event, EventsLost, NodeObserved, TraceDigest
+from .records import Record, Senders
 
 LEFT_OUT = "steps and samples of long ago, to keep the journal small"
 

@@ -1,7 +1,7 @@
 """How the journal's records lie in its file, and how they are read back, whatever happened to them.
 
 A record is its length and CRC-32 (both little-endian 32 bit), then MessagePack of [now, event], compressed
-with zlib when that is shorter (the first byte shows which). A batch (:mod:`scrtune.daemon.batches`) is one
+with zlib when that is shorter (the first byte shows which). A batch (:mod:`.batches`) is one
 record for many events.
 
 A torn tail, which SIGKILL or a full disk leaves behind, is reported and cut. A record that was damaged later
@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from ..intents.events import Event, EventsLost
+from ...intents.events import Event, EventsLost
 
 DAMAGED = "damaged records of the journal"
 MAGIC = b"scrtune journal 1\n"

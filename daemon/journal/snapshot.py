@@ -16,12 +16,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..client.paths import JobPaths
-from ..goodput.steps.recent import RecentSteps
-from ..intents.pipeline import Pipeline
-from ..scr_config.files import write_atomic
+from ...client.paths import JobPaths
+from ...goodput.steps.recent import RecentSteps
+from ...intents.pipeline import Pipeline
+from ...scr_config.files import write_atomic
 from .journal import apply_event
-from .journal_records import JournalReader, Senders
+from .records import JournalReader, Senders
 
 log = logging.getLogger("scrtune.daemon")
 
@@ -114,7 +114,7 @@ def restore(paths: JobPaths) -> State | None:
 def recovered(paths: JobPaths) -> tuple[Pipeline, float]:
     """Return the pipeline as the job's journal left it, and the time of its last record.
 
-    The same as :func:`scrtune.daemon.journal.replay_journal`, and faster. Raises as reading does.
+    The same as :func:`scrtune.daemon.journal.journal.replay_journal`, and faster. Raises as reading does.
     """
     state = restore(paths) or State(Pipeline(), RecentSteps(), {}, end=0, number=0, last_s=0.0)
     pipeline, last_s = state.pipeline, state.last_s

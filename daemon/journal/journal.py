@@ -1,6 +1,6 @@
 """The events in order, on disk: a restarted daemon replays them and is where the old one was.
 
-Each turn of the loop appends its events as they are (:mod:`scrtune.daemon.journal_records`); now and then
+Each turn of the loop appends its events as they are (:mod:`scrtune.daemon.journal.records`); now and then
 :meth:`Journal.seal` packs those so far into batches, of a tenth of their size.
 """
 
@@ -12,10 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-from ..intents.effects import Effect
-from ..intents.events import Event, EventsLost
-from ..intents.pipeline import Pipeline
-from .journal_records import (
+from ...intents.effects import Effect
+from ...intents.events import Event, EventsLost
+from ...intents.pipeline import Pipeline
+from .records import (
     MAGIC,
     MAX_RECORD_BYTES,
     JournalError,
