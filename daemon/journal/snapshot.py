@@ -28,7 +28,7 @@ log = logging.getLogger("scrtune.daemon")
 _MODE = 0o600
 _LIMIT_BYTES = 256 * 1024 * 1024
 _SEEN_BYTES = 4096  # of the journal, before where the snapshot ends
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[2]
 _OURS = Pipeline.__module__.partition(".")[0] + "."
 _OTHERS = {
     ("array", "_array_reconstructor"),

@@ -188,7 +188,7 @@ def test_beyond_its_limit_the_oldest_part_keeps_what_decides_and_says_what_it_le
     largest = 0
     while told < 3 * SEALED_LIMIT_BYTES // 50_000:
         for _ in range(10):
-            noise = {f"{random.getrandbits(400_000):x}": 1}  # 50 kB at least, however it is packed
+            noise = {f"{random.getrandbits(3200):x}": 1 for _ in range(125)}  # 50 kB however it is packed
             journal.append(float(told), TraceDigest(lines=1, dropped=noise))
             told += 1
         journal.append(float(told), JobStarted(time_s=float(told)))
