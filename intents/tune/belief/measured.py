@@ -89,7 +89,8 @@ def measure(known: Known, between_s: float, slowdowns_s: Array) -> Measured:
 def _blocking(groups: Sequence[Sequence[Observation]], between_s: float) -> tuple[Array, Array]:
     """Return the mean log of the blocking time of each group, and their covariance."""
     seen = [each for group in groups for each in group]
-    amplified = np.array([each.amplification(between_s) for each in seen])
+    # of the settings, not of the one observation: else those with long waits would count as the surest
+    amplified = np.repeat([_amplification(group, between_s) for group in groups], [*map(len, groups)])
     member = np.repeat(np.eye(len(groups)), [len(group) for group in groups], axis=0)
     logged = np.concatenate([_winsorised(group, between_s) for group in groups])
     few = np.array([_FEW_NOISE**2 * (len(group) < SHOWN) for group in groups for _ in group])
@@ -102,9 +103,13 @@ def _blocking(groups: Sequence[Sequence[Observation]], between_s: float) -> tupl
     return covariance @ (weights @ logged), covariance
 
 
+def _amplification(group: Sequence[Observation], between_s: float) -> float:
+    return median(each.amplification(between_s) for each in group)
+
+
 def _winsorised(group: Sequence[Observation], between_s: float) -> Array:
     logged = np.array([log(max(each.blocking_s, LOWEST)) for each in group])
-    high = _HIGH * max(each.amplification(between_s) for each in group)
+    high = _HIGH * _amplification(group, between_s)
     if len(group) < SHOWN:
         return np.asarray(np.minimum(logged, logged.min() + high))
     middle = float(np.median(logged))
