@@ -15,6 +15,7 @@ from ..mutability import RunMutability
 from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import describe
 from ..rules.guards import veto
+from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
 from ..settings import difference, is_cached
 from .active_settings import ActiveSettings, values
@@ -47,7 +48,7 @@ _QUIET = 6
 _OVERDUE, _BLIND = 0.95, 0.02
 _LATE = 1.5
 """Intervals: the end of a flush may be known at the next output only."""
-_MORE_PREFIX = {"SCR_CACHE_BYPASS", "SCR_FLUSH"}
+_OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
 
 Look = Callable[[], Situation]
 
@@ -334,7 +335,7 @@ class Trials(ActiveSettings):
 
     def _stopped(self, view: View, index: int, now_is: Situation) -> str | None:
         changes = difference(view.belief.candidates[index], self.settings)
-        is_blind = not self.learner.knows_prefix and bool(_MORE_PREFIX & changes.keys())
+        is_blind = not self.learner.knows_prefix and bool(_OF_FLUSHES & changes.keys())
         if is_blind and p_worse(view)[index] > _BLIND:
             return "no flush was measured yet: what the prefix directory takes is not known"
         return veto(changes, now_is) or view.belief.why_at_risk(index, now_is) or None
