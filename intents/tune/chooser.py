@@ -53,8 +53,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class View(NamedTuple):
     """What the choice is made from: `seen` counts checkpoints by candidate, `remaining` those still to come.
 
-    `there_s` are the seconds of going to each candidate, `back_s` of returning, `left_s` is the trial budget,
-    `earned_s` what of it came after the first credit. Costs that are `loose` scatter with waits for flushes,
+    `there_s` are the seconds of going to each candidate, `back_s` of returning, `forced_s` of the flush that
+    a re-init now waits for or forces. `left_s` is the trial budget, `earned_s` what of it came after the
+    first credit. Costs that are `loose` scatter with waits for flushes,
     so that only big gains are told from noise.
     """
 
@@ -66,6 +67,7 @@ class View(NamedTuple):
     left_s: float
     earned_s: float
     remaining: int
+    forced_s: float = 0.0
     loose: bool = False
 
 

@@ -22,22 +22,21 @@ def can_go(mutability: RunMutability, active: Values, after: Values) -> bool:
     return not any(map(mutability.is_fixed, difference(after, active)))
 
 
-def switch_seconds(belief: Belief, active: Values, now: Situation, *, flushed: bool) -> tuple[Array, Array]:
+def switch_seconds(belief: Belief, active: Values, now: Situation, forced_s: float) -> tuple[Array, Array]:
     """Return the expected seconds of going from `active` to each candidate, and of coming back.
 
-    `flushed`: the newest checkpoint is in the prefix directory, so that a re-init now forces no flush.
+    A re-init now takes `forced_s` more, for the flush that it waits for or forces.
     """
     once_s = now.reinit_s or now.reinit_prior_s
-    here_s = 0.0 if flushed else _pending_s(belief, belief.index(active))
     there, back = [], []
     for index, after in enumerate(belief.candidates):
         is_reinit = any(map(now.mutability.needs_reinit, difference(after, active)))
-        there.append(once_s + here_s if is_reinit else 0.0)
-        back.append(once_s + _SHARE_BACK * _pending_s(belief, index) if is_reinit else 0.0)
+        there.append(once_s + forced_s if is_reinit else 0.0)
+        back.append(once_s + _SHARE_BACK * pending_s(belief, index) if is_reinit else 0.0)
     return np.array(there), np.array(back)
 
 
-def _pending_s(belief: Belief, index: int | None) -> float:
+def pending_s(belief: Belief, index: int | None) -> float:
     """Return the expected seconds of the flush that a re-init waits for, or forces."""
     if index is None or not is_cached(belief.candidates[index]):
         return 0.0

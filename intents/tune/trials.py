@@ -17,7 +17,7 @@ from ..rules.explain import describe
 from ..rules.guards import veto
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
-from ..settings import difference, is_cached
+from ..settings import difference, flush_every, is_cached
 from .active_settings import ActiveSettings, values
 from .belief.belief import Belief
 from .belief.learner import Learner
@@ -38,7 +38,7 @@ from .chooser import (
 )
 from .comparison import compare
 from .decisions import Outcome, Verdict
-from .switching import can_go, switch_seconds
+from .switching import can_go, pending_s, switch_seconds
 from .trial import Trial, measured, users_change
 
 USED_UP = "the trial budget is used up"
@@ -76,6 +76,8 @@ class Trials(ActiveSettings):
         self._incumbent = dict(self.wanted)
         self._dropped: set[Identity] = set()
         self._replays = self._quiet = self._newest = self._last_flushed = 0
+        self._leaving: tuple[int, str] | None = None
+        """The dataset after which to go back, and why."""
         self._tried: dict[Identity, Trial] = {}
         self.pending: Proposal | None = None
         """The change that the next run begins with, on trial."""
@@ -155,8 +157,14 @@ class Trials(ActiveSettings):
             self._trial.flush_ended = True
 
     def overdue(self, time_s: float, now: float) -> Outcome:
-        """End a trial whose first flush is far from its end at `time_s`: later outputs would wait for it."""
+        """End a trial whose first flush is far from its end at `time_s`: later outputs would wait for it.
+
+        Go back where that had to wait for a flush to be due.
+        """
         trial, belief = self._trial, self.belief
+        if self._leaving is not None and self._newest >= self._leaving[0]:
+            self._go_back(self._leaving[1], now)
+            return self._outcome()
         if trial is None or belief is None or not trial.flush_began_s or trial.looks or trial.since_launch:
             return self._outcome()
         if trial.flush_ended:
@@ -213,14 +221,14 @@ class Trials(ActiveSettings):
             self.tuning_s += cost_s - own_s  # it ended after its trial had been reverted
 
     def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
-        trial = self._trial
+        trial, self._leaving = self._trial, None
         view = self._view(belief, now_is)
         if trial is not None:
             self._judge(trial, view, now)
         elif self.wanted != self.baseline and (
             why := self._why_back(view) or belief.why_at_risk(view.incumbent, now_is)
         ):
-            self._back_to_baseline(now, why)
+            self._leave(view, view.incumbent, OWN, why, now)
         if self._trial is not None or max(self.budget.left_s, self.budget.overdraft_s) <= 0:
             return
         now_is = replace(now_is, settings=self.settings)
@@ -261,13 +269,15 @@ class Trials(ActiveSettings):
 
     def _view(self, belief: Belief, now_is: Situation) -> View:
         incumbent = belief.index(self._incumbent)
-        there_s, back_s = switch_seconds(belief, self.settings, now_is, flushed=self.is_flushed)
+        forced_s = 0.0 if self.is_flushed else pending_s(belief, belief.index(self.settings))
+        there_s, back_s = switch_seconds(belief, self.settings, now_is, forced_s)
         return View(
             belief=belief,
             incumbent=OWN if incumbent is None else incumbent,
             seen=self.learner.seen(),
             there_s=there_s,
             back_s=back_s,
+            forced_s=forced_s,
             left_s=self.budget.left_s,
             earned_s=self.budget.earned_s,
             remaining=now_is.checkpoints,
@@ -308,14 +318,30 @@ class Trials(ActiveSettings):
         if kept and trial.looks < MOST_LOOKS and self._is_odd(trial, float(view.belief.totals[OWN].mean())):
             kept = None
         why = compare(view.belief.totals[view.incumbent], view.belief.totals[index], trial.looks).text
-        if kept is None and not self._may_stay(view, p_better(view, index)):
-            self._dropped.add(identity(self.wanted))
-            self._revert(trial, now, f"{USED_UP}; {why}")
-        elif kept:
+        if kept:
             self._accept(trial, now, why)
-        elif kept is False:
+        elif kept is None and self._may_stay(view, p_better(view, index)):
+            return
+        else:
+            self._leave(view, index, view.incumbent, why if kept is False else f"{USED_UP}; {why}", now)
+
+    def _leave(self, view: View, index: int, to: int, why: str, now: float) -> None:
+        """Go back, once the next flush is due where the one that a re-init forces now is dearer."""
+        every = flush_every(self.settings)
+        left = -self._newest % every
+        more_s = left * float((view.belief.totals[index] - view.belief.totals[to]).mean())
+        due_s = max(0.0, float(view.belief.flush_s[index]) - view.belief.shape.between_s)
+        is_later = left and view.there_s[to] > 0 and more_s + due_s < view.forced_s
+        self._leaving = (self._newest + left, why) if is_later else None
+        if not is_later:
+            self._go_back(why, now)
+
+    def _go_back(self, why: str, now: float) -> None:
+        if self._trial is None:
+            self._back_to_baseline(now, why)
+        else:
             self._dropped.add(identity(self.wanted))
-            self._revert(trial, now, why)
+            self._revert(self._trial, now, why)
 
     def _is_odd(self, trial: Trial, own_s: float) -> bool:
         """Return whether what was measured is dearer: a hiccup, or the belief is wrong."""
@@ -403,6 +429,7 @@ class Trials(ActiveSettings):
             why += "; until the next launch it stays active"
         undone = replace(trial.proposal, changes=values(incumbent, tried), because=why)
         self._log(Verdict.REVERTED, undone, now, tried)
+        self._leaving = None
         self.tuning_s += entry.cost_s if (entry := self.log.trial(trial.generation)) else 0.0
         self._trial = None
 
@@ -418,6 +445,7 @@ class Trials(ActiveSettings):
         self.pending = None
         self.put(self.baseline)
         self._incumbent = dict(self.baseline)
+        self._leaving = None
         self._log(Verdict.BASELINE, back, now, won)
 
     def _outcome(self) -> Outcome:
