@@ -10,6 +10,7 @@ import pytest
 from scrtune.goodput.events import FlushCompleted, OutputCompleted
 from scrtune.intents.events import KnowledgeRecalled
 from scrtune.intents.pipeline import Pipeline
+from scrtune.intents.rules.levers import LEVERS, Component
 from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.decisions import Verdict
 from scrtune.intents.tune.tuner import Tuner
@@ -18,7 +19,7 @@ from ...support.simulated_job import CACHED, REAL, Job
 
 sys.path.append(str(Path(__file__).parents[3]))  # benchmarks are no part of the package
 
-from benchmarks.tuner.drive import Outcome, simulate
+from benchmarks.tuner.drive import Outcome, Run, case, simulate
 
 JOBS = 9
 
@@ -81,6 +82,34 @@ def test_a_reinit_forces_a_flush_unless_the_newest_checkpoint_is_flushed() -> No
     past = Tuner(DEFAULTS)
     output(past, 1)
     assert past.is_flushed
+
+
+def test_nothing_that_changes_flushes_is_tried_before_the_first_one_was_measured() -> None:
+    """Every checkpoint before it is cheap, whatever the flush will cost."""
+    of_flushes = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
+    made = case("small-files", "optimal", 1017, 9)
+    assert made.own["SCR_FLUSH"] == 10
+    run = Run(made, pipeline := Pipeline())
+    for noise in made.noise:
+        run.checkpoint(noise)
+    tried = [each.changes for each in pipeline.decisions if each.verdict is Verdict.TRIAL]
+    assert not [each for each in tried if of_flushes & each.keys()]
+
+
+def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -> None:
+    made = case("prior-wrong", "defaults", 2000, 14)
+    run = Run(made, Pipeline())
+    settings, changed = [made.own], []
+    for noise in made.noise:
+        apply_s = run.checkpoint(noise).apply_s
+        settings.append(run.settings)
+        if apply_s:
+            changed.append((len(settings) - 1, apply_s))
+    (_, there_s), (back, back_s) = changed
+    assert settings[back - 1]["SCR_FLUSH"] == 10
+    assert settings[back] == made.own
+    assert back % 10 == 1, "the one before was flushed"
+    assert max(there_s, back_s) < 1.5 * made.job.reinit_s
 
 
 def test_the_users_own_settings_come_first() -> None:

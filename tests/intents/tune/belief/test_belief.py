@@ -21,6 +21,7 @@ from scrtune.intents.rules.levers import NAMES, joint_settings
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS, flush_every, is_asynchronous, is_cached
 from scrtune.intents.tune.belief.belief import CANDIDATES, Belief
+from scrtune.intents.tune.belief.measured import Row, measure
 from scrtune.intents.tune.belief.model import GIB, PRIORS, Prior, Shape
 from scrtune.intents.tune.belief.observations import Observation, Observations, identity
 from scrtune.intents.tune.belief.rework import NODE_FAILURES_PER_S
@@ -78,7 +79,7 @@ class Told:
     def __init__(self) -> None:
         self.seen = Observations()
 
-    def add(
+    def add(  # noqa: PLR0913 - of a checkpoint
         self,
         under: Values,
         times: float = 1.0,
@@ -86,14 +87,18 @@ class Told:
         flushed: bool = True,
         slowdown_s: float = 0.1,
         flush_s: float = 4.0,
+        wait_s: float = 0.0,
     ) -> "Told":
         is_beside = is_asynchronous(under)
         blocked_s = 0.0 if is_beside or not flushed else flush_s * times
-        cost = CheckpointCost(
+        self.last = CheckpointCost(
             dataset=self.seen.count + 1,
             generation=0,
             time_s=25.0 * self.seen.count,
-            blocking_s=times + blocked_s,
+            bytes=16 * int(GIB),
+            files=64,
+            wait_s=wait_s,
+            blocking_s=times + blocked_s + wait_s,
             write_s=times,
             blocked_on_flush_s=blocked_s,
             flush_s=flush_s * times if flushed else 0.0,
@@ -102,7 +107,7 @@ class Told:
             slowdown_s=slowdown_s if is_beside and flushed else 0.0,
             slowdown_error_s=0.05,
         )
-        self.seen.add(cost, under, run=0)
+        self.seen.add(self.last, under, run=0)
         return self
 
     def many(self, under: Values, count: int, seed: int = 0, noise: float = 0.1) -> "Told":
@@ -245,6 +250,18 @@ def test_what_a_failure_would_destroy_is_part_of_the_cost() -> None:
     assert np.median(totals(few, rare)) < np.median(totals(few, OWN))
     dearer_s = NODE_FAILURES_PER_S * (10_000 - SHAPE.nodes) * 20 * 4.5 * 20
     assert np.median(totals(many, rare)) == pytest.approx(np.median(totals(few, rare)) + dearer_s)
+
+
+def test_waits_of_a_few_checkpoints_are_not_surer_than_the_others_without() -> None:
+    """Where flushes nearly fill the interval, a wait scatters whatever the settings."""
+    told = Told()
+    for wait_s in (0.1, 0.3, 0.0, 0.6, 0.2, 0.4, 14.0, 0.3, 12.0, 0.5):
+        told.add(ASYNC, wait_s=wait_s, flush_s=20.0)
+    found = measure({0: told.all}, SHAPE.between_s, np.zeros(1))
+    (flushed,) = (
+        value for seen, value in zip(found.rows, found.values, strict=True) if seen.row is Row.FLUSHED
+    )
+    assert 1.0 <= math.exp(flushed) <= 3.0, "most of them blocked 1.0 to 1.6 s"
 
 
 def test_a_machine_that_changed_is_doubted_but_most_what_depends_on_the_prefix_directory() -> None:
