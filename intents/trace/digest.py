@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from ...goodput.validation import LARGEST_INTEGER, LARGEST_S
-from ..events import Access, Operation, Tier
+from ..events import LARGEST_COUNT, Access, Operation, Tier
 
 MOVES_DATA = frozenset((Operation.READ, Operation.WRITE))
 
@@ -216,4 +216,4 @@ class AccessTable:
             group.access(*key) for key, group in sorted(self._settled.items(), key=itemgetter(0))
         )
         unresolved, self._unresolved, self._settled = self._unresolved, 0, {}
-        return accesses, min(unresolved, LARGEST_INTEGER)
+        return accesses, min(unresolved, LARGEST_COUNT)
