@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import views
 from scrtune.daemon.journal.journal import Journal, JournalReader, apply_event, replay_journal
-from scrtune.daemon.journal.snapshot import Snapshots, State, recovered, restore
+from scrtune.daemon.journal.snapshot import Snapshots, State, recovered, restore, sources
 from scrtune.goodput.events import StepCompleted
 from scrtune.goodput.steps.recent import RecentSteps
 from scrtune.intents.effects import Effect
@@ -165,3 +166,10 @@ def test_one_that_is_not_the_users_alone_is_ignored(
     paths.snapshot.rename(tmp_path / "elsewhere")
     paths.snapshot.symlink_to(tmp_path / "elsewhere")
     assert restore(paths) is None
+
+
+def test_a_snapshot_belongs_to_the_sources_of_what_it_holds() -> None:
+    for held in (Pipeline, RecentSteps, StepCompleted):
+        assert Path(sys.modules[held.__module__].__file__ or "").resolve() in [
+            path.resolve() for path in sources()
+        ]
