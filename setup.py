@@ -12,6 +12,8 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
+_BOUND_WITHIN = "-Wl,-Bsymbolic-functions"
+
 
 class BuildPreloaded(build_ext):
     """Builds a library for LD_PRELOAD: its name has no tag of a Python, since it has nothing of Python."""
@@ -27,6 +29,9 @@ class BuildPreloaded(build_ext):
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "levers.inc").write_text(table(Path("scr_config/parameters.json")), encoding="ascii")
         ext.include_dirs.append(str(directory))
+        # Debian's Python links so that calls of native/streams.c to its own fopen() pass DFTracer by
+        linker = self.compiler.linker_so
+        self.compiler.set_executable("linker_so", [each for each in linker if each != _BOUND_WITHIN])
         super().build_extension(ext)
 
 

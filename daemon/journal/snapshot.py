@@ -12,6 +12,7 @@ import pickle
 import stat
 import threading
 import zlib
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -159,10 +160,20 @@ def _fingerprint() -> bytes:
     return hashlib.sha256(repr(seen).encode()).digest()
 
 
+def _member(kind: type[Enum], name: str) -> Enum:
+    """Return a member of an Enum: what `getattr` may do here."""
+    return kind.__members__[name]
+
+
 class _Unpickler(pickle.Unpickler):
     """Knows our own classes, and what they are made of."""
 
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == (
+            "builtins",
+            "getattr",
+        ):  # so Python 3.11.0 to 3.11.3 pickle the member of an Enum
+            return _member
         if (module, name) in _OTHERS:
             return super().find_class(module, name)
         found = super().find_class(module, name) if module.startswith(_OURS) else None

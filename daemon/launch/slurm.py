@@ -119,7 +119,7 @@ class SlurmServices:
         if (ready := said.count(READY)) < nodes:
             text = "%d of %d nodes have a daemon; see %s. The application runs all the same."
             log.warning(text, ready, nodes, self._log)
-            self._has_said_so = self._step.poll() is not None
+            self._has_said_so = ready == 0  # none that could end
         if len(said) < nodes or NO_PROLOG in said:
             log.warning("not every node has seen %s: the application's tasks are not traced.", prolog)
             return {}

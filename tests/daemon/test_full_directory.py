@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from scrtune.cli import job_state
+from scrtune.cli.errors import UnknownJobError
 from scrtune.client.paths import JobPaths
 from scrtune.client.transport.sender import Emitter
 from scrtune.goodput.events import JobStarted, StepCompleted
@@ -21,7 +22,14 @@ paths, now = JobPaths.of(), time.time()
 emitter = Emitter(paths.events_endpoint)
 emitter.emit(JobStarted(time_s=now))
 deadline_s = time.monotonic() + 60
-while not job_state.status(paths).counters.events and time.monotonic() < deadline_s:
+
+def events():
+    try:
+        return job_state.status(paths).counters.events
+    except UnknownJobError:
+        return 0  # its daemon has not begun
+
+while not events() and time.monotonic() < deadline_s:
     time.sleep(0.01)
 with (paths.base / "ballast").open("wb", buffering=0) as ballast:
     try:

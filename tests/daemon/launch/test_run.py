@@ -607,7 +607,7 @@ def test_a_daemon_that_is_killed_costs_nothing_and_goes_on_from_its_journal(plac
         files = ["model", "optimizer", *(f"layer-{number}" for number in range(44))]
         assert set(written) == {f"{name}-{rank}.pt" for name in files for rank in (0, 1)}
         assert all(written.values())
-    assert "records from the journal" in _text(place.paths.log)
+    assert "of them from the journal" in _text(place.paths.log)
     pipeline = place.replayed()
     assert pipeline.account(time.time()).runs == 1
     assert [each for each in pipeline.decisions if each.time_s < killed_s], "what was decided is remembered"

@@ -67,7 +67,9 @@ def _logs_lie_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def questions() -> ModuleType:
     """What both libraries are asked, in the same words."""
-    spec = importlib.util.spec_from_file_location("peer_questions", ROOT / "benchmarks" / "peer" / "ask.py")
+    spec = importlib.util.spec_from_file_location(
+        "peer_questions", ROOT / "benchmarks" / "goodput" / "peer" / "ask.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
