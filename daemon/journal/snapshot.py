@@ -172,7 +172,7 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == (
             "builtins",
             "getattr",
-        ):  # so Python 3.11.0 to 3.11.3 pickle the member of an Enum
+        ):  # Python before 3.11.4: an Enum's member
             return _member
         if (module, name) in _OTHERS:
             return super().find_class(module, name)

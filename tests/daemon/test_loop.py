@@ -337,7 +337,7 @@ from scrtune.daemon.loop import Daemon
 from scrtune.daemon.options import DaemonOptions
 
 paths, calls = JobPaths.of("j", base=Path(sys.argv[1])), iter(range(10**9))
-clock = lambda: time.time() - 3600 * min(9, next(calls) // 5)
+clock = lambda: time.time() - 3600 * min(999, next(calls) // 5)
 Daemon(DaemonOptions(paths=paths, scr_conf=paths.scr_conf), clock).run()
 """
 
