@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..client.embedded.leftovers import Leftovers
 from ..client.paths import JobPaths
-from ..daemon.journal.journal import JournalError, JournalReader
+from ..daemon.journal.records import JournalError, JournalReader
 from ..daemon.lock import AlreadyRunningError, Lock
 from ..intents.events import SettingsObserved
 from .find_job import is_running, jobs

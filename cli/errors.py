@@ -35,7 +35,7 @@ def exit_code(error: Exception) -> int | None:
     from ..client.capture.environment import CaptureUnavailableError  # noqa: PLC0415
     from ..client.paths import RunDirectoryError  # noqa: PLC0415
     from ..client.transport.daemon_client import DaemonUnavailable  # noqa: PLC0415
-    from ..daemon.journal.journal import JournalError  # noqa: PLC0415
+    from ..daemon.journal.records import JournalError  # noqa: PLC0415
     from ..daemon.lock import AlreadyRunningError  # noqa: PLC0415
     from ..goodput.interval.model import IntervalError  # noqa: PLC0415
     from ..scr_config.render import RenderError  # noqa: PLC0415

@@ -14,7 +14,7 @@ import msgspec
 from ..client.implicit_steps import ImplicitSteps
 from ..client.scr_log import standalone as scr_log_alone
 from ..client.scr_log.log import Record, parse_line
-from ..daemon.journal.journal import JournalReader
+from ..daemon.journal.records import JournalReader
 from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted, StepStarted
 from ..goodput.readers.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detect
 from ..goodput.readers.outliers import bulk_of, turn_away

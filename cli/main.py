@@ -14,7 +14,7 @@ COMMANDS = {
     "check": "Find what is wrong in SCR config files, job scripts, the environment.",
     "clean": "Remove what jobs that have ended left behind; never a checkpoint.",
     "daemon": "Run the daemon of a job in the foreground; SIGTERM ends it.",
-    "demo": "Run a job with poor settings and see it tuned, in about a minute.",
+    "demo": "Run a job with poor settings and see it tuned, in about two minutes.",
     "env": 'Print the recommended SCR environment: eval "$(scrtune env)".',
     "explain": "Show why the settings are what they are, with the evidence.",
     "forward": "Follow DFTracer's files and push their lines to a daemon.",

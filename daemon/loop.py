@@ -20,7 +20,8 @@ from ..scr_config.files import write_atomic
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
-from .journal.journal import Journal, JournalError, JournalReader, apply_event
+from .journal.journal import Journal, apply_event
+from .journal.records import JournalError, JournalReader
 from .journal.snapshot import Snapshots, State, restore
 from .lock import Lock
 from .memory import JobMemory

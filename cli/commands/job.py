@@ -19,7 +19,7 @@ from ..errors import CommandError
 from ..find_job import find, is_running
 from ..options import OneJob, ShownJob, command, option
 from ..text import job as text
-from ..text.tables import print_view, rendered
+from ..text.tables import Printable, print_view, rendered
 
 PUBLISHED_LIMIT_S = 15.0  # the daemon tries again every 5 s
 _PAUSE_S = 0.2
@@ -59,7 +59,7 @@ def watch(paths: JobPaths) -> None:
         goes_on = True
         while goes_on:
             goes_on = is_running(paths)
-            live.update(_frame(paths), refresh=True)
+            live.update(Printable(_frame(paths)), refresh=True)
             if goes_on:
                 time.sleep(_EVERY_S)
 

@@ -157,7 +157,7 @@ def _summary(paths: JobPaths) -> None:
     """
     import msgspec  # noqa: PLC0415 - these are long there, unless the application never ran
 
-    from ...daemon.journal.journal import JournalError  # noqa: PLC0415
+    from ...daemon.journal.records import JournalError  # noqa: PLC0415
     from ...daemon.views import StatusView  # noqa: PLC0415
     from .. import job_state  # noqa: PLC0415
     from ..views.summary import summary  # noqa: PLC0415

@@ -31,14 +31,14 @@ def rendered(shown: RenderableType) -> str:
     width = _WIDTH if is_pipe and not os.environ.get("COLUMNS", "").isdigit() else None
     console = Console(markup=False, highlight=False, width=width)
     with console.capture() as captured:
-        console.print(_Printable(shown))
+        console.print(Printable(shown))
     encoding = codecs.lookup(sys.stdout.encoding or "utf-8").name
     encoding = "utf-8" if encoding == "ascii" else encoding  # a locale that nobody set up: so click has it
     text = captured.get().encode(encoding, "replace").decode(encoding)
     return re.sub(r" +$", "", text, flags=re.MULTILINE) if is_pipe else text
 
 
-class _Printable:
+class Printable:
     """What is shown, in our own styles alone: names and values are from files that anybody may write."""
 
     def __init__(self, shown: RenderableType) -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from ...client.paths import JobPaths
-from ...daemon.journal.journal import JournalError
+from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow

@@ -27,8 +27,6 @@ from .records import (
     unpacked,
 )
 
-__all__ = ["Journal", "JournalError", "JournalReader", "apply_event", "replay_journal"]
-
 log = logging.getLogger("scrtune.daemon")
 
 FAILED_ON = "events that scrtune failed on: a bug, see daemon.log"

@@ -172,7 +172,7 @@ class _Unpickler(pickle.Unpickler):
         if (module, name) == (
             "builtins",
             "getattr",
-        ):  # Python before 3.11.4: an Enum's member
+        ):  # of an Enum's member, by Python 3.11.2
             return _member
         if (module, name) in _OTHERS:
             return super().find_class(module, name)

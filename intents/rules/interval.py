@@ -26,7 +26,7 @@ from .situation import Proposal, Situation
 
 AUTO = "auto"
 SECONDS = "SCR_CHECKPOINT_SECONDS"
-_UNSET: Values = {SECONDS: 0, "SCR_CHECKPOINT_INTERVAL": 0, "SCR_CHECKPOINT_OVERHEAD": 0.0}
+UNSET: Values = {SECONDS: 0, "SCR_CHECKPOINT_INTERVAL": 0, "SCR_CHECKPOINT_OVERHEAD": 0.0}
 SOURCE = "J. T. Daly, FGCS 22(3), 2006; SCR source (scr.c:3059)"
 
 _ENOUGH = 3
@@ -57,7 +57,7 @@ def interval(now: Situation, cost_s: float, failures: Failures) -> Interval:
 
     A cost of 0 is not known, or not before a trial has ended.
     """
-    settings, flush = {**_UNSET, **now.settings}, now.intents.flush
+    settings, flush = {**UNSET, **now.settings}, now.intents.flush
     present_s = _present_s(now, settings)
     seen = LeverView(name=SECONDS, value=settings[SECONDS], source=SOURCE)
     if why := _why_not(now, cost_s, present_s):
@@ -68,7 +68,7 @@ def interval(now: Situation, cost_s: float, failures: Failures) -> Interval:
     seconds = max(1, ceil(round(best_s + flush.blocked_on_flush_s, _DIGITS)))
     work_s = max(best_s, seconds - flush.blocked_on_flush_s)
     before, after = (goodput(each, cost_s, mtbf_s, failures.restart_s) for each in (present_s, work_s))
-    changes = difference({**_UNSET, SECONDS: seconds}, settings)
+    changes = difference({**UNSET, SECONDS: seconds}, settings)
     basis = f"a checkpoint takes {cost_s:.3f} s, a failure destroys an interval every {_time(mtbf_s)}"
     saved = f"{3600 * max(0.0, after - before):.1f} s of an hour"
     seen = replace(seen, other=seconds, gain_s=(after - before) * (work_s + cost_s))
@@ -89,19 +89,19 @@ def interval(now: Situation, cost_s: float, failures: Failures) -> Interval:
 
 def in_force(baseline: Values, *jobs: SettingsObserved) -> Values:
     """Return the interval of `baseline`; nothing where by one of the `jobs` it is the user's word."""
-    edited = (each.sources.get(name) == ValueSource.EDITED for each in jobs for name in _UNSET)
+    edited = (each.sources.get(name) == ValueSource.EDITED for each in jobs for name in UNSET)
     if any(edited) or any(each.interval != AUTO for each in jobs):
         return {}
-    return {name: baseline[name] for name in _UNSET if name in baseline}
+    return {name: baseline[name] for name in UNSET if name in baseline}
 
 
 def users_own(own: Values, baseline: Values) -> Proposal:
     """Return the way back from `baseline` to the interval of the user's `own` settings."""
-    changes = {name: own.get(name, unset) for name, unset in _UNSET.items()}
+    changes = {name: own.get(name, unset) for name, unset in UNSET.items()}
     return Proposal(
         rule="your own checkpoint interval",
         intent="your word",
-        changes=difference(changes, {**_UNSET, **baseline}),
+        changes=difference(changes, {**UNSET, **baseline}),
         because="scrtune off",
         source="user",
     )
@@ -126,7 +126,7 @@ def _present_s(now: Situation, settings: Values) -> float:
     """Return the work between two checkpoints: as set, where that is by seconds alone, or as seen."""
     flush = now.intents.flush
     seconds = settings[SECONDS]
-    if isinstance(seconds, int) and seconds > 0 and not difference({**_UNSET, SECONDS: seconds}, settings):
+    if isinstance(seconds, int) and seconds > 0 and not difference({**UNSET, SECONDS: seconds}, settings):
         return max(10.0**-_DIGITS, seconds - flush.blocked_on_flush_s)
     return flush.interval_s - flush.blocking_s
 

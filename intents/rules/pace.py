@@ -12,9 +12,8 @@ from ...goodput.interval.recommend import Measured, measured, pace
 from ...units import rounded_duration_text as _time
 from ..events import SettingsObserved, Values
 from ..settings import number
+from .interval import SECONDS, UNSET
 
-SECONDS = "SCR_CHECKPOINT_SECONDS"
-_INTERVAL = ("SCR_CHECKPOINT_INTERVAL", SECONDS, "SCR_CHECKPOINT_OVERHEAD")
 _ENOUGH = 3
 _ABSURD = 0.1
 """Of the job's time. What lies within is for `scrtune goodput --interval` to say."""
@@ -70,11 +69,11 @@ def absurd(
 
 
 def _never(job: SettingsObserved, observed_s: float) -> str:
-    set_here = {name: job.settings.get(name, 0) for name in _INTERVAL}
+    set_here = {name: job.settings.get(name, 0) for name in UNSET}
     is_set = any(isinstance(value, int | float) and value > 0 for value in set_here.values())
     if not is_set and job.engine.startswith("libscr"):
         return (
-            f"no checkpoint so far: without {', '.join(_INTERVAL)} SCR_Need_checkpoint never asks for one;"
+            f"no checkpoint so far: without {', '.join(UNSET)} SCR_Need_checkpoint never asks for one;"
             f" set {SECONDS}={_LONG_S:.0f}; once some were taken scrtune goodput --interval says what is best"
         )
     seconds = set_here[SECONDS]

@@ -14,7 +14,7 @@ import zmq
 
 from scrtune.client.transport import wire
 from scrtune.client.transport.wire import Answer
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import JobStarted, OutputCompleted, OutputStarted, StepCompleted
 from scrtune.intents.events import (
     LARGEST_COUNT,

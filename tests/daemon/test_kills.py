@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from scrtune.daemon.journal.journal import JournalReader, replay_journal
+from scrtune.daemon.journal.journal import replay_journal
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.views import ExplainView, StatusView
 from scrtune.goodput.events import OutputStarted
 from scrtune.intents.effects import Advice

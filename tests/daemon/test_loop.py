@@ -18,7 +18,7 @@ import pytest
 import zmq
 
 from scrtune.daemon import views
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import (
     FlushCompleted,
     JobStarted,

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal.journal import JournalReader, replay_journal
+from scrtune.daemon.journal.journal import replay_journal
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.launch.application import application_of
 from scrtune.daemon.memory import MOST_KINDS, JobMemory, Memory, kind_of, memory_directory
 from scrtune.daemon.options import DaemonOptions

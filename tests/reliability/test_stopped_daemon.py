@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import OutputCompleted
 
 from ..conftest import until

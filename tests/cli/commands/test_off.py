@@ -13,7 +13,7 @@ import pytest
 from scrtune.cli.commands.job import switch
 from scrtune.cli.errors import CommandError
 from scrtune.client.paths import JOB_ID_VARIABLES
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.goodput.events import (
     FlushCompleted,
     JobStarted,

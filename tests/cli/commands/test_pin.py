@@ -14,7 +14,7 @@ from scrtune.cli.errors import CommandError
 from scrtune.client.paths import JOB_ID_VARIABLES
 from scrtune.client.transport.daemon_client import ask_daemon
 from scrtune.client.transport.wire import Question
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.views import PinView
 from scrtune.goodput.events import JobStarted
 from scrtune.intents.events import SettingsObserved, UserEdited, Values

@@ -15,6 +15,7 @@ from click.testing import Result
 
 from scrtune.cli.text.job import sparkline
 from scrtune.daemon.views import ExplainView, GoodputView, StatusView
+from scrtune.intents.events import EventsLost
 
 from ...support.ended_job import JOB, ended_job, run_directory
 
@@ -103,6 +104,21 @@ def test_a_watched_job_is_drawn_anew_as_it_changes_until_ctrl_c(real_daemon: Any
     os.close(terminal)
     assert b"Traceback" not in shown
     assert daemon.answers()
+
+
+def test_escapes_in_what_was_told_do_not_reach_the_terminal_of_who_watches(real_daemon: Any) -> None:
+    daemon = real_daemon.start()
+    daemon.tell(*JOB[:-1], EventsLost(source="\x1b]0;title\x07rank", count=3))
+    daemon.until_events(len(JOB))
+    terminal, end = pty.openpty()
+    process = watching(stdout=end, stdin=end, stderr=end)
+    os.close(end)
+    shown = until_shown(terminal, b"rank")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    os.close(terminal)
+    assert b"\x1b]0;" not in shown
+    assert b"\x07" not in shown
 
 
 def until_shown(terminal: int, text: bytes) -> bytes:

@@ -20,7 +20,7 @@ from scrtune.client.capture.environment import Mode, capture_environment
 from scrtune.client.capture.forward import Forwarder, forward
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.transport.sender import host_name
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.intents.events import Event, TraceDigest
 
 from ...support.ear import Ear

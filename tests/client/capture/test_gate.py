@@ -16,7 +16,7 @@ from scrtune.client.capture.environment import OBSERVE, capture_environment
 from scrtune.client.capture.gate import TraceGate
 from scrtune.client.libscr.library import WHY_NOT, libscrtune_path
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal.journal import JournalReader
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.views import IntentView, StatusView
 from scrtune.goodput.events import OutputCompleted
 from scrtune.intents.events import TraceDigest

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.daemon.journal.journal import SEALED_LIMIT_BYTES, Journal, JournalError, JournalReader
-from scrtune.daemon.journal.records import DAMAGED
+from scrtune.daemon.journal.journal import SEALED_LIMIT_BYTES, Journal
+from scrtune.daemon.journal.records import DAMAGED, JournalError, JournalReader
 from scrtune.goodput.events import JobEnded, JobStarted, OutputStarted, StepCompleted
 from scrtune.intents.events import Event, EventsLost, NodeObserved, ProcessUse, TraceDigest
 

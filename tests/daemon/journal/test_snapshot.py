@@ -13,7 +13,8 @@ import pytest
 
 from scrtune.client.paths import JobPaths
 from scrtune.daemon import views
-from scrtune.daemon.journal.journal import Journal, JournalReader, apply_event, replay_journal
+from scrtune.daemon.journal.journal import Journal, apply_event, replay_journal
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.journal.snapshot import Snapshots, State, recovered, restore, sources
 from scrtune.goodput.events import StepCompleted
 from scrtune.goodput.steps.recent import RecentSteps

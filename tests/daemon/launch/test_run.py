@@ -23,7 +23,8 @@ from scrtune.cli import job_state
 from scrtune.client.capture.environment import preload_library
 from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths, RunDirectoryError
-from scrtune.daemon.journal.journal import JournalReader, replay_journal
+from scrtune.daemon.journal.journal import replay_journal
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.launch import preload
 from scrtune.daemon.launch.environment import (
     ConfigFiles,

@@ -16,7 +16,8 @@ import msgspec
 import pytest
 
 from scrtune.client.paths import JobPaths
-from scrtune.daemon.journal.journal import JournalReader, replay_journal
+from scrtune.daemon.journal.journal import replay_journal
+from scrtune.daemon.journal.records import JournalReader
 from scrtune.daemon.launch.environment import ConfigFiles, Job
 from scrtune.daemon.options import Monitoring
 from scrtune.daemon.probe import measure
