@@ -29,6 +29,10 @@ class Names:
         """Return the name behind `key`; None when no line explained it, or too long ago."""
         return self._names.get(key)
 
+    def hashes(self) -> list[str]:
+        """Return the keys that hold throughout the job and are not the name itself."""
+        return [key for key, name in self._names.items() if isinstance(key, str) and key != name]
+
     def setdefault(self, key: FileKey, name: str) -> str:
         """Return the name behind `key`: from here on `name`, if there was none. There must be room."""
         return self._names.setdefault(key, name)
@@ -109,6 +113,14 @@ class Processes:
         elif args.hostname:
             process.host = args.hostname
             self._hosts.put(args.hostname, args.hostname)
+
+    def hosts(self) -> dict[int, str]:
+        """Return the host of each pid: its name, else its hash; of one source."""
+        return {
+            pid: self._hosts.get(process.host) or str(process.host)
+            for (_, pid), process in self._known.items()
+            if pid is not None and process.host is not None
+        }
 
     def explain_host(self, key: FileKey, name: str) -> None:
         """Remember that hash `key` is host `name`."""

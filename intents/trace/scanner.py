@@ -6,7 +6,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ..events import Tier
 from .digest import AccessSum
 from .names import Process
 
@@ -30,7 +29,7 @@ class Stop(NamedTuple):
 class Scanned(NamedTuple):
     """The sums since the last take.
 
-    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds,
+    Each of the accesses `settled` has the place of its file. Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds,
     or None.
     """
 
@@ -38,7 +37,7 @@ class Scanned(NamedTuple):
     events: int
     metadata: int
     generations: Mapping[int, int]
-    settled: Sequence[tuple[Tier, AccessSum]]
+    settled: Sequence[tuple[str, AccessSum]]
     processes: Sequence[tuple[Process, tuple[int, int] | None]]
 
 
@@ -54,11 +53,11 @@ class Scanner(Protocol):
     def forget_process(self, process: Process) -> None:
         """Leave the lines of `process`, until it is introduced again."""
 
-    def forget_tiers(self) -> None:
-        """Ask again for the tiers of all files."""
+    def forget_places(self) -> None:
+        """Ask again for the places of all files."""
 
-    def settle(self, tier_of: Callable[[str], Tier | None]) -> Sequence[tuple[str, AccessSum]]:
-        """Settle the accesses of files whose tier is known; return the others, which leave the scanner."""
+    def settle(self, place_of: Callable[[str], str | None]) -> Sequence[tuple[str, AccessSum]]:
+        """Settle the accesses of files whose place is known (at most 65,535 places in all); return the others."""
 
     def take(self) -> Scanned:
         """Return what was scanned since the last take, when all is settled."""
