@@ -5,7 +5,7 @@
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,34 +82,40 @@ def read_traces(paths: Iterable[Path], summary: Summary) -> Iterator[Batch]:
 
 def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
     end_s: float | None = None
-    for data in _whole_lines(path, summary.damage):
+    for data in whole_lines(path, summary.damage):
         end_s = _last_time_s(data) or end_s
         summary.lines += data.count(b"\n") + (not data.endswith(b"\n"))
         summary.bytes += len(data)
         yield Batch(str(path), data, end_s)
 
 
-def _pieces(path: Path) -> Iterator[bytes | Damage]:
+def _pieces(path: Path, on_read: Callable[[int], None]) -> Iterator[bytes | Damage]:
     """Yield the content of `path`, and where it is damaged. Its content decides what it is, not its name."""
     position = 0
     try:
         start = read_at(path, 0, len(MAGIC))
         if start == MAGIC or (start and path.suffix == ".gz" and start[:1] not in b"[{ \t\r\n"):
-            yield from inflate(path, str(path))
+            yield from inflate(path, str(path), on_read)
             return
         while piece := read_at(path, position):
             position += len(piece)
+            on_read(len(piece))
             yield piece
     except OSError as error:
         yield Damage(str(path), position, f"cannot be read: {error.strerror}")
 
 
-def _whole_lines(path: Path, damage: list[Damage]) -> Iterator[bytes]:
-    """Yield `path` cut at line ends. A line that damage tore apart ends there, so that it spoils no other."""
+def whole_lines(
+    path: Path, damage: list[Damage], on_read: Callable[[int], None] = lambda _: None
+) -> Iterator[bytes]:
+    """Yield `path` cut at line ends. A line that damage tore apart ends there, so that it spoils no other.
+
+    `on_read` is told the bytes that were read of the file.
+    """
     rest = b""
     passed = 0  # bytes up to `rest`
     skipping = False  # the remainder of a line that is too long
-    for piece in _pieces(path):
+    for piece in _pieces(path, on_read):
         if isinstance(piece, Damage):
             damage.append(piece)
             passed += len(rest)

@@ -201,7 +201,8 @@ class NativeScanner:
             metadata=totals.metadata,
             generations={number: count for number, count in enumerate(totals.generations) if count},
             settled=[
-                (self._places[row[1]], self._access(row)) for row in _rows(_SUM, totals.sums, totals.sum_count)
+                (self._places[row[1]], self._access(row))
+                for row in _rows(_SUM, totals.sums, totals.sum_count)
             ],
             processes=[
                 self._seen(first, last, number)

@@ -158,6 +158,15 @@ class TraceDecoder:
         """Return the places behind hashes of files, and the host of each pid: its name, else its hash."""
         return {key: self._place(key) or "" for key in self._files.hashes()}, self._processes.hosts()
 
+    def host_names(self) -> dict[str, str]:
+        """Return the names of hosts behind their hashes."""
+        return self._processes.host_names()
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether lines may mean something else in another order: units of time, hashes that collide."""
+        return self._processes.are_ordered
+
     def _decode(self, lines: bytes, source: str) -> int:
         decoded = decode(lines)
         count = len(decoded.records)

@@ -17,6 +17,8 @@ UNIT_NS = {"NS": 1, "US": 1_000, "MS": 1_000_000, "SEC": 1_000_000_000}
 """DFTRACER_TIME_METRIC -> nanoseconds."""
 
 _64_BITS = 2**64 - 1
+_COLLIDING = 1
+"""The generation whose hashes are explained anew."""
 
 
 class Names:
@@ -121,6 +123,18 @@ class Processes:
             for (_, pid), process in self._known.items()
             if pid is not None and process.host is not None
         }
+
+    def host_names(self) -> dict[str, str]:
+        """Return the names behind hashes of hosts."""
+        return {key: self._hosts.get(key) or "" for key in self._hosts.hashes()}
+
+    @property
+    def are_ordered(self) -> bool:
+        """Whether a process has said its unit of time, or has hashes that are explained anew."""
+        return any(
+            process.unit_ns != UNIT_NS["US"] or process.generation == _COLLIDING
+            for process in self._known.values()
+        )
 
     def explain_host(self, key: FileKey, name: str) -> None:
         """Remember that hash `key` is host `name`."""
