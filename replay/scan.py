@@ -21,6 +21,7 @@ import msgspec
 from ..client.capture.scanner import new_scanner
 from ..intents.events import TraceDigest
 from ..intents.trace.decoder import TraceDecoder
+from ..intents.trace.names import Names
 from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
 from .salvage import Damage
 from .table import Reading, TraceTable, Worker, WorkerSpan, add_row, add_tables
@@ -163,6 +164,7 @@ class _Trace:
     tiers: Mapping[str, str]
     progress: Progress
     lock: Lock = field(default_factory=Lock)
+    files: Names = field(default_factory=Names)
     parts: list[TraceTable] = field(default_factory=list)
     damage: list[Damage] = field(default_factory=list)
     is_claimed: bool = False
@@ -188,7 +190,7 @@ class _Trace:
             self.has_begun.set()
 
     def _read_part(self) -> None:
-        part = _Part(str(self.path), self.tiers)
+        part = _Part(str(self.path), self.tiers, self.files)
         while not self.progress.stop and (block := self._next()) is not None:
             self.progress.lines += part.feed(block)
             if not self.has_begun.is_set():
@@ -223,7 +225,7 @@ class _Trace:
     def table(self) -> TraceTable:
         """Return the table of the whole file."""
         if self.is_ordered and len(self.parts) > 1 and not self.progress.stop:
-            alone = _Part(str(self.path), self.tiers)
+            alone = _Part(str(self.path), self.tiers, Names())
             self.damage.clear()
             for block in self._blocks():
                 alone.feed(block)
@@ -239,10 +241,11 @@ class _Trace:
 class _Part:
     """What one thread has read of a file."""
 
-    def __init__(self, source: str, tiers: Mapping[str, str]) -> None:
+    def __init__(self, source: str, tiers: Mapping[str, str], files: Names) -> None:
         self._source = source
         self._rows = RowTable()
-        self._decoder = TraceDecoder(FileClasses(tiers), new_scanner(BIN_NS), self._rows)
+        self._scanner = new_scanner(BIN_NS)
+        self._decoder = TraceDecoder(FileClasses(tiers), self._scanner, self._rows, files)
         self._digests: list[TraceDigest] = []
         self._blocks = self._bytes = 0
         self._lines = 0
@@ -266,16 +269,21 @@ class _Part:
         digest = self._decoder.take(final)
         if digest is not None:
             self._digests.append(digest)
+        while self._rows.coarsen():
+            if self._scanner is not None:
+                self._scanner.bin_ns = self._rows.bin_ns
+                self._decoder.restart_scanner()
 
     def table(self) -> TraceTable:
         """Return the table of all that was fed."""
         self._take(final=True)
         places, hosts = self._decoder.explained()
-        table = TraceTable()
+        bin_s = self._rows.bin_ns // BIN_NS
+        table = TraceTable(bin_s=bin_s)
         for row, amount, is_known in self._rows.take_rows():
             worker = Worker(hosts.get(row.pid, ""), row.pid, row.tid)
             if is_known:
-                add_row(table.accesses, table.activity, row, worker, amount)
+                add_row(table.accesses, table.activity, row, worker, amount, bin_s)
             else:
                 table.unexplained[row, worker.host] = amount
         digests = [digest for digest in self._digests if digest.end_s > 0]

@@ -107,7 +107,7 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
         for (row, host), amount in self.unexplained.items():
             place = self.places.get(row.place, Tier.OTHER.value)
             worker = Worker(self.hosts.get(host, host), row.pid, row.tid)
-            add_row(accesses, activity, row._replace(place=place, bin=row.bin // self.bin_s), worker, amount)
+            add_row(accesses, activity, row._replace(place=place), worker, amount, self.bin_s)
         return msgspec.structs.replace(
             self,
             accesses=accesses,
@@ -129,12 +129,13 @@ def add_row(
     row: RowKey,
     worker: Worker,
     amount: Amount,
+    bin_s: int,
 ) -> None:
     """Add a row to the two sums that a table has of it."""
     tier, _, name = row.place.partition("/")
     _add(accesses, AccessKey(tier, name, row.op, worker, row.size), amount)
     if tier != Tier.OTHER.value:
-        _add(activity, ActivityKey(tier, row.op, worker, row.bin), amount)
+        _add(activity, ActivityKey(tier, row.op, worker, row.bin // bin_s), amount)
 
 
 def add_tables(tables: Iterable[TraceTable]) -> TraceTable:

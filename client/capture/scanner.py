@@ -104,7 +104,8 @@ class NativeScanner:
         if self._handle is None:
             raise MemoryError(f"{library} has no memory for a scanner")
         self._stop = _Stop()
-        self._bin_ns = bin_ns
+        self.bin_ns = bin_ns
+        """It holds for processes that are introduced from now on."""
         self._places: list[str] = []  # by the numbers that they have in sums
         self._number_of_place: dict[str, int] = {}
         self._forget()
@@ -168,7 +169,7 @@ class NativeScanner:
             self._library.scrtune_scan_forget_process(self._handle, number)
 
     def _bin_of(self, process: Process) -> int:
-        return max(1, self._bin_ns // process.unit_ns) if self._bin_ns else 0
+        return max(1, self.bin_ns // process.unit_ns) if self.bin_ns else 0
 
     def forget_places(self) -> None:
         """Ask again for the places of all files."""

@@ -5,6 +5,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from ...goodput.validation import LARGEST_INTEGER
 from ..events import Operation, Span, SpanKind, TraceDigest
@@ -68,7 +69,8 @@ class TraceDecoder:
     `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
     ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
 
-    For other sums than by tier, it may be given :class:`.Places` instead, and a `table` of its own.
+    For other sums than by tier, it may be given :class:`.Places` instead, and a `table` of its own. Decoders that
+    read parts of one trace may share what its lines explain of `files`.
 
     A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only beyond the limits
     of digest.py the sizes and threads that are counted may be others.
@@ -76,13 +78,14 @@ class TraceDecoder:
 
     def __init__(
         self,
-        tiers: Mapping[str, str] | Places = {},
+        tiers: Mapping[str, str] | Places = MappingProxyType({}),
         scanner: Scanner | None = None,
         table: AccessTable | None = None,
+        files: Names | None = None,
     ) -> None:
         self.blank = 0
         """Lines so far that were empty or a bracket. They count nowhere else."""
-        self._files = Names()
+        self._files = Names() if files is None else files
         self._processes = Processes(on_full=self._take_over)
         self._scanner = scanner
         self._table = AccessTable() if table is None else table
@@ -157,6 +160,10 @@ class TraceDecoder:
     def explained(self) -> tuple[dict[str, str], dict[int, str]]:
         """Return the places behind hashes of files, and the host of each pid: its name, else its hash."""
         return {key: self._place(key) or "" for key in self._files.hashes()}, self._processes.hosts()
+
+    def restart_scanner(self) -> None:
+        """Let the scanner begin anew, as when its settings have changed."""
+        self._take_over()
 
     def host_names(self) -> dict[str, str]:
         """Return the names of hosts behind their hashes."""

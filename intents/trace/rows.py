@@ -9,6 +9,10 @@ from ..events import Operation
 from .digest import AccessSum, AccessTable, FileKey, Group, Thread, Tiers
 
 BIN_NS = 1_000_000_000
+"""The narrowest bin. All are that times a power of two."""
+MAX_ROWS = 8192
+"""Rows of a table; with more, its bins become wider."""
+MAX_BIN_NS = BIN_NS << 30
 NO_SIZE = -1
 MAX_CLASSES = 4096
 """Classes of files; further ones are :data:`REST`."""
@@ -53,6 +57,7 @@ class RowKey(NamedTuple):
     tid: int
     size: int
     bin: int
+    """When they began, in units of :data:`BIN_NS`; that of the beginning of the bin."""
 
 
 class Amount(NamedTuple):
@@ -76,12 +81,13 @@ class Amount(NamedTuple):
 
 
 class RowGroup(Group):
-    """Accesses of one place and operation."""
+    """Accesses of one place and operation, in the bins of a `table`."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("rows", "table")
 
-    def __init__(self) -> None:
+    def __init__(self, table: "RowTable") -> None:
         super().__init__()
+        self.table = table
         self.rows: dict[tuple[Thread, int, int], Amount] = {}
 
     def add(  # noqa: PLR0913, PLR0917 - as Group.add
@@ -96,12 +102,12 @@ class RowGroup(Group):
         """Add `count` accesses of `size` bytes each, as Group.add does."""
         total = (size or 0) if total_bytes is None else total_bytes
         amount = Amount(count, total, duration_ns, start_ns, start_ns + duration_ns)
-        self._add((thread, size_class(size), start_ns // BIN_NS), amount)
+        self._add((thread, size_class(size), start_ns // self.table.bin_ns), amount)
 
     def add_sum(self, found: AccessSum) -> None:
-        """Add accesses that were summed up elsewhere, in bins of :data:`BIN_NS`."""
+        """Add accesses that were summed up elsewhere, in bins that are not wider."""
         amount = Amount(found.calls, found.bytes, found.duration_ns, found.start_ns, found.end_ns)
-        self._add((found.thread, size_class(found.size), found.start_ns // BIN_NS), amount)
+        self._add((found.thread, size_class(found.size), found.start_ns // self.table.bin_ns), amount)
 
     def merge(self, other: Group) -> None:
         """Add all of `other`."""
@@ -114,6 +120,12 @@ class RowGroup(Group):
         self.rows[key] = amount if known is None else known.plus(amount)
         self.count += amount.calls
 
+    def coarsen(self) -> None:
+        """Join two bins each."""
+        rows, self.rows, self.count = self.rows, {}, 0
+        for (thread, size, number), amount in rows.items():
+            self._add((thread, size, number // 2), amount)
+
     @property
     def size(self) -> int:
         """Number of rows."""
@@ -124,7 +136,8 @@ class RowTable(AccessTable):
     """All accesses of a trace. What no line explains stays with its hash: another trace may explain it."""
 
     def __init__(self) -> None:
-        super().__init__(RowGroup)
+        super().__init__(lambda: RowGroup(self))
+        self.bin_ns = BIN_NS
         self._unexplained: dict[tuple[FileKey, Operation], Group] = {}
 
     def take(self) -> tuple[tuple[()], int]:
@@ -132,7 +145,18 @@ class RowTable(AccessTable):
         return (), 0
 
     def _give_up(self, file: FileKey, op: Operation, group: Group) -> None:
-        self._unexplained.setdefault((file, op), RowGroup()).merge(group)
+        self._unexplained.setdefault((file, op), RowGroup(self)).merge(group)
+
+    def coarsen(self) -> bool:
+        """Make bins wider if there are too many rows. Return whether that was done."""
+        groups = [*self._waiting.values(), *self._settled.values(), *self._unexplained.values()]
+        if sum(group.size for group in groups) <= MAX_ROWS or self.bin_ns > MAX_BIN_NS:
+            return False
+        self.bin_ns *= 2
+        for group in groups:
+            if isinstance(group, RowGroup):
+                group.coarsen()
+        return True
 
     def take_rows(self) -> Iterator[tuple[RowKey, Amount, bool]]:
         """Yield each row of what is settled, and whether its place is known; they are no longer here."""
@@ -140,6 +164,7 @@ class RowTable(AccessTable):
             for (place, op), group in groups.items():
                 if isinstance(group, RowGroup):
                     for ((pid, tid), size, number), amount in group.rows.items():
-                        key = RowKey(str(place), op.value, pid or 0, tid or 0, size, number)
+                        start = number * (self.bin_ns // BIN_NS)
+                        key = RowKey(str(place), op.value, pid or 0, tid or 0, size, start)
                         yield key, amount, known
             groups.clear()

@@ -29,8 +29,8 @@ class Stop(NamedTuple):
 class Scanned(NamedTuple):
     """The sums since the last take.
 
-    Each of the accesses `settled` has the place of its file. Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds,
-    or None.
+    Each of the accesses `settled` has the place of its file; each of the `processes` that wrote a line the time of
+    its events, from and to, in nanoseconds, or None.
     """
 
     lines: int
@@ -42,7 +42,12 @@ class Scanned(NamedTuple):
 
 
 class Scanner(Protocol):
-    """Sums up plain lines, of processes that were introduced to it."""
+    """Sums up plain lines, of processes that were introduced to it.
+
+    Its sums are parted by bins of time that are `bin_ns` wide, if that is not 0; a change counts after :meth:`clear`.
+    """
+
+    bin_ns: int
 
     def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:
         """Scan `data[start:end]`, of `source`, to an odd line; explain at most `room` files."""
@@ -57,7 +62,7 @@ class Scanner(Protocol):
         """Ask again for the places of all files."""
 
     def settle(self, place_of: Callable[[str], str | None]) -> Sequence[tuple[str, AccessSum]]:
-        """Settle the accesses of files whose place is known (at most 65,535 places in all); return the others."""
+        """Settle accesses of files whose place is known (at most 65,535 places); return the others."""
 
     def take(self) -> Scanned:
         """Return what was scanned since the last take, when all is settled."""
