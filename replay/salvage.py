@@ -9,9 +9,13 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
+_BAD: tuple[type[Exception], ...] = (zlib.error,)
 try:  # inflates four times as fast; it is not to be had for every processor
     from isal import isal_zlib
+
+    _BAD = (zlib.error, *cast("tuple[type[Exception]]", (isal_zlib.error,)))
 except ImportError:
     import zlib as isal_zlib  # type: ignore[no-redef]
 
@@ -79,7 +83,7 @@ def _member(path: Path, start: int, on_read: Callable[[int], None]) -> Generator
             on_read(len(raw))
         try:
             piece = inflater.decompress(raw, PIECE_BYTES) if raw else b""
-        except (isal_zlib.error, zlib.error):
+        except _BAD:
             raw = piece = b""
         if not raw:
             return (yield from _damaged_member(path, start, given))

@@ -9,7 +9,7 @@ unit of time, hashes of generation 1, which collide) one thread reads the file a
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,7 +24,7 @@ from ..intents.trace.decoder import TraceDecoder
 from ..intents.trace.names import Names
 from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
 from .salvage import Damage
-from .table import Reading, TraceTable, Worker, WorkerSpan, add_row, add_tables
+from .table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .traces import find_traces, whole_lines
 
 BLOCK_BYTES = 1 << 20
@@ -33,6 +33,7 @@ TABLE_VERSION = 1
 
 _BLOCKS_A_TAKE = 8
 _SPANS_A_TAKE = 1000
+_TICK_S = 0.1
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Progress:
     remembered: int = 0
     """Files that had not to be read again."""
     stop: bool = False
+    on_tick: Callable[[], None] = lambda: None
+    """Called by the thread that waits, a few times a second."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,8 @@ class TableCache:
     """Tables of files that were read before, in a directory of one's own."""
 
     directory: Path
+    is_read: bool = True
+    """Whether tables are taken from it; they are put into it in any case."""
 
     def path_of(self, trace: Path, tiers: Mapping[str, str]) -> Path:
         """Return where the table of `trace` is remembered, as the file is now. Raises OSError."""
@@ -66,6 +71,8 @@ class TableCache:
 
     def get(self, trace: Path, tiers: Mapping[str, str]) -> TraceTable | None:
         """Return the table of `trace`, None where there is none that is of any use."""
+        if not self.is_read:
+            return None
         with suppress(OSError, msgspec.MsgspecError):
             return msgspec.msgpack.decode(self.path_of(trace, tiers).read_bytes(), type=TraceTable)
         return None
@@ -149,7 +156,8 @@ def _run(traces: "Sequence[_Trace]", count: int, state: Progress) -> None:
     for worker in workers:
         while worker.is_alive():
             try:
-                worker.join(0.2)
+                worker.join(_TICK_S)
+                state.on_tick()
             except KeyboardInterrupt:
                 state.stop = True
     if failures:
@@ -224,7 +232,9 @@ class _Trace:
 
     def table(self) -> TraceTable:
         """Return the table of the whole file."""
-        if self.is_ordered and len(self.parts) > 1 and not self.progress.stop:
+        is_mixed = self.is_ordered and len(self.parts) > 1
+        if is_mixed and not self.progress.stop:
+            is_mixed = False
             alone = _Part(str(self.path), self.tiers, Names())
             self.damage.clear()
             for block in self._blocks():
@@ -233,7 +243,7 @@ class _Trace:
         whole = add_tables(self.parts)
         damage = tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in self.damage)
         reading = msgspec.structs.replace(
-            whole.reading, files=1, damage=damage, unread=0 if self.is_read and not self.progress.stop else 1
+            whole.reading, files=1, damage=damage, unread=0 if self.is_read and not is_mixed else 1
         )
         return msgspec.structs.replace(whole, reading=reading)
 
@@ -281,11 +291,11 @@ class _Part:
         bin_s = self._rows.bin_ns // BIN_NS
         table = TraceTable(bin_s=bin_s)
         for row, amount, is_known in self._rows.take_rows():
-            worker = Worker(hosts.get(row.pid, ""), row.pid, row.tid)
+            thread = JobThread(hosts.get(row.pid, ""), row.pid, row.tid)
             if is_known:
-                add_row(table.accesses, table.activity, row, worker, amount, bin_s)
+                add_row(table.accesses, table.activity, row, thread, amount, bin_s)
             else:
-                table.unexplained[row, worker.host] = amount
+                table.unexplained[row, thread.host] = amount
         digests = [digest for digest in self._digests if digest.end_s > 0]
         return msgspec.structs.replace(
             table,
@@ -317,11 +327,11 @@ class _Part:
         )
 
 
-def _spans(digests: Sequence[TraceDigest], hosts: Mapping[int, str]) -> Iterator[WorkerSpan]:
+def _spans(digests: Sequence[TraceDigest], hosts: Mapping[int, str]) -> Iterator[ThreadSpan]:
     for digest in digests:
         for span in digest.checkpoints:
-            yield WorkerSpan(
-                worker=Worker(hosts.get(span.pid, ""), span.pid, span.tid),
+            yield ThreadSpan(
+                thread=JobThread(hosts.get(span.pid, ""), span.pid, span.tid),
                 start_s=span.start_s,
                 end_s=span.end_s,
                 kind=span.kind,

@@ -19,7 +19,7 @@ MAX_ACTIVITY = 60_000
 K = TypeVar("K")
 
 
-class Worker(NamedTuple):
+class JobThread(NamedTuple):
     """A thread of the job."""
 
     host: str
@@ -34,7 +34,7 @@ class AccessKey(NamedTuple):
     tier: str
     file_class: str
     operation: str
-    worker: Worker
+    thread: JobThread
     size: int
 
 
@@ -43,14 +43,14 @@ class ActivityKey(NamedTuple):
 
     tier: str
     operation: str
-    worker: Worker
+    thread: JobThread
     bin: int
 
 
-class WorkerSpan(msgspec.Struct, frozen=True, order=True, array_like=True):
+class ThreadSpan(msgspec.Struct, frozen=True, order=True, array_like=True):
     """A traced call that saves or loads a checkpoint; it may lie within another one."""
 
-    worker: Worker
+    thread: JobThread
     start_s: float
     end_s: float
     kind: str
@@ -86,7 +86,7 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
     activity: dict[ActivityKey, Amount] = {}
     bin_s: int = 1
     unexplained: dict[tuple[RowKey, str], Amount] = {}
-    spans: tuple[WorkerSpan, ...] = ()
+    spans: tuple[ThreadSpan, ...] = ()
     places: dict[str, str] = {}
     hosts: dict[str, str] = {}
     processes: tuple[tuple[str, int], ...] = ()
@@ -106,8 +106,8 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
         activity = _renamed(self.activity, self.hosts)
         for (row, host), amount in self.unexplained.items():
             place = self.places.get(row.place, Tier.OTHER.value)
-            worker = Worker(self.hosts.get(host, host), row.pid, row.tid)
-            add_row(accesses, activity, row._replace(place=place), worker, amount, self.bin_s)
+            thread = JobThread(self.hosts.get(host, host), row.pid, row.tid)
+            add_row(accesses, activity, row._replace(place=place), thread, amount, self.bin_s)
         return msgspec.structs.replace(
             self,
             accesses=accesses,
@@ -115,7 +115,7 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
             unexplained={},
             spans=tuple(
                 sorted(
-                    msgspec.structs.replace(each, worker=_named(each.worker, self.hosts))
+                    msgspec.structs.replace(each, thread=_named(each.thread, self.hosts))
                     for each in self.spans
                 )
             ),
@@ -127,15 +127,15 @@ def add_row(
     accesses: dict[AccessKey, Amount],
     activity: dict[ActivityKey, Amount],
     row: RowKey,
-    worker: Worker,
+    thread: JobThread,
     amount: Amount,
     bin_s: int,
 ) -> None:
     """Add a row to the two sums that a table has of it."""
     tier, _, name = row.place.partition("/")
-    _add(accesses, AccessKey(tier, name, row.op, worker, row.size), amount)
+    _add(accesses, AccessKey(tier, name, row.op, thread, row.size), amount)
     if tier != Tier.OTHER.value:
-        _add(activity, ActivityKey(tier, row.op, worker, row.bin // bin_s), amount)
+        _add(activity, ActivityKey(tier, row.op, thread, row.bin // bin_s), amount)
 
 
 def add_tables(tables: Iterable[TraceTable]) -> TraceTable:
@@ -220,10 +220,10 @@ W = TypeVar("W", AccessKey, ActivityKey)
 def _renamed(sums: Mapping[W, Amount], hosts: Mapping[str, str]) -> dict[W, Amount]:
     renamed: dict[W, Amount] = {}
     for key, amount in sums.items():
-        is_hash = key.worker.host in hosts
-        _add(renamed, key._replace(worker=_named(key.worker, hosts)) if is_hash else key, amount)
+        is_hash = key.thread.host in hosts
+        _add(renamed, key._replace(thread=_named(key.thread, hosts)) if is_hash else key, amount)
     return renamed
 
 
-def _named(worker: Worker, hosts: Mapping[str, str]) -> Worker:
-    return worker._replace(host=hosts[worker.host]) if worker.host in hosts else worker
+def _named(thread: JobThread, hosts: Mapping[str, str]) -> JobThread:
+    return thread._replace(host=hosts[thread.host]) if thread.host in hosts else thread

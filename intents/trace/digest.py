@@ -67,11 +67,16 @@ class Tiers:
 
     def of(self, path: str) -> Tier:
         """Return the tier of `path`."""
+        tier, is_scr = self.find(path)
+        return Tier.SCR if is_scr else tier
+
+    def find(self, path: str) -> tuple[Tier, bool]:
+        """Return the tier whose directory `path` is in, and whether it is one of SCR's own files there."""
         below = _plain_path(path) + "/"
         for prefix, tier in self._prefixes:
             if below.startswith(prefix):
-                return Tier.SCR if _SCR_DIRECTORY in below[len(prefix) - 1 :] else tier
-        return Tier.OTHER
+                return tier, _SCR_DIRECTORY in below[len(prefix) - 1 :]
+        return Tier.OTHER, False
 
 
 def _plain_path(path: str) -> str:

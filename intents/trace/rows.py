@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from pathlib import PurePosixPath
 from typing import NamedTuple
 
 from ..events import Operation
@@ -29,11 +28,14 @@ def size_class(size: int | None) -> int:
 
 def file_class(path: str) -> str:
     """Return the name of a file without digits and dashes: ``layer.pt`` of ``layer-0-1-600-0.pt``."""
-    return _OF_ONE_FILE.sub("", PurePosixPath(path).name) or UNNAMED
+    return _OF_ONE_FILE.sub("", path.rstrip("/").rpartition("/")[2]) or UNNAMED
 
 
 class FileClasses:
-    """The place of a path: its tier and the class of its name, as in ``cache/layer.pt``."""
+    """The place of a path: its tier and the class of its name, as in ``cache/layer.pt``.
+
+    SCR's own files count for the tier that they lie in, as in ``cache/.scr/filemap_``.
+    """
 
     def __init__(self, tiers: Mapping[str, str]) -> None:
         self._tiers = Tiers(tiers)
@@ -44,7 +46,8 @@ class FileClasses:
         name = file_class(path)
         if len(self._known) < MAX_CLASSES:
             self._known.add(name)
-        return f"{self._tiers.of(path)}/{name if name in self._known else REST}"
+        tier, is_scr = self._tiers.find(path)
+        return f"{tier}/{'.scr/' if is_scr else ''}{name if name in self._known else REST}"
 
 
 class RowKey(NamedTuple):
