@@ -18,6 +18,7 @@ WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0
 _PLOT = WIDTH - LEFT - RIGHT
 _LANE = 34.0
 _TICKS = 5
+_ROOM = 1.03
 _NICE = (1, 2, 5, 10)
 _MOST_FILE_CLASSES = 60
 
@@ -96,8 +97,8 @@ def _axis(longest: float, height: float, unit: str = "s") -> tuple[float, tuple[
     longest = longest or 1.0
     power = 10.0 ** floor(log10(longest / _TICKS))
     step = next(nice * power for nice in _NICE if nice * power * _TICKS >= longest)
-    end = step * _TICKS
-    ticks = [step * number for number in range(_TICKS + 1) if step * number <= longest * 1.02]
+    end = longest * _ROOM
+    ticks = [step * number for number in range(_TICKS + 1) if step * number <= end]
     return end, tuple(Label(LEFT + each / end * _PLOT, height, f"{each:g} {unit}") for each in ticks)
 
 
@@ -113,6 +114,8 @@ def _bars(found: Study) -> StudyFigure:
         labels.append(Label(LEFT - 8, top + _LANE / 2 + 4, row.name))
         values = {"checkpoint": row.checkpoint_s, "cache": row.cache.seconds, "prefix": row.prefix.seconds}
         for index, (name, value_s) in enumerate(values.items()):
+            if value_s <= 0:
+                continue
             note = f"{row.name}, {name}: {value_s:,.3f} s"
             y, width = top + index * _LANE / 3, value_s / end * _PLOT
             bars.append(Bar(LEFT, y, width, _LANE / 3 - 1.5, SERIES[name], note, f"{value_s:,.2f}"))
