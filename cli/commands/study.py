@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 import click
 import msgspec
@@ -24,6 +24,7 @@ from ..text import study as text
 from ..text.tables import print_view
 
 Form = Literal["table", "json", "csv"]
+S = TypeVar("S", bound=msgspec.Struct)
 
 INTERRUPTED = 130
 
@@ -156,20 +157,42 @@ def read_study_file(path: Path) -> StudySource:
     """
     try:
         content = path.read_text(encoding="utf-8")
-        read = msgspec.convert(msgspec.toml.decode(content), StudySource)
-    except msgspec.ValidationError as error:
-        why, _, at = str(error).partition(" - at `$")
-        keys = at.removesuffix("`").lstrip(".")
-        raise DefaultsError(f"{path}:{_line_of(content, keys)}: {keys or 'the file'}: {why}") from None
+        given = msgspec.toml.decode(content)
     except msgspec.DecodeError as error:
         line = _AT_LINE.search(str(error))
-        raise DefaultsError(
-            f"{path}:{line[1] if line else 1}: not TOML: {_AT_LINE.sub('', str(error))}"
-        ) from None
+        why = _AT_LINE.sub("", str(error))
+        raise DefaultsError(f"{path}:{line[1] if line else 1}: not TOML: {why}") from None
     except UnicodeDecodeError as error:
         raise DefaultsError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
-    runs = {name: _relative(run, path.parent) for name, run in read.runs.items()}
-    return msgspec.structs.replace(read, runs=runs)
+    file = _StudyFile(path, content)
+    runs = given.get("runs", {})
+    if not isinstance(runs, dict) or not runs:
+        raise file.error("name the runs, as in [runs.base]", "runs")
+    read = {name: file.converted(run, RunSource, "runs", name) for name, run in runs.items()}
+    rest = file.converted(given | {"runs": {}}, StudySource)
+    return msgspec.structs.replace(
+        rest, runs={name: _relative(run, path.parent) for name, run in read.items()}
+    )
+
+
+class _StudyFile(NamedTuple):
+    """A TOML file, for what is wrong in it to be found there."""
+
+    path: Path
+    content: str
+
+    def converted(self, value: object, kind: type[S], *keys: str) -> S:
+        """Return `value`, which stands at `keys`, as a `kind`. Raises DefaultsError."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            why, _, at = str(error).partition(" - at `$")
+            raise self.error(why, *keys, *filter(None, at.removesuffix("`").split("."))) from None
+
+    def error(self, why: str, *keys: str) -> DefaultsError:
+        """Return the error that says file, line and key."""
+        dotted = ".".join(keys)
+        return DefaultsError(f"{self.path}:{_line_of(self.content, dotted)}: {dotted or 'the file'}: {why}")
 
 
 def _relative(run: RunSource, directory: Path) -> RunSource:
