@@ -47,6 +47,8 @@ class Summary:
     lines: int = 0
     bytes: int = 0
     damage: list[Damage] = field(default_factory=list)
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Epoch seconds of the first and the last event of each file that has any."""
 
 
 def find_traces(paths: Iterable[Path]) -> list[Path]:
@@ -84,6 +86,11 @@ def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
     end_s: float | None = None
     for data in whole_lines(path, summary.damage):
         end_s = _last_time_s(data) or end_s
+        if end_s is not None:
+            first_s = (
+                summary.spans[str(path)][0] if str(path) in summary.spans else _first_time_s(data) or end_s
+            )
+            summary.spans[str(path)] = (first_s, end_s)
         summary.lines += data.count(b"\n") + (not data.endswith(b"\n"))
         summary.bytes += len(data)
         yield Batch(str(path), data, end_s)
@@ -159,6 +166,12 @@ def cut_at_gaps(data: bytes, gap_s: float) -> Iterator[bytes]:
 def _last_time_s(data: bytes) -> float | None:
     """Return the epoch seconds of the last event in `data`, None when it has no time."""
     found = _TIME.match(data, max(0, data.rfind(_TIME_KEY)))
+    return None if found is None else _epoch_s(found)
+
+
+def _first_time_s(data: bytes) -> float | None:
+    """Return the epoch seconds of the first event in `data`, None when it has no time."""
+    found = _TIME.search(data)
     return None if found is None else _epoch_s(found)
 
 
