@@ -1,4 +1,4 @@
-"""Rows of a study as frames of pandas, polars or pyarrow, whichever is installed: `pip install 'scrtune[frames]'`."""
+"""Rows of a study as frames of pandas, polars or pyarrow (`pip install 'scrtune[frames]'`)."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ Rows = Iterable[msgspec.Struct] | Iterable[Mapping[str, object]]
 
 
 def columns(rows: Rows) -> dict[str, list[object]]:
-    """Return rows as columns; the fields of a part (``cache``) have its name before theirs (``cache_seconds``)."""
+    """Return rows as columns; the fields of a part have its name before theirs (``cache_seconds``)."""
     flat = [
         flattened(msgspec.structs.asdict(row) if isinstance(row, msgspec.Struct) else row) for row in rows
     ]

@@ -51,8 +51,8 @@ def inflate(
 ) -> Iterator[bytes | Damage]:
     """Yield the content of the gzip file `path` in pieces, and a :class:`Damage` where something is missing.
 
-    Continues with the next intact member after a damaged one; `on_read` is told the bytes that were read. Raises
-    :class:`OSError`.
+    Continues with the next intact member after a damaged one; `on_read` is told the bytes that were read.
+    Raises :class:`OSError`.
     """
     start: int | None = 0
     while start is not None and (header := read_at(path, start, _HEADER_BYTES)):
@@ -93,7 +93,7 @@ def _member(path: Path, start: int, on_read: Callable[[int], None]) -> Generator
 
 
 def _damaged_member(path: Path, start: int, given: int) -> Generator[bytes, None, int]:
-    """Yield all that can be had of a member but for the `given` first bytes. Raises zlib.error or EOFError."""
+    """Yield what a member holds behind the `given` bytes. Raises zlib.error or EOFError."""
     inflater, position = zlib.decompressobj(wbits=_GZIP), start
     while not inflater.eof:
         raw = inflater.unconsumed_tail

@@ -1,9 +1,9 @@
 """Read trace files on all cores, each to a :class:`.TraceTable`; a file that was read before is remembered.
 
-Scanning (C) and inflating (isal) leave Python's lock alone. Each thread begins with files of its own; when they are
-done it helps with those of the others, block by block, each with a decoder of its own: what it cannot explain
-another part explains. That needs lines that mean the same in any order. Where they do not (a process that says its
-unit of time, hashes of generation 1, which collide) one thread reads the file alone.
+Scanning (C) and inflating (isal) leave Python's lock alone. Each thread begins with files of its own; when
+they are done it helps with those of the others, block by block, each with a decoder of its own: what it
+cannot explain another part explains. That needs lines that mean the same in any order. Where they do not (a
+process that says its unit of time, hashes of generation 1, which collide) one thread reads the file alone.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ _TICK_S = 0.1
 
 @dataclass
 class Progress:
-    """How far the reading is: of `total_bytes` in all files (as they lie on disk) those that are `done_bytes`.
+    """How far the reading is: `done_bytes` of `total_bytes` in all files, as they lie on disk.
 
     `stop` asks the threads to end; what they have read is what there is then.
     """
@@ -100,7 +100,7 @@ def read_table(
     progress: Progress | None = None,
     threads: int = 0,
 ) -> TraceTable:
-    """Return the table of all traces in `paths`; `tiers` maps directories to tiers, as TraceDecoder takes them.
+    """Return the table of all traces in `paths`; `tiers` maps directories to ``cache`` or ``prefix``.
 
     Reads on `threads` (0: as many as there are cores). Raises :class:`.TraceNotFoundError`.
     """

@@ -67,7 +67,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One run. `checkpoint_s` and the seconds of tiers are by :data:`GROUPING`; `..._sum_s` over all threads."""
+    """One run. Seconds of checkpoints, loads and tiers are by :data:`GROUPING`, ``sum_s`` of all threads."""
 
     name: str
     reading: Reading
@@ -91,7 +91,7 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FileClassRow(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of one operation on the files of a class in a tier: the notebook's tables by ``fname_regex``."""
+    """The calls of one operation on files of one class in a tier; seconds are by :data:`GROUPING`."""
 
     run: str
     tier: str
@@ -407,7 +407,7 @@ def _differences(
 
 
 def _interval(own: Sequence[float], others: Sequence[float]) -> tuple[float | None, float | None]:
-    """Return Welch's interval of the difference of means; it is (difference, difference) without any spread."""
+    """Return Welch's interval of the difference of means; without any spread both ends are alike."""
     if min(len(own), len(others)) < 2:  # noqa: PLR2004 - of one value nobody knows how it varies
         return None, None
     variances = [
@@ -428,9 +428,10 @@ def _interval(own: Sequence[float], others: Sequence[float]) -> tuple[float | No
 def _notes(rows: Sequence[RunRow]) -> Iterator[str]:
     for row in rows:
         if row.reading.unread:
-            yield f"{row.name}: interrupted: {count_text(row.reading.unread, 'file')} of {row.reading.files} not read to the end"
+            unread = count_text(row.reading.unread, "file")
+            yield f"{row.name}: interrupted: {unread} of {row.reading.files} not read to the end"
         if not row.checkpoints:
-            yield f"{row.name}: no checkpoints: no span saves one, and no writes below a prefix directory come in bursts"
+            yield f"{row.name}: no checkpoints: none by spans, none by bursts of writes below a prefix"
         elif "inferred" in row.checkpoints_from:
             yield f"{row.name}: its checkpoints are {row.checkpoints_from}"
     sources = {row.checkpoints_from for row in rows if row.checkpoints}
@@ -444,9 +445,10 @@ def _notes(rows: Sequence[RunRow]) -> Iterator[str]:
         )
     threads = {row.saving_threads for row in rows if row.saving_threads}
     if len(threads) > 1:
-        yield f"Runs have different numbers of threads that save: {', '.join(f'{row.name} {row.saving_threads}' for row in rows)}"
+        counts = ", ".join(f"{row.name} {row.saving_threads}" for row in rows)
+        yield f"Runs have different numbers of threads that save: {counts}"
     if any(row.checkpoints for row in rows):
-        yield "Intervals are over the checkpoints of one run each: how runs vary from day to day is not in them"
+        yield "Intervals are over the checkpoints of one run each: how runs vary is not in them"
 
 
 def _sums(row: RunRow) -> Iterator[str]:

@@ -78,8 +78,8 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
     """All that a study needs of some traces.
 
-    `activity` is of the tiers that have a directory, in bins of `bin_s` seconds. `places` and `hosts` are what
-    the traces explain of hashes. `start_ns` and `end_ns` are of all events, 0 where there are none.
+    `activity` is of the tiers that have a directory, in bins of `bin_s` seconds. `places` and `hosts` are
+    what the traces explain of hashes. `start_ns` and `end_ns` are of all events, 0 where there are none.
     """
 
     accesses: dict[AccessKey, Amount] = {}
@@ -123,7 +123,7 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def add_row(
+def add_row(  # noqa: PLR0913, PLR0917 - two sums, and what is added
     accesses: dict[AccessKey, Amount],
     activity: dict[ActivityKey, Amount],
     row: RowKey,

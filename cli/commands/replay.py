@@ -77,7 +77,7 @@ def replay(options: ReplayOptions) -> None:
     for problem in replayed.problems:
         click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     view = replay_view(replayed)
-    if (form := options.form) == "table" or form == "json":  # noqa: PLR1714 - mypy tells them from the others
+    if (form := options.form) == "table" or form == "json":
         print_view(view, form, _tables)
         return
     settings = to_follow(merged(view.proposals))

@@ -75,11 +75,12 @@ class StudyOptions:
 def study(options: StudyOptions) -> None:
     """Compare runs of a job by their DFTracer traces: one row a run, and what differs.
 
-    RUN is NAME=PATH: a name, and a trace (.pfw, .pfw.gz) or a directory that is searched for them; the same NAME
-    again adds to its run. Or it is a TOML file with a table [runs.NAME] for each run: traces = [...], and if need
-    be prefix, cache and settings.
+    RUN is NAME=PATH: a name, and a trace (.pfw, .pfw.gz) or a directory that is searched for them; the same
+    NAME again adds to its run. Or it is a TOML file with a table [runs.NAME] for each run: traces = [...],
+    and if need be prefix, cache and settings.
 
-    Checkpoint, cache and prefix seconds are of the thread (host, pid, tid) with the largest sum, for all alike.
+    Checkpoint, cache and prefix seconds are of the thread (host, pid, tid) with the largest sum, for all
+    alike.
     """
     source = _source(options)
     base = options.base or source.base
@@ -200,7 +201,7 @@ def _relative(run: RunSource, directory: Path) -> RunSource:
 
 
 def _line_of(content: str, keys: str) -> int:
-    """Return the line of a TOML file that names `keys` (``runs.a.traces``), or as much of them as a line does."""
+    """Return the line of a TOML file that names `keys`, or as much of them as a line does."""
     table = ""
     best, line_of_best = 0, 1
     for number, line in enumerate(content.splitlines(), start=1):

@@ -162,8 +162,8 @@ def _timeline(found: Study) -> StudyFigure:
         bars += _activity_bars(run, activity.get(run.name, []), top, lane, scale)
         bars += _checkpoint_bars(run, checkpoints.get(run.name, []), top, scale)
     note = (
-        "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a second"
-        " written in the cache and below the prefix directory, each run to its own highest."
+        "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a"
+        " second written in the cache and below the prefix directory, each run to its own highest."
     )
     return StudyFigure("Over time", note, height, tuple(bars), tuple(labels), ticks)
 

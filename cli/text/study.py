@@ -123,7 +123,8 @@ def _reading(row: RunRow) -> str:
 def _facts(row: RunRow) -> Iterator[str]:
     reading = row.reading
     yield f"{count_text(reading.files, 'file')}, {reading.lines:,} lines, {bytes_text(reading.bytes)}"
-    yield f"{count_text(row.processes, 'process', 'processes')} on {count_text(row.hosts, 'host')}, {row.span_s:,.1f} s"
+    processes = count_text(row.processes, "process", "processes")
+    yield f"{processes} on {count_text(row.hosts, 'host')}, {row.span_s:,.1f} s"
     yield f"checkpoints by {row.checkpoints_from}" if row.checkpoints_from else ""
     yield count_text(row.loads, "restart") if row.loads else ""
     dropped = sum(reading.dropped.values())

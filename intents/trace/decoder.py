@@ -69,8 +69,8 @@ class TraceDecoder:
     `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
     ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
 
-    For other sums than by tier, it may be given :class:`.Places` instead, and a `table` of its own. Decoders that
-    read parts of one trace may share what its lines explain of `files`.
+    For other sums than by tier, it may be given :class:`.Places` instead, and a `table` of its own. Decoders
+    that read parts of one trace may share what its lines explain of `files`.
 
     A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only beyond the limits
     of digest.py the sizes and threads that are counted may be others.

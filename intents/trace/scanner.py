@@ -29,8 +29,8 @@ class Stop(NamedTuple):
 class Scanned(NamedTuple):
     """The sums since the last take.
 
-    Each of the accesses `settled` has the place of its file; each of the `processes` that wrote a line the time of
-    its events, from and to, in nanoseconds, or None.
+    Each of the accesses `settled` has the place of its file; each of the `processes` that wrote a line the
+    time of its events, from and to, in nanoseconds, or None.
     """
 
     lines: int
@@ -44,7 +44,8 @@ class Scanned(NamedTuple):
 class Scanner(Protocol):
     """Sums up plain lines, of processes that were introduced to it.
 
-    Its sums are parted by bins of time that are `bin_ns` wide, if that is not 0; a change counts after :meth:`clear`.
+    Its sums are parted by bins of time that are `bin_ns` wide, if that is not 0; a change counts after
+    :meth:`clear`.
     """
 
     bin_ns: int

@@ -1,6 +1,7 @@
 """Tables of traces add up: in whatever order, and whoever explains a hash."""
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,7 +88,7 @@ def test_a_table_is_remembered_as_it_is(one: TraceTable) -> None:
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(one), type=TraceTable) == one
 
 
-def test_too_much_activity_makes_bins_wider_however_it_is_added(monkeypatch) -> None:  # type: ignore[no-untyped-def]
+def test_too_much_activity_makes_bins_wider_however_it_is_added(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tables, "MAX_ACTIVITY", 10)
     thread, amount = JobThread("n1", 1, 1), Amount(1, 1, 1, 1, 1)
     parts = [

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-READS = {"preadv", "read", "pread", "pread64", "readv", "fread", "preadv"}
+READS = {"preadv", "read", "pread", "pread64", "readv", "fread"}
 WRITES = {
     "sendfile",
     "sendfile64",
@@ -22,9 +22,6 @@ WRITES = {
     "pwrite64",
     "writev",
     "fwrite",
-    "sendfile",
-    "copy_file_range",
-    "pwritev",
 }
 SYNCS = {"fsync", "fdatasync", "msync", "sync", "fflush"}
 PROCESSES = {
@@ -90,7 +87,7 @@ def sums_of(paths: Iterable[Path], tiers: Mapping[str, str]) -> tuple[_Sums, _Su
     return calls, sizes, durations
 
 
-def _explain(
+def _explain(  # noqa: PLR0913, PLR0917 - a helper of one caller
     record: Mapping[str, Any],
     args: Mapping[str, Any],
     names: dict[Any, str],

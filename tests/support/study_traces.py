@@ -1,4 +1,4 @@
-"""Traces of runs as DLIO writes them: the sums that a study of eight runs found, with few calls of great length."""
+"""Traces of runs as DLIO writes them, with the sums that a study of eight runs found, in few long calls."""
 
 import gzip
 import json
