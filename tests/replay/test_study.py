@@ -5,13 +5,12 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
+from scrtune.examples.study_traces import CACHE, CHECKPOINTS, PREFIX, RANKS, RUNS, write_runs
 from scrtune.intents.trace.rows import Amount
 from scrtune.replay.frames import columns, flattened, to_arrow, to_pandas, to_polars
 from scrtune.replay.scan import read_table
 from scrtune.replay.study import Run, Study, access_rows, study
 from scrtune.replay.table import AccessKey, ActivityKey, JobThread, Reading, ThreadSpan, TraceTable
-
-from ..support.study_traces import CACHE, CHECKPOINTS, PREFIX, RANKS, RUNS, write_runs
 
 SAVER, FLUSHER = JobThread("n1", 1, 1), JobThread("n1", 1, 9)
 SECOND = 1_000_000_000

@@ -9,9 +9,8 @@ import pytest
 from click.testing import Result
 
 from scrtune.cli.commands.study import INTERRUPTED
+from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
 from scrtune.replay import scan
-
-from ...support.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
 
 Scrtune = Callable[..., Result]
 TIERS = ("--prefix", PREFIX, "--cache", CACHE)

@@ -1,14 +1,22 @@
-"""Traces of runs as DLIO writes them, with the sums that a study of eight runs found, in few long calls."""
+"""Traces of eight runs as DLIO writes them, with the sums of a published study, in few long calls.
+
+    python -m scrtune.examples.study_traces traces
+    scrtune study traces/study.toml
+
+Runs of Megatron-DeepSpeed on two nodes with 16 ranks: straight to Lustre, straight to the SSD, and by SCR.
+Beside them is `study.toml`, which names them.
+"""
 
 import gzip
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 START_US = 1_710_968_764_000_000
 RANKS, CHECKPOINTS = 16, 6
-PREFIX, CACHE = "/p/lustre2/user/scr/checkpoints", "/l/ssd/user/scr/checkpoints"
+PREFIX, CACHE = "/lustre/user/checkpoints", "/ssd/user/checkpoints"
 
 
 class TierSums(NamedTuple):
@@ -55,6 +63,12 @@ def write_runs(directory: Path, generation: int) -> dict[str, Path]:
     return {name: directory / name for name in RUNS}
 
 
+def study_file() -> str:
+    """Return the text of a file for `scrtune study` that names all runs; each run is a directory beside it."""
+    runs = "".join(f'[runs.{name}]\ntraces = ["{name}"]\n' for name in RUNS)
+    return f'prefix = "{PREFIX}"\ncache = "{CACHE}"\n\n{runs}'
+
+
 def write_run(directory: Path, sums: RunSums, generation: int, ranks: int = RANKS) -> None:
     """Write a file for each rank, in the form of `generation` (0 or 4)."""
     directory.mkdir(parents=True)
@@ -64,7 +78,8 @@ def write_run(directory: Path, sums: RunSums, generation: int, ranks: int = RANK
         if tier is not None
     ]
     for rank in range(ranks):
-        events = [*_spans(sums.checkpoint_us - 1000 * rank), *_calls(rank, ranks, shares)]
+        flush_us = START_US + sums.checkpoint_us // CHECKPOINTS
+        events = [*_spans(sums.checkpoint_us - 1000 * rank), *_calls(rank, ranks, flush_us, shares)]
         lines = _oldest(rank, events) if generation == 0 else _newest(rank, events)
         path = directory / f"trace-{rank}-of-{ranks}.pfw.gz"
         path.write_bytes(gzip.compress("".join(lines).encode(), 1))
@@ -96,11 +111,15 @@ def _spans(total_us: int) -> Iterator[dict[str, Any]]:
         at_us += duration_us + 100_000_000
 
 
-def _calls(rank: int, ranks: int, shares: list[tuple[str, dict[int, int]]]) -> Iterator[dict[str, Any]]:
+def _calls(
+    rank: int, ranks: int, flush_us: int, shares: list[tuple[str, dict[int, int]]]
+) -> Iterator[dict[str, Any]]:
     for path, by_thread in shares:
         for number, duration_us in by_thread.items():
             if number % ranks == rank:
                 call = {"name": "write", "cat": "POSIX", "thread": number // ranks, "ts": START_US + 5}
+                if number >= ranks and path.startswith(PREFIX):  # a flush, after the first checkpoint
+                    call["ts"] = flush_us
                 yield {**call, "dur": duration_us, "args": {"fname": path, "ret": 129_761_280}}
 
 
@@ -136,3 +155,9 @@ def _explained(host: str, name: str, value: str) -> dict[str, str]:
 
 def _line(fields: Mapping[str, object]) -> str:
     return json.dumps(fields, separators=(",", ":")) + "\n"
+
+
+if __name__ == "__main__":
+    to = Path(sys.argv[1] if len(sys.argv) > 1 else "traces")
+    write_runs(to, 0)
+    (to / "study.toml").write_text(study_file(), encoding="utf-8")
