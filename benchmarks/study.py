@@ -2,8 +2,8 @@
 
 Run: python benchmarks/study.py [--events N] [--rounds N] [--json]     (needs orjson and isal)
 
-Each reader is a process of its own, in turns. Printed are the best rate of the rounds by the clock, the rate
-by CPU time, which other work on the machine changes less, and the largest memory. `table` is replay/scan.py on
+Each reader is a process of its own, in turns. Printed are the best rate of the rounds by the clock, and by
+CPU time, which other work on the machine changes less, and the largest memory. `table` is replay/scan.py on
 all cores, `table, 1 thread` on one; `inflate alone` reads the lines and counts them. The traces:
 
 new      lines of dftracer 2.2.0 (tests/data/traces), one file with a gzip member for every 100,000

@@ -64,7 +64,7 @@ def write_runs(directory: Path, generation: int) -> dict[str, Path]:
 
 
 def study_file() -> str:
-    """Return the text of a file for `scrtune study` that names all runs; each run is a directory beside it."""
+    """Return the text of a file for `scrtune study` that names all runs: directories beside it."""
     runs = "".join(f'[runs.{name}]\ntraces = ["{name}"]\n' for name in RUNS)
     return f'prefix = "{PREFIX}"\ncache = "{CACHE}"\n\n{runs}'
 

@@ -159,7 +159,8 @@ class TraceDecoder:
 
     def explained(self) -> tuple[dict[str, str], dict[int, str]]:
         """Return the places behind hashes of files, and the host of each pid: its name, else its hash."""
-        return {key: self._place(key) or "" for key in self._files.hashes()}, self._processes.hosts()
+        places = {key: place for key in self._files.hashes() if (place := self._place(key)) is not None}
+        return places, self._processes.hosts()
 
     def restart_scanner(self) -> None:
         """Let the scanner begin anew, as when its settings have changed."""

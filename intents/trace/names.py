@@ -22,7 +22,7 @@ _COLLIDING = 1
 
 
 class Names:
-    """Hash -> name."""
+    """Hash -> name. Several threads may read and add at a time."""
 
     def __init__(self) -> None:
         self._names: dict[FileKey, str] = {}
@@ -33,7 +33,8 @@ class Names:
 
     def hashes(self) -> list[str]:
         """Return the keys that hold throughout the job and are not the name itself."""
-        return [key for key, name in self._names.items() if isinstance(key, str) and key != name]
+        known = list(self._names.items())  # at once: another thread may add to them
+        return [key for key, name in known if isinstance(key, str) and key != name]
 
     def setdefault(self, key: FileKey, name: str) -> str:
         """Return the name behind `key`: from here on `name`, if there was none. There must be room."""
@@ -43,7 +44,7 @@ class Names:
         """Remember `name`."""
         if self.room <= 0:
             for old in list(islice(self._names, MAX_NAMES // 4)):
-                del self._names[old]
+                self._names.pop(old, None)
         self._names[key] = name
 
     @property
