@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from scrtune.replay import scan
 from scrtune.replay.scan import Progress, TableCache, read_table
 from scrtune.replay.table import TraceTable
 
@@ -125,3 +126,10 @@ def test_a_sparse_trace_of_a_long_time_has_wider_bins(tmp_path: Path) -> None:
     assert 1 < table.bin_s < 60
     assert len(table.activity) <= 8192
     assert sum(amount.bytes for amount in table.activity.values()) == 160_000
+
+
+@pytest.mark.parametrize("generation", GENERATIONS)
+def test_the_scanner_makes_the_table_of_the_decoder(generation: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_scanner = read_table([TRACES / generation], TIERS, threads=1)
+    monkeypatch.setattr(scan, "new_scanner", lambda _: None)
+    assert read_table([TRACES / generation], TIERS, threads=1) == by_scanner
