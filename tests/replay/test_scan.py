@@ -76,6 +76,16 @@ def test_several_threads_on_one_file_make_the_table_of_one(tmp_path: Path, unit:
     )
 
 
+def test_a_unit_of_time_that_is_said_late_holds_for_the_lines_behind_it(tmp_path: Path) -> None:
+    data = write_large(tmp_path / "a.pfw", 30_000).read_bytes()
+    said = b'{"name":"CM","cat":"dftracer","pid":7,"ph":4,"args":{"name":"time_metric","value":"NS"}}\n'
+    path = tmp_path / "b.pfw"
+    path.write_bytes(data + said + data)
+    table = read_table([path], {"/p": "prefix"}, threads=4)
+    assert sums(table) == sums_of([path], {"/p": "prefix"})
+    assert table.reading.lines == 2 * data.count(b"\n") + 1
+
+
 def test_a_damaged_file_gives_what_it_holds_and_says_so(tmp_path: Path) -> None:
     path = write_large(tmp_path / "a.pfw.gz", 5000)
     whole = read_table([path], {}).reading.events
