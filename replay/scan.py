@@ -23,6 +23,7 @@ from ..intents.events import TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..intents.trace.names import Names
 from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
+from ..intents.trace.scanner import Scanner
 from .salvage import Damage
 from .table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .traces import find_traces, whole_lines
@@ -143,9 +144,10 @@ def _run(traces: "Sequence[_Trace]", count: int, state: Progress) -> None:
 
     def work(number: int) -> None:
         try:
+            scanner = new_scanner(BIN_NS)  # one of 14 MB for all that the thread reads
             for trace in (*traces[number::count], *traces):
                 if not state.stop:
-                    trace.read()
+                    trace.read(scanner)
         except BaseException as error:  # noqa: BLE001 - goes on in the thread that waits
             failures.append(error)
             state.stop = True
@@ -185,7 +187,7 @@ class _Trace:
     def __post_init__(self) -> None:
         self.blocks = self._blocks()
 
-    def read(self) -> None:
+    def read(self, scanner: Scanner | None) -> None:
         """Read the file, or what others have left of it."""
         with self.lock:
             is_first, self.is_claimed = not self.is_claimed, True
@@ -193,12 +195,12 @@ class _Trace:
             if not is_first:
                 self.has_begun.wait()
             if not self.is_read and (is_first or self.is_shared):
-                self._read_part()
+                self._read_part(scanner)
         finally:
             self.has_begun.set()
 
-    def _read_part(self) -> None:
-        part = _Part(str(self.path), self.tiers, self.files)
+    def _read_part(self, scanner: Scanner | None) -> None:
+        part = _Part(str(self.path), self.tiers, self.files, scanner)
         while not self.progress.stop and (block := self._next()) is not None:
             self.progress.lines += part.feed(block)
             if not self.has_begun.is_set():
@@ -235,7 +237,7 @@ class _Trace:
         is_mixed = self.is_ordered and len(self.parts) > 1
         if is_mixed and not self.progress.stop:
             is_mixed = False
-            alone = _Part(str(self.path), self.tiers, Names())
+            alone = _Part(str(self.path), self.tiers, Names(), new_scanner(BIN_NS))
             self.damage.clear()
             for block in self._blocks():
                 alone.feed(block)
@@ -251,10 +253,10 @@ class _Trace:
 class _Part:
     """What one thread has read of a file."""
 
-    def __init__(self, source: str, tiers: Mapping[str, str], files: Names) -> None:
+    def __init__(self, source: str, tiers: Mapping[str, str], files: Names, scanner: Scanner | None) -> None:
         self._source = source
         self._rows = RowTable()
-        self._scanner = new_scanner(BIN_NS)
+        self._scanner = scanner
         self._decoder = TraceDecoder(FileClasses(tiers), self._scanner, self._rows, files)
         self._digests: list[TraceDigest] = []
         self._blocks = self._bytes = 0
@@ -285,8 +287,11 @@ class _Part:
                 self._decoder.restart_scanner()
 
     def table(self) -> TraceTable:
-        """Return the table of all that was fed."""
+        """Return the table of all that was fed. The scanner is free for another part."""
         self._take(final=True)
+        if self._scanner is not None:
+            self._scanner.clear()
+            self._scanner.bin_ns = BIN_NS
         places, hosts = self._decoder.explained()
         bin_s = self._rows.bin_ns // BIN_NS
         table = TraceTable(bin_s=bin_s)

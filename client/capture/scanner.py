@@ -106,8 +106,6 @@ class NativeScanner:
         self._stop = _Stop()
         self.bin_ns = bin_ns
         """It holds for processes that are introduced from now on."""
-        self._places: list[str] = []  # by the numbers that they have in sums
-        self._number_of_place: dict[str, int] = {}
         self._forget()
 
     def __del__(self) -> None:
@@ -115,6 +113,8 @@ class NativeScanner:
             self._library.scrtune_scan_close(self._handle)
 
     def _forget(self) -> None:
+        self._places: list[str] = []  # by the numbers that they have in sums
+        self._number_of_place: dict[str, int] = {}
         self._sources: dict[str, int] = {}
         self._processes: list[tuple[Process, int]] = []  # by number, with the nanoseconds of their unit then
         self._numbers: dict[tuple[str, int | None], int] = {}
