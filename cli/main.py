@@ -30,6 +30,7 @@ COMMANDS = {
     "replay": "Print what recorded traces recommend, with the reasons.",
     "run": "Run COMMAND with the tuner beside it, and exit with its exit code.",
     "status": "Show the state of a job: what arrived, and what was lost.",
+    "study": "Compare runs of a job by their traces: one row a run, and what differs.",
     "unpin": "Have parameters tuned again, after `scrtune pin`.",
 }
 """Each command with its line in `scrtune --help`; a hidden one has none."""

@@ -41,7 +41,7 @@ typedef struct scanner {
     tables all;
     line_keys keys;
     scan_totals totals;
-    uint32_t source, asked[SCAN_TEXTS], asked_count; /* the files whose tiers were asked for */
+    uint32_t source, asked[SCAN_TEXTS], asked_count; /* the files whose places were asked for */
     size_t path_count, path_limit;
     seen_process seen[SCAN_PROCESSES];
     uint8_t listed[SCAN_LETTERS + SCAN_TEXTS]; /* has room for all texts, with a newline behind each */
@@ -98,7 +98,7 @@ static stop_reason explain(scanner *scan, uint32_t key, uint32_t path)
         return STOP_ODD;
     }
     file->path = path;
-    file->tier = NO_TIER;
+    file->place = NO_PLACE;
     list(scan, file);
     list(scan, &scan->all.texts[path]);
     scan->path_count++;
@@ -137,7 +137,7 @@ static inline bool size_of(const trace_line *line, size_rule rule, int64_t *size
            *size <= (int64_t)SCAN_BYTES_LIMIT;
 }
 
-static inline stop_reason add_access(scanner *scan, const trace_line *line, const call *made)
+static inline stop_reason add_access(scanner *scan, const trace_line *line, const call *made, const process *writer)
 {
     const slice key = line->file_hash.length > 0 ? line->file_hash : line->file_name;
     const uint32_t number = text_number_again(&scan->all, key, &scan->all.last_file);
@@ -151,6 +151,11 @@ static inline stop_reason add_access(scanner *scan, const trace_line *line, cons
                .last = line->start + line->duration};
     if (!line_has(line, FIELD_TID) || !size_of(line, made->size, &one.size)) {
         return STOP_ODD;
+    }
+    one.bytes = one.size > 0 ? (uint64_t)one.size : 0;
+    if (writer->bin > 0) {
+        one.bin = line->start / writer->bin;
+        one.size = one.size > 0 ? INT64_C(1) << (63 - __builtin_clzll(one.bytes)) : one.size;
     }
     if (number == 0) {
         return STOP_FULL;
@@ -173,7 +178,7 @@ static inline stop_reason add_event(scanner *scan, const trace_line *line, const
     if (!line_has(line, FIELD_START)) {
         return STOP_ODD;
     }
-    const stop_reason reason = made->treatment == TREAT_ACCESS ? add_access(scan, line, made) : STOP_END;
+    const stop_reason reason = made->treatment == TREAT_ACCESS ? add_access(scan, line, made, writer) : STOP_END;
     if (reason == STOP_END) {
         const uint64_t end = line->start + line->duration;
         writer->first = line->start < writer->first ? line->start : writer->first;
@@ -352,14 +357,17 @@ SCRTUNE_API void scrtune_scan_treat(scanner *scan, uint32_t number, int how, int
     asked->size = (uint8_t)size;
 }
 
-/* Say what is known of a process, instead of what was. Returns the number it has in sums, -1 when there is no room. */
-SCRTUNE_API int32_t scrtune_scan_process(scanner *scan, uint32_t source, int64_t pid, int generation, int has_host)
+/* Say what is known of a process, instead of what was; its sums are parted by bins of time that are `bin` wide, in its
+ * own unit, if that is not 0. Returns the number it has in sums, -1 when there is no room. */
+SCRTUNE_API int32_t scrtune_scan_process(scanner *scan, uint32_t source, int64_t pid, int generation, int has_host,
+                                         uint64_t bin)
 {
     return process_add(&scan->all, (process){.source = source,
                                              .pid = pid,
                                              .generation = (int8_t)generation,
                                              .has_host = has_host != 0,
                                              .is_live = true,
+                                             .bin = bin,
                                              .first = UINT64_MAX});
 }
 
@@ -369,22 +377,22 @@ SCRTUNE_API void scrtune_scan_forget_process(scanner *scan, uint32_t number)
     scan->all.processes[number].is_live = false;
 }
 
-/* The tiers of files hold no longer. */
-SCRTUNE_API void scrtune_scan_forget_tiers(scanner *scan)
+/* The places of files hold no longer. */
+SCRTUNE_API void scrtune_scan_forget_places(scanner *scan)
 {
     for (uint32_t i = 0; i < scan->all.text_count; i++) {
-        scan->all.texts[i].tier = NO_TIER;
+        scan->all.texts[i].place = NO_PLACE;
     }
 }
 
-/* The keys of the files with sums whose tier is not known, each with a newline behind it. Returns their length. */
+/* The keys of the files with sums whose place is not known, each with a newline behind it. Returns their length. */
 SCRTUNE_API size_t scrtune_scan_waiting(scanner *scan, const uint8_t **keys)
 {
     scan->asked_count = 0;
     scan->listed_count = 0;
     for (uint32_t i = 0; i < scan->all.waiting_count; i++) {
         text *file = &scan->all.texts[scan->all.waiting[i]];
-        if (file->tier == NO_TIER) {
+        if (file->place == NO_PLACE) {
             file->asked = scan->asked_count;
             scan->asked[scan->asked_count++] = scan->all.waiting[i];
             list(scan, file);
@@ -394,12 +402,12 @@ SCRTUNE_API size_t scrtune_scan_waiting(scanner *scan, const uint8_t **keys)
     return scan->listed_count;
 }
 
-/* Say the `tiers` of the files that scrtune_scan_waiting has just listed, and sum up by tier. Returns the number of
+/* Say the `places` of the files that scrtune_scan_waiting has just listed, and sum up by them. Returns the number of
  * `unresolved` sums, which are no longer here; their places are numbers of that list. */
-SCRTUNE_API size_t scrtune_scan_settle(scanner *scan, const uint8_t *tiers, const sum **unresolved)
+SCRTUNE_API size_t scrtune_scan_settle(scanner *scan, const uint16_t *places, const sum **unresolved)
 {
     for (uint32_t i = 0; i < scan->asked_count; i++) {
-        scan->all.texts[scan->asked[i]].tier = tiers[i];
+        scan->all.texts[scan->asked[i]].place = places[i];
     }
     *unresolved = scan->all.unresolved;
     return sums_settle(&scan->all);

@@ -32,7 +32,7 @@ enum {
     NAME_LETTERS = 256,      /* these four are those of intents/trace/lines.py */
     HASH_LETTERS = 64,
     PATH_LETTERS = 4096,
-    NO_TIER = 255,
+    NO_PLACE = UINT16_MAX,
 };
 
 #define SCAN_TIME_LIMIT (UINT64_C(1) << 62)
@@ -110,8 +110,8 @@ typedef struct {
     uint32_t at, length; /* in the letters */
     uint32_t call;       /* the first call of this name */
     uint32_t path;       /* of this file, as far as the lines explained it */
-    uint32_t asked;      /* number of this file in the list of those whose tier is asked for */
-    uint8_t tier;        /* of this file, or NO_TIER: to be asked for */
+    uint32_t asked;      /* number of this file in the list of those whose place is asked for */
+    uint16_t place;      /* of this file, or NO_PLACE: to be asked for */
     bool is_waiting;     /* this file has sums that are not settled */
 } text;
 
@@ -130,15 +130,18 @@ typedef struct {
     int8_t generation; /* -1: not known */
     bool has_host, is_live, is_seen;
     int64_t pid;
+    uint64_t bin;         /* width of the bins of time that its sums are parted by; 0: none, and sizes are exact */
     uint64_t first, last; /* of its events, in its own unit; none: first > last */
 } process;
 
-/* Accesses that differ in nothing but their time, in the unit of their process. `size` is -1 where there is none. */
+/* Accesses that differ in nothing but their time, in the unit of their process. `size` is -1 where there is none;
+ * where there are bins of time it is rounded down to a power of two, and `bin` is the number of theirs. What a place
+ * stands for, a tier or more, the caller knows. */
 typedef struct {
     uint32_t process;
-    uint32_t place; /* a file's text; once it is settled, a tier */
+    uint32_t place; /* a file's text, until it is settled */
     int64_t tid, size;
-    uint64_t count, duration, first, last;
+    uint64_t bin, count, bytes, duration, first, last;
     uint8_t operation, is_settled, unused[6];
 } sum;
 
@@ -178,8 +181,8 @@ int32_t process_add(tables *all, process added);
 /* Add to a sum `one`, whose count is 1. False when there is no room; nothing has changed then. */
 bool sum_add(tables *all, const sum *one);
 
-/* Sum up by tier what is waiting in files whose tier is known. The others are moved to `unresolved`, with the number
- * by which their tier was asked for, and counted. */
+/* Sum up by place what is waiting in files whose place is known. The others are moved to `unresolved`, with the number
+ * by which their place was asked for, and counted. */
 uint32_t sums_settle(tables *all);
 
 void sums_clear(tables *all);

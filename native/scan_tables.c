@@ -57,7 +57,7 @@ static uint32_t text_put(tables *all, slice letters, uint64_t hash)
         return 0;
     }
     all->texts[all->text_count] = (text){
-        .hash = hash, .at = (uint32_t)all->letter_count, .length = (uint32_t)letters.length, .tier = NO_TIER};
+        .hash = hash, .at = (uint32_t)all->letter_count, .length = (uint32_t)letters.length, .place = NO_PLACE};
     if (letters.length > 0) {
         memcpy(all->letters + all->letter_count, letters.letters, letters.length);
     }
@@ -162,7 +162,7 @@ int32_t process_add(tables *all, process added)
 static inline bool is_alike(const sum *one, const sum *other)
 {
     return one->place == other->place && one->size == other->size && one->process == other->process &&
-           one->tid == other->tid && one->operation == other->operation && one->is_settled == other->is_settled;
+           one->tid == other->tid && one->bin == other->bin && one->operation == other->operation && one->is_settled == other->is_settled;
 }
 
 /* Where `one` stands in the index, or the free place where it would. */
@@ -171,7 +171,7 @@ static inline uint32_t sum_place(const tables *all, const sum *one)
     const uint32_t mask = 2 * SCAN_SUMS - 1;
     const uint64_t kind = (uint64_t)one->process << 32 | one->place;
     const uint64_t rest = (uint64_t)one->size << 4 | (uint64_t)(one->operation << 1) | one->is_settled;
-    uint32_t at = (uint32_t)mixed(mixed(kind, rest), (uint64_t)one->tid) & mask;
+    uint32_t at = (uint32_t)mixed(mixed(kind, rest), (uint64_t)one->tid ^ one->bin << 32) & mask;
     while (all->sum_index[at] != 0 && !is_alike(&all->sums[all->sum_index[at] - 1], one)) {
         at = (at + 1) & mask;
     }
@@ -190,11 +190,13 @@ bool sum_add(tables *all, const sum *one)
         return true;
     }
     sum *known = &all->sums[all->sum_index[at] - 1];
-    uint64_t duration;
-    if (__builtin_add_overflow(known->duration, one->duration, &duration)) {
+    uint64_t duration, bytes;
+    if (__builtin_add_overflow(known->duration, one->duration, &duration) ||
+        __builtin_add_overflow(known->bytes, one->bytes, &bytes)) {
         return false;
     }
     known->duration = duration;
+    known->bytes = bytes;
     known->count += one->count;
     known->first = one->first < known->first ? one->first : known->first;
     known->last = one->last > known->last ? one->last : known->last;
@@ -215,16 +217,16 @@ uint32_t sums_settle(tables *all)
     sums_clear(all);
     for (uint32_t i = 0; i < count; i++) {
         sum one = all->sums[i];
-        if (!one.is_settled && all->texts[one.place].tier == NO_TIER) {
+        if (!one.is_settled && all->texts[one.place].place == NO_PLACE) {
             one.place = all->texts[one.place].asked;
             all->unresolved[unresolved++] = one;
             continue;
         }
         if (!one.is_settled) {
-            one.place = all->texts[one.place].tier;
+            one.place = all->texts[one.place].place;
             one.is_settled = true;
         }
-        if (!sum_add(all, &one)) { /* an overflow of durations: it stays by itself */
+        if (!sum_add(all, &one)) { /* an overflow: it stays by itself */
             all->sums[all->sum_count++] = one;
         }
     }

@@ -1,6 +1,7 @@
 """Run recorded traces through the pipeline of the live daemon, with the same rules."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
 from .spans import TraceFindings, from_bursts, from_spans, writes
-from .traces import Summary, cut_at_gaps, read_traces
+from .traces import Summary, cut_at_gaps, find_traces, read_traces
 
 _BATCHES_A_DIGEST = 64
 _GAPS = 2000
@@ -36,6 +37,15 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     system_conf: str | None = None
 
 
+class MergedTraces(msgspec.Struct, frozen=True, kw_only=True):
+    """The traces of one path among several that are read as one job: files, and when their events were."""
+
+    path: str
+    files: int
+    start_s: float = 0.0
+    end_s: float = 0.0
+
+
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     """A pipeline that has seen the traces, what was read, and when the traces begin and end.
 
@@ -49,6 +59,7 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
     end_s: float
     checkpoints_from: str = ""
     problems: tuple[ConfigProblem, ...] = ()
+    merged: tuple[MergedTraces, ...] = ()
 
 
 def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
@@ -90,6 +101,26 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
         end_s=end_s,
         checkpoints_from=found.source if found.saves else "",
         problems=problems,
+        merged=tuple(
+            sorted((_merged(path, summary) for path in paths), key=lambda each: (each.start_s, each.path))
+        ),
+    )
+
+
+def are_apart(merged: Sequence[MergedTraces]) -> bool:
+    """Return whether traces follow each other without any overlap in time, as those of several runs do."""
+    spans = sorted((each.start_s, each.end_s) for each in merged if each.end_s > 0)
+    return any(end_s < start_s for (_, end_s), (start_s, _) in pairwise(spans))
+
+
+def _merged(path: Path, summary: Summary) -> MergedTraces:
+    files = [str(file) for file in find_traces([path])]
+    spans = [summary.spans[file] for file in files if file in summary.spans]
+    return MergedTraces(
+        path=str(path),
+        files=len(files),
+        start_s=min((start_s for start_s, _ in spans), default=0.0),
+        end_s=max((end_s for _, end_s in spans), default=0.0),
     )
 
 

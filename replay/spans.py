@@ -110,36 +110,35 @@ def outermost(spans: Iterable[Span]) -> list[Span]:
 
 def _joined(spans: Sequence[Span]) -> list[JobInterval]:
     """Return one interval for each checkpoint."""
-    keyed: dict[tuple[int | None, int | None, int], JobInterval] = {}
+    return [_cover(group) for group in by_checkpoint(spans)]
+
+
+def by_checkpoint(spans: Sequence[Span]) -> list[list[Span]]:
+    """Return the spans of each checkpoint of the job; `spans` are outermost ones in order of time."""
+    keyed: dict[tuple[int | None, int | None, int], list[Span]] = {}
     rounds: dict[tuple[int, tuple[int | None, int | None]], int] = {}
     last: dict[int, tuple[int | None, int | None]] = {}
-    overlapping: list[JobInterval] = []
+    overlapping: list[list[Span]] = []
+    until_s = -1.0
     for span in spans:
         key = (span.epoch, span.step)
         if key == (None, None):
-            _join_overlapping(overlapping, span)
+            if span.start_s > until_s or not overlapping:
+                overlapping.append([])
+            overlapping[-1].append(span)
+            until_s = max(until_s, span.end_s)
             continue
         if last.get(span.pid) != key:  # it came back to a step: that is another checkpoint
             rounds[span.pid, key] = rounds.get((span.pid, key), 0) + 1
             last[span.pid] = key
         place = (*key, rounds[span.pid, key])
-        keyed[place] = _cover(keyed.get(place), span)
-    return sorted([*keyed.values(), *overlapping], key=lambda each: each.start_s)
+        keyed.setdefault(place, []).append(span)
+    return sorted([*keyed.values(), *overlapping], key=lambda group: group[0].start_s)
 
 
-def _join_overlapping(found: list[JobInterval], span: Span) -> None:
-    if found and span.start_s <= found[-1].end_s:
-        found[-1] = _cover(found[-1], span)
-    else:
-        found.append(_cover(None, span))
-
-
-def _cover(interval: JobInterval | None, span: Span) -> JobInterval:
-    if interval is None:
-        return JobInterval(name=span.name, start_s=span.start_s, end_s=span.end_s)
-    return msgspec.structs.replace(
-        interval, start_s=min(interval.start_s, span.start_s), end_s=max(interval.end_s, span.end_s)
-    )
+def _cover(group: Sequence[Span]) -> JobInterval:
+    ends_s = (span.end_s for span in group)
+    return JobInterval(name=group[0].name, start_s=group[0].start_s, end_s=max(ends_s))
 
 
 def writes(digests: Iterable[TraceDigest]) -> Iterator[Write]:
@@ -156,7 +155,12 @@ def from_bursts(digests: Iterable[TraceDigest]) -> TraceFindings:
     Where the gaps between writes have a natural break, what lies between two long ones is a burst. Bursts
     that are alike in bytes are more likely to be checkpoints.
     """
-    found = sorted(writes(digests), key=lambda write: write.start_s)
+    return from_writes(writes(digests))
+
+
+def from_writes(all_writes: Iterable[Write]) -> TraceFindings:
+    """Return the checkpoints that writes show, each of which has no gap in it."""
+    found = sorted(all_writes, key=lambda write: write.start_s)
     if not found:
         return TraceFindings(confidence=Confidence.NONE)
     threshold_s = _threshold_s(found)

@@ -5,7 +5,7 @@
 
 import heapq
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,6 +47,8 @@ class Summary:
     lines: int = 0
     bytes: int = 0
     damage: list[Damage] = field(default_factory=list)
+    spans: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """Epoch seconds of the first and the last event of each file that has any."""
 
 
 def find_traces(paths: Iterable[Path]) -> list[Path]:
@@ -82,34 +84,45 @@ def read_traces(paths: Iterable[Path], summary: Summary) -> Iterator[Batch]:
 
 def _batches(path: Path, summary: Summary) -> Iterator[Batch]:
     end_s: float | None = None
-    for data in _whole_lines(path, summary.damage):
+    for data in whole_lines(path, summary.damage):
         end_s = _last_time_s(data) or end_s
+        if end_s is not None:
+            first_s = (
+                summary.spans[str(path)][0] if str(path) in summary.spans else _first_time_s(data) or end_s
+            )
+            summary.spans[str(path)] = (first_s, end_s)
         summary.lines += data.count(b"\n") + (not data.endswith(b"\n"))
         summary.bytes += len(data)
         yield Batch(str(path), data, end_s)
 
 
-def _pieces(path: Path) -> Iterator[bytes | Damage]:
+def _pieces(path: Path, on_read: Callable[[int], None]) -> Iterator[bytes | Damage]:
     """Yield the content of `path`, and where it is damaged. Its content decides what it is, not its name."""
     position = 0
     try:
         start = read_at(path, 0, len(MAGIC))
         if start == MAGIC or (start and path.suffix == ".gz" and start[:1] not in b"[{ \t\r\n"):
-            yield from inflate(path, str(path))
+            yield from inflate(path, str(path), on_read)
             return
         while piece := read_at(path, position):
             position += len(piece)
+            on_read(len(piece))
             yield piece
     except OSError as error:
         yield Damage(str(path), position, f"cannot be read: {error.strerror}")
 
 
-def _whole_lines(path: Path, damage: list[Damage]) -> Iterator[bytes]:
-    """Yield `path` cut at line ends. A line that damage tore apart ends there, so that it spoils no other."""
+def whole_lines(
+    path: Path, damage: list[Damage], on_read: Callable[[int], None] = lambda _: None
+) -> Iterator[bytes]:
+    """Yield `path` cut at line ends. A line that damage tore apart ends there, so that it spoils no other.
+
+    `on_read` is told the bytes that were read of the file.
+    """
     rest = b""
     passed = 0  # bytes up to `rest`
     skipping = False  # the remainder of a line that is too long
-    for piece in _pieces(path):
+    for piece in _pieces(path, on_read):
         if isinstance(piece, Damage):
             damage.append(piece)
             passed += len(rest)
@@ -153,6 +166,12 @@ def cut_at_gaps(data: bytes, gap_s: float) -> Iterator[bytes]:
 def _last_time_s(data: bytes) -> float | None:
     """Return the epoch seconds of the last event in `data`, None when it has no time."""
     found = _TIME.match(data, max(0, data.rfind(_TIME_KEY)))
+    return None if found is None else _epoch_s(found)
+
+
+def _first_time_s(data: bytes) -> float | None:
+    """Return the epoch seconds of the first event in `data`, None when it has no time."""
+    found = _TIME.search(data)
     return None if found is None else _epoch_s(found)
 
 

@@ -1,25 +1,31 @@
 """`scrtune replay`: what recorded traces recommend."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import click
 import msgspec
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...daemon.views import IntentView, intent_views
+from ...daemon.launch.environment import to_follow
+from ...daemon.views import IntentView, intent_views, merged
 from ...intents.observe.redundancy import FLOORS
 from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView
 from ...intents.rules.situation import Proposal
-from ...replay.run import JobShape, Replayed, replay_traces
+from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
+from ...scr_config.render import environment_text
 from ...units import count_text
 from ..format import printable
-from ..options import Form, command, option
+from ..options import command, option
 from ..read_config import config_text
 from ..text import job as text
 from ..text.tables import facts, print_view
+
+Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
 
 _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
@@ -44,7 +50,11 @@ class ReplayOptions:
         "The failure the job wants to survive; default: the scheme in --conf, or SCR's own.",
         click.Choice(sorted(FLOORS), case_sensitive=False),
     )
-    form: Form = option("--format", "Output form.", default="table")
+    form: Form = option(
+        "--format",
+        "Output form; as environment for a job script (sh, csh, fish, slurm) or SCR's config file (conf).",
+        default="table",
+    )
 
 
 @command(ReplayOptions)
@@ -66,7 +76,15 @@ def replay(options: ReplayOptions) -> None:
     files = {"user config": options.conf, "system config": options.system_conf}
     for problem in replayed.problems:
         click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
-    print_view(replay_view(replayed), options.form, _tables)
+    view = replay_view(replayed)
+    if (form := options.form) == "table" or form == "json":
+        print_view(view, form, _tables)
+        return
+    settings = to_follow(merged(view.proposals))
+    if not settings:
+        click.echo("scrtune: nothing to recommend: the table of levers (--format table) says why", err=True)
+        return
+    click.echo(environment_text(settings, form), nl=False)
 
 
 class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,6 +102,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     intents: tuple[IntentView, ...]
     proposals: tuple[Proposal, ...]
     levers: tuple[LeverView, ...] = ()
+    merged: tuple[MergedTraces, ...] = ()
 
 
 def replay_view(replayed: Replayed) -> ReplayView:
@@ -102,6 +121,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
         intents=intent_views(pipeline),
         proposals=pipeline.proposals(),
         levers=pipeline.levers(),
+        merged=replayed.merged if len(replayed.merged) > 1 else (),
     )
 
 
@@ -120,6 +140,7 @@ def _tables(view: ReplayView) -> RenderableType:
     unresolved = count_text(counters.unresolved, "access", "accesses")
     rows = {
         "read": f"{count_text(view.files, 'file')}, {lines}: {generations or 'nothing'}",
+        "merged": "\n".join(_merged(view)),
         "job": f"{processes} on {count_text(view.hosts, 'host')}, {view.span_s:.2f} s",
         "found": f"{events}, {checkpoints}",
         "checkpoints": view.checkpoints_from,
@@ -132,7 +153,21 @@ def _tables(view: ReplayView) -> RenderableType:
     )
 
 
+def _merged(view: ReplayView) -> Iterator[str]:
+    start_s = min((each.start_s for each in view.merged if each.end_s > 0), default=0.0)
+    for each in view.merged:
+        when = (
+            f"from {each.start_s - start_s:,.2f} to {each.end_s - start_s:,.2f} s"
+            if each.end_s
+            else "no event"
+        )
+        yield f"{each.path}: {count_text(each.files, 'file')}, {when}"
+    if are_apart(view.merged):
+        yield "read as one job, though they do not overlap; scrtune study NAME=PATH... compares several runs"
+
+
 def _recommendations(view: ReplayView) -> RenderableType:
     if not view.proposals:
         return Text("Nothing to recommend: the table of levers says why.")
-    return text.proposals(view.proposals, "Recommendations (by the cost model and the trace, untried)")
+    table = text.proposals(view.proposals, "Recommendations (by the cost model and the trace, untried)")
+    return Group(table, "", Text("For the job script: the same command with --format sh."))

@@ -1,28 +1,27 @@
 """The scanner of trace lines in libscrtune.so (native/scan.c), for :class:`.TraceDecoder`."""
 
 import ctypes
+from array import array
 from collections.abc import Callable
 from ctypes import POINTER, byref, c_int, c_int32, c_int64, c_size_t, c_uint8, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from struct import Struct
 
-from ...intents.events import Operation, Tier
+from ...intents.events import Operation
 from ...intents.trace.calls import treatment_of
 from ...intents.trace.digest import AccessSum
 from ...intents.trace.names import Process
 from ...intents.trace.scanner import Scanned, Scanner, Stop
 from ..libscr.library import libscrtune_path
 
-_TIERS = tuple(Tier)
 _OPERATIONS = tuple(Operation)
-_TIER_CODES = {tier: code for code, tier in enumerate(_TIERS)}
-_NO_TIER = 255
+_NO_PLACE = 65_535
 _MAX_SOURCES = 65_536
 _GENERATIONS = 5
 
 # the structures of native/scan.h and scan.c
 _END, _ODD, _PROCESS, _CALL, _FULL = range(5)
-_SUM = Struct("@IIqqQQQQBB6x")
+_SUM = Struct("@IIqqQQQQQQBB6x")
 _SEEN = Struct("@QQIxxxx")
 
 
@@ -62,9 +61,9 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
     "close": (None, c_void_p),
     "lines": (None, c_void_p, c_uint32, ctypes.c_char_p, c_size_t, c_size_t, c_size_t, POINTER(_Stop)),
     "treat": (None, c_void_p, c_uint32, c_int, c_int, c_int),
-    "process": (c_int32, c_void_p, c_uint32, c_int64, c_int, c_int),
+    "process": (c_int32, c_void_p, c_uint32, c_int64, c_int, c_int, c_uint64),
     "forget_process": (None, c_void_p, c_uint32),
-    "forget_tiers": (None, c_void_p),
+    "forget_places": (None, c_void_p),
     "waiting": (c_size_t, c_void_p, POINTER(c_void_p)),
     "settle": (c_size_t, c_void_p, ctypes.c_char_p, POINTER(c_void_p)),
     "take": (None, c_void_p, POINTER(_Totals)),
@@ -73,13 +72,16 @@ _SIGNATURES: dict[str, tuple[object, ...]] = {
 """Of each ``scrtune_scan_*``: what it returns, and its arguments."""
 
 
-def new_scanner() -> Scanner | None:
-    """Return a scanner of one's own; None where libscrtune.so was not built, or cannot be loaded."""
+def new_scanner(bin_ns: int = 0) -> Scanner | None:
+    """Return a scanner of one's own; None where libscrtune.so was not built, or cannot be loaded.
+
+    With `bin_ns` its sums are parted by bins of time of that width, and sizes rounded down to powers of two.
+    """
     path = libscrtune_path()
     if path is None:
         return None
     try:
-        return NativeScanner(path)
+        return NativeScanner(path, bin_ns)
     except (OSError, AttributeError, MemoryError):
         return None
 
@@ -91,7 +93,7 @@ class NativeScanner:
     :class:`MemoryError` when there is no memory.
     """
 
-    def __init__(self, library: Path) -> None:
+    def __init__(self, library: Path, bin_ns: int = 0) -> None:
         loaded = ctypes.CDLL(str(library))
         for name, (returned, *arguments) in _SIGNATURES.items():
             function = getattr(loaded, f"scrtune_scan_{name}")
@@ -102,6 +104,8 @@ class NativeScanner:
         if self._handle is None:
             raise MemoryError(f"{library} has no memory for a scanner")
         self._stop = _Stop()
+        self.bin_ns = bin_ns
+        """It holds for processes that are introduced from now on."""
         self._forget()
 
     def __del__(self) -> None:
@@ -109,6 +113,8 @@ class NativeScanner:
             self._library.scrtune_scan_close(self._handle)
 
     def _forget(self) -> None:
+        self._places: list[str] = []  # by the numbers that they have in sums
+        self._number_of_place: dict[str, int] = {}
         self._sources: dict[str, int] = {}
         self._processes: list[tuple[Process, int]] = []  # by number, with the nanoseconds of their unit then
         self._numbers: dict[tuple[str, int | None], int] = {}
@@ -148,7 +154,7 @@ class NativeScanner:
         generation = -1 if process.generation is None else process.generation
         source = self._sources.setdefault(process.source, len(self._sources))
         number: int = self._library.scrtune_scan_process(
-            self._handle, source, process.pid, generation, process.host is not None
+            self._handle, source, process.pid, generation, process.host is not None, self._bin_of(process)
         )
         if number < 0:
             return False
@@ -162,18 +168,29 @@ class NativeScanner:
         if number is not None:
             self._library.scrtune_scan_forget_process(self._handle, number)
 
-    def forget_tiers(self) -> None:
-        """Ask again for the tiers of all files."""
-        self._library.scrtune_scan_forget_tiers(self._handle)
+    def _bin_of(self, process: Process) -> int:
+        return max(1, self.bin_ns // process.unit_ns) if self.bin_ns else 0
 
-    def settle(self, tier_of: Callable[[str], Tier | None]) -> list[tuple[str, AccessSum]]:
+    def forget_places(self) -> None:
+        """Ask again for the places of all files."""
+        self._library.scrtune_scan_forget_places(self._handle)
+
+    def settle(self, place_of: Callable[[str], str | None]) -> list[tuple[str, AccessSum]]:
         """Settle accesses, as :meth:`.Scanner.settle` says."""
         found = c_void_p()
         letters = self._library.scrtune_scan_waiting(self._handle, byref(found))
         keys = _listed(found.value, letters)
-        codes = bytes(_NO_TIER if (tier := tier_of(key)) is None else _TIER_CODES[tier] for key in keys)
-        count = self._library.scrtune_scan_settle(self._handle, codes, byref(found))
+        numbers = array("H", (self._place_number(place_of(key)) for key in keys))
+        count = self._library.scrtune_scan_settle(self._handle, numbers.tobytes(), byref(found))
         return [(keys[row[1]], self._access(row)) for row in _rows(_SUM, found.value, count)]
+
+    def _place_number(self, place: str | None) -> int:
+        if place is None:
+            return _NO_PLACE
+        number = self._number_of_place.setdefault(place, len(self._places))
+        if number == len(self._places):
+            self._places.append(place)
+        return number
 
     def take(self) -> Scanned:
         """Return what was scanned since the last take."""
@@ -185,7 +202,8 @@ class NativeScanner:
             metadata=totals.metadata,
             generations={number: count for number, count in enumerate(totals.generations) if count},
             settled=[
-                (_TIERS[row[1]], self._access(row)) for row in _rows(_SUM, totals.sums, totals.sum_count)
+                (self._places[row[1]], self._access(row))
+                for row in _rows(_SUM, totals.sums, totals.sum_count)
             ],
             processes=[
                 self._seen(first, last, number)
@@ -203,13 +221,14 @@ class NativeScanner:
         return process, (first * unit_ns, last * unit_ns) if first <= last else None
 
     def _access(self, row: tuple[int, ...]) -> AccessSum:
-        number, _, tid, size, count, duration, first, last, operation, _ = row
+        number, _, tid, size, _, count, total, duration, first, last, operation, _ = row
         process, unit_ns = self._processes[number]
         return AccessSum(
             op=_OPERATIONS[operation],
             thread=(process.pid, tid),
             size=None if size < 0 else size,
             calls=count,
+            bytes=total,
             duration_ns=duration * unit_ns,
             start_ns=first * unit_ns,
             end_ns=last * unit_ns,

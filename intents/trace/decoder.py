@@ -5,11 +5,12 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 from ...goodput.validation import LARGEST_INTEGER
-from ..events import Operation, Span, SpanKind, Tier, TraceDigest
+from ..events import Operation, Span, SpanKind, TraceDigest
 from .calls import IO_CATEGORIES, OPERATION_OF, size_of, span_kind, summed
-from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Tiers, seconds
+from .digest import MAX_PENDING, MOVES_DATA, AccessTable, FileKey, Places, Tiers, seconds
 from .lines import (
     BROKEN_JSON,
     MAX_COUNT,
@@ -68,17 +69,26 @@ class TraceDecoder:
     `tiers` maps absolute directories to the tier below them, ``cache`` or ``prefix``; the longest wins. A
     ``.scr`` directory below one is tier ``scr``, everything else is ``other``.
 
+    For other sums than by tier, it may be given :class:`.Places` instead, and a `table` of its own. Decoders
+    that read parts of one trace may share what its lines explain of `files`.
+
     A `scanner` of its own sums up plain lines many times as fast, to the same digests. Only beyond the limits
     of digest.py the sizes and threads that are counted may be others.
     """
 
-    def __init__(self, tiers: Mapping[str, str] = {}, scanner: Scanner | None = None) -> None:
+    def __init__(
+        self,
+        tiers: Mapping[str, str] | Places = MappingProxyType({}),
+        scanner: Scanner | None = None,
+        table: AccessTable | None = None,
+        files: Names | None = None,
+    ) -> None:
         self.blank = 0
         """Lines so far that were empty or a bracket. They count nowhere else."""
-        self._files = Names()
+        self._files = Names() if files is None else files
         self._processes = Processes(on_full=self._take_over)
         self._scanner = scanner
-        self._table = AccessTable()
+        self._table = AccessTable() if table is None else table
         self._unsettled = 0
         self.set_tiers(tiers)
         self._restart()
@@ -91,12 +101,12 @@ class TraceDecoder:
         self._start_ns: int | None = None
         self._end_ns = 0
 
-    def set_tiers(self, tiers: Mapping[str, str]) -> None:
+    def set_tiers(self, tiers: Mapping[str, str] | Places) -> None:
         """Change the tiers, also of the files whose hashes were explained already."""
-        self._tiers = Tiers(tiers)
-        self._tier_of_file: dict[FileKey, Tier] = {}
+        self._places: Places = Tiers(tiers) if isinstance(tiers, Mapping) else tiers
+        self._place_of_file: dict[FileKey, str] = {}
         if self._scanner is not None:
-            self._scanner.forget_tiers()
+            self._scanner.forget_places()
 
     def feed(self, data: bytes, source: str = "") -> int:
         """Take in whole lines (the last may lack its newline) of `source`, a sender or a file; count them."""
@@ -142,6 +152,29 @@ class TraceDecoder:
         self._restart()
         return digest
 
+    @property
+    def spans(self) -> int:
+        """Number of checkpoint spans since the last take."""
+        return len(self._spans)
+
+    def explained(self) -> tuple[dict[str, str], dict[int, str]]:
+        """Return the places behind hashes of files, and the host of each pid: its name, else its hash."""
+        places = {key: place for key in self._files.hashes() if (place := self._place(key)) is not None}
+        return places, self._processes.hosts()
+
+    def restart_scanner(self) -> None:
+        """Let the scanner begin anew, as when its settings have changed."""
+        self._take_over()
+
+    def host_names(self) -> dict[str, str]:
+        """Return the names of hosts behind their hashes."""
+        return self._processes.host_names()
+
+    @property
+    def is_ordered(self) -> bool:
+        """Whether lines may mean something else in another order: units of time, hashes that collide."""
+        return self._processes.are_ordered
+
     def _decode(self, lines: bytes, source: str) -> int:
         decoded = decode(lines)
         count = len(decoded.records)
@@ -183,8 +216,8 @@ class TraceDecoder:
         self._events += found.events
         self._metadata += found.metadata
         self._generations.update(found.generations)
-        for tier, access in found.settled:
-            self._table.settled(tier, access.op).add_sum(access)
+        for place, access in found.settled:
+            self._table.settled(place, access.op).add_sum(access)
         for process, span in found.processes:
             process.seen = True
             if span is not None:
@@ -194,15 +227,15 @@ class TraceDecoder:
         """Take everything out of the scanner: it begins anew, with what the next lines say."""
         if self._scanner is None:
             return
-        self._scanner.forget_tiers()
+        self._scanner.forget_places()
         self._wait(lambda _: None)
         self._collect()
         self._scanner.clear()
 
-    def _wait(self, tier_of: Callable[[str], Tier | None]) -> None:
-        """Let the scanner settle, and take from it the accesses whose tier is not known."""
+    def _wait(self, place_of: Callable[[str], str | None]) -> None:
+        """Let the scanner settle, and take from it the accesses whose place is not known."""
         if self._scanner is not None:
-            for key, access in self._scanner.settle(tier_of):
+            for key, access in self._scanner.settle(place_of):
                 self._table.group(key, access.op).add_sum(access)
 
     def _take_in(self, records: Iterable[TraceRecord], source: str) -> None:
@@ -346,24 +379,24 @@ class TraceDecoder:
         if known == path:
             return
         if known is not None:  # generation 1's hashes collide: what was summed up was about the other file
-            self._table.settle_file(key, self._tier(key) or Tier.OTHER)
-            del self._tier_of_file[key]
+            self._table.settle_file(key, self._place(key) or self._places.of(""))
+            del self._place_of_file[key]
         elif self._files.room <= 0:
             self._settle()
-            self._tier_of_file.clear()
+            self._place_of_file.clear()
         self._files.put(key, path)
 
-    def _tier(self, file: FileKey) -> Tier | None:
+    def _place(self, file: FileKey) -> str | None:
         if file == "":
-            return Tier.OTHER
-        tier = self._tier_of_file.get(file)
-        if tier is None and (path := self._files.get(file)) is not None:
-            tier = self._tier_of_file[file] = self._tiers.of(path)
-        return tier
+            return self._places.of("")
+        place = self._place_of_file.get(file)
+        if place is None and (path := self._files.get(file)) is not None:
+            place = self._place_of_file[file] = self._places.of(path)
+        return place
 
     def _settle(self, *, give_up: bool = False) -> None:
-        self._wait(self._tier)
-        self._table.settle(self._tier, give_up=give_up)
+        self._wait(self._place)
+        self._table.settle(self._place, give_up=give_up)
         self._unsettled = 0
 
 

@@ -7,7 +7,7 @@ All times are integers, in nanoseconds, so that no order of the lines changes a 
 from collections.abc import Callable, Mapping
 from operator import itemgetter
 from pathlib import PurePosixPath
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from ...goodput.validation import LARGEST_INTEGER, LARGEST_S
 from ..events import LARGEST_COUNT, Access, Operation, Tier
@@ -35,15 +35,26 @@ def seconds(time_ns: int) -> float:
 
 
 class AccessSum(NamedTuple):
-    """Accesses that are alike but for their times. `size` is None where it is not known."""
+    """Accesses that are alike but for their times. `size` is None where it is not known.
+
+    A scanner may be asked to round it down to a power of two; `bytes` are exact.
+    """
 
     op: Operation
     thread: Thread
     size: int | None
     calls: int
+    bytes: int
     duration_ns: int
     start_ns: int
     end_ns: int
+
+
+class Places(Protocol):
+    """What is summed up together: a text for each path, its tier or something finer."""
+
+    def of(self, path: str) -> str:
+        """Return the place of `path`."""
 
 
 class Tiers:
@@ -56,11 +67,16 @@ class Tiers:
 
     def of(self, path: str) -> Tier:
         """Return the tier of `path`."""
+        tier, is_scr = self.find(path)
+        return Tier.SCR if is_scr else tier
+
+    def find(self, path: str) -> tuple[Tier, bool]:
+        """Return the tier whose directory `path` is in, and whether it is one of SCR's own files there."""
         below = _plain_path(path) + "/"
         for prefix, tier in self._prefixes:
             if below.startswith(prefix):
-                return Tier.SCR if _SCR_DIRECTORY in below[len(prefix) - 1 :] else tier
-        return Tier.OTHER
+                return tier, _SCR_DIRECTORY in below[len(prefix) - 1 :]
+        return Tier.OTHER, False
 
 
 def _plain_path(path: str) -> str:
@@ -111,8 +127,8 @@ class Group:
         self._span(found.start_ns, found.end_ns)
         if len(self.threads) < MAX_THREADS:
             self.threads.add(found.thread)
+        self.bytes += found.bytes
         if found.size is not None:
-            self.bytes += found.size * found.calls
             self._add_size(found.size, found.calls, found.duration_ns)
 
     def merge(self, other: "Group") -> None:
@@ -126,6 +142,11 @@ class Group:
             self.threads |= other.threads
         for size, (count, duration_ns) in other.sizes.items():
             self._add_size(size, count, duration_ns)
+
+    @property
+    def size(self) -> int:
+        """Number of things that are remembered here."""
+        return 1 + len(self.sizes) + len(self.threads)
 
     def _span(self, start_ns: int, end_ns: int) -> None:
         if self.start_ns is None or start_ns < self.start_ns:
@@ -141,7 +162,7 @@ class Group:
         elif len(self.sizes) < MAX_SIZES:
             self.sizes[size] = [count, duration_ns]
 
-    def access(self, tier: Tier, op: Operation) -> Access:
+    def access(self, tier: str, op: Operation) -> Access:
         """Return the sum as it goes to the journal."""
         return Access(
             tier=tier,
@@ -158,57 +179,62 @@ class Group:
 
 
 class AccessTable:
-    """All accesses since the last :meth:`take`: by file while they wait, by tier once that is settled."""
+    """All accesses since the last :meth:`take`: by file while they wait, by place once that is settled."""
 
-    def __init__(self) -> None:
+    def __init__(self, new_group: Callable[[], Group] = Group) -> None:
+        self._new_group = new_group
         self._waiting: dict[tuple[FileKey, Operation], Group] = {}
-        self._settled: dict[tuple[Tier, Operation], Group] = {}
+        self._settled: dict[tuple[str, Operation], Group] = {}
         self._unresolved = 0
 
     def group(self, file: FileKey, op: Operation) -> Group:
         """Return the group of the accesses `op` of `file`."""
         group = self._waiting.get((file, op))
         if group is None:
-            group = self._waiting[file, op] = Group()
+            group = self._waiting[file, op] = self._new_group()
         return group
 
-    def settled(self, tier: Tier, op: Operation) -> Group:
-        """Return the group of the accesses `op` in `tier`."""
-        group = self._settled.get((tier, op))
+    def settled(self, place: str, op: Operation) -> Group:
+        """Return the group of the accesses `op` in `place`."""
+        group = self._settled.get((place, op))
         if group is None:
-            group = self._settled[tier, op] = Group()
+            group = self._settled[place, op] = self._new_group()
         return group
 
-    def settle(self, tier_of: Callable[[FileKey], Tier | None], *, give_up: bool = False) -> None:
-        """Move the accesses of every file whose tier is known; `give_up` moves the rest to ``other``."""
+    def settle(self, place_of: Callable[[FileKey], str | None], *, give_up: bool = False) -> None:
+        """Move the accesses of every file whose place is known; `give_up` moves the rest, too."""
         waiting, self._waiting = self._waiting, {}
         for (file, op), group in waiting.items():
-            tier = tier_of(file)
-            if tier is None and not give_up:
-                self._waiting[file, op] = group
-                continue
-            if tier is None:
+            place = place_of(file)
+            if place is not None:
+                self._settle(place, op, group)
+            elif give_up:
                 self._unresolved += group.count
-            self._settle(tier or Tier.OTHER, op, group)
+                self._give_up(file, op, group)
+            else:
+                self._waiting[file, op] = group
 
-    def settle_file(self, file: FileKey, tier: Tier) -> None:
+    def _give_up(self, _file: FileKey, op: Operation, group: Group) -> None:
+        self._settle(Tier.OTHER, op, group)
+
+    def settle_file(self, file: FileKey, place: str) -> None:
         """Move the accesses of `file` alone, before its name comes to mean another one."""
         for op in Operation:
             group = self._waiting.pop((file, op), None)
             if group is not None:
-                self._settle(tier, op, group)
+                self._settle(place, op, group)
 
-    def _settle(self, tier: Tier, op: Operation, group: Group) -> None:
-        settled = self._settled.get((tier, op))
+    def _settle(self, place: str, op: Operation, group: Group) -> None:
+        settled = self._settled.get((place, op))
         if settled is None:
-            self._settled[tier, op] = group
+            self._settled[place, op] = group
         else:
             settled.merge(group)
 
     @property
     def pending(self) -> int:
         """Number of files, sizes and threads that wait to be settled."""
-        return sum(1 + len(group.sizes) + len(group.threads) for group in self._waiting.values())
+        return sum(group.size for group in self._waiting.values())
 
     def take(self) -> tuple[tuple[Access, ...], int]:
         """Return the settled accesses by tier and operation, and the number of those given up."""

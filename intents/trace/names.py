@@ -17,10 +17,12 @@ UNIT_NS = {"NS": 1, "US": 1_000, "MS": 1_000_000, "SEC": 1_000_000_000}
 """DFTRACER_TIME_METRIC -> nanoseconds."""
 
 _64_BITS = 2**64 - 1
+_COLLIDING = 1
+"""The generation whose hashes are explained anew."""
 
 
 class Names:
-    """Hash -> name."""
+    """Hash -> name. Several threads may read and add at a time."""
 
     def __init__(self) -> None:
         self._names: dict[FileKey, str] = {}
@@ -28,6 +30,11 @@ class Names:
     def get(self, key: FileKey) -> str | None:
         """Return the name behind `key`; None when no line explained it, or too long ago."""
         return self._names.get(key)
+
+    def hashes(self) -> list[str]:
+        """Return the keys that hold throughout the job and are not the name itself."""
+        known = list(self._names.items())  # at once: another thread may add to them
+        return [key for key, name in known if isinstance(key, str) and key != name]
 
     def setdefault(self, key: FileKey, name: str) -> str:
         """Return the name behind `key`: from here on `name`, if there was none. There must be room."""
@@ -37,7 +44,7 @@ class Names:
         """Remember `name`."""
         if self.room <= 0:
             for old in list(islice(self._names, MAX_NAMES // 4)):
-                del self._names[old]
+                self._names.pop(old, None)
         self._names[key] = name
 
     @property
@@ -109,6 +116,26 @@ class Processes:
         elif args.hostname:
             process.host = args.hostname
             self._hosts.put(args.hostname, args.hostname)
+
+    def hosts(self) -> dict[int, str]:
+        """Return the host of each pid: its name, else its hash; of one source."""
+        return {
+            pid: self._hosts.get(process.host) or str(process.host)
+            for (_, pid), process in self._known.items()
+            if pid is not None and process.host is not None
+        }
+
+    def host_names(self) -> dict[str, str]:
+        """Return the names behind hashes of hosts."""
+        return {key: self._hosts.get(key) or "" for key in self._hosts.hashes()}
+
+    @property
+    def are_ordered(self) -> bool:
+        """Whether a process has said its unit of time, or has hashes that are explained anew."""
+        return any(
+            process.unit_ns != UNIT_NS["US"] or process.generation == _COLLIDING
+            for process in self._known.values()
+        )
 
     def explain_host(self, key: FileKey, name: str) -> None:
         """Remember that hash `key` is host `name`."""

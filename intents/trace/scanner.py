@@ -6,7 +6,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from ..events import Tier
 from .digest import AccessSum
 from .names import Process
 
@@ -30,20 +29,26 @@ class Stop(NamedTuple):
 class Scanned(NamedTuple):
     """The sums since the last take.
 
-    Each of the `processes` that wrote a line has the time of its events, from and to, in nanoseconds,
-    or None.
+    Each of the accesses `settled` has the place of its file; each of the `processes` that wrote a line the
+    time of its events, from and to, in nanoseconds, or None.
     """
 
     lines: int
     events: int
     metadata: int
     generations: Mapping[int, int]
-    settled: Sequence[tuple[Tier, AccessSum]]
+    settled: Sequence[tuple[str, AccessSum]]
     processes: Sequence[tuple[Process, tuple[int, int] | None]]
 
 
 class Scanner(Protocol):
-    """Sums up plain lines, of processes that were introduced to it."""
+    """Sums up plain lines, of processes that were introduced to it.
+
+    Its sums are parted by bins of time that are `bin_ns` wide, if that is not 0; a change counts after
+    :meth:`clear`.
+    """
+
+    bin_ns: int
 
     def scan(self, data: bytes, start: int, end: int, source: str, room: int) -> Stop:
         """Scan `data[start:end]`, of `source`, to an odd line; explain at most `room` files."""
@@ -54,11 +59,11 @@ class Scanner(Protocol):
     def forget_process(self, process: Process) -> None:
         """Leave the lines of `process`, until it is introduced again."""
 
-    def forget_tiers(self) -> None:
-        """Ask again for the tiers of all files."""
+    def forget_places(self) -> None:
+        """Ask again for the places of all files."""
 
-    def settle(self, tier_of: Callable[[str], Tier | None]) -> Sequence[tuple[str, AccessSum]]:
-        """Settle the accesses of files whose tier is known; return the others, which leave the scanner."""
+    def settle(self, place_of: Callable[[str], str | None]) -> Sequence[tuple[str, AccessSum]]:
+        """Settle accesses of files whose place is known (at most 65,535 places); return the others."""
 
     def take(self) -> Scanned:
         """Return what was scanned since the last take, when all is settled."""

@@ -14,12 +14,12 @@ static void teach(scanner *scan, const scan_stop *stop)
 
 static void take_out(scanner *scan)
 {
-    static const uint8_t tiers[SCAN_TEXTS];
+    static const uint16_t places[SCAN_TEXTS];
     const uint8_t *keys;
     const sum *unresolved;
     scan_totals totals;
     scrtune_scan_waiting(scan, &keys);
-    scrtune_scan_settle(scan, tiers, &unresolved);
+    scrtune_scan_settle(scan, places, &unresolved);
     scrtune_scan_take(scan, &totals);
 }
 
@@ -37,7 +37,7 @@ static unsigned long scan_all(scanner *scan, const uint8_t *data, size_t length)
         if (stop.reason == STOP_CALL) {
             teach(scan, &stop);
         } else if (stop.reason == STOP_PROCESS) {
-            scrtune_scan_process(scan, 0, stop.pid, NEWEST_GENERATION, 1);
+            scrtune_scan_process(scan, 0, stop.pid, NEWEST_GENERATION, 1, stop.pid % 2 != 0 ? 1000000 : 0);
         } else if (stop.reason == STOP_FULL) {
             take_out(scan);
             scrtune_scan_clear(scan);

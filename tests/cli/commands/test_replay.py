@@ -9,6 +9,8 @@ from click.testing import Result
 
 from scrtune.cli.commands.replay import ReplayView
 
+from ...replay.test_run import write_job
+
 Scrtune = Callable[..., Result]
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 
@@ -61,3 +63,24 @@ def test_what_replay_cannot_do_is_said(scrtune: Scrtune, arguments: list[str], c
     ran = scrtune("replay", *arguments)
     assert (ran.exit_code, ran.stdout) == (code, "")
     assert text in ran.stderr
+
+
+def test_replay_shows_what_is_merged_into_one_job(scrtune: Scrtune, tmp_path: Path) -> None:
+    one, two = write_job(tmp_path / "one.pfw"), tmp_path / "two.pfw"
+    two.write_text(one.read_text().replace('"ts": 17952', '"ts": 17953'))
+    table = " ".join(scrtune("replay", one, two).stdout.split())
+    assert "one.pfw: 1 file, from 0.00 to 4." in table
+    assert "read as one job, though they do not overlap; scrtune study" in table
+    alone = " ".join(scrtune("replay", one).stdout.split())
+    assert "merged" not in alone
+
+
+def test_replay_prints_the_environment_of_a_job_script(scrtune: Scrtune, tmp_path: Path) -> None:
+    trace = write_job(tmp_path / "a.pfw", slower=10)
+    shape = ("--prefix", "/prefix", "--cores", 8, "--redundancy-floor", "PROCESS")
+    shown = scrtune("replay", trace, *shape, "--format", "sh")
+    assert "export SCR_CACHE_BYPASS=0\n" in shown.stdout
+    assert "SCR_CACHE_BYPASS=0" in scrtune("replay", trace, *shape, "--format", "conf").stdout
+    nothing = scrtune("replay", write_job(tmp_path / "b.pfw"), "--format", "sh")
+    assert (nothing.exit_code, nothing.stdout) == (0, "")
+    assert "nothing to recommend" in nothing.stderr

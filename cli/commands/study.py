@@ -1,0 +1,277 @@
+"""`scrtune study`: runs of a job compared by their traces."""
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+import click
+import msgspec
+
+from ...replay.frames import columns, to_arrow
+from ...replay.scan import Progress, read_table, user_cache
+from ...replay.study import Run, Study, access_rows
+from ...replay.study import study as compare
+from ..errors import DefaultsError
+from ..options import FILE, command, option
+from ..text import study as text
+from ..text.tables import print_view
+
+Form = Literal["table", "json", "csv"]
+S = TypeVar("S", bound=msgspec.Struct)
+
+INTERRUPTED = 130
+
+_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
+
+
+class RunSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study."""
+
+    traces: tuple[str, ...]
+    prefix: str = ""
+    cache: str = ""
+    settings: dict[str, str | int | float | bool] = {}
+
+
+class StudySource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The runs of a study: what a TOML file, or a command line, says."""
+
+    runs: dict[str, RunSource]
+    prefix: str = ""
+    cache: str = ""
+    base: str = ""
+
+
+@dataclass(frozen=True)
+class StudyOptions:
+    """Options of `scrtune study`."""
+
+    runs: tuple[str, ...] = option("RUN...")
+    prefix: str = option(
+        "--prefix DIR", "The prefix directory, as the paths in the traces name it.", default=""
+    )
+    cache: str = option("--cache DIR", "The cache directory, as the paths in the traces name it.", default="")
+    base: str = option(
+        "--base NAME", "The run that the others are compared to; default: the first.", default=""
+    )
+    form: Form = option("--format", "Output form; csv has a row for each run.", default="table")
+    html: Path | None = option("--html FILE", "Also write a page with figures; it needs no other file.", FILE)
+    parquet: Path | None = option(
+        "--parquet FILE",
+        "Also write all accesses, by thread and class of file and size (needs pyarrow).",
+        FILE,
+    )
+    reread: bool = option("--reread", "Read all traces again, also those that an earlier study has read.")
+
+
+@command(StudyOptions)
+def study(options: StudyOptions) -> None:
+    """Compare runs of a job by their DFTracer traces: one row a run, and what differs.
+
+    RUN is NAME=PATH: a name, and a trace (.pfw, .pfw.gz) or a directory that is searched for them; the same
+    NAME again adds to its run. Or it is a TOML file with a table [runs.NAME] for each run: traces = [...],
+    and if need be prefix, cache and settings.
+
+    Checkpoint, cache and prefix seconds are of the thread (host, pid, tid) with the largest sum, for all
+    alike.
+    """
+    source = _source(options)
+    base = options.base or source.base
+    if base and base not in source.runs:
+        raise click.UsageError(f"--base {base}: no such run; there are {', '.join(source.runs)}")
+    progress = Progress()
+    with _shown(progress):
+        runs = [
+            _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
+        ]
+    found = compare(runs, base)
+    if options.parquet is not None:
+        _write_parquet(runs, options.parquet)
+    if options.html is not None:
+        _write_page(found, options.html)
+    print_view(found, options.form, text.study, csv_text)
+    if progress.stop:
+        click.echo("scrtune: interrupted: these are the results of what was read until then", err=True)
+        sys.exit(INTERRUPTED)
+
+
+def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *, reread: bool) -> Run:
+    tiers = {
+        directory: tier
+        for directory, tier in (
+            (run.cache or source.cache, "cache"),
+            (run.prefix or source.prefix, "prefix"),
+        )
+        if directory
+    }
+    table = read_table(
+        [Path(path) for path in run.traces],
+        tiers,
+        cache=replace(user_cache(), is_read=not reread),
+        progress=progress,
+    )
+    return Run(name=name, table=table, settings={key: str(value) for key, value in run.settings.items()})
+
+
+def _source(options: StudyOptions) -> StudySource:
+    """Return what the command line and its files say. Raises DefaultsError, click.UsageError."""
+    paths: dict[str, list[str]] = {}
+    source = StudySource(runs={}, prefix=options.prefix, cache=options.cache)
+    for given in options.runs:
+        name, between, path = given.partition("=")
+        if between and name and path:
+            paths.setdefault(name, []).append(path)
+        elif given.endswith(".toml") and not between:
+            source = _joined(source, read_study_file(Path(given)))
+        else:
+            raise click.UsageError(
+                f"{given!r} is no run: write NAME=PATH, or name a .toml file with [runs.NAME]"
+            )
+    named = {name: RunSource(traces=tuple(each)) for name, each in paths.items()}
+    if repeated := sorted(named.keys() & source.runs.keys()):
+        raise click.UsageError(f"the run {repeated[0]} is in the file already: give this one another name")
+    return msgspec.structs.replace(source, runs=source.runs | named)
+
+
+def _joined(source: StudySource, read: StudySource) -> StudySource:
+    if repeated := sorted(read.runs.keys() & source.runs.keys()):
+        raise click.UsageError(f"the run {repeated[0]} is in two files: give it another name in one")
+    return StudySource(
+        runs=source.runs | read.runs,
+        prefix=source.prefix or read.prefix,
+        cache=source.cache or read.cache,
+        base=source.base or read.base,
+    )
+
+
+def read_study_file(path: Path) -> StudySource:
+    """Return the study that a TOML file describes; its traces are relative to it.
+
+    Raises DefaultsError, with file, line and key.
+    """
+    try:
+        content = path.read_text(encoding="utf-8")
+        given = msgspec.toml.decode(content)
+    except msgspec.DecodeError as error:
+        line = _AT_LINE.search(str(error))
+        why = _AT_LINE.sub("", str(error))
+        raise DefaultsError(f"{path}:{line[1] if line else 1}: not TOML: {why}") from None
+    except UnicodeDecodeError as error:
+        raise DefaultsError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
+    file = _StudyFile(path, content)
+    runs = given.get("runs", {})
+    if not isinstance(runs, dict) or not runs:
+        raise file.error("name the runs, as in [runs.base]", "runs")
+    read = {name: file.converted(run, RunSource, "runs", name) for name, run in runs.items()}
+    rest = file.converted(given | {"runs": {}}, StudySource)
+    return msgspec.structs.replace(
+        rest, runs={name: _relative(run, path.parent) for name, run in read.items()}
+    )
+
+
+class _StudyFile(NamedTuple):
+    """A TOML file, for what is wrong in it to be found there."""
+
+    path: Path
+    content: str
+
+    def converted(self, value: object, kind: type[S], *keys: str) -> S:
+        """Return `value`, which stands at `keys`, as a `kind`. Raises DefaultsError."""
+        try:
+            return msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            why, _, at = str(error).partition(" - at `$")
+            raise self.error(why, *keys, *filter(None, at.removesuffix("`").split("."))) from None
+
+    def error(self, why: str, *keys: str) -> DefaultsError:
+        """Return the error that says file, line and key."""
+        dotted = ".".join(keys)
+        return DefaultsError(f"{self.path}:{_line_of(self.content, dotted)}: {dotted or 'the file'}: {why}")
+
+
+def _relative(run: RunSource, directory: Path) -> RunSource:
+    return msgspec.structs.replace(run, traces=tuple(str(directory / trace) for trace in run.traces))
+
+
+def _line_of(content: str, keys: str) -> int:
+    """Return the line of a TOML file that names `keys`, or as much of them as a line does."""
+    table = ""
+    best, line_of_best = 0, 1
+    for number, line in enumerate(content.splitlines(), start=1):
+        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
+            here = table = header[1].strip()
+        else:
+            key = re.match(r"\s*([\w\"'.-]+)\s*=", line)
+            here = ".".join(filter(None, (table, key[1]))) if key else ""
+        if here and (keys == here or keys.startswith((f"{here}.", f"{here}["))) and len(here) > best:
+            best, line_of_best = len(here), number
+    return line_of_best
+
+
+@contextmanager
+def _shown(progress: Progress) -> Iterator[None]:
+    """Show on a terminal how far the reading is."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    from rich.console import Console  # noqa: PLC0415 - only on a terminal
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+    from rich.progress import Progress as Bars  # noqa: PLC0415
+
+    shown = TextColumn("{task.fields[files]}  {task.fields[lines]:,} lines  {task.fields[rate]:.2f} M/s")
+    with Bars(
+        BarColumn(),
+        DownloadColumn(),
+        shown,
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    ) as bars:
+        task = bars.add_task("", total=None, files="", lines=0, rate=0.0)
+
+        def tick() -> None:
+            elapsed_s = bars.tasks[0].elapsed or 0.0
+            bars.update(
+                task,
+                total=progress.total_bytes,
+                completed=progress.done_bytes,
+                files=f"{progress.done_files} of {progress.files} files",
+                lines=progress.lines,
+                rate=progress.lines / elapsed_s / 1e6 if elapsed_s > 0 else 0.0,
+            )
+
+        progress.on_tick = tick
+        yield
+
+
+def csv_text(found: Study) -> str:
+    """Return a row for each run, with the names of its fields above."""
+    rows = columns(found.runs)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(rows)
+    writer.writerows(zip(*rows.values(), strict=True))
+    return out.getvalue()
+
+
+def _write_parquet(runs: Sequence[Run], path: Path) -> None:
+    try:
+        from pyarrow import parquet  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"--parquet needs {error.name}: pip install 'scrtune[frames]'") from error
+    parquet.write_table(to_arrow(access_rows(runs)), path)
+
+
+def _write_page(found: Study, path: Path) -> None:
+    try:
+        from ..html.study import study_page  # noqa: PLC0415 - an extra
+    except ModuleNotFoundError as error:
+        raise click.UsageError(f"--html needs {error.name}: pip install 'scrtune[report]'") from error
+    path.write_text(study_page(found, version=version("scrtune")), encoding="utf-8")

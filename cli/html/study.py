@@ -1,0 +1,201 @@
+"""The page of `scrtune study --html`: tables, bars, and a time line a run, in one file without scripts."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from math import floor, log10
+
+import msgspec
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from ...intents.events import Operation
+from ...replay.study import ActivityRow, CheckpointRow, RunRow, Study
+from ...units import bytes_text, duration_text
+from ..format import printable
+from .theme import DARK, GROUPS, LIGHT, PAPER
+
+WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0
+"""Of figures, in units of SVG; the names and the numbers at their edges."""
+_PLOT = WIDTH - LEFT - RIGHT
+_LANE = 34.0
+_TICKS = 5
+_ROOM = 1.03
+_NICE = (1, 2, 5, 10)
+_MOST_FILE_CLASSES = 60
+
+SERIES = {
+    "checkpoint": GROUPS["checkpoints"].colour,
+    "cache": GROUPS["data loading"].colour,
+    "prefix": GROUPS["wasted progress"].colour,
+    "flush": "#a3a86b",
+}
+"""The colour of each thing, in all figures."""
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A rectangle of a figure with its tooltip, and a text behind it if need be."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    colour: str
+    note: str
+    text: str = ""
+    opacity: float = 1.0
+
+
+class Label(msgspec.Struct, frozen=True):
+    """A text of a figure."""
+
+    x: float
+    y: float
+    text: str
+
+
+class StudyFigure(msgspec.Struct, frozen=True):
+    """What a figure is drawn from; `ticks` are on the axis at its foot."""
+
+    title: str
+    note: str
+    height: float
+    bars: tuple[Bar, ...]
+    labels: tuple[Label, ...]
+    ticks: tuple[Label, ...]
+
+
+def study_page(found: Study, *, version: str) -> str:
+    """Return all of `found` as one HTML document."""
+    environment = Environment(
+        loader=PackageLoader(__package__, "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=lambda value: printable(value) if type(value) is str else value,
+    )
+    environment.globals.update(
+        LIGHT=LIGHT, DARK=DARK, PAPER=PAPER, SERIES=SERIES, WIDTH=WIDTH, LEFT=LEFT, RIGHT=RIGHT
+    )
+    environment.filters.update(
+        number=lambda count: f"{count:,}",
+        seconds=lambda value_s: "-" if value_s is None else f"{value_s:,.3f}",
+        signed=lambda value_s: f"{value_s:+,.3f}",
+        bytes=bytes_text,
+        duration=duration_text,
+    )
+    figures = [_bars(found), _costs(found), _timeline(found)]
+    return environment.get_template("study.html.j2").render(
+        study=found,
+        figures=[figure for figure in figures if figure.bars],
+        file_classes=sorted(found.file_classes, key=lambda row: -row.seconds)[:_MOST_FILE_CLASSES],
+        version=version,
+    )
+
+
+def _axis(longest: float, height: float, unit: str = "s") -> tuple[float, tuple[Label, ...]]:
+    """Return what an axis ends at, and its ticks."""
+    longest = longest or 1.0
+    power = 10.0 ** floor(log10(longest / _TICKS))
+    step = next(nice * power for nice in _NICE if nice * power * _TICKS >= longest)
+    end = longest * _ROOM
+    ticks = [step * number for number in range(_TICKS + 1) if step * number <= end]
+    return end, tuple(Label(LEFT + each / end * _PLOT, height, f"{each:g} {unit}") for each in ticks)
+
+
+def _bars(found: Study) -> StudyFigure:
+    """Draw the seconds of each run in checkpoints, in the cache and below the prefix directory."""
+    height = (_LANE + 6) * len(found.runs)
+    longest = max(max(row.checkpoint_s, row.cache.seconds, row.prefix.seconds) for row in found.runs)
+    end, ticks = _axis(longest, height)
+    bars: list[Bar] = []
+    labels: list[Label] = []
+    for number, row in enumerate(found.runs):
+        top = number * (_LANE + 6)
+        labels.append(Label(LEFT - 8, top + _LANE / 2 + 4, row.name))
+        values = {"checkpoint": row.checkpoint_s, "cache": row.cache.seconds, "prefix": row.prefix.seconds}
+        for index, (name, value_s) in enumerate(values.items()):
+            if value_s <= 0:
+                continue
+            note = f"{row.name}, {name}: {value_s:,.3f} s"
+            y, width = top + index * _LANE / 3, value_s / end * _PLOT
+            bars.append(Bar(LEFT, y, width, _LANE / 3 - 1.5, SERIES[name], note, f"{value_s:,.2f}"))
+    title, note = "Seconds of each run", f"{found.grouping[0].upper()}{found.grouping[1:]}."
+    return StudyFigure(title, note, height, tuple(bars), tuple(labels), ticks)
+
+
+def _costs(found: Study) -> StudyFigure:
+    """Draw each checkpoint as a mark at its seconds, and the mean."""
+    lane = _LANE * 0.7
+    height = lane * len(found.runs)
+    end, ticks = _axis(max((row.seconds for row in found.checkpoints), default=0.0), height)
+    bars: list[Bar] = []
+    labels: list[Label] = []
+    by_run = _of_runs(found.checkpoints)
+    for number, run in enumerate(found.runs):
+        rows = by_run.get(run.name, [])
+        labels.append(Label(LEFT - 8, number * lane + lane / 2 + 4, run.name))
+        for row in rows:
+            x = LEFT + row.seconds / end * _PLOT
+            note = f"{run.name}, checkpoint {row.number}: {row.seconds:,.3f} s"
+            bars.append(
+                Bar(x - 1.5, number * lane + 5, 3, lane - 10, SERIES["checkpoint"], note, opacity=0.55)
+            )
+        if rows:
+            mean_s = sum(row.seconds for row in rows) / len(rows)
+            x = LEFT + mean_s / end * _PLOT
+            bars.append(Bar(x - 0.5, number * lane + 1, 1, lane - 2, "var(--ink)", f"mean {mean_s:,.3f} s"))
+    note = "A mark for each checkpoint, of the thread that took longest; the thin line is their mean."
+    return StudyFigure("Checkpoints one by one", note, height, tuple(bars), tuple(labels), ticks)
+
+
+def _timeline(found: Study) -> StudyFigure:
+    """Draw checkpoints, flushes and bytes a second below each run's directories on one axis of time."""
+    lane = _LANE * 1.6
+    height = lane * len(found.runs)
+    end, ticks = _axis(max((row.span_s for row in found.runs), default=0.0), height)
+    checkpoints, activity = _of_runs(found.checkpoints), _of_runs(found.activity)
+    bars: list[Bar] = []
+    labels: list[Label] = []
+    for number, run in enumerate(found.runs):
+        top, scale = number * lane, _PLOT / end
+        labels.append(Label(LEFT - 8, top + lane / 2 + 4, run.name))
+        bars += _activity_bars(run, activity.get(run.name, []), top, lane, scale)
+        bars += _checkpoint_bars(run, checkpoints.get(run.name, []), top, scale)
+    note = (
+        "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a"
+        " second written in the cache and below the prefix directory, each run to its own highest."
+    )
+    return StudyFigure("Over time", note, height, tuple(bars), tuple(labels), ticks)
+
+
+def _of_runs(rows: "Sequence[CheckpointRow] | Sequence[ActivityRow]") -> dict[str, list]:  # type: ignore[type-arg]
+    by_run = defaultdict(list)
+    for row in rows:
+        by_run[row.run].append(row)
+    return by_run
+
+
+def _checkpoint_bars(run: RunRow, rows: Sequence[CheckpointRow], top: float, scale: float) -> Iterator[Bar]:
+    for row in rows:
+        x = LEFT + (row.start_s - run.start_s) * scale
+        note = f"checkpoint {row.number}: {row.seconds:,.3f} s"
+        yield Bar(x, top + 2, max(1.0, row.wall_s * scale), 9, SERIES["checkpoint"], note)
+        if row.flush_s is not None and row.flush_end_s is not None:
+            width = max(1.0, row.flush_s * scale)
+            x = LEFT + (row.flush_end_s - run.start_s) * scale - width
+            yield Bar(x, top + 12, width, 5, SERIES["flush"], f"flush of {row.number}: {row.flush_s:,.3f} s")
+
+
+def _activity_bars(
+    run: RunRow, rows: Sequence[ActivityRow], top: float, lane: float, scale: float
+) -> Iterator[Bar]:
+    written = [row for row in rows if row.operation == Operation.WRITE]
+    highest = max((row.bytes for row in written), default=1)
+    room = lane - 24
+    for row in written:
+        height = room * row.bytes / highest
+        x = LEFT + max(0.0, row.start_s - run.start_s) * scale
+        note = f"{row.tier}: {bytes_text(row.bytes / row.width_s)}/s at {row.start_s - run.start_s:,.0f} s"
+        colour = SERIES.get(row.tier, "var(--muted)")
+        width = max(0.8, row.width_s * scale)
+        yield Bar(x, top + 19 + room - height, width, height, colour, note, opacity=0.75)

@@ -1,0 +1,132 @@
+"""The tables of `scrtune study`."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ...replay.study import RunDifference, RunRow, Study, TierTotals
+from ...units import bytes_text, count_text
+from .tables import facts, plain_table
+
+_FILE_CLASSES = 12
+
+
+def study(found: Study) -> RenderableType:
+    """Return the table of runs, how they differ, where their bytes went, and what to know of the numbers."""
+    return Group(
+        _runs(found),
+        "",
+        _differences(found),
+        "",
+        _file_classes(found),
+        "",
+        facts({row.name: _reading(row) for row in found.runs}, title="Read"),
+        "",
+        *(Text(f"- {note}.") for note in found.notes),
+    )
+
+
+def _runs(found: Study) -> RenderableType:
+    rows = (
+        (
+            row.name,
+            str(row.checkpoints),
+            f"{row.checkpoint_s:,.2f}",
+            _seconds(row.cache),
+            _seconds(row.prefix),
+            bytes_text(row.cache.written_bytes),
+            bytes_text(row.prefix.written_bytes),
+            "-" if row.bytes_per_s is None else f"{bytes_text(row.bytes_per_s)}/s",
+            "-" if row.flush_s is None else f"{row.flush_s:,.2f}",
+            settings_text(row),
+        )
+        for row in found.runs
+    )
+    heads = (
+        "run",
+        ">saves",
+        ">checkpoint s",
+        ">cache s",
+        ">prefix s",
+        ">to cache",
+        ">to prefix",
+        ">bandwidth",
+    )
+    title = f"Seconds: {found.grouping}"
+    return plain_table(*heads, ">flush s", "settings", rows=rows, title=title)
+
+
+def _seconds(tier: TierTotals) -> str:
+    return f"{tier.seconds:,.2f}" if tier.calls else "-"
+
+
+def settings_text(row: RunRow) -> str:
+    """Return the settings of a run as assignments."""
+    return " ".join(f"{name}={value}" for name, value in row.settings.items())
+
+
+def _differences(found: Study) -> RenderableType:
+    heads = ("run", "a", f">s in {found.base}", ">s here", ">difference", ">95 %", ">of", "")
+    return plain_table(
+        *heads, rows=map(_difference, found.differences), title=f"Mean of a checkpoint against {found.base}"
+    )
+
+
+def _difference(row: RunDifference) -> tuple[str, ...]:
+    interval = "-" if row.low_s is None else f"{row.low_s:+,.3f} to {row.high_s:+,.3f}"
+    return (
+        row.run,
+        row.measure,
+        f"{row.base_mean_s:,.3f}",
+        f"{row.mean_s:,.3f}",
+        f"{row.difference_s:+,.3f}",
+        interval,
+        f"{row.checkpoints} and {row.base_checkpoints}",
+        difference_word(row),
+    )
+
+
+def difference_word(row: RunDifference) -> str:
+    """Return what an interval says."""
+    if row.low_s is None:
+        return "too few checkpoints to say"
+    if not row.is_clear:
+        return "no clear difference"
+    return "longer" if row.difference_s > 0 else "shorter"
+
+
+def _file_classes(found: Study) -> RenderableType:
+    heads = ("run", "tier", "files", "operation", ">calls", ">bytes", ">seconds", ">summed over threads")
+    rows = [
+        (
+            row.run,
+            row.tier,
+            row.file_class,
+            row.operation,
+            f"{row.calls:,}",
+            bytes_text(row.bytes),
+            f"{row.seconds:,.3f}",
+            f"{row.sum_s:,.3f}",
+        )
+        for row in sorted(found.file_classes, key=lambda row: -row.seconds)[:_FILE_CLASSES]
+    ]
+    return plain_table(
+        *heads, rows=rows, title="Files (digits and dashes of names left out) that took longest"
+    )
+
+
+def _reading(row: RunRow) -> str:
+    return "; ".join(filter(None, _facts(row)))
+
+
+def _facts(row: RunRow) -> Iterator[str]:
+    reading = row.reading
+    yield f"{count_text(reading.files, 'file')}, {reading.lines:,} lines, {bytes_text(reading.bytes)}"
+    processes = count_text(row.processes, "process", "processes")
+    yield f"{processes} on {count_text(row.hosts, 'host')}, {row.span_s:,.1f} s"
+    yield f"checkpoints by {row.checkpoints_from}" if row.checkpoints_from else ""
+    yield count_text(row.loads, "restart") if row.loads else ""
+    dropped = sum(reading.dropped.values())
+    yield f"{count_text(dropped, 'line')} dropped" if dropped else ""
+    yield from reading.damage

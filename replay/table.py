@@ -1,0 +1,229 @@
+"""What traces hold, as a small table that adds up: threads, files and machines each make their own.
+
+Adding is associative and commutative, so it does not matter who read what. Times are integers in nanoseconds,
+and files whose hash another trace explains are told apart by it until :meth:`TraceTable.resolved`.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from ..intents.events import Tier
+from ..intents.trace.rows import Amount, RowKey
+
+MAX_ACTIVITY = 60_000
+"""Rows of activity; when there are more, bins of time become twice as wide."""
+
+K = TypeVar("K")
+
+
+class JobThread(NamedTuple):
+    """A thread of the job."""
+
+    host: str
+    """Its name; its hash where no line explains that; empty where no line says it."""
+    pid: int
+    tid: int
+
+
+class AccessKey(NamedTuple):
+    """Accesses of one thread to files of one class, of sizes of one class (their bits; -1: not known)."""
+
+    tier: str
+    file_class: str
+    operation: str
+    thread: JobThread
+    size: int
+
+
+class ActivityKey(NamedTuple):
+    """Accesses of one thread to a tier that began within one bin of time."""
+
+    tier: str
+    operation: str
+    thread: JobThread
+    bin: int
+
+
+class ThreadSpan(msgspec.Struct, frozen=True, order=True, array_like=True):
+    """A traced call that saves or loads a checkpoint; it may lie within another one."""
+
+    thread: JobThread
+    start_s: float
+    end_s: float
+    kind: str
+    name: str
+    epoch: int | None = None
+    step: int | None = None
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read: lines = events + metadata + dropped + blank. `damage` says what could not be."""
+
+    files: int = 0
+    lines: int = 0
+    bytes: int = 0
+    blank: int = 0
+    events: int = 0
+    metadata: int = 0
+    dropped: dict[str, int] = {}
+    generations: dict[int, int] = {}
+    damage: tuple[str, ...] = ()
+    unread: int = 0
+    """Files that were not read, or not to their end, because the reading was interrupted."""
+
+
+class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a study needs of some traces.
+
+    `activity` is of the tiers that have a directory, in bins of `bin_s` seconds. `places` and `hosts` are
+    what the traces explain of hashes. `start_ns` and `end_ns` are of all events, 0 where there are none.
+    """
+
+    accesses: dict[AccessKey, Amount] = {}
+    activity: dict[ActivityKey, Amount] = {}
+    bin_s: int = 1
+    unexplained: dict[tuple[RowKey, str], Amount] = {}
+    spans: tuple[ThreadSpan, ...] = ()
+    places: dict[str, str] = {}
+    hosts: dict[str, str] = {}
+    processes: tuple[tuple[str, int], ...] = ()
+    start_s: float = 0.0
+    end_s: float = 0.0
+    reading: Reading = Reading()
+
+    def __add__(self, other: "TraceTable") -> "TraceTable":
+        return add_tables((self, other))
+
+    def resolved(self) -> "TraceTable":
+        """Return the table of a whole job: with hashes explained as far as any trace explains them.
+
+        What nobody explains is tier ``other``.
+        """
+        accesses = _renamed(self.accesses, self.hosts)
+        activity = _renamed(self.activity, self.hosts)
+        for (row, host), amount in self.unexplained.items():
+            place = self.places.get(row.place, Tier.OTHER.value)
+            thread = JobThread(self.hosts.get(host, host), row.pid, row.tid)
+            add_row(accesses, activity, row._replace(place=place), thread, amount, self.bin_s)
+        return msgspec.structs.replace(
+            self,
+            accesses=accesses,
+            activity=activity,
+            unexplained={},
+            spans=tuple(
+                sorted(
+                    msgspec.structs.replace(each, thread=_named(each.thread, self.hosts))
+                    for each in self.spans
+                )
+            ),
+            processes=tuple(sorted({(self.hosts.get(host, host), pid) for host, pid in self.processes})),
+        )
+
+
+def add_row(  # noqa: PLR0913, PLR0917 - two sums, and what is added
+    accesses: dict[AccessKey, Amount],
+    activity: dict[ActivityKey, Amount],
+    row: RowKey,
+    thread: JobThread,
+    amount: Amount,
+    bin_s: int,
+) -> None:
+    """Add a row to the two sums that a table has of it."""
+    tier, _, name = row.place.partition("/")
+    _add(accesses, AccessKey(tier, name, row.op, thread, row.size), amount)
+    if tier != Tier.OTHER.value:
+        _add(activity, ActivityKey(tier, row.op, thread, row.bin // bin_s), amount)
+
+
+def add_tables(tables: Iterable[TraceTable]) -> TraceTable:
+    """Return the sum of `tables`."""
+    given = list(tables)
+    accesses: dict[AccessKey, Amount] = {}
+    unexplained: dict[tuple[RowKey, str], Amount] = {}
+    places: dict[str, str] = {}
+    hosts: dict[str, str] = {}
+    for table in given:
+        for key, amount in table.accesses.items():
+            _add(accesses, key, amount)
+        for unknown, amount in table.unexplained.items():
+            _add(unexplained, unknown, amount)
+        _explain(places, table.places)
+        _explain(hosts, table.hosts)
+    bin_s, activity = _activity(given)
+    starts = [table.start_s for table in given if table.end_s > 0]
+    return TraceTable(
+        accesses=accesses,
+        activity=activity,
+        bin_s=bin_s,
+        unexplained=unexplained,
+        spans=tuple(sorted(span for table in given for span in table.spans)),
+        places=places,
+        hosts=hosts,
+        processes=tuple(sorted({each for table in given for each in table.processes})),
+        start_s=min(starts, default=0.0),
+        end_s=max((table.end_s for table in given), default=0.0),
+        reading=_readings([table.reading for table in given]),
+    )
+
+
+def _add(sums: dict[K, Amount], key: K, amount: Amount) -> None:
+    known = sums.get(key)
+    sums[key] = amount if known is None else known.plus(amount)
+
+
+def _explain(names: dict[str, str], others: Mapping[str, str]) -> None:
+    """Add names of hashes; of two for one hash the first in the alphabet holds, whoever comes first."""
+    for key, name in others.items():
+        names[key] = min(name, names.get(key, name))
+
+
+def _activity(tables: Iterable[TraceTable]) -> tuple[int, dict[ActivityKey, Amount]]:
+    """Return the sum of activity in bins so wide that there are not too many rows."""
+    given = list(tables)
+    bin_s = max((table.bin_s for table in given), default=1)
+    while True:
+        sums: dict[ActivityKey, Amount] = {}
+        for table in given:
+            factor = bin_s // table.bin_s
+            for key, amount in table.activity.items():
+                _add(sums, key._replace(bin=key.bin // factor) if factor > 1 else key, amount)
+        if len(sums) <= MAX_ACTIVITY or bin_s >= 1 << 40:
+            return bin_s, sums
+        bin_s *= 2
+
+
+def _readings(given: list[Reading]) -> Reading:
+    dropped, generations = Counter[str](), Counter[int]()
+    for each in given:
+        dropped.update(each.dropped)
+        generations.update(each.generations)
+    return Reading(
+        files=sum(each.files for each in given),
+        lines=sum(each.lines for each in given),
+        bytes=sum(each.bytes for each in given),
+        blank=sum(each.blank for each in given),
+        events=sum(each.events for each in given),
+        metadata=sum(each.metadata for each in given),
+        dropped=dict(dropped),
+        generations=dict(generations),
+        damage=tuple(sorted(text for each in given for text in each.damage)),
+        unread=sum(each.unread for each in given),
+    )
+
+
+W = TypeVar("W", AccessKey, ActivityKey)
+
+
+def _renamed(sums: Mapping[W, Amount], hosts: Mapping[str, str]) -> dict[W, Amount]:
+    renamed: dict[W, Amount] = {}
+    for key, amount in sums.items():
+        is_hash = key.thread.host in hosts
+        _add(renamed, key._replace(thread=_named(key.thread, hosts)) if is_hash else key, amount)
+    return renamed
+
+
+def _named(thread: JobThread, hosts: Mapping[str, str]) -> JobThread:
+    return thread._replace(host=hosts[thread.host]) if thread.host in hosts else thread

@@ -1,0 +1,145 @@
+"""`scrtune study`."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from scrtune.cli.commands.study import INTERRUPTED
+from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
+from scrtune.replay import scan
+
+Scrtune = Callable[..., Result]
+TIERS = ("--prefix", PREFIX, "--cache", CACHE)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables are remembered below this test's directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> tuple[str, str]:
+    """Two runs as they are named on a command line."""
+    for name in ("base", "scr_pfs_one"):
+        write_run(tmp_path / name, RUNS[name], 4, ranks=4)
+    return f"base={tmp_path}/base", f"one={tmp_path}/scr_pfs_one"
+
+
+def test_it_prints_the_table_of_the_notebook(scrtune: Scrtune, tmp_path: Path) -> None:
+    runs = [f"{name}={path}" for name, path in write_runs(tmp_path, 0).items()]
+    shown = scrtune("study", *runs, *TIERS)
+    assert shown.exit_code == 0
+    lines = {line.split()[0]: line.split() for line in shown.stdout.splitlines()[2:10]}
+    assert {name: line[2:5] for name, line in lines.items()} == {
+        "base": ["103.06", "-", "72.64"],
+        "base_ssd": ["126.30", "97.50", "-"],
+        "scr_ssd_a_pfs": ["378.22", "327.64", "34.15"],
+        "scr_ssd_nf": ["349.14", "308.22", "19.61"],
+        "scr_bypass": ["145.12", "0.15", "118.42"],
+        "scr_ssd_nf_one": ["153.37", "121.08", "-"],
+        "scr_pfs_one": ["167.23", "121.62", "30.06"],
+        "scr_pfs_one_large": ["164.65", "116.15", "30.81"],
+    }
+    text = " ".join(shown.stdout.split())
+    assert "Seconds: largest of a thread (host, pid, tid): its durations summed" in text
+    assert "scr_ssd_a_pfs prefix 34.15 s, summed 1,471.54 s" in text
+
+
+def test_the_same_numbers_in_every_form(scrtune: Scrtune, two: tuple[str, str], tmp_path: Path) -> None:
+    page = tmp_path / "study.html"
+    rows = list(csv.DictReader(scrtune("study", *two, *TIERS, "--format", "csv").stdout.splitlines()))
+    found = json.loads(scrtune("study", *two, *TIERS, "--format", "json", "--html", page).stdout)
+    assert [row["name"] for row in rows] == [row["name"] for row in found["runs"]] == ["base", "one"]
+    for row, run in zip(rows, found["runs"], strict=True):
+        assert float(row["checkpoint_s"]) == run["checkpoint_s"]
+        assert float(row["cache_seconds"]) == run["cache"]["seconds"]
+    text = page.read_text()
+    assert "<script" not in text
+    assert "http" not in text.replace("http-equiv", "")
+    assert f"{found['runs'][1]['checkpoint_s']:,.3f}" in text
+
+
+def test_parquet_has_all_accesses(scrtune: Scrtune, two: tuple[str, str], tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    assert scrtune("study", *two, *TIERS, "--parquet", tmp_path / "a.parquet").exit_code == 0
+    table = parquet.read_table(tmp_path / "a.parquet").to_pydict()
+    assert set(table["run"]) == {"base", "one"}
+    assert sum(table["seconds"]) == pytest.approx(72.63898 + 1060.07277 + 472.086514)
+
+
+def test_a_file_names_runs_their_tiers_and_settings(
+    scrtune: Scrtune, two: tuple[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "study.toml").write_text(
+        f'prefix = "{PREFIX}"\nbase = "one"\n'
+        '[runs.base]\ntraces = ["base"]\nsettings = {SCR_COPY_TYPE = "XOR", SCR_FLUSH = 10}\n'
+        f'[runs.one]\ntraces = ["scr_pfs_one"]\ncache = "{CACHE}"\n'
+    )
+    found = json.loads(scrtune("study", tmp_path / "study.toml", "--format", "json").stdout)
+    base, one = found["runs"]
+    assert (found["base"], found["differences"][0]["run"]) == ("one", "base")
+    assert base["settings"] == {"SCR_COPY_TYPE": "XOR", "SCR_FLUSH": "10"}
+    assert one["cache"]["seconds"] == pytest.approx(121.617282)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[runs.a]\ntraces = ["x"]\npreifx = "/p"\n', ":1: runs.a: Object contains unknown field `preifx`"),
+        ("prefix = '/p'\n\n[runs.a]\ntraces = 3\n", ":4: runs.a.traces: Expected `array`, got `int`"),
+        ("a = [\n", ":1: not TOML"),
+        ("prefix = '/p'\n", ":1: runs: name the runs, as in [runs.base]"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_said_with_line_and_key(
+    scrtune: Scrtune, tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    shown = scrtune("study", path)
+    assert shown.exit_code == 2
+    assert f"{path}{told}" in shown.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (("traces/",), 2, "'traces/' is no run: write NAME=PATH"),
+        (("a=/nowhere",), 1, "/nowhere: not there"),
+        (("a=/", "--base", "b"), 2, "--base b: no such run; there are a"),
+        (("nothing.toml",), 1, "No such file"),
+    ],
+)
+def test_what_cannot_be_studied(scrtune: Scrtune, arguments: tuple[str, ...], code: int, told: str) -> None:
+    shown = scrtune("study", *arguments)
+    assert shown.exit_code == code
+    assert told in shown.stderr
+
+
+def test_an_interrupt_leaves_what_was_read(
+    scrtune: Scrtune, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def join(_thread: scan.Thread, _timeout: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(scan.Thread, "join", join)
+    shown = scrtune("study", *two)
+    assert shown.exit_code == INTERRUPTED
+    assert "interrupted: these are the results of what was read" in shown.stderr
+
+
+def test_a_second_look_reads_nothing_again(
+    scrtune: Scrtune, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_again(*_: object) -> None:
+        raise OSError("it is read again")
+
+    first = scrtune("study", *two, *TIERS).stdout
+    monkeypatch.setattr(scan, "whole_lines", read_again)
+    assert scrtune("study", *two, *TIERS).stdout == first
+    assert "it is read again" in scrtune("study", *two, *TIERS, "--reread").stderr
