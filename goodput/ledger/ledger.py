@@ -6,9 +6,10 @@ the account depends on *what* was told, not on the order. Inside, time is whole 
 `docs/goodput.md` has the definitions, and the reasons.
 """
 
+from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any
 
 from .. import buckets
@@ -45,6 +46,7 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
+from ..job_events import JobEvents, StepStarts
 from .pending_events import (
     ENDS,
     LIMITS,
@@ -153,6 +155,9 @@ class Ledger:
 
     def extend(self, events: Iterable[GoodputEvent]) -> None:
         """Take many events in: the same as :meth:`handle` for each, and faster."""
+        if isinstance(events, JobEvents):
+            self._take_columns(events)
+            return
         remaining = iter(events)
         while chunk := list(islice(remaining, _CHUNK)):
             steps = [event for event in chunk if type(event) is StepStarted]
@@ -162,6 +167,31 @@ class Ledger:
                 self._take_apart([event for event in chunk if type(event) is not StepStarted])
             self._unread += len(chunk)
             self._look_now_and_then()
+
+    def _take_columns(self, events: JobEvents) -> None:
+        """Take columns in as they are, and what is rare event by event."""
+        for writer, begun in events.step_starts.items():
+            self._step_column(writer, begun)
+        for (kind, name, writer), borders in events.borders.items():
+            if borders.begins:
+                self._borders(kind, name, writer, borders.times_s, borders.begins)
+        for writer, whole in events.whole_steps.items():
+            for number, start_s, end_s in zip(whole.numbers, whole.starts_s, whole.ends_s, strict=True):
+                self._step_completed(StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
+        for event in events.others:
+            if type(event) in self._take:
+                self._take[type(event)](event)
+        self._unread += len(events)
+        self._look_now_and_then()
+
+    def _step_column(self, writer: str, begun: StepStarts) -> None:
+        if max(map(abs, (min(begun.numbers, default=0), max(begun.numbers, default=0)))) >= STEP_LIMIT:
+            for number, time_s in zip(begun.numbers, begun.times_s, strict=True):
+                self._step_started(StepStarted(step=number, time_s=time_s, writer=writer))
+        elif begun.numbers:
+            stream = self._stream(writer, self._step)
+            stream.times.extend(begun.times_s)
+            stream.values.extend(begun.numbers)
 
     def _take_apart(self, events: list[GoodputEvent]) -> None:
         """Take events in, those that go to the same stream together."""
@@ -386,12 +416,20 @@ class Ledger:
 
     def _interval_borders(self, events: Sequence[IntervalStarted | IntervalEnded]) -> None:
         """Starts and ends of one writer's intervals of one kind and name."""
-        code = self._codes.of_interval(events[0].kind, events[0].name)
-        stream = self._stream(events[0].writer, code, events[0].name)
-        stream.times.fromlist([event.time_s for event in events])
-        stream.values.fromlist([STARTS if type(event) is IntervalStarted else ENDS for event in events])
+        first = events[0]
+        times_s = array("d", [event.time_s for event in events])
+        begins = array("b", [type(event) is IntervalStarted for event in events])
+        self._borders(first.kind, first.name, first.writer, times_s, begins)
+
+    def _borders(
+        self, kind: str, name: str, writer: str, times_s: "array[float]", begins: "array[int]"
+    ) -> None:
+        code = self._codes.of_interval(kind, name)
+        stream = self._stream(writer, code, name)
+        stream.times.extend(times_s)
+        stream.values.fromlist([STARTS if begin else ENDS for begin in begins])
         if code in self._begins_attempt:
-            self._told.restarts += [to_ns(event.time_s) for event in events if type(event) is IntervalStarted]
+            self._told.restarts += [to_ns(time_s) for time_s in compress(times_s, begins)]
 
 
 class _Counted:

@@ -30,6 +30,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
 from scrtune.goodput.ledger.pending_events import Limits
 
@@ -189,6 +190,9 @@ def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: f
     ledger = Ledger(remembered=None, limits=TINY)
     ledger.extend(log)
     assert ledger.account(now) == told(log).account(now)
+    of_columns = Ledger(remembered=None, limits=TINY)
+    of_columns.extend(JobEvents(log))
+    assert of_columns.account(now) == told(log).account(now)
 
 
 @given(
