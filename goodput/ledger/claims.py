@@ -83,4 +83,3 @@ def last_of_each(group: Longs, count: int) -> Flags:
     made: Flags = np.ones(len(group), np.bool_)
     made[:-count] = group[:-count] != group[count:]
     return made
-

@@ -4,7 +4,7 @@ The function of the whole job is :class:`Derived` of all its facts behind `Settl
 horizon can be settled: nanoseconds by bucket, and the little that what comes later depends on.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +12,19 @@ import numpy as np
 
 from .. import buckets
 from .attempts import PENDING, begins_within, named_rollbacks, nameless_rollbacks
-from .claims import KINDS, NEVER, Claims, Doubts, Longs, is_changed, joined, last_of_each, nanoseconds, where
+from .claims import (
+    KINDS,
+    NEVER,
+    OPEN,
+    Claims,
+    Doubts,
+    Longs,
+    is_changed,
+    joined,
+    last_of_each,
+    nanoseconds,
+    where,
+)
 from .facts import NOBODY, Facts, Names, Tokens, merged
 from .launches import launches
 from .pairing import REACH, interval_claims
@@ -83,7 +95,8 @@ class Derived:
         self._border_runs = self.runs.of(facts.borders.time)
         self._at_run = int(self.runs.of(np.array([settled.at]))[0])
         self.runs.stepped(np.array([self._at_run]), np.array([settled.first_step]))
-        self._words = self._hear()
+        self._words = self._words_before(NEVER)
+        self.runs.spoke(self._words[0] % (len(self.runs.starts) + 1), self._words[1])
         self._backs, self._early_backs = self._find_rollbacks()
         self.attempts, self._least = self._find_attempts()
         self.wasted_from = np.minimum.accumulate(np.append(self._least[1:], NEVER)[::-1])[::-1]
@@ -125,19 +138,25 @@ class Derived:
         """Return whether what is settled still holds, with more facts than those `before`."""
         if (self.settled.most >= self.wasted_from[: len(self.settled.most)]).any():
             return False
+        settled = len(self.settled.attempts)
+        if not np.isin(before.attempts[settled:], self.attempts[settled:]).all():
+            return False
         mine, others = self._early, before._early
         return all(np.array_equal(one, other) for one, other in zip(mine, others, strict=True))
 
     def horizon(self, keep: int) -> int | None:
         """Return a moment with at least `keep` claims behind it up to which all can be settled, if any."""
-        starts = self._starts
+        claims = self.timeline.claims
+        starts, is_open = claims.start, where(claims, claims.kind & OPEN > 0)
         at = len(starts) - keep
         while at > 0:
             time = int(starts[at])
             run = self.runs[int(self.runs.of(starts[at : at + 1])[0])]
             if time <= max(self.timeline.begin, self.first):
                 return None
-            if run.last_word >= time and not self.timeline.is_in_doubt(starts[at : at + 1])[0]:
+            is_unsure = self.timeline.is_in_doubt(starts[at : at + 1])[0]
+            is_unsure |= ((is_open.start < time) & (is_open.end > time)).any()
+            if run.last_word >= time < self.last and not is_unsure:
                 return time
             at -= max(1, keep // 16)
         return None
@@ -163,7 +182,8 @@ class Derived:
             attempt = np.searchsorted(attempts, begun, side="right")
             counts = number < self.wasted_from[attempt]
             np.maximum.at(most, attempt[counts], number[counts])
-        keys, words = self._words
+        keys, words = self._words_before(at)
+        first_step = self.runs[run].first_step
         here = keys % (len(self.runs.starts) + 1) == run
         settled = Settled(
             at=at,
@@ -171,8 +191,8 @@ class Derived:
             first=self.first,
             last=self.last,
             runs=before.runs + max(0, run - 1),
-            first_step=self.runs[run].first_step,
-            words=(keys[here] // (len(self.runs.starts) + 1), words[here]),
+            first_step=first_step if first_step < at else NEVER,
+            words=(keys[here] // (len(self.runs.starts) + 1) - 1, words[here]),
             backs=backs,
             nameless=tuple(self._nameless_at(table, at, run) for table in (0, 1)),
             attempts=attempts,
@@ -201,8 +221,8 @@ class Derived:
             runs.stepped(*_reduced(np.minimum, runs.of(tokens.time), tokens.time))
         return runs
 
-    def _hear(self) -> tuple[Longs, Longs]:
-        """Return the last word of each writer in each run, by one number for both (`_key`)."""
+    def _words_before(self, until: int) -> tuple[Longs, Longs]:
+        """Return the last word of each writer in each run before a moment, by one number for both (`_key`)."""
         told, borders, moments = self.facts.told, self.facts.borders, self.facts.moments
         between = [self._codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
         own = ~np.isin(told.kind, between)
@@ -219,12 +239,12 @@ class Derived:
         known, latest = self.settled.words
         keys, times = [self._key(known, np.full(len(known), self._at_run))], [latest]
         for writer, time in words:
+            if until < NEVER:
+                writer, time = writer[time < until], time[time < until]
             key, last = _reduced(np.maximum, self._key(writer, self.runs.of(time)), time)
             keys.append(key)
             times.append(last)
-        made = _reduced(np.maximum, np.concatenate(keys), np.concatenate(times), are_in_order=False)
-        self.runs.spoke(made[0] % (len(self.runs.starts) + 1), made[1])
-        return made
+        return _reduced(np.maximum, np.concatenate(keys), np.concatenate(times), are_in_order=False)
 
     def _key(self, writer: Longs, run: Longs) -> Longs:
         return (writer + 1) * (len(self.runs.starts) + 1) + run
@@ -336,12 +356,14 @@ class Derived:
         """What is inferred of the time that is settled, from what is told before it."""
         claims = where(self._inferred, self._inferred.start < self.settled.at)
         doubts = where(self._doubts, self._doubts.start < self.settled.at)
-        return *claims._replace(end=np.minimum(claims.end, self.settled.at)), *doubts, self._early_backs
+        return *claims, *doubts, self._early_backs
 
     def _saved(self, until: int) -> tuple[Longs, Longs]:
         """Return the first and last nanosecond of each save that began before."""
         told = Claims(*self.facts.told[:4])
-        saves = joined([where(each, (each.kind == self._save) & (each.start < until)) for each in (told, self._inferred)])
+        saves = joined(
+            [where(each, (each.kind == self._save) & (each.start < until)) for each in (told, self._inferred)]
+        )
         return saves.start, np.maximum(saves.start, saves.end - 1)
 
     def _made_before(self, at: int) -> tuple[Longs, Longs]:
@@ -399,6 +421,7 @@ class Derived:
         stream = facts.borders.stream[here]
         near = last_of_each(stream, self._limits.reach + 2) & (self._border_runs[here] == run)
         unended = last_of_each(stream, 1) & (facts.borders.value[here] == 1)
+        unended |= last_of_each(stream, 2) & np.append(unended[1:], np.zeros(min(1, len(here)), np.bool_))
         return Facts(
             where(facts.steps, chosen[0]),
             where(facts.borders, here[near | unended]),

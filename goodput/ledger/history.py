@@ -43,7 +43,7 @@ class History:
         if new.earliest > self._settled.at or not self._older:
             self.derived = self._derive(merged(known.facts, new))
         if self._older and (self.derived is known or not self.derived.agrees(known)):
-            self._start_anew(new)
+            self._start_anew(known, new)
         self._settle()
         self._forget()
 
@@ -55,10 +55,9 @@ class History:
     def _derive(self, facts: Facts) -> Derived:
         return Derived(facts, self._settled, self._names, self._limits)
 
-    def _start_anew(self, new: Facts = NOTHING) -> None:
-        """Derive all that is remembered behind the floor."""
-        tail = self.derived.facts.between(self._settled.at, NEVER)
-        facts = merged(*self._older, tail, new)
+    def _start_anew(self, known: Derived, new: Facts = NOTHING) -> None:
+        """Derive all that is remembered behind the floor: what was `known`, and more."""
+        facts = merged(*self._older, known.facts.between(self._settled.at, NEVER), new)
         self._settled, self._older, self._timelines, self._horizons = self._floor, [], [], []
         self.derived = self._derive(facts)
 
@@ -82,7 +81,7 @@ class History:
         if self._remembered is None or size <= _SLACK * self._remembered:
             return
         if self._older:
-            self._start_anew()
+            self._start_anew(self.derived)
         at = self.derived.horizon(self._remembered)
         if at is not None:
             self._floor, tail = self.derived.settle(at)

@@ -1,7 +1,5 @@
 """How far the clocks of those who tell of steps are apart, by when they say that the same steps began."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from .claims import Longs, is_changed, joined, last_of_each, where
@@ -30,7 +28,9 @@ def skew(begun: Tokens, whole: Tokens, since: int, most: int) -> int:
         return 0
     tokens = where(tokens, last_of_each(tokens.stream, last_steps(writers, most)))
     tokens = where(tokens, np.lexsort((tokens.time, tokens.value, tokens.stream)))
-    tokens = where(tokens, np.append(is_changed(tokens.stream, tokens.value)[1:], True))  # the last word counts
+    tokens = where(
+        tokens, np.append(is_changed(tokens.stream, tokens.value)[1:], True)
+    )  # the last word counts
     numbers, place, count = np.unique(tokens.value, return_inverse=True, return_counts=True)
     chosen = (place >= len(numbers) - STEPS) & (count[place] > 1)
     if not chosen.any():

@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..steps.hangs import AROUND, HUNG
-from .claims import MOST_SPARSE, SPARSE, Claims, Doubts, Flags, Longs, joined
+from .claims import MOST_SPARSE, OPEN, SPARSE, Claims, Doubts, Flags, Longs, joined
 from .facts import Tokens
 
 _PIECE = 8192
@@ -53,8 +53,10 @@ def _piece(tokens: Tokens, run: Longs, closing: Longs, chosen: slice, kind: int)
     doubts = Doubts(time[found], end[found], step[found], limit, first, covers[found])
     is_sure = np.ones(count, np.bool_)
     is_sure[found] = False
-    time, end, step, covers, is_sure = (each[chosen] for each in (time, end, step, covers, is_sure))
-    kinds = kind + (np.minimum(covers - 1, MOST_SPARSE) << SPARSE)
+    kinds = kind + (np.minimum(covers - 1, MOST_SPARSE) << SPARSE) + np.where(same, 0, OPEN)
+    time, end, step, covers, kinds, is_sure = (
+        each[chosen] for each in (time, end, step, covers, kinds, is_sure)
+    )
     claims = Claims(time, end, kinds, step)
     return claims if is_sure.all() else Claims(*(each[is_sure] for each in claims)), doubts, step + covers
 

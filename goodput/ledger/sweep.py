@@ -100,7 +100,12 @@ def sweep(claims: Claims, doubts: Doubts, span: tuple[int, int, int], rules: Rul
     groups = _groups(doubts, lo, hi, rules)
     made = steps_made(where(claims, kind == rules.productive), lo, until, rules.last)
     present = set(np.flatnonzero(np.bincount(kind)).tolist())
-    if not len(inside) and not len(groups.start) and rules.aside not in present and (start[1:] >= end[:-1]).all():
+    if (
+        not len(inside)
+        and not len(groups.start)
+        and rules.aside not in present
+        and (start[1:] >= end[:-1]).all()
+    ):
         row = _apart(kind, np.minimum(end, until) - np.minimum(start, until), (lo, until), rules)
         row[rules.made] = made
         return row
@@ -109,7 +114,9 @@ def sweep(claims: Claims, doubts: Doubts, span: tuple[int, int, int], rules: Rul
     winner = rules.background[np.searchsorted(at, points[:-1], side="right") - 1]
     opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
     doubtful = rules.size
-    winner[_covered(*(np.searchsorted(points, each) for each in (groups.start, groups.end)), winner)] = doubtful
+    winner[_covered(*(np.searchsorted(points, each) for each in (groups.start, groups.end)), winner)] = (
+        doubtful
+    )
     for code in rules.weakest_first:
         if code in present:
             which = kind == code
@@ -167,7 +174,9 @@ def _clipped(times: Longs, lo: int, hi: int) -> Longs:
 def _kinds(claims: Claims, rules: Rules) -> Longs:
     kind = claims.kind & KINDS
     is_step = kind == rules.step
-    made: Longs = np.where(is_step, np.where(_are_wasted(claims, rules), rules.wasted, rules.productive), kind)
+    made: Longs = np.where(
+        is_step, np.where(_are_wasted(claims, rules), rules.wasted, rules.productive), kind
+    )
     return made
 
 
@@ -208,9 +217,7 @@ def _groups(doubts: Doubts, lo: int, hi: int, rules: Rules) -> _Groups:
     all_ = where(all_, np.argsort(all_.start, kind="stable"))
     begins = np.flatnonzero(np.append(True, all_.start[1:] >= np.maximum.accumulate(all_.end)[:-1]))
     most = [np.maximum.reduceat(each, begins) for each in (all_.end, all_.limit, all_.first, all_.steps)]
-    return _Groups(
-        all_.start[begins], *most[:3], np.minimum.reduceat(all_.wasted, begins), most[3]
-    )
+    return _Groups(all_.start[begins], *most[:3], np.minimum.reduceat(all_.wasted, begins), most[3])
 
 
 def _resolve(groups: _Groups, row: Longs, length: Longs, point: tuple[Longs, int], rules: Rules) -> None:
