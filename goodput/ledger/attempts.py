@@ -1,4 +1,4 @@
-"""The attempts of a job: where the numbers of steps go back, the job begins again, and nobody has to say so."""
+"""The attempts of a job: where the numbers of steps go back it begins again, and nobody has to say so."""
 
 from collections.abc import Iterable, Mapping
 

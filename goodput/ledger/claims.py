@@ -70,7 +70,7 @@ def nanoseconds(seconds: Any) -> Longs:
     return np.rint(np.array(seconds, np.float64) * NS).astype(np.int64)
 
 
-def is_changed(*columns: Longs) -> Flags:
+def is_changed(*columns: npt.NDArray[Any]) -> Flags:
     """Return where any of the columns has another value than in the row before; the first row is one."""
     changed = np.ones(len(columns[0]), np.bool_)
     if len(changed):

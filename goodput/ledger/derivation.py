@@ -27,7 +27,7 @@ from .claims import (
 )
 from .facts import NOBODY, Facts, Names, Tokens, merged
 from .launches import launches
-from .pairing import REACH, interval_claims
+from .pairing import REACH, interval_claims, needed_borders
 from .ranges import Ranges
 from .runs import Runs
 from .skew import STEPS, last_steps, skew
@@ -39,7 +39,7 @@ _CONTEXT = 10
 
 
 class Limits(NamedTuple):
-    """How much is looked at in one piece; but for `reach` (`pairing.REACH`) it changes only what that costs."""
+    """How much is looked at in one piece: but for `reach` that changes only what it costs."""
 
     block: int = 2048
     """Claims that are swept together."""
@@ -106,7 +106,7 @@ class Derived:
     @property
     def steps(self) -> int:
         """How many steps were made, each once."""
-        return self.settled.made.replaced(*self._made)[1].count
+        return self.settled.made.replaced(*self._made)[1].total
 
     @property
     def saves(self) -> int:
@@ -141,7 +141,7 @@ class Derived:
         settled = len(self.settled.attempts)
         if not np.isin(before.attempts[settled:], self.attempts[settled:]).all():
             return False
-        mine, others = self._early, before._early
+        mine, others = self.early, before.early
         return all(np.array_equal(one, other) for one, other in zip(mine, others, strict=True))
 
     def horizon(self, keep: int) -> int | None:
@@ -194,7 +194,7 @@ class Derived:
             first_step=first_step if first_step < at else NEVER,
             words=(keys[here] // (len(self.runs.starts) + 1) - 1, words[here]),
             backs=backs,
-            nameless=tuple(self._nameless_at(table, at, run) for table in (0, 1)),
+            nameless=(self._nameless_at(0, at, run), self._nameless_at(1, at, run)),
             attempts=attempts,
             least=_least(attempts, before.least, early),
             most=most,
@@ -222,7 +222,7 @@ class Derived:
         return runs
 
     def _words_before(self, until: int) -> tuple[Longs, Longs]:
-        """Return the last word of each writer in each run before a moment, by one number for both (`_key`)."""
+        """Return the last word before a moment of each writer in each run, by `_key`."""
         told, borders, moments = self.facts.told, self.facts.borders, self.facts.moments
         between = [self._codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
         own = ~np.isin(told.kind, between)
@@ -239,9 +239,8 @@ class Derived:
         known, latest = self.settled.words
         keys, times = [self._key(known, np.full(len(known), self._at_run))], [latest]
         for writer, time in words:
-            if until < NEVER:
-                writer, time = writer[time < until], time[time < until]
-            key, last = _reduced(np.maximum, self._key(writer, self.runs.of(time)), time)
+            early = slice(None) if until == NEVER else time < until
+            key, last = _reduced(np.maximum, self._key(writer, self.runs.of(time))[early], time[early])
             keys.append(key)
             times.append(last)
         return _reduced(np.maximum, np.concatenate(keys), np.concatenate(times), are_in_order=False)
@@ -269,8 +268,9 @@ class Derived:
         return np.maximum(_looked_up(*self._words, key), ended)
 
     def _find_rollbacks(self) -> tuple[list[tuple[int, int, int]], Longs]:
-        """Return the run, stream and time of each step that goes back; and those that were settled, without a name."""
-        rows, early = [], []
+        """Return run, stream and time of each step that goes back; and when settled nameless ones did."""
+        rows: list[tuple[int, int, int]] = []
+        early = []
         for table, (tokens, run) in enumerate(zip(self._numbered, self._numbered_runs, strict=True)):
             back = named_rollbacks(tokens, run)
             nameless = int(np.searchsorted(tokens.stream, 1))
@@ -295,7 +295,7 @@ class Derived:
         return low + nameless_rollbacks(number, run[low:behind], first, -NEVER if low else highest)
 
     def _nameless_at(self, table: int, at: int, run: int) -> tuple[int, int]:
-        """Return since when steps without a name count on at a moment, and the highest number before its edge."""
+        """Return since when steps without a name count on, and the highest number before the edge."""
         tokens, runs = self._numbered[table], self._numbered_runs[table]
         behind = int(np.searchsorted(tokens.stream, 1))
         begin = int(np.searchsorted(runs[:behind], run))
@@ -352,7 +352,7 @@ class Derived:
         return made
 
     @cached_property
-    def _early(self) -> tuple[Longs, ...]:
+    def early(self) -> tuple[Longs, ...]:
         """What is inferred of the time that is settled, from what is told before it."""
         claims = where(self._inferred, self._inferred.start < self.settled.at)
         doubts = where(self._doubts, self._doubts.start < self.settled.at)
@@ -396,7 +396,7 @@ class Derived:
             made=code[buckets.STEPS_MADE],
             last=self.last,
         )
-        return Timeline(claims, doubts, (begin, self.last), self.settled.row, rules, self._limits.block)
+        return Timeline((claims, doubts), (begin, self.last), self.settled.row, rules, self._limits.block)
 
     @property
     def _starts(self) -> Longs:
@@ -405,11 +405,11 @@ class Derived:
     @cached_property
     def _kept_steps(self) -> int:
         """How many steps of each writer what comes later needs."""
-        writers = max(np.count_nonzero(is_changed(tokens.stream)) for tokens in self._numbered)
+        writers = max(int(np.count_nonzero(is_changed(tokens.stream))) for tokens in self._numbered)
         return _CONTEXT if writers < 2 else max(_CONTEXT, last_steps(writers, self._limits.skew))  # noqa: PLR2004
 
     def _edge(self, at: int, run: int) -> Facts:
-        """Return the facts before a moment, in the run of that, on which depends what those behind it mean."""
+        """Return the facts before a moment on which depends what those behind it mean."""
         facts, kept = self.facts, self._kept_steps
         chosen = []
         for tokens, runs in zip(self._numbered, self._numbered_runs, strict=True):
@@ -417,14 +417,12 @@ class Derived:
             chosen.append(here[last_of_each(tokens.stream[here], kept)])
         told = (facts.told.start < at) & (facts.told.end > at)
         told[self._whole[chosen[1]]] = True
-        here = np.flatnonzero(facts.borders.time < at)
-        stream = facts.borders.stream[here]
-        near = last_of_each(stream, self._limits.reach + 2) & (self._border_runs[here] == run)
-        unended = last_of_each(stream, 1) & (facts.borders.value[here] == 1)
-        unended |= last_of_each(stream, 2) & np.append(unended[1:], np.zeros(min(1, len(here)), np.bool_))
+        borders = facts.borders
+        early = np.flatnonzero(borders.time < at)
+        near = needed_borders(where(borders, early), self._border_runs[early] == run, self._limits.reach)
         return Facts(
             where(facts.steps, chosen[0]),
-            where(facts.borders, here[near | unended]),
+            where(borders, early[near]),
             where(facts.told, told),
             np.zeros(0, np.int64),
             facts.between(self.runs[run].begin, at).moments,
@@ -442,7 +440,7 @@ def _least(attempts: Longs, known: Longs, tables: Sequence[Tokens]) -> Longs:
 
 
 def _reduced(which: Any, key: Longs, value: Longs, *, are_in_order: bool = True) -> tuple[Longs, Longs]:
-    """Return the least or greatest value of keys; of those that lie `in order`, each may come more than once."""
+    """Return the least or greatest value of each key; of keys in order some may come more than once."""
     if not are_in_order:
         order = np.argsort(key, kind="stable")
         key, value = key[order], value[order]

@@ -79,7 +79,8 @@ class Facts(NamedTuple):
     def between(self, begin: int, behind: int) -> "Facts":
         """Return what began, or was told of a time, in [begin, behind)."""
         return Facts(
-            *(where(each, _within(each.time, begin, behind)) for each in (self.steps, self.borders)),
+            where(self.steps, _within(self.steps.time, begin, behind)),
+            where(self.borders, _within(self.borders.time, begin, behind)),
             where(self.told, _within(self.told.start, begin, behind)),
             self.points[_within(self.points, begin, behind)],
             Moments(*(frozenset(m for m in each if begin <= m[0] < behind) for each in self.moments)),
@@ -200,7 +201,7 @@ class _RareEvents:
         told = (self._starts, self._ends, self._halts, self._marks, restarts)
         return Moments(*map(frozenset, told))
 
-    def add(self, event: object) -> None:  # noqa: C901 - one case for each kind of event
+    def add(self, event: object) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
         match event:
             case JobStarted():
                 self._starts.add((to_ns(event.time_s), event.writer))

@@ -52,9 +52,8 @@ def run_starts(events: Iterable[GoodputEvent]) -> list[float]:
         return stepped[at] if at < len(stepped) else _NEVER
 
     moments = {to_ns(each.time_s): each.time_s for each in starts}
-    found = launches(
-        ((to_ns(each.time_s), each.writer) for each in starts), sorted(map(to_ns, ended)), next_step
-    )
+    begun = {(to_ns(each.time_s), each.writer) for each in starts}
+    found = launches(begun, sorted(map(to_ns, ended)), next_step)
     return [moments[time] for time, _ in found]
 
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ..events import GoodputEvent, Interval
 from ..job_events import JobEvents
-from .claims import OPEN, Claims, Flags, Longs, is_changed
+from .claims import OPEN, Claims, Flags, Longs, is_changed, last_of_each
 from .facts import NO_STEP, Tokens
 from .launches import run_starts
 
@@ -16,9 +16,9 @@ REACH = 32
 
 
 def whole_intervals(events: Iterable[GoodputEvent], kinds: Collection[str] | None = None) -> list[Interval]:
-    """Return the intervals of a job that have both ends: told whole, or by starts and ends that belong together.
+    """Return the intervals of a job that have both ends: told whole, or by starts and ends.
 
-    Only `kinds`, where they are given.
+    Only those of `kinds`, where they are given.
     """
     events = events if isinstance(events, JobEvents) else JobEvents(events)
     made = [each for each in events.others if isinstance(each, Interval)]
@@ -40,7 +40,7 @@ def whole_intervals(events: Iterable[GoodputEvent], kinds: Collection[str] | Non
     return made
 
 
-def interval_claims(
+def interval_claims(  # noqa: PLR0913, PLR0917 - what else it depends on
     tokens: Tokens,
     run: Longs,
     kind: Longs,
@@ -70,6 +70,16 @@ def interval_claims(
         end[~ended] = np.minimum(until, next_step(stream[never], run[never], time[never]))
     kinds = np.where(ended, kind[stream[start]], kind[stream[start]] | OPEN)
     return Claims(time[start], end, kinds, np.full(len(start), NO_STEP))
+
+
+def needed_borders(tokens: Tokens, in_run: Flags, reach: int) -> Flags:
+    """Return on which of early tokens depends what later ones stand for: those near, and starts without ends."""
+    moment = _is_moment(tokens.stream, tokens.time)
+    needed = last_of_each(tokens.stream, reach + 2) & in_run
+    needed[:-1] |= needed[1:] & moment[1:] & (tokens.time[1:] == tokens.time[:-1])
+    plain = np.flatnonzero(~moment)
+    needed[plain[last_of_each(tokens.stream[plain], 1) & (tokens.value[plain] == 1)]] = True
+    return needed
 
 
 def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int) -> Longs:
@@ -103,5 +113,6 @@ def _ends_of(begins: Flags, stream: Longs, run: Longs, place: Longs, reach: int)
 
 def _is_moment(stream: Longs, times: npt.NDArray[np.generic]) -> Flags:
     """Return where a start and an end are told of the same time: such a pair changes nothing."""
-    again = ~is_changed(stream, times)  # type: ignore[arg-type]
-    return again | np.append(again[1:], np.zeros(min(1, len(again)), np.bool_))
+    again = ~is_changed(stream, times)
+    moment: Flags = again | np.append(again[1:], np.zeros(min(1, len(again)), np.bool_))
+    return moment

@@ -8,22 +8,23 @@ from .claims import Longs
 
 
 class Ranges(NamedTuple):
-    """Numbers in ranges [low, behind), in order, that neither meet nor overlap; `count` of them in all."""
+    """Numbers in ranges [low, behind), in order, that neither meet nor overlap; `total` of them in all."""
 
     low: Longs = np.zeros(0, np.int64)
     behind: Longs = np.zeros(0, np.int64)
-    count: int = 0
+    total: int = 0
 
     def plus(self, low: Longs, behind: Longs) -> "Ranges":
         """Return these ranges and more. Those that meet or overlap become one."""
         kept, more = self.replaced(low, behind)
-        columns = zip((self.low[:kept], self.behind[:kept]), more[:2], strict=True)
-        return Ranges(*map(np.concatenate, columns), more.count)
+        return Ranges(
+            np.append(self.low[:kept], more.low), np.append(self.behind[:kept], more.behind), more.total
+        )
 
     def replaced(self, low: Longs, behind: Longs) -> tuple[int, "Ranges"]:
-        """Return how many of these ranges stay when more come, and those behind; `count` is that of all."""
+        """Return how many of these ranges stay when more come, and those behind; `total` is that of all."""
         if not len(low):
-            return len(self.low), Ranges(count=self.count)
+            return len(self.low), Ranges(total=self.total)
         kept = int(np.searchsorted(self.behind, low.min()))
         gone = int((self.behind[kept:] - self.low[kept:]).sum())
         low, behind = np.append(self.low[kept:], low), np.append(self.behind[kept:], behind)
@@ -34,4 +35,4 @@ class Ranges(NamedTuple):
         first = np.ones(len(low), np.bool_)
         first[1:] = low[1:] > reach[:-1]
         low, behind = low[first], reach[np.append(first[1:], True)]
-        return kept, Ranges(low, behind, self.count - gone + int((behind - low).sum()))
+        return kept, Ranges(low, behind, self.total - gone + int((behind - low).sum()))

@@ -96,7 +96,8 @@ class Runs:
                     made[-1] = made[-1][0], code
                 else:
                     made.append((time, code))
-        return np.array(made, np.int64).T
+        rows: Longs = np.array(made, np.int64).T
+        return rows
 
     def _background_of(self, at: int) -> list[tuple[int, int]]:
         run, codes = self._runs[at], self._codes

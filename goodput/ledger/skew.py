@@ -23,7 +23,7 @@ def skew(begun: Tokens, whole: Tokens, since: int, most: int) -> int:
     """
     tokens = joined([begun, where(whole, ~np.isin(whole.stream, begun.stream))])
     tokens = where(tokens, tokens.time >= since)
-    writers = np.count_nonzero(is_changed(tokens.stream))
+    writers = int(np.count_nonzero(is_changed(tokens.stream)))
     if writers < 2:  # noqa: PLR2004 - two clocks are needed to compare them
         return 0
     tokens = where(tokens, last_of_each(tokens.stream, last_steps(writers, most)))

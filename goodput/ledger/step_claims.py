@@ -17,10 +17,11 @@ Stepped = tuple[Claims, Doubts, Longs]
 
 
 def step_claims(tokens: Tokens, run: Longs, closing: Longs, kind: int) -> Stepped:
-    """Return what the starts of steps stand for. `run` is that of each token; the last of a run and writer
+    """Return what the starts of steps stand for.
 
-    lasts until `closing`. Steps may be sparse: one that is followed by number n + 10 stands for ten, and the
-    last one of a run is compared with the others as if it were one like the one before.
+    `run` is that of each token; the last of a run and writer lasts until `closing`. Steps may be sparse: one
+    that is followed by number n + 10 stands for ten, and the last one of a run is compared with the others as
+    if it were one like the one before.
 
     It is done a piece at a time: a step depends on those around it, and how long these took.
     """
@@ -54,11 +55,10 @@ def _piece(tokens: Tokens, run: Longs, closing: Longs, chosen: slice, kind: int)
     is_sure = np.ones(count, np.bool_)
     is_sure[found] = False
     kinds = kind + (np.minimum(covers - 1, MOST_SPARSE) << SPARSE) + np.where(same, 0, OPEN)
-    time, end, step, covers, kinds, is_sure = (
-        each[chosen] for each in (time, end, step, covers, kinds, is_sure)
-    )
-    claims = Claims(time, end, kinds, step)
-    return claims if is_sure.all() else Claims(*(each[is_sure] for each in claims)), doubts, step + covers
+    claims = Claims(*(each[chosen] for each in (time, end, kinds, step)))
+    if len(found):
+        claims = Claims(*(each[is_sure[chosen]] for each in claims))
+    return claims, doubts, (step + covers)[chosen]
 
 
 def _in_doubt(

@@ -36,12 +36,13 @@ class Rules(NamedTuple):
 class Timeline:
     """The time from `begin` on in blocks of claims, and what each block adds up to: nanoseconds by code.
 
-    `claims` and `doubts` are in order of their starts; `before` is what the time before `begin` came to.
+    Claims and doubts are in order of their starts; `before` is what the time before `begin` came to.
     """
 
     def __init__(
-        self, claims: Claims, doubts: Doubts, span: tuple[int, int], before: Longs, rules: Rules, block: int
+        self, claimed: tuple[Claims, Doubts], span: tuple[int, int], before: Longs, rules: Rules, block: int
     ) -> None:
+        claims, doubts = claimed
         self.begin, self._behind = span
         self.claims, self._doubts, self._rules = claims, doubts, rules
         cuts = np.unique(claims.start[block::block])

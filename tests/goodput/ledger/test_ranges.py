@@ -33,7 +33,7 @@ def test_they_hold_the_numbers_of_all_that_were_added(
     for portion in told:
         ranges = ranges.plus(*columns(portion))
     added = [row for portion in told for row in portion]
-    assert ranges.count == len({number for low, behind in added for number in range(low, behind)})
+    assert ranges.total == len({number for low, behind in added for number in range(low, behind)})
     assert len(ranges.low) == pieces_of(added)
     kept, others = ranges.replaced(*columns(more))
     assert kept + len(others.low) == pieces_of([*added, *more])
