@@ -13,6 +13,9 @@ from operator import itemgetter
 from .events import GoodputEvent, IntervalEnded, IntervalStarted, StepCompleted, StepStarted
 from .validation import span
 
+STEP_LIMIT = 1 << 61
+"""Numbers of steps lie within it; any other one is none."""
+
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
 
@@ -55,8 +58,10 @@ class JobEvents:
         self.extend(events)
 
     def add(self, event: GoodputEvent) -> None:
-        """Record one event; numbers of steps must be within 64 bits (:mod:`.validation`)."""
+        """Record one event; a step whose number is out of bounds is none."""
         match event:
+            case StepStarted() | StepCompleted() if abs(event.step) >= STEP_LIMIT:
+                return
             case StepStarted():
                 begun = self.step_starts[event.writer]
                 begun.numbers.append(event.step)

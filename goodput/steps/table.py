@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events import GoodputEvent, StepCompleted, StepStarted
+from ..job_events import STEP_LIMIT
 from ..ledger.attempts import nameless_rollbacks
 from ..ledger.claims import nanoseconds
-from ..ledger.facts import STEP_LIMIT
 from ..ledger.launches import run_starts
 from .estimators import Seconds
 
