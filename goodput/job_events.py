@@ -16,6 +16,8 @@ from .validation import span
 STEP_LIMIT = 1 << 61
 """Numbers of steps lie within it; any other one is none."""
 
+_FITS = 1 << 63
+
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
 
@@ -58,9 +60,9 @@ class JobEvents:
         self.extend(events)
 
     def add(self, event: GoodputEvent) -> None:
-        """Record one event; a step whose number is out of bounds is none."""
+        """Record one event; a step whose number has more than 64 bits is none."""
         match event:
-            case StepStarted() | StepCompleted() if abs(event.step) >= STEP_LIMIT:
+            case StepStarted() | StepCompleted() if abs(event.step) >= _FITS:
                 return
             case StepStarted():
                 begun = self.step_starts[event.writer]
