@@ -187,7 +187,7 @@ class Derived:
         for begun, number in steps:
             attempt = np.searchsorted(attempts, begun, side="right")
             counts = number < self.wasted_from[attempt]
-            np.maximum.at(most, attempt[counts], number[counts])
+            np.maximum.at(most, *_reduced(np.maximum, attempt[counts], number[counts]))
         keys, words = self._words_before(at)
         first_step = self.runs[run].first_step
         here = keys % (len(self.runs.starts) + 1) == run

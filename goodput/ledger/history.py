@@ -35,16 +35,21 @@ class History:
         return max(self.derived.first, self._floor.at)
 
     def take(self, events: JobEvents) -> None:
-        """Take in more events; what is older than all that is remembered counts for nothing."""
-        new = read(events, self._names).between(self._floor.at, NEVER)
+        """Take in more events; what is older than all that is remembered counts for nothing.
+
+        Only then is the horizon moved: who asks once, of a whole log, does not pay for it.
+        """
+        new = read(events, self._names)
+        if self._floor.at > -NEVER:
+            new = new.between(self._floor.at, NEVER)
         if new.earliest == NEVER:
             return
+        self._settle()
         known = self.derived
         if new.earliest > self._settled.at or not self._older:
             self.derived = self._derive(merged(known.facts, new))
         if self._older and (self.derived is known or not self.derived.agrees(known)):
             self._start_anew(known, new)
-        self._settle()
         self._forget()
 
     def spent(self, until: int) -> Longs:
@@ -87,4 +92,3 @@ class History:
             self._floor, tail = self.derived.settle(at)
             self._settled = self._floor
             self.derived = self._derive(tail)
-        self._settle()

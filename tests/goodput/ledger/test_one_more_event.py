@@ -61,8 +61,9 @@ def asked_after(ledger: Ledger, *events: GoodputEvent) -> Account:
 
 def ledger_of(steps: int) -> Ledger:
     ledger = Ledger(remembered=None)
-    ledger.extend(StepStarted(step=number, time_s=T0 + number) for number in range(steps))
+    ledger.extend(StepStarted(step=number, time_s=T0 + number) for number in range(steps - 1))
     ledger.account(T0)
+    asked_after(ledger, StepStarted(step=steps - 1, time_s=T0 + steps - 1))
     return ledger
 
 
@@ -102,7 +103,7 @@ def test_one_more_step_of_one_of_many_writers_of_a_long_job_costs_as_much_as_of_
         ledger = Ledger(remembered=None)
         for step in range(steps):
             ledger.extend(StepStarted(step=step, time_s=T0 + step, writer=writer) for writer in writers)
-        ledger.account(T0)
+            ledger.account(T0)
         costs.append(
             [
                 cost(ledger, StepStarted(step=steps, time_s=T0 + steps, writer=writer))
