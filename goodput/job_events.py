@@ -1,4 +1,4 @@
-"""The events of one job: steps and borders of intervals in columns by writer, rare events as they are.
+"""The events of one job: steps and borders of intervals in columns by writer, others as recorded.
 
 A million steps are two arrays here, not a million objects: readers fill them block by block, and the ledger
 and the table of steps read them as they are.
@@ -12,6 +12,11 @@ from operator import itemgetter
 
 from .events import GoodputEvent, IntervalEnded, IntervalStarted, StepCompleted, StepStarted
 from .validation import span
+
+STEP_LIMIT = 1 << 61
+"""Numbers of steps lie within it; any other one is none."""
+
+_FITS = 1 << 63
 
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
@@ -55,8 +60,10 @@ class JobEvents:
         self.extend(events)
 
     def add(self, event: GoodputEvent) -> None:
-        """Record one event; numbers of steps must be within 64 bits (:mod:`.validation`)."""
+        """Record one event; a step whose number has more than 64 bits is none."""
         match event:
+            case StepStarted() | StepCompleted() if abs(event.step) >= _FITS:
+                return
             case StepStarted():
                 begun = self.step_starts[event.writer]
                 begun.numbers.append(event.step)

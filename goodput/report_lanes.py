@@ -19,8 +19,8 @@ from .events import (
     Recovered,
     RestartCompleted,
 )
-from .runs.starts import run_starts
-from .runs.whole_intervals import whole_intervals
+from .ledger.launches import run_starts
+from .ledger.pairing import whole_intervals
 from .steps.table import StepRows
 from .validation import span
 

@@ -4,8 +4,8 @@ import csv
 import io
 from pathlib import Path
 
+from ...goodput.account import Account, Window
 from ...goodput.buckets import CUSTOM
-from ...goodput.ledger.ledger import Account, Window
 from ...goodput.log.append import AppendedFile
 from .snapshot import Snapshot
 

@@ -21,7 +21,7 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
-from ..runs.starts import run_starts
+from ..ledger.launches import run_starts
 
 
 class Failures(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from ..checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..events import GoodputEvent, OutputCompleted
-from ..runs.starts import run_starts
-from ..runs.whole_intervals import whole_intervals
+from ..ledger.launches import run_starts
 
 _SAVE = "checkpoint_save"
 
@@ -25,6 +24,8 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
 
     A save that has no end says nothing and is left out; so is what passed between two runs.
     """
+    from ..ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
+
     costs: list[CheckpointCost] = []
     events = list(events)
     runs = run_starts(events)

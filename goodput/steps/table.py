@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..events import GoodputEvent, StepCompleted, StepStarted
-from ..ledger.pending_events import STEP_LIMIT
-from ..runs.rollback import nameless_rollbacks
-from ..runs.starts import run_starts
-from ..runs.streams import nanoseconds
+from ..job_events import STEP_LIMIT
+from ..ledger.attempts import nameless_rollbacks
+from ..ledger.claims import nanoseconds
+from ..ledger.launches import run_starts
 from .estimators import Seconds
 
 _MANY = 1_000_000
@@ -159,7 +159,9 @@ def _mark_nameless(
         return
     time, number = nanoseconds(told[0][rows]), told[1][rows]
     once = np.flatnonzero(_changes(time, number))
-    found = rows[once[nameless_rollbacks(time[once], number[once], nanoseconds(runs_s))]]
+    found = rows[
+        once[nameless_rollbacks(number[once], np.searchsorted(nanoseconds(runs_s), time[once], side="right"))]
+    ]
     back[rows[1:] - 1] = False
     back[found - 1] = True
 

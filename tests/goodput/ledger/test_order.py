@@ -1,5 +1,6 @@
 """The ledger does not care in which order, how often or in what portions it is told."""
 
+import pickle
 import random
 from collections.abc import Iterator
 from itertools import pairwise
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrtune.goodput.account import Account
 from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
@@ -30,8 +32,9 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
-from scrtune.goodput.ledger.pending_events import Limits
+from scrtune.goodput.job_events import JobEvents
+from scrtune.goodput.ledger.derivation import Limits
+from scrtune.goodput.ledger.ledger import CHARGED, Ledger
 
 T0 = 1_700_000_000.0
 NS = 1_000_000_000
@@ -103,7 +106,7 @@ logs = st.one_of(st.lists(events, max_size=40), st.lists(few_kinds, min_size=10,
 nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
 
 
-TINY = Limits(block=2, unsettled=5, unsettled_of_many=5, unsettled_whole=34, reach=3, anew=3)
+TINY = Limits(block=2, tail=3, reach=3, skew=8)
 """A short log has many blocks, splits them, joins them, and settles."""
 
 
@@ -189,6 +192,9 @@ def test_many_at_once_are_the_same_as_one_by_one(log: list[GoodputEvent], now: f
     ledger = Ledger(remembered=None, limits=TINY)
     ledger.extend(log)
     assert ledger.account(now) == told(log).account(now)
+    of_columns = Ledger(remembered=None, limits=TINY)
+    of_columns.extend(JobEvents(log))
+    assert of_columns.account(now) == told(log).account(now)
 
 
 @given(
@@ -378,3 +384,30 @@ def test_steps_that_come_long_after_those_behind_them(
         ledger.account(T0)
     whole = [JobStarted(time_s=T0), *(event for told_then in log for event in told_then)]
     assert ledger.account(T0) == told(whole).account(T0)
+
+
+@given(logs, logs, nows)
+def test_a_ledger_that_was_pickled_goes_on(
+    before: list[GoodputEvent], then: list[GoodputEvent], now: float
+) -> None:
+    ledger = Ledger(remembered=None, limits=TINY)
+    ledger.extend(before)
+    ledger.account(now)
+    copy = pickle.loads(pickle.dumps(ledger))  # noqa: S301 - our own
+    copy.extend(then)
+    assert copy.account(now) == told([*before, *then]).account(now)
+
+
+@given(st.lists(few_kinds, min_size=60, max_size=120), nows, st.integers(1, 9))
+def test_a_long_log_of_which_most_is_settled(log: list[GoodputEvent], now: float, tail: int) -> None:
+    log = sorted(log, key=lambda event: getattr(event, "end_s", 0.0) or event.time_s)
+    ledger = Ledger(remembered=None, limits=TINY._replace(tail=tail))
+    for at, event in enumerate(log):
+        ledger.handle(event)
+        if at % 13 == 0:
+            ledger.account(now)
+    once = Ledger(remembered=None, limits=TINY._replace(tail=1000))
+    once.extend(JobEvents(log))
+    assert ledger.account(now) == once.account(now)
+    for window in ((T0, T0 + 10), (T0 + 7, T0 + 30)):
+        assert ledger.window(*window, now) == once.window(*window, now)
