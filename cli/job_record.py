@@ -17,13 +17,13 @@ from ..client.paths import JobPaths
 from ..daemon.journal.journal import replay_journal
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
-from ..goodput.events import GoodputEvent
+from ..goodput.events import OutputCompleted
 from ..goodput.interval.save_costs import costs_of
 from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, Ledger
-from ..goodput.readers.formats import JobLog
+from ..goodput.job_events import JobEvents
+from ..goodput.readers.jsonl import JobLog
 from ..goodput.readers.resiliency import LauncherEvent
 from ..goodput.synthetic_steps import are_synthetic
-from ..goodput.validation import span
 from ..intents.events import Values
 from ..intents.pipeline import Pipeline
 from ..intents.tune.decisions import Decision
@@ -59,7 +59,7 @@ class JobRecord:
     """
 
     name: str
-    events: list[GoodputEvent]
+    events: JobEvents
     read: int
     launcher: Sequence[LauncherEvent] = ()
     now: float
@@ -85,8 +85,9 @@ class JobRecord:
         """A ledger that forgets nothing: a window may lie anywhere."""
         ledger = Ledger(remembered=None)
         ledger.extend(self.events)
-        for bucket, seconds in self.tuning.charges.items():
-            ledger.charge(bucket, seconds)
+        if self.journal is not None or any(type(event) is OutputCompleted for event in self.events.others):
+            for bucket, seconds in self.tuning.charges.items():
+                ledger.charge(bucket, seconds)
         return ledger
 
     @cached_property
@@ -97,7 +98,7 @@ class JobRecord:
     @cached_property
     def tells_steps(self) -> bool:
         """Whether its steps are the application's own; else they are the work between outputs."""
-        return not are_synthetic(self.events)
+        return not (self.events.whole_steps and are_synthetic(self.events))
 
     @cached_property
     def gains(self) -> tuple[GainView, ...]:
@@ -112,7 +113,7 @@ def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Jo
     :func:`.logs.read_logs` raises.
     """
     logs = read_logs(paths)
-    found = {name: log for name, log in logs.jobs.items() if log.events or log.launcher}
+    found = {name: log for name, log in logs.jobs.items() if len(log)}
     if job_name is not None and job_name not in found:
         known = sorted(map(repr, filter(None, found)))[:_MOST_LISTED]
         listed = f"there are {', '.join(known)}" if known else "they name no job"
@@ -123,7 +124,7 @@ def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Jo
     names = sorted(found) if job_name is None else [job_name]
     if len(names) > _MOST_JOBS:
         logs.problems.append(f"{len(names) - _MOST_JOBS} more jobs are not shown; name one with --job-name")
-        names.sort(key=lambda name: len(found[name].events) + len(found[name].launcher), reverse=True)
+        names.sort(key=lambda name: len(found[name]), reverse=True)
         names = sorted(names[:_MOST_JOBS])
     return [_record(name, found[name], logs.journals.get(name, ())) for name in names], logs
 
@@ -168,16 +169,16 @@ def report_unread(problems: Iterable[str], *, repeated: int, lost: int) -> None:
 
 
 def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord:
-    events = log.timeline()
+    read, events = len(log), log.timeline()
     # of several nodes' journals, that of the node with rank 0, which has the checkpoints
     journal = max(journals, key=lambda each: len(each.events), default=None)
-    ends_s = [span(event)[1] for event in events]
+    ends_s = [max(times_s) for times_s in events.times_s()]
     if journal is not None:
         ends_s.append(journal.end_s)
     return JobRecord(
         name=name,
         events=events,
-        read=len(log.events) + len(log.launcher),
+        read=read,
         launcher=log.launcher,
         now=max(ends_s, default=0.0),
         journal=journal.path if journal else None,

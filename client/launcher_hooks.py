@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from ..goodput.log.line_log import LineLog, log_path
-from ..goodput.readers.formats import launcher_event
+from ..goodput.readers.jsonl import launcher_event
 from ..goodput.readers.resiliency import (
     CHECKPOINT_LOADED,
     CHECKPOINT_SAVED,

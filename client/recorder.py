@@ -33,7 +33,7 @@ from ..goodput.events import (
 from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute, log_path
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
 from ..goodput.peer_rules.peer_names import Moment, PeerNames
-from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
+from ..goodput.readers.ml_goodput import checkpoint_name, elastic_wait_kind
 from ..goodput.validation import defect, is_near, is_within_bounds
 from .event_writer import EventWriter
 from .paths import JobPaths, job_id_from_environment, writer_from_environment

@@ -6,9 +6,11 @@ and the table of steps read them as they are.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
-from operator import itemgetter
+from itertools import islice
+from operator import itemgetter, lt
+from typing import Any
 
 from .events import GoodputEvent, IntervalEnded, IntervalStarted, StepCompleted, StepStarted
 from .validation import span
@@ -92,6 +94,26 @@ class JobEvents:
             self.borders[key].begins.extend(borders.begins)
         self.others.extend(other.others)
 
+    def times_s(self) -> Iterator[Sequence[float]]:
+        """Yield all times (epoch seconds) in columns that are not empty; what lasted has a start and an end."""
+        columns: list[Sequence[float]] = [each.times_s for each in self.step_starts.values()]
+        columns += [times_s for each in self.whole_steps.values() for times_s in (each.starts_s, each.ends_s)]
+        columns += [each.times_s for each in self.borders.values()]
+        columns.append([time_s for event in self.others for time_s in span(event)])
+        return filter(None, columns)
+
+    def drop_repeated(self) -> int:
+        """Keep each event once, the first of them; return how many came again."""
+        before = len(self)
+        for begun in self.step_starts.values():
+            _keep_once(begun.times_s, begun.numbers)
+        for whole in self.whole_steps.values():
+            _keep_once(whole.starts_s, whole.ends_s, whole.numbers)
+        for borders in self.borders.values():
+            _keep_once(borders.times_s, borders.begins)
+        self.others = list(dict.fromkeys(self.others))
+        return before - len(self)
+
     def __len__(self) -> int:
         begun = sum(len(each.numbers) for each in self.step_starts.values())
         whole = sum(len(each.numbers) for each in self.whole_steps.values())
@@ -125,6 +147,17 @@ class JobEvents:
                 (start_s, StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
                 for number, start_s, end_s in zip(whole.numbers, whole.starts_s, whole.ends_s, strict=True)
             )
+
+
+def _keep_once(*columns: "array[Any]") -> None:
+    """Delete the rows that came before; rows whose first column only rises are all different."""
+    first = columns[0]
+    if all(map(lt, first, islice(first, 1, None))):
+        return
+    last: dict[tuple[Any, ...], None] = dict.fromkeys(zip(*columns, strict=True))
+    if len(last) < len(first):
+        for column, kept in zip(columns, zip(*last, strict=True), strict=True):
+            column[:] = array(column.typecode, kept)
 
 
 _TIME = itemgetter(0)

@@ -31,7 +31,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.peer_rules.peer_names import PeerNames
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 from scrtune.goodput.validation import defect
 
 # a noon at which there may have been a job: what a recorder is told of is not years ago
@@ -56,14 +56,14 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 def read(path: Path) -> Log:
     log = Log()
-    log.lines(path.read_bytes().splitlines())
+    log.lines(path.read_bytes())
     assert log.problems == []
     return log
 
 
 def recorded(recorder: Recorder) -> list[GoodputEvent]:
     assert recorder.flush(60.0)
-    return read(recorder.log).jobs[recorder.job_name].events if recorder.log.exists() else []
+    return list(read(recorder.log).jobs[recorder.job_name].events) if recorder.log.exists() else []
 
 
 def started(kind: str, name: str = "") -> IntervalStarted:
@@ -334,7 +334,7 @@ def test_bad_arguments_are_counted_and_reported_and_affect_no_other_event(
         call(recorder)
         recorder.job_ended(at=NOON)
     log = read(tmp_path / "log")
-    assert log.jobs["j"].events == [JobEnded(time_s=NOON_S)]
+    assert list(log.jobs["j"].events) == [JobEnded(time_s=NOON_S)]
     assert recorder.lost == log.lost == 1
     assert log.garbage == 0
     told = capsys.readouterr().err
@@ -437,7 +437,7 @@ def test_all_that_threads_record_arrives_once_and_in_each_threads_order(
             thread.start()
         for thread in threads:
             thread.join()
-    events = read(path).jobs["j"].events if any(calls) else []
+    events = list(read(path).jobs["j"].events) if any(calls) else []
     times = [event.time_s - YESTERDAY_S for event in events]  # type: ignore[union-attr]
     for number, made in enumerate(calls):
         mine = [t for t in times if t // 1000 == number]
@@ -473,5 +473,5 @@ def test_without_its_daemon_the_log_is_complete_and_the_loss_is_reported(
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / ("x" * 120)))
     with Recorder(log=tmp_path / "log") as recorder:
         recorder.job_ended(at=NOON)
-    assert read(tmp_path / "log").jobs["gone"].events == [JobEnded(time_s=NOON_S)]
+    assert list(read(tmp_path / "log").jobs["gone"].events) == [JobEnded(time_s=NOON_S)]
     assert capsys.readouterr().err == "scrtune: 1 events did not reach the daemon\n"

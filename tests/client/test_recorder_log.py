@@ -15,7 +15,7 @@ from scrtune.client.event_writer import EventWriter
 from scrtune.client.recorder import Recorder
 from scrtune.goodput.events import StepStarted
 from scrtune.goodput.log.line_log import LineLog
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 
 PATIENCE_S = 60.0
 HEAD = """
@@ -47,7 +47,7 @@ def run(log: Path, code: str, *arguments: str, exit_code: int = 0) -> tuple[str,
 
 def read(path: Path) -> Log:
     log = Log()
-    log.lines(path.read_bytes().splitlines())
+    log.lines(path.read_bytes())
     return log
 
 
@@ -79,7 +79,7 @@ for step in range(3000):
     processes = [start(log, code, f"rank{rank}") for rank in range(4)]
     for process in processes:
         assert process.communicate(timeout=PATIENCE_S) == ("", "")
-    assert len(list(filter(None, log.read_bytes().splitlines()))) == 4 * 3000
+    assert len(list(filter(None, log.read_bytes()))) == 4 * 3000
     for rank in range(4):
         assert steps(log, f"rank{rank}") == list(range(3000))
 

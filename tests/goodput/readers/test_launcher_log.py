@@ -23,7 +23,7 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.interval.failures import failures_of
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.readers.formats import JobLog
+from scrtune.goodput.readers.jsonl import JobLog
 from scrtune.goodput.readers.launcher_log import as_goodput_events
 from scrtune.goodput.readers.resiliency import (
     KINDS,

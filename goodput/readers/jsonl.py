@@ -1,0 +1,307 @@
+"""What logs say of a job's time: lines in, events and problems out, whoever wrote them.
+
+Three kinds of JSON entries are understood, one a line or all in one array, mixed in any way, as they are or
+within the `jsonPayload` of exported cloud log entries:
+
+- our own event log: an event of :mod:`scrtune.goodput.events` with its `type`, and perhaps `job_name`;
+- what ml-goodput-measurement's recorder logs (``step_count``, ``step_start_time``, ...), with the checkpoint
+  statistics that Orbax logs beside it (:mod:`.ml_goodput`);
+- what the resiliency library logs (:mod:`.resiliency`).
+
+Blocks of lines are decoded at once (:mod:`.blocks`); a block that does not decode is halved until the lines
+that are to blame stand alone. Nothing here raises because of what a log says: what cannot be read is counted,
+and told with its line. `docs/goodput-logs.md` has examples.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import msgspec
+
+from ..events import GoodputEvent
+from ..job_events import JobEvents
+from ..validation import LARGEST_INTEGER, defect_of_record, span
+from . import resiliency
+from .blocks import Columns, NotColumnsError, columns_of
+from .launcher_log import beside
+from .ml_goodput import NotUnderstoodError, integer_of, recorder_events
+from .resiliency import LauncherEvent, moment
+
+MAX_PROBLEMS = 100
+MAX_JOBS = 10_000
+FAR_S = 366 * 86_400.0
+"""No time may lie so far from the middle one of its job: longer than an event may wait for a daemon."""
+
+_PUNCTUATION = frozenset({b"", b"[", b"]", b","})
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_FEW = 16
+_PIECE = 65_536
+
+_event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(GoodputEvent)
+_TAGS = frozenset(kind.__struct_config__.tag for kind in GoodputEvent.__args__)
+_LOST = "events_lost"
+
+
+class _Named(msgspec.Struct):
+    """The one field of an event's line that is not the event's."""
+
+    job_name: str = ""
+
+
+_name_decoder: msgspec.json.Decoder[_Named] = msgspec.json.Decoder(_Named)
+
+
+class LogProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wrong with a line (of an array: with its entry of that number), both counted from 1."""
+
+    line: int
+    what: str
+
+
+class Bulk(NamedTuple):
+    """Where the times of a job may lie, as epoch seconds."""
+
+    from_s: float
+    until_s: float
+
+
+class JobLog(msgspec.Struct, kw_only=True):
+    """What was said of one job: by itself, and by a launcher."""
+
+    events: JobEvents = msgspec.field(default_factory=JobEvents)
+    launcher: list[LauncherEvent] = []
+
+    def __len__(self) -> int:
+        """Return how many entries there are."""
+        return len(self.events) + len(self.launcher)
+
+    def times_s(self) -> Iterator[Sequence[float]]:
+        """Yield all times (epoch seconds), column by column."""
+        yield from self.events.times_s()
+        if self.launcher:
+            yield [event.time_s for event in self.launcher]
+
+    def update(self, other: "JobLog") -> None:
+        """Add all that `other` has."""
+        self.events.update(other.events)
+        self.launcher += other.launcher
+
+    def drop_repeated(self) -> int:
+        """Keep each entry once: a journal has what the recorder's log has. Return how many came again."""
+        entries = len(self.launcher)
+        self.launcher = list(dict.fromkeys(self.launcher))
+        return entries - len(self.launcher) + self.events.drop_repeated()
+
+    def timeline(self) -> JobEvents:
+        """Return all of it as events for a ledger; what a job says itself, its launcher need not."""
+        if not self.launcher:
+            return self.events
+        timeline = JobEvents(beside(self.events, self.launcher))
+        timeline.update(self.events)
+        return timeline
+
+
+class Log:
+    """Takes entries in. `jobs` has what they said by job name; without a name it is the empty one.
+
+    `garbage` counts what is no entry of any kind, or beyond the `bulks` of its job; the first hundred of it
+    are in `problems`. `forms` counts the entries of each kind, `ignored` those that are not about time,
+    `lost` the events that their writer says it had to drop.
+    """
+
+    def __init__(self, bulks: Mapping[str, Bulk] | None = None) -> None:
+        self.jobs: dict[str, JobLog] = {}
+        self.problems: list[LogProblem] = []
+        self.garbage = 0
+        self.forms: Counter[str] = Counter()
+        self.ignored: Counter[str] = Counter()
+        self.lost = 0
+        self._bulks = bulks or {}
+        self._lines = 0
+
+    def lines(self, text: bytes) -> None:
+        """Take whole lines in, on from those before; an array with an entry on each is read as well."""
+        text = text.removesuffix(b"\n")
+        self._block(text, self._lines + 1)
+        self._lines += text.count(b"\n") + 1
+
+    def array(self, text: bytes) -> None:
+        """Take a whole file in that is one array of entries; one that is cut off counts as lines."""
+        try:
+            entries = msgspec.json.decode(text, type=list[msgspec.Raw])
+        except _NO_JSON:
+            self.lines(text)
+            return
+        for begin in range(0, len(entries), _PIECE):
+            self.lines(b"\n".join(bytes(entry).replace(b"\n", b" ") for entry in entries[begin:][:_PIECE]))
+
+    def _block(self, text: bytes, first: int) -> None:
+        """Take lines in, the first of that number: at once, or, if that cannot be, by halves."""
+        try:
+            columns = columns_of(text)
+            is_taken = columns.lines == text.count(b"\n") + 1 and self._take(columns)
+        except NotColumnsError:
+            is_taken = False
+        lines = text.split(b"\n") if not is_taken or columns.others else []
+        if is_taken:
+            for index in columns.others:
+                self._line(lines[index], first + index)
+        elif len(lines) <= _FEW:
+            for number, line in enumerate(lines, start=first):
+                self._line(line, number)
+        else:
+            half = len(lines) // 2
+            self._block(b"\n".join(lines[:half]), first)
+            self._block(b"\n".join(lines[half:]), first + half)
+
+    def _take(self, columns: Columns) -> bool:
+        """Take columns in, unless something of them cannot be."""
+        for name, bulk in self._bulks.items():
+            times_s = columns.events[name].times_s() if name in columns.events else ()
+            if any(min(each) < bulk.from_s or max(each) > bulk.until_s for each in times_s):
+                return False
+        if len(self.jobs.keys() | columns.events) > MAX_JOBS:
+            return False
+        for name, events in columns.events.items():
+            self._job(name).events.update(events)
+        if columns.entries:
+            self.forms[columns.form] += columns.entries
+        return True
+
+    def _line(self, line: bytes, number: int) -> None:
+        text = line.strip()
+        if text in _PUNCTUATION:
+            return
+        try:
+            if not self._own(text.rstrip(b",")):
+                self._foreign(text.rstrip(b","))
+        except NotUnderstoodError as error:
+            self.garbage += 1
+            if len(self.problems) < MAX_PROBLEMS:
+                self.problems.append(LogProblem(line=number, what=str(error)))
+
+    def _own(self, text: bytes) -> bool:
+        """Whether it is an event of our own."""
+        if b'"type"' not in text:
+            return False
+        try:
+            event = _event_decoder.decode(text)
+            job = _name_decoder.decode(text).job_name
+        except _NO_JSON:
+            return False  # not of this kind, or it will be told why not
+        _check(event)
+        self._add(job, "scrtune", [event])
+        return True
+
+    def _foreign(self, text: bytes) -> None:
+        try:
+            entry = msgspec.json.decode(text)
+        except _NO_JSON:
+            raise NotUnderstoodError("no JSON object") from None
+        if not isinstance(entry, dict):
+            raise NotUnderstoodError("no JSON object")
+        payload = entry.get("jsonPayload", entry)
+        if not isinstance(payload, dict):
+            raise NotUnderstoodError("its jsonPayload is no JSON object")
+        name = payload.get("job_name") or ""
+        job = name if isinstance(name, str) else str(name)
+        is_typed = isinstance(payload.get("type"), str)
+        if is_typed and payload is not entry:
+            if not self._own(msgspec.json.encode(payload)):
+                self._no_event(payload)
+        elif payload.get("event_type") in resiliency.KINDS:
+            self._add(job, "resiliency", [launcher_event(payload)])
+        elif is_typed:
+            self._no_event(payload)
+        else:
+            events = list(recorder_events(payload))
+            if not events:
+                raise NotUnderstoodError("an entry of no kind that is known")
+            self._add(job, "ml-goodput-measurement", events)
+
+    def _no_event(self, entry: Mapping[str, object]) -> None:
+        """An entry whose `type` is none of our events: for other readers, of a later version, or broken."""
+        tag = str(entry["type"])
+        if tag in _TAGS:
+            own_event(entry)
+        count = entry.get("count")
+        if tag == _LOST and isinstance(count, int) and 0 <= count <= LARGEST_INTEGER:
+            self.lost += count
+        self.ignored[tag[:100] if tag in self.ignored or len(self.ignored) < MAX_PROBLEMS else "others"] += 1
+
+    def _add(self, job: str, form: str, events: Sequence[GoodputEvent | LauncherEvent]) -> None:
+        """Add what an entry says of a job."""
+        if (bulk := self._bulks.get(job)) is not None:
+            for event in events:
+                _check_near(event, bulk)
+        log = self._job(job)
+        self.forms[form] += 1
+        for event in events:
+            if isinstance(event, LauncherEvent):
+                log.launcher.append(event)
+            else:
+                log.events.add(event)
+
+    def _job(self, name: str) -> JobLog:
+        if name not in self.jobs:
+            if len(self.jobs) >= MAX_JOBS:
+                raise NotUnderstoodError(f"job {name!r} is one of more than {MAX_JOBS}")
+            self.jobs[name] = JobLog()
+        return self.jobs[name]
+
+
+def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
+    """Return where the times of a job may lie that these logs tell of; None if all of them do.
+
+    Of a log nobody knows when it was read: a clock that was not set, or a damaged line, shows only beside the
+    rest. One entry with the time 0 would make an account of half a century.
+    """
+    columns = [times_s for part in parts for times_s in part.times_s()]
+    if not columns or max(map(max, columns)) - min(map(min, columns)) <= FAR_S:
+        return None
+    times_s = sorted(chain.from_iterable(columns))
+    middle_s = times_s[len(times_s) // 2]
+    return Bulk(middle_s - FAR_S, middle_s + FAR_S)
+
+
+def own_event(entry: Mapping[str, object]) -> GoodputEvent:
+    """Return the event of our own that an entry with a `type` is. Raises NotUnderstoodError."""
+    try:
+        event: GoodputEvent = msgspec.convert(entry, GoodputEvent)
+    except msgspec.ValidationError as error:
+        raise NotUnderstoodError(f"no whole {entry['type']} event: {error}") from None
+    _check(event)
+    return event
+
+
+def launcher_event(entry: Mapping[str, object]) -> LauncherEvent:
+    """Return an entry of the resiliency library's log as an event. Raises NotUnderstoodError."""
+    timestamp = entry.get("timestamp")
+    if not isinstance(timestamp, str):
+        raise NotUnderstoodError(f"{entry['event_type']} without its timestamp")
+    try:
+        time_us = resiliency.microseconds(timestamp)
+    except ValueError as error:
+        raise NotUnderstoodError(str(error)) from None
+    return LauncherEvent(
+        kind=str(entry["event_type"]),
+        time_us=time_us,
+        step=integer_of(entry, "step"),
+        node_rank=integer_of(entry, "node_rank"),
+    )
+
+
+def _check(event: GoodputEvent) -> None:
+    """Raise NotUnderstoodError for an event that no ledger could use."""
+    if what := defect_of_record(event):
+        raise NotUnderstoodError(what)
+
+
+def _check_near(event: GoodputEvent | LauncherEvent, bulk: Bulk) -> None:
+    """Raise NotUnderstoodError for an event that lies far from the bulk of its job."""
+    start_s, end_s = (event.time_s, event.time_s) if isinstance(event, LauncherEvent) else span(event)
+    if start_s < bulk.from_s or end_s > bulk.until_s:
+        far = moment(start_s if start_s < bulk.from_s else end_s)
+        raise NotUnderstoodError(f"{far} is more than a year from the bulk of the job's log")
