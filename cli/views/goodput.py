@@ -12,7 +12,7 @@ from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
-from ...goodput.events import GoodputEvent
+from ...goodput.job_events import JobEvents
 from ...goodput.peer_rules.differences import Difference, differences
 from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
@@ -134,7 +134,7 @@ def of_running_or_ended(paths: JobPaths) -> JobGoodputView:
     steps, tells_steps = None, True
     with contextlib.suppress(OSError, JournalError, UnknownJobError):
         job = job_record.of_job(paths)
-        steps, tells_steps = _steps(job.events), job.tells_steps
+        steps, tells_steps = _steps(job), job.tells_steps
     fields = msgspec.structs.asdict(view)
     return JobGoodputView(job_name=paths.job_id, steps=steps, tells_steps=tells_steps, **fields)
 
@@ -189,16 +189,17 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
         compat=_compat_view(compat) if compat is not None else None,
         no_compat=no_compat,
         differences=tuple(differ),
-        steps=_steps(job.events, bounds),
+        steps=_steps(job, bounds),
         tells_steps=job.tells_steps,
         gains=job.gains if query.has("conserving") else (),
     )
 
 
-def _steps(events: Sequence[GoodputEvent], bounds: Bounds | None = None) -> StepSummary | None:
+def _steps(job: JobRecord, bounds: Bounds | None = None) -> StepSummary | None:
     from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy, only when it is used
 
-    return step_summary(events, bounds)
+    events = job.events if isinstance(job.events, JobEvents) else JobEvents(job.events)
+    return step_summary(events, bounds, by_number=bool(job.launcher))
 
 
 def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None, str]:
