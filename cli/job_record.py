@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -38,18 +37,6 @@ _MOST_LISTED = 20
 _MOST_JOBS = 200  # each takes 10 ms to account for and to lay out
 
 
-class Tuning(NamedTuple):
-    """What checkpoints cost, what of that the ledger is charged with (s), and what was decided.
-
-    `settings` are the active ones at the end, None if no application reported them.
-    """
-
-    costs: Sequence[CheckpointCost]
-    charges: Mapping[str, float]
-    decisions: tuple[Decision, ...] = ()
-    settings: Values | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
     """The events of a job until `now` (epoch seconds), and what follows from them, once it is asked for.
@@ -71,23 +58,36 @@ class JobRecord:
         return None if self.journal is None else replay_journal(self.journal)[0]
 
     @cached_property
-    def tuning(self) -> Tuning:
-        """What the daemon found, or what the events say."""
-        pipeline = self.pipeline
-        if pipeline is None:
-            costs = costs_of(self.events)
-            return Tuning(costs, {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in costs)})
-        settings = pipeline.settings if pipeline.tuner else None
-        return Tuning(pipeline.costs, pipeline.ledger.charges, tuple(pipeline.decisions), settings)
+    def costs(self) -> Sequence[CheckpointCost]:
+        """What checkpoints cost, as the daemon found, or as the events say."""
+        return costs_of(self.events) if self.pipeline is None else self.pipeline.costs
+
+    @property
+    def charges(self) -> Mapping[str, float]:
+        """What of that the ledger is charged with (s)."""
+        if self.pipeline is not None:
+            return self.pipeline.ledger.charges
+        if not any(type(event) is OutputCompleted for event in self.events.others):
+            return {}  # only SCR's flushes slow steps down: who has many saves shall not pay for it
+        return {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in self.costs)}
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """What its daemon decided."""
+        return () if self.pipeline is None else tuple(self.pipeline.decisions)
+
+    @property
+    def settings(self) -> Values | None:
+        """The active ones at the end; None if no application reported them."""
+        return self.pipeline.settings if self.pipeline is not None and self.pipeline.tuner else None
 
     @cached_property
     def ledger(self) -> Ledger:
         """A ledger that forgets nothing: a window may lie anywhere."""
         ledger = Ledger(remembered=None)
         ledger.extend(self.events)
-        if self.journal is not None or any(type(event) is OutputCompleted for event in self.events.others):
-            for bucket, seconds in self.tuning.charges.items():
-                ledger.charge(bucket, seconds)
+        for bucket, seconds in self.charges.items():
+            ledger.charge(bucket, seconds)
         return ledger
 
     @cached_property
@@ -98,12 +98,12 @@ class JobRecord:
     @cached_property
     def tells_steps(self) -> bool:
         """Whether its steps are the application's own; else they are the work between outputs."""
-        return not (self.events.whole_steps and are_synthetic(self.events))
+        return not are_synthetic(self.events)
 
     @cached_property
     def gains(self) -> tuple[GainView, ...]:
         """What each change of the settings gained."""
-        return gains(self.tuning.decisions)
+        return gains(self.decisions)
 
 
 def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:

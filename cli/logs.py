@@ -22,12 +22,13 @@ from ..goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
 from ..goodput.validation import defect
 from ..intents.intent import Confidence
 from ..replay.run import JobShape, find_checkpoints, read_digests
-from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
+from ..replay.salvage import MAGIC, Damage, inflate, read_at
 from ..replay.traces import Summary
 from ..units import count_text
 from .errors import CommandError
 
 _HEAD_PIECES = 64
+_BLOCK_BYTES = 1 << 20
 _LISTED = 10
 """Problems of one file that have a line each."""
 _FRAME = (JobStarted, JobEnded, StepCompleted)
@@ -125,24 +126,24 @@ def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
 
 def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
+        while piece := file.read(_BLOCK_BYTES):
             yield piece
 
 
 def _blocks(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
     """Yield blocks of whole lines; one that damage tore apart ends there. A byte order mark belongs to none."""
-    rest = b""
+    parts: list[bytes] = []
     for number, piece in enumerate(content):
         if isinstance(piece, Damage):
             logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
-            text = rest + b"\n"
-        else:
-            text = rest + piece.removeprefix(MARK if number == 0 else b"")
-        whole, newline, rest = text.rpartition(b"\n")
+            piece = b"\n"
+        whole, newline, rest = piece.removeprefix(MARK if number == 0 else b"").rpartition(b"\n")
         if newline:
-            yield whole
-    if rest:
-        yield rest
+            yield b"".join([*parts, whole])
+            parts.clear()
+        parts.append(rest)
+    if any(parts):
+        yield b"".join(parts)
 
 
 def _read_lines(path: Path, logs: Logs, bulks: Mapping[str, Bulk] | None = None) -> Log:

@@ -197,9 +197,9 @@ def _write_report(options: GoodputOptions) -> None:
             f"--html and --png need {error.name}: pip install 'scrtune[report]'"
         ) from error
     job, step_s = of_one(options.logs, options.job_id, options.job_name), options.reference_step_time_s
-    changes = tuner_changes(job.tuning.decisions, job.gains)
+    changes = tuner_changes(job.decisions, job.gains)
     shown = report(
-        job.name, job.events, job.ledger, job.now, job.tuning.costs, reference_step_s=step_s, read=job.read
+        job.name, job.events, job.ledger, job.now, job.costs, reference_step_s=step_s, read=job.read
     )
     if options.html is not None:
         tuned, interval = tuned_job(job), outlook_of(job)

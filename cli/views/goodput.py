@@ -90,7 +90,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     job_name: str
     events: int
-    metrics: resiliency.Metrics
+    metrics: resiliency.Metrics | None = None
     window: Bounds | None = None
     goodput: float | None = None
     conserving: Account | LedgerWindow | None = None
@@ -164,10 +164,7 @@ def of_logs(paths: Sequence[Path], job_name: str | None, query: GoodputQuery) ->
 
 def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     reference_s = query.reference_step_time_s
-    if job.launcher:
-        metrics = resiliency.metrics(job.launcher, reference_s)
-    else:
-        metrics = resiliency.metrics_of_job(job.events, job.account, reference_s)
+    metrics = resiliency.metrics(job.launcher, reference_s) if job.launcher else None
     bounds = query.window.of(job.account) if query.window else None
     conserving: Account | LedgerWindow | None = None
     if query.has("conserving") and bounds is None:
@@ -198,8 +195,7 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
 def _steps(job: JobRecord, bounds: Bounds | None = None) -> StepSummary | None:
     from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy, only when it is used
 
-    events = job.events if isinstance(job.events, JobEvents) else JobEvents(job.events)
-    return step_summary(events, bounds, by_number=bool(job.launcher))
+    return step_summary(job.events, bounds, by_number=bool(job.launcher))
 
 
 def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None, str]:

@@ -33,7 +33,7 @@ def inputs(job: JobRecord) -> Inputs:
     """
     in_order = sorted(job.events, key=lambda event: span(event)[1])
     failures = failures_of(in_order)
-    costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
+    costs, settings = job.costs or costs_of(in_order), job.settings
     if settings is None:
         return Inputs(measured=measured(costs, _flushed_every(costs)), failures=failures)
     return inputs_under(costs, failures, settings)

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from math import isfinite
 
 from ..events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
+from ..job_events import JobEvents
 from ..ledger.pending_events import to_ns
 
 _NEVER = 1 << 62
@@ -14,8 +15,9 @@ def run_starts(events: Iterable[GoodputEvent]) -> list[float]:
     """In epoch seconds, in order. Starts that ranks of one launch tell are one, as in the account."""
     from .launches import Launches  # noqa: PLC0415 - numpy: who has no ranks to join shall not pay for it
 
-    events = list(events)
-    starts = [event for event in events if type(event) is JobStarted and isfinite(event.time_s)]
+    events = events if isinstance(events, JobEvents) else list(events)
+    rare = events.others if isinstance(events, JobEvents) else events
+    starts = [event for event in rare if type(event) is JobStarted and isfinite(event.time_s)]
     if not any(event.writer for event in starts):
         return sorted({event.time_s for event in starts})
     stepped = _in_order(event.time_s for event in events if type(event) is StepStarted)
