@@ -172,14 +172,12 @@ def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord
     read, events = len(log), log.timeline()
     # of several nodes' journals, that of the node with rank 0, which has the checkpoints
     journal = max(journals, key=lambda each: len(each.events), default=None)
-    ends_s = [max(times_s) for times_s in events.times_s()]
-    if journal is not None:
-        ends_s.append(journal.end_s)
+    now = float(events.times_s().max(initial=0.0 if journal is None else journal.end_s))
     return JobRecord(
         name=name,
         events=events,
         read=read,
         launcher=log.launcher,
-        now=max(ends_s, default=0.0),
+        now=now,
         journal=journal.path if journal else None,
     )

@@ -6,14 +6,17 @@ and the table of steps read them as they are.
 
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from heapq import merge
-from itertools import islice
-from operator import itemgetter, lt
-from typing import Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from .events import GoodputEvent, IntervalEnded, IntervalStarted, StepCompleted, StepStarted
 from .validation import span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
@@ -94,13 +97,14 @@ class JobEvents:
             self.borders[key].begins.extend(borders.begins)
         self.others.extend(other.others)
 
-    def times_s(self) -> Iterator[Sequence[float]]:
-        """Yield all times (epoch seconds) in columns that are not empty; what lasted has a start and an end."""
-        columns: list[Sequence[float]] = [each.times_s for each in self.step_starts.values()]
+    def times_s(self) -> "NDArray[np.float64]":
+        """Return all times (epoch seconds), column by column; what lasted has a start and an end."""
+        import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
+
+        columns = [each.times_s for each in (*self.step_starts.values(), *self.borders.values())]
         columns += [times_s for each in self.whole_steps.values() for times_s in (each.starts_s, each.ends_s)]
-        columns += [each.times_s for each in self.borders.values()]
-        columns.append([time_s for event in self.others for time_s in span(event)])
-        return filter(None, columns)
+        columns.append(array("d", [time_s for event in self.others for time_s in span(event)]))
+        return np.concatenate([np.frombuffer(each) for each in columns if each] or [np.empty(0)])
 
     def drop_repeated(self) -> int:
         """Keep each event once, the first of them; return how many came again."""
@@ -150,14 +154,18 @@ class JobEvents:
 
 
 def _keep_once(*columns: "array[Any]") -> None:
-    """Delete the rows that came before; rows whose first column only rises are all different."""
-    first = columns[0]
-    if all(map(lt, first, islice(first, 1, None))):
+    """Delete the rows that came before."""
+    import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
+
+    rows = [np.frombuffer(column, column.typecode).copy() for column in columns]
+    if (np.diff(rows[0]) > 0).all():  # as in most logs: then no two are the same
         return
-    last: dict[tuple[Any, ...], None] = dict.fromkeys(zip(*columns, strict=True))
-    if len(last) < len(first):
-        for column, kept in zip(columns, zip(*last, strict=True), strict=True):
-            column[:] = array(column.typecode, kept)
+    order = np.lexsort(rows)
+    is_new = np.append(True, np.logical_or.reduce([np.diff(row[order]) != 0 for row in rows]))
+    kept = np.sort(order[is_new])
+    if len(kept) < len(order):
+        for column, row in zip(columns, rows, strict=True):
+            column[:] = array(column.typecode, row[kept].tobytes())
 
 
 _TIME = itemgetter(0)

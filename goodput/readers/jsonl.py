@@ -8,14 +8,12 @@ within the `jsonPayload` of exported cloud log entries:
   statistics that Orbax logs beside it (:mod:`.ml_goodput`);
 - what the resiliency library logs (:mod:`.resiliency`).
 
-Blocks of lines are decoded at once (:mod:`.blocks`); a block that does not decode is halved until the lines
-that are to blame stand alone. Nothing here raises because of what a log says: what cannot be read is counted,
+What most lines are is decoded block by block (:mod:`.blocks`), all else line by line. Nothing here raises because of what a log says: what cannot be read is counted,
 and told with its line. `docs/goodput-logs.md` has examples.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -24,7 +22,7 @@ from ..events import GoodputEvent
 from ..job_events import JobEvents
 from ..validation import LARGEST_INTEGER, defect_of_record, span
 from . import resiliency
-from .blocks import Columns, NotColumnsError, columns_of
+from .blocks import Block, block_of
 from .launcher_log import beside
 from .ml_goodput import NotUnderstoodError, integer_of, recorder_events
 from .resiliency import LauncherEvent, moment
@@ -36,7 +34,6 @@ FAR_S = 366 * 86_400.0
 
 _PUNCTUATION = frozenset({b"", b"[", b"]", b","})
 _NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_FEW = 16
 _PIECE = 65_536
 
 _event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(GoodputEvent)
@@ -77,12 +74,6 @@ class JobLog(msgspec.Struct, kw_only=True):
         """Return how many entries there are."""
         return len(self.events) + len(self.launcher)
 
-    def times_s(self) -> Iterator[Sequence[float]]:
-        """Yield all times (epoch seconds), column by column."""
-        yield from self.events.times_s()
-        if self.launcher:
-            yield [event.time_s for event in self.launcher]
-
     def update(self, other: "JobLog") -> None:
         """Add all that `other` has."""
         self.events.update(other.events)
@@ -122,10 +113,18 @@ class Log:
         self._lines = 0
 
     def lines(self, text: bytes) -> None:
-        """Take whole lines in, on from those before; an array with an entry on each is read as well."""
+        """Take whole lines in, on from those before; an array that has an entry on each is read as well."""
         text = text.removesuffix(b"\n")
-        self._block(text, self._lines + 1)
-        self._lines += text.count(b"\n") + 1
+        count = text.count(b"\n") + 1
+        try:
+            block = block_of(text, count)
+            left = block.other if self._take(block) else range(count)
+        except (TypeError, ValueError):
+            left = range(count)
+        lines = text.split(b"\n") if left else []
+        for index in left:
+            self._line(lines[index], self._lines + index + 1)
+        self._lines += count
 
     def array(self, text: bytes) -> None:
         """Take a whole file in that is one array of entries; one that is cut off counts as lines."""
@@ -137,37 +136,19 @@ class Log:
         for begin in range(0, len(entries), _PIECE):
             self.lines(b"\n".join(bytes(entry).replace(b"\n", b" ") for entry in entries[begin:][:_PIECE]))
 
-    def _block(self, text: bytes, first: int) -> None:
-        """Take lines in, the first of that number: at once, or, if that cannot be, by halves."""
-        try:
-            columns = columns_of(text)
-            is_taken = columns.lines == text.count(b"\n") + 1 and self._take(columns)
-        except NotColumnsError:
-            is_taken = False
-        lines = text.split(b"\n") if not is_taken or columns.others else []
-        if is_taken:
-            for index in columns.others:
-                self._line(lines[index], first + index)
-        elif len(lines) <= _FEW:
-            for number, line in enumerate(lines, start=first):
-                self._line(line, number)
-        else:
-            half = len(lines) // 2
-            self._block(b"\n".join(lines[:half]), first)
-            self._block(b"\n".join(lines[half:]), first + half)
-
-    def _take(self, columns: Columns) -> bool:
-        """Take columns in, unless something of them cannot be."""
-        for name, bulk in self._bulks.items():
-            times_s = columns.events[name].times_s() if name in columns.events else ()
-            if any(min(each) < bulk.from_s or max(each) > bulk.until_s for each in times_s):
-                return False
-        if len(self.jobs.keys() | columns.events) > MAX_JOBS:
+    def _take(self, block: Block) -> bool:
+        """Take the events of a block in, unless one of them cannot be."""
+        for name, events in block.events.items():
+            if (bulk := self._bulks.get(name)) is not None:
+                times_s = events.times_s()
+                if times_s.min() < bulk.from_s or times_s.max() > bulk.until_s:
+                    return False
+        if len(self.jobs.keys() | block.events) > MAX_JOBS:
             return False
-        for name, events in columns.events.items():
+        for name, events in block.events.items():
             self._job(name).events.update(events)
-        if columns.entries:
-            self.forms[columns.form] += columns.entries
+        if block.entries:
+            self.forms[block.form] += block.entries
         return True
 
     def _line(self, line: bytes, number: int) -> None:
@@ -258,11 +239,14 @@ def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
     Of a log nobody knows when it was read: a clock that was not set, or a damaged line, shows only beside the
     rest. One entry with the time 0 would make an account of half a century.
     """
-    columns = [times_s for part in parts for times_s in part.times_s()]
-    if not columns or max(map(max, columns)) - min(map(min, columns)) <= FAR_S:
+    import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
+
+    parts = list(parts)
+    launched_s = [event.time_s for part in parts for event in part.launcher]
+    times_s = np.concatenate([launched_s, *(part.events.times_s() for part in parts)])
+    if not len(times_s) or np.ptp(times_s) <= FAR_S:
         return None
-    times_s = sorted(chain.from_iterable(columns))
-    middle_s = times_s[len(times_s) // 2]
+    middle_s = float(np.sort(times_s)[len(times_s) // 2])
     return Bulk(middle_s - FAR_S, middle_s + FAR_S)
 
 

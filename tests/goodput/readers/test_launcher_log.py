@@ -22,6 +22,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.interval.failures import failures_of
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.readers.jsonl import JobLog
 from scrtune.goodput.readers.launcher_log import as_goodput_events
@@ -225,27 +226,26 @@ def test_beside_a_job_its_launcher_adds_ends_and_saves() -> None:
         *(StepStarted(step=number, time_s=60.0 + 10 * number) for number in range(10)),
     ]
     said = [started(0), loaded(1, 0), saved(2, 5), terminated(3)]
-    events = JobLog(events=own, launcher=said).timeline()
+    events = JobLog(events=JobEvents(own), launcher=said).timeline()
     assert [event for event in events if event not in own] == [
         Interval(kind="checkpoint_save", start_s=120.0, end_s=120.0),
         JobEnded(time_s=180.0),
     ]
     account = accounted(events)
     assert (account.wall_s, account.checkpoints, account.runs) == (180.0, 1, 1)
-    assert JobLog(events=[*own, JobEnded(time_s=170.0)], launcher=said).timeline()[-1] == JobEnded(
-        time_s=170.0
-    )
+    ended = JobLog(events=JobEvents([*own, JobEnded(time_s=170.0)]), launcher=said).timeline()
+    assert list(ended)[-1] == JobEnded(time_s=170.0)
 
 
 def test_a_launcher_that_started_again_tells_that_the_run_before_failed() -> None:
     own: list[GoodputEvent] = [JobStarted(time_s=0.0), JobStarted(time_s=600.0)]
-    events = JobLog(events=own, launcher=[started(0), terminated(8), started(10), terminated(20)]).timeline()
+    events = JobLog(events=JobEvents(own), launcher=[started(0), terminated(8), started(10), terminated(20)]).timeline()
     assert [event.exit_code for event in events if isinstance(event, JobEnded)] == [1, None]
 
 
 def test_steps_of_the_job_are_never_mixed_with_those_between_its_checkpoints() -> None:
     own: list[GoodputEvent] = [StepStarted(step=number, time_s=60.0 * number) for number in range(1, 4)]
-    events = JobLog(events=own, launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]).timeline()
+    events = JobLog(events=JobEvents(own), launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]).timeline()
     assert [event for event in events if isinstance(event, StepStarted)] == own
     assert [event for event in events if isinstance(event, JobStarted)] == [JobStarted(time_s=0.0)]
 
