@@ -68,9 +68,7 @@ def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
     return out.getvalue()
 
 
-def _metric_rows(metrics: resiliency.Metrics | None) -> Iterator[Row]:
-    if metrics is None:
-        return
+def _metric_rows(metrics: resiliency.Metrics) -> Iterator[Row]:
     yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
     if (effective_s := metrics.effective_computation_time_s) is not None:
         percent = metrics.goodput_percentage
@@ -128,13 +126,11 @@ def logs(view: LogsView) -> RenderableType:
 
 
 def _parts(job: JobView) -> list[RenderableType]:
-    parts: list[RenderableType] = ["", heading(job.job_name)]
-    if job.metrics is not None:
-        metrics = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-        metrics.add_column("Value", min_width=7)
-        for row in resiliency.rows(job.metrics):
-            metrics.add_row(*row)
-        parts += ["", metrics]
+    metrics = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
+    metrics.add_column("Value", min_width=7)
+    for row in resiliency.rows(job.metrics):
+        metrics.add_row(*row)
+    parts: list[RenderableType] = ["", heading(job.job_name), "", metrics]
     account = job.conserving
     if job.window is not None:
         parts += ["", _window_text(job.window, account)]
@@ -171,7 +167,7 @@ def _moment(time_s: float) -> str:
 
 def _two_goodputs(job: JobView) -> str:
     """Return why the table and the buckets have different goodputs, if both are shown and do."""
-    theirs = job.metrics.goodput_percentage if job.metrics else None
+    theirs = job.metrics.goodput_percentage
     if theirs is None or job.goodput is None or abs(theirs - 100 * job.goodput) < _SHOWN_PERCENT:
         return ""
     whole = " of the whole job" if job.window is not None else ""
