@@ -16,7 +16,7 @@ from ...goodput.job_events import JobEvents
 from ...goodput.peer_rules.differences import Difference, differences
 from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
-from ...goodput.readers.launcher_log import with_real_end
+from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
 from ...goodput.validation import span
 from ...intents.tune.gains import GainView
@@ -85,7 +85,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1; `no_compat` says why the
     peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
     where not `tells_steps`: without steps of the application's own, its work between outputs is counted.
-    `gains` is what each change of the tuner gained, by the journal of the job's daemon.
+    `gains` is what each change of the tuner gained, by the journal of the job's daemon. `estimated` is what
+    of the buckets of a launcher's log is an estimate.
     """
 
     job_name: str
@@ -100,6 +101,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     steps: StepSummary | None = None
     tells_steps: bool = True
     gains: tuple[GainView, ...] = ()
+    estimated: EstimatedLoss | None = None
 
 
 class JobGoodputView(GoodputView, frozen=True, kw_only=True):
@@ -167,7 +169,7 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     if job.launcher:
         metrics = resiliency.metrics(job.launcher, reference_s)
     else:
-        metrics = resiliency.metrics_of_job(job.events, job.account, reference_s)
+        metrics = resiliency.metrics_of_job(_columns(job), job.account, reference_s)
     bounds = query.window.of(job.account) if query.window else None
     conserving: Account | LedgerWindow | None = None
     if query.has("conserving") and bounds is None:
@@ -192,18 +194,22 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
         steps=_steps(job, bounds),
         tells_steps=job.tells_steps,
         gains=job.gains if query.has("conserving") else (),
+        estimated=estimated_loss(_columns(job)) if job.launcher and query.has("conserving") else None,
     )
+
+
+def _columns(job: JobRecord) -> JobEvents:
+    return job.events if isinstance(job.events, JobEvents) else JobEvents(job.events)
 
 
 def _steps(job: JobRecord, bounds: Bounds | None = None) -> StepSummary | None:
     from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy, only when it is used
 
-    events = job.events if isinstance(job.events, JobEvents) else JobEvents(job.events)
-    return step_summary(events, bounds, by_number=bool(job.launcher))
+    return step_summary(_columns(job), bounds, by_number=bool(job.launcher))
 
 
 def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None, str]:
-    events = with_real_end(job.events, job.launcher)
+    events = with_real_end(_columns(job), job.launcher)
     elastic = any(getattr(event, "kind", "").startswith("elastic") for event in events)
     last_s = max(span(event)[1] for event in events)
     runs_on = job.account.start_s + job.account.wall_s > last_s + _MILLISECOND_S

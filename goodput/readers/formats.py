@@ -30,6 +30,7 @@ from ..events import (
     SlicesObserved,
     StepStarted,
 )
+from ..job_events import JobEvents
 from ..validation import LARGEST_INTEGER, LARGEST_S, defect_of_record, merged
 from . import resiliency
 from .launcher_log import beside
@@ -95,7 +96,11 @@ class JobLog(msgspec.Struct, kw_only=True):
 
     def timeline(self) -> list[GoodputEvent]:
         """All of it as events for a ledger, by their times; what a job says itself, its launcher need not."""
-        return merged(self.events, beside(self.events, self.launcher)) if self.launcher else self.events
+        return (
+            merged(self.events, beside(JobEvents(self.events), self.launcher))
+            if self.launcher
+            else self.events
+        )
 
 
 class Log:
