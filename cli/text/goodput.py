@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
+from math import ceil
 from typing import TypeAlias
 
 from rich import box
@@ -14,6 +15,7 @@ from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
+from ...goodput.readers.launcher_log import EstimatedLoss
 from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
@@ -47,6 +49,7 @@ def csv_of_logs(view: LogsView) -> str:
             [
                 *_metric_rows(job.metrics),
                 *_account_rows(job.conserving),
+                *_estimated_rows(job),
                 *_compat_rows(job.compat),
                 *_step_rows(job.steps),
             ],
@@ -82,6 +85,12 @@ def _account_rows(account: Account | Window | None) -> Iterator[Row]:
         yield "conserving", "wall_time", account.wall_s, 100.0
 
 
+def _estimated_rows(job: JobView) -> Iterator[Row]:
+    if (found := job.estimated) is not None and job.conserving is not None:
+        wall_s = job.conserving.wall_s
+        yield "estimated", "wasted_progress", found.lost_s, found.lost_s / wall_s * 100 if wall_s else 0.0
+
+
 def _compat_rows(compat: CompatView | None) -> Iterator[Row]:
     if compat is not None:
         spent = {"productive": compat.productive_s}
@@ -112,7 +121,8 @@ def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
 
 def job(view: JobGoodputView) -> RenderableType:
     """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
-    return Group(heading(view.job_name), "", goodput(view, tells_steps=view.tells_steps), *_steps(view.steps))
+    shown = goodput(view, tells_steps=view.tells_steps, steps=view.steps)
+    return Group(heading(view.job_name), "", shown, *_steps(view.steps))
 
 
 def heading(job_name: str) -> str:
@@ -136,9 +146,11 @@ def _parts(job: JobView) -> list[RenderableType]:
         parts += ["", _window_text(job.window, account)]
     if isinstance(account, Account):
         gained = GoodputView(goodput=account.goodput, account=account, gains=job.gains)
-        parts += ["", goodput(gained, tells_steps=job.tells_steps)]
+        parts += ["", goodput(gained, tells_steps=job.tells_steps, steps=job.steps)]
     elif account is not None and account.wall_s:
         parts += ["", _buckets(account, "window"), f"goodput {account.goodput:.1%}"]
+    if job.estimated is not None:
+        parts.append(Text(estimate_text(job.estimated), style="dim"))
     if two := _two_goodputs(job):
         parts.append(Text(two, style="dim"))
     parts += _steps(job.steps)
@@ -177,15 +189,28 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
+def estimate_text(found: EstimatedLoss) -> str:
+    """Return what of the time is an estimate, and of which runs."""
+    runs = "1 run does" if found.runs == 1 else f"{found.runs} runs do"
+    return (
+        f"Estimated: {found.lost_s:.3f} s of wasted_progress, which may be 0 to {found.most_s:.3f} s, with the"
+        f" rest in recovery.\n{runs} not say when they ended: after the last checkpoint, and before the next"
+        " save was due or the next\nrun began; the middle is taken."
+    )
+
+
+def goodput(
+    view: GoodputView, *, tells_steps: bool = True, steps: StepSummary | None = None
+) -> RenderableType:
     """Return the buckets, how many steps and checkpoints they stand for, and what each change gained.
 
     If the application reports no steps, its work between outputs is counted instead.
     """
     account = view.account
-    steps = f"work between outputs {count_text(account.steps, 'time')}"
     counts = [
-        count_text(account.steps, "step") if tells_steps else steps,
+        steps_text(account.steps, steps.stride if steps else 1)
+        if tells_steps
+        else f"work between outputs {count_text(account.steps, 'time')}",
         count_text(account.checkpoints, "checkpoint"),
         count_text(account.runs, "run"),
     ]
@@ -200,6 +225,12 @@ def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
     return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
+
+
+def steps_text(count: int, stride: int) -> str:
+    """Return how many steps were recorded whose numbers count to `count`."""
+    apart = f" ({stride} numbers apart)" if stride > 1 else ""
+    return count_text(ceil(count / stride), "step") + apart
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
@@ -256,8 +287,11 @@ def _steps(steps: StepSummary | None) -> list[RenderableType]:
         f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
     )
     rolling = f"{seconds_text(steps.rolling_deviation_s)} over the last {steps.rolling}"
+    apart, stride = "", steps.stride
+    if stride > 1:
+        apart = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
     rows = [
-        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average"),
+        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average{apart}"),
         ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
         ("deviation", f"{seconds_text(steps.deviation_s)} on average, {rolling}"),
         ("slowest", "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS])),

@@ -12,11 +12,10 @@ from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
-from ...goodput.job_events import JobEvents
 from ...goodput.peer_rules.differences import Difference, differences
 from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
-from ...goodput.readers.launcher_log import with_real_end
+from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
 from ...goodput.validation import span
 from ...intents.tune.gains import GainView
@@ -85,12 +84,13 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1; `no_compat` says why the
     peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
     where not `tells_steps`: without steps of the application's own, its work between outputs is counted.
-    `gains` is what each change of the tuner gained, by the journal of the job's daemon.
+    `gains` is what each change of the tuner gained, by the journal of the job's daemon. `estimated` is what
+    of the buckets of a launcher's log is an estimate.
     """
 
     job_name: str
     events: int
-    metrics: resiliency.Metrics | None = None
+    metrics: resiliency.Metrics
     window: Bounds | None = None
     goodput: float | None = None
     conserving: Account | LedgerWindow | None = None
@@ -100,6 +100,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     steps: StepSummary | None = None
     tells_steps: bool = True
     gains: tuple[GainView, ...] = ()
+    estimated: EstimatedLoss | None = None
 
 
 class JobGoodputView(GoodputView, frozen=True, kw_only=True):
@@ -164,7 +165,10 @@ def of_logs(paths: Sequence[Path], job_name: str | None, query: GoodputQuery) ->
 
 def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     reference_s = query.reference_step_time_s
-    metrics = resiliency.metrics(job.launcher, reference_s) if job.launcher else None
+    if job.launcher:
+        metrics = resiliency.metrics(job.launcher, reference_s)
+    else:
+        metrics = resiliency.metrics_of_job(job.events, job.account, reference_s)
     bounds = query.window.of(job.account) if query.window else None
     conserving: Account | LedgerWindow | None = None
     if query.has("conserving") and bounds is None:
@@ -189,6 +193,7 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
         steps=_steps(job, bounds),
         tells_steps=job.tells_steps,
         gains=job.gains if query.has("conserving") else (),
+        estimated=estimated_loss(job.events) if job.launcher and query.has("conserving") else None,
     )
 
 

@@ -7,24 +7,17 @@ Its log has six kinds of events, JSON lines that a launcher and a training loop 
 :mod:`.launcher_log` hands the same log to our own ledger, which does.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from math import floor, log10
 
 import msgspec
 
 from ..account import Account
-from ..events import (
-    GoodputEvent,
-    Interval,
-    IntervalEnded,
-    JobStarted,
-    OutputCompleted,
-    RestartCompleted,
-    StepCompleted,
-    StepStarted,
-)
+from ..events import Interval, JobStarted, OutputCompleted, RestartCompleted
+from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
-from ..validation import span
 
 USER_SCHEDULED = "user_scheduled"
 JOB_STARTED = "job_started"
@@ -135,7 +128,7 @@ def _gained(
     told: Metrics, loaded: Sequence[int], saved: Sequence[int], reference_step_time_s: float | None
 ) -> Metrics:
     """`told` with the steps between what was loaded and what was saved, and what they are worth."""
-    difference = max(saved, default=0) - min(loaded, default=max(saved, default=0))
+    difference = max(saved) - min(loaded) if saved and loaded else 0
     if difference <= 0:
         return told
     told = msgspec.structs.replace(
@@ -153,37 +146,31 @@ def _gained(
 
 
 def rows(told: Metrics) -> list[tuple[str, str]]:
-    """The table as the library prints it: metric and value."""
-    listed = [("Total Events", str(told.total_events))]
-    if told.job_started_count is not None:
-        listed.append(("Job Started Count", str(told.job_started_count)))
-    if told.checkpoints_loaded is not None:
-        listed.append(("Checkpoints Loaded", str(told.checkpoints_loaded)))
-    listed += [
-        ("Checkpoints Saved", str(told.checkpoints_saved)),
-        ("Total Runtime (hours)", _hours(told.total_runtime_s)),
-    ]
-    if told.step_difference is not None:
-        listed += [
-            ("Min Loaded Step", str(told.min_loaded_step)),
-            ("Max Saved Step", str(told.max_saved_step)),
-            ("Step Difference", str(told.step_difference)),
-        ]
-    if told.effective_computation_time_s is not None:
-        listed.append(("Effective Computation Time (hours)", _hours(told.effective_computation_time_s)))
-    if told.goodput_percentage is not None:
-        listed.append(("Goodput Percentage", f"{told.goodput_percentage:.2f}%"))
-    return listed
+    """Return the table as the library prints it: metric and value. Without loads it has none."""
+    has_loads, share = told.checkpoints_loaded is not None, told.goodput_percentage
+    listed = {
+        "Total Events": told.total_events,
+        "Job Started Count": told.job_started_count,
+        "Checkpoints Loaded": told.checkpoints_loaded,
+        "Checkpoints Saved": told.checkpoints_saved,
+        "Total Runtime (hours)": _hours(told.total_runtime_s),
+        "Min Loaded Step": told.min_loaded_step if has_loads else None,
+        "Max Saved Step": told.max_saved_step,
+        "Step Difference": told.step_difference,
+        "Effective Computation Time (hours)": _hours(told.effective_computation_time_s),
+        "Goodput Percentage": None if share is None else f"{share:.2f}%",
+    }
+    return [(name, str(value)) for name, value in listed.items() if value is not None]
 
 
 def metrics_of_job(
-    events: Sequence[GoodputEvent], account: Account, reference_step_time_s: float | None = None
+    events: JobEvents, account: Account, reference_step_time_s: float | None = None
 ) -> Metrics:
-    """What the library would say of a job whose log is another one, with `account` for what both count.
+    """Return what the library would say of a job with another log, with `account` for what both count.
 
     A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
-    that is saved has the steps before the next one, and at the end all that were told of. Of a job that tells
-    of no steps, or of synthetic ones (:mod:`..synthetic_steps`), there are no numbers.
+    that is saved has the steps before the next one, and at the end all that were recorded. Of a job without
+    steps, or with synthetic ones (:mod:`..synthetic_steps`), there are no numbers.
     """
     told = Metrics(
         total_events=len(events),
@@ -192,79 +179,59 @@ def metrics_of_job(
         checkpoints_saved=account.checkpoints,
         total_runtime_s=account.wall_s,
     )
-    steps = _Steps()
-    begun = [event for event in events if type(event) is StepStarted]
-    others = [event for event in events if type(event) is not StepStarted]
-    for event in sorted([*others, *begun], key=_end_s):  # a step that begins as a save ends is behind it
-        steps.take(event)
-    steps.settle()
-    if not steps.loaded or are_synthetic(events):
+    if not (events.step_starts or events.whole_steps) or are_synthetic(events):
         return told
-    told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in steps.loaded))
-    return _gained(told, steps.loaded, steps.saved, reference_step_time_s)
+    attempts = list(_loaded_and_saved(events))
+    loaded, saved = [first for first, _ in attempts], [last for _, last in attempts if last is not None]
+    told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in loaded) or None)
+    return _gained(told, loaded, saved, reference_step_time_s)
 
 
-class _Steps:
-    """Follows a job's steps, told by their starts or by both ends, to what it loaded and saved."""
+def _loaded_and_saved(events: JobEvents) -> Iterator[tuple[int, int | None]]:
+    """Yield the first step of each attempt, and how many steps its furthest checkpoint has."""
+    import numpy as np  # noqa: PLC0415 - who only writes such a log shall not pay for it
 
-    def __init__(self) -> None:
-        self.loaded: list[int] = []
-        self.saved: list[int] = []
-        self._done: dict[str, int] = {}
-        """How many steps each writer has told of in this run."""
-        self._begins = True
-        self._is_open = False
-        """The last step only said when it began: whether it ended, the next one shows."""
-        self._unsettled = False
+    whole, begun = events.whole_steps.values(), events.step_starts.values()
+    number = np.concatenate([*(each.numbers for each in whole), *(each.numbers for each in begun)])
+    # at the time of a save a step that ends then lies before it, and one that begins then behind it
+    begun_s = [np.nextafter(each.times_s, np.inf) for each in begun]
+    time_s = np.concatenate([*(each.ends_s for each in whole), *begun_s])
+    is_whole = np.arange(len(number)) < sum(len(each.numbers) for each in whole)
+    if (time_s[1:] < time_s[:-1]).any():
+        order = np.argsort(time_s, kind="stable")
+        number, time_s, is_whole = number[order], time_s[order], is_whole[order]
+    restarts_s, saves_s = (sorted(_ends_s(events, is_save=is_save)) for is_save in (False, True))
+    saved_in = np.searchsorted(restarts_s, saves_s)
+    saves, edges = (np.searchsorted(time_s, each_s, "right") for each_s in (saves_s, restarts_s))
+    for attempt, (first, behind) in enumerate(pairwise([0, *edges.tolist(), len(number)])):
+        if first < behind:
+            done = np.maximum.accumulate(number[first:behind]) + 1
+            its = saves[(saved_in == attempt) & (saves >= first)]
+            between = its[its < behind]
+            has_ended = is_whole[between - 1] & (between > first)
+            known = np.where(has_ended, done[between - 1 - first], number[between])
+            at_end = done[-1:] if len(its) > len(between) else done[:0]
+            yield int(number[first]), max([*known.tolist(), *at_end.tolist()], default=None)
 
-    def take(self, event: GoodputEvent) -> None:
-        """Take in the next event."""
+
+def _ends_s(events: JobEvents, *, is_save: bool) -> Iterator[float]:
+    """Yield when checkpoints were saved, or else when an attempt may have begun (epoch seconds)."""
+    kind = "checkpoint_save" if is_save else "checkpoint_restore"
+    for event in events.others:
         match event:
-            case StepStarted(step=step):
-                self._stepped(step, event.writer, begins=True)
-            case StepCompleted(step=step):
-                self._stepped(step, event.writer, begins=False)
-            case JobStarted() | RestartCompleted(valid=True) | Interval(kind="checkpoint_restore"):
-                self._again()
-            case IntervalEnded(kind="checkpoint_restore"):
-                self._again()
-            case OutputCompleted(checkpoint=True, valid=True) | Interval(kind="checkpoint_save"):
-                self._save()
-            case IntervalEnded(kind="checkpoint_save"):
-                self._save()
+            case OutputCompleted(checkpoint=True, valid=True, end_s=end_s) if is_save:
+                yield end_s
+            case JobStarted(time_s=end_s) | RestartCompleted(valid=True, end_s=end_s) if not is_save:
+                yield end_s
+            case Interval(end_s=end_s) if event.kind == kind:
+                yield end_s
             case _:
                 pass
-
-    def settle(self, step: int | None = None) -> None:
-        """The checkpoints that wait for it have the steps before `step`, else all that were told of."""
-        if self._unsettled and (step is not None or self._done):
-            self.saved.append(max(self._done.values()) if step is None else step)
-        self._unsettled = False
-
-    def _stepped(self, step: int, writer: str, *, begins: bool) -> None:
-        if self._unsettled:
-            self.settle(step)
-        if self._begins:
-            self.loaded.append(step)
-            self._begins = False
-        self._done[writer] = step + 1
-        self._is_open = begins
-
-    def _save(self) -> None:
-        self._unsettled = True
-        if not self._is_open:
-            self.settle()
-
-    def _again(self) -> None:
-        self.settle()
-        self._begins, self._is_open = True, False
-        self._done.clear()
-
-
-def _end_s(event: GoodputEvent) -> float:
-    """The later one of :func:`.validation.span`, quickly: a log may have millions of steps."""
-    time_s: float | None = getattr(event, "time_s", None)
-    return span(event)[1] if time_s is None else time_s
+    for key, borders in events.borders.items():
+        if key[0] == kind:
+            yield from (
+                at_s for at_s, begins in zip(borders.times_s, borders.begins, strict=True) if not begins
+            )
 
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
@@ -285,5 +252,10 @@ def order(event: LauncherEvent) -> tuple[int, int]:
     return event.time_us, KINDS.index(event.kind)
 
 
-def _hours(seconds: float) -> str:
-    return str(round(seconds / 3600, 2))
+def _hours(seconds: float | None) -> str | None:
+    """Return hours as the library rounds them; what it would print as 0.0 has two significant digits."""
+    if seconds is None:
+        return None
+    hours = seconds / 3600
+    digits = 2 if round(hours, 2) or not hours else 1 - floor(log10(abs(hours)))
+    return f"{hours:.{digits}f}" if digits > 2 else str(round(hours, 2))  # noqa: PLR2004

@@ -50,7 +50,9 @@ def step_summary(
         mean_s=float(np.average(rows.took_s, weights=rows.steps)),
         ideal_s=ideal,
         peers_ideal_s=peers,
-        no_peers_ideal=no_peers if len(peers_times_s) else "no step is followed by the one with the next number",
+        no_peers_ideal=no_peers
+        if len(peers_times_s)
+        else "no step is followed by the one with the next number",
         deviation_s=float(np.average(distances_s, weights=rows.steps)),
         rolling_deviation_s=float(np.average(distances_s, weights=last)),
         rolling=int(last.sum()),

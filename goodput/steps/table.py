@@ -14,11 +14,9 @@ from ..ledger.pending_events import STEP_LIMIT
 from ..runs.rollback import nameless_rollbacks
 from ..runs.starts import run_starts
 from ..runs.streams import nanoseconds
-from .estimators import Seconds
+from .estimators import Seconds, usual_stride
 
 _MANY = 1_000_000
-_REGULAR = 0.9
-"""Share of the rows that must have the same stride for it to be the job's."""
 
 _Whole = NDArray[np.int64]
 _Mask = NDArray[np.bool_]
@@ -99,7 +97,7 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     parts = parts or [*_of_writer(_NO_STEPS, 0, "", runs_s)]
     ranks = StepRows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) != 1 else parts[0]
     job = _of_the_job(ranks)
-    stride = 1 if by_number else _stride(job.steps)
+    stride = 1 if by_number else usual_stride(job.steps)
     if stride > 1:
         count = np.maximum(1, np.rint(job.steps / stride)).astype(np.int64)
         job = job._replace(steps=count, took_s=job.took_s * stride)
@@ -162,12 +160,6 @@ def _of_the_job(ranks: StepRows) -> StepRows:
     room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
     rows = rows._replace(steps=np.minimum(rows.steps, room))
     return rows if _goes_up(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))
-
-
-def _stride(steps: _Whole) -> int:
-    """The distance of the numbers of nine in ten steps; 1 if they have no such thing in common."""
-    usual = int(np.median(steps)) if len(steps) else 1
-    return usual if (steps == usual).sum() >= _REGULAR * len(steps) else 1
 
 
 def _goes_up(*columns: NDArray[Any]) -> bool:

@@ -25,7 +25,12 @@ from scrtune.goodput.interval.failures import failures_of
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.readers.jsonl import JobLog
-from scrtune.goodput.readers.launcher_log import as_goodput_events
+from scrtune.goodput.readers.launcher_log import (
+    EstimatedLoss,
+    as_goodput_events,
+    estimated_loss,
+    with_real_end,
+)
 from scrtune.goodput.readers.resiliency import (
     KINDS,
     LauncherEvent,
@@ -171,9 +176,78 @@ def test_launchers_that_end_late_are_of_the_run_before() -> None:
     }
 
 
-def test_a_run_that_never_said_that_it_ended_was_last_heard_of_with_its_last_save() -> None:
-    said = [started(0), loaded(5, 0), saved(60, 50), started(80), loaded(85, 50), saved(95, 60)]
-    assert minutes(as_goodput_events(said)) == {"startup": 5, "productive": 65, "recovery": 20, "restore": 5}
+def loss(said: list[LauncherEvent]) -> EstimatedLoss | None:
+    return estimated_loss(JobEvents(as_goodput_events(said)))
+
+
+def test_the_end_of_a_run_that_nobody_recorded_is_estimated() -> None:
+    first = [started(0), loaded(5, 0), saved(25, 20), saved(45, 40), saved(65, 60)]
+    again = [loaded(5, 60), saved(25, 80)]
+    for pause, lost in ((10, 5), (20, 10), (500, 10)):  # at most until the next save was due, 20 min on
+        begin = 65 + pause
+        said = [
+            *first,
+            started(begin),
+            *(launcher(e.kind, begin + e.time_s / 60, step=e.step) for e in again),
+        ]
+        assert minutes(as_goodput_events(said)) == {
+            "startup": 5,
+            "productive": 80,
+            "wasted_progress": lost,
+            "recovery": pause - lost,
+            "restore": 5,
+        }
+        assert loss(said) == EstimatedLoss(runs=1, lost_s=60.0 * lost, most_s=120.0 * lost)
+        assert failures_of(as_goodput_events(said)).total == 1
+    assert loss(first) is None
+
+
+def test_what_was_made_since_a_load_is_lost_as_well() -> None:
+    said = [started(0), loaded(5, 0), saved(15, 10), started(20), loaded(25, 10), started(45), loaded(50, 10)]
+    assert loss(said) == EstimatedLoss(runs=2, lost_s=(2.5 + 5) * 60, most_s=(5 + 10) * 60)
+    assert minutes(as_goodput_events(said))["wasted_progress"] == 7.5
+
+
+def test_where_one_launcher_ended_and_the_others_went_on_the_end_is_estimated_too() -> None:
+    said = [started(0), started(0, 1), loaded(5, 0), saved(15, 10), terminated(16, 1), saved(25, 20)]
+    assert loss([*said, started(35), loaded(40, 20)]) == EstimatedLoss(runs=1, lost_s=300.0, most_s=600.0)
+    ended = [*said, terminated(26), started(35), loaded(40, 20)]
+    assert loss(ended) is None
+    assert minutes(as_goodput_events(ended))["wasted_progress"] == 1
+
+
+def test_sixty_seven_disruptions_of_a_hundred_nodes_lose_work() -> None:
+    said, at, step = [], 0.0, 0
+    for _ in range(68):
+        said += [started(at + node / 1000, node) for node in range(112)]
+        said.append(loaded(at + 2, step))
+        for save in range(1, 4):
+            said.append(saved(at + 2 + 7 * save, step + 100 * save))
+        step, at = step + 300, at + 2 + 21 + 0.66
+    found = loss(said)
+    assert found is not None
+    assert (found.runs, found.lost_s) == (67, pytest.approx(67 * 0.33 * 60, rel=1e-3))
+    account = accounted(as_goodput_events(said))
+    assert account.runs == 68
+    assert account.buckets["wasted_progress"] == pytest.approx(found.lost_s, abs=1e-3)
+    assert account.buckets["recovery"] == pytest.approx(67 * 0.66 * 60 - found.lost_s, abs=1e-3)
+
+
+def test_estimated_ends_are_none_for_rules_by_which_a_job_ends_there() -> None:
+    said = [
+        started(0),
+        loaded(5, 0),
+        saved(15, 10),
+        started(20),
+        loaded(25, 10),
+        saved(35, 20),
+        terminated(40),
+    ]
+    events = JobEvents(as_goodput_events(said))
+    assert [event.writer for event in events.others if isinstance(event, JobEnded)] == ["(estimated)", ""]
+    ends = [event for event in with_real_end(events, said).others if isinstance(event, JobEnded)]
+    assert ends == [JobEnded(time_s=2100.0), JobEnded(time_s=2400.0)]
+    assert with_real_end(events, ()) is events
 
 
 def test_each_run_that_another_one_follows_counts_as_a_failure_unless_the_user_ended_it() -> None:
@@ -254,7 +328,7 @@ def test_steps_of_the_job_are_never_mixed_with_those_between_its_checkpoints() -
 
 
 def table(events: list[GoodputEvent], reference_step_time_s: float | None = None) -> Metrics:
-    return metrics_of_job(events, accounted(events), reference_step_time_s)
+    return metrics_of_job(JobEvents(events), accounted(events), reference_step_time_s)
 
 
 def save(end_s: float, dataset: int = 1) -> OutputCompleted:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.steps.estimators import deviations_s, ideal_s, peers_ideal_s
 from scrtune.goodput.steps import summary as module
+from scrtune.goodput.steps.estimators import deviations_s, ideal_s, peers_ideal_s
 from scrtune.goodput.steps.summary import ROLLING, stragglers
 from scrtune.goodput.steps.table import StepTable
 from scrtune.goodput.steps.table import step_table as table_of_columns
