@@ -18,8 +18,8 @@ from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import OutputCompleted
 from ..goodput.interval.save_costs import costs_of
-from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, Ledger
 from ..goodput.job_events import JobEvents
+from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, Ledger
 from ..goodput.readers.jsonl import JobLog
 from ..goodput.readers.resiliency import LauncherEvent
 from ..goodput.synthetic_steps import are_synthetic

@@ -162,14 +162,18 @@ def _take_lines(paths: Sequence[Path], logs: Logs) -> None:
     """Take logs of JSON lines in, without what lies far from all else of a job: then they are read again."""
     read = [_read_lines(path, logs) for path in paths]
     bulks = _bulks(read)
-    for path, log in zip(paths, [_read_lines(path, Logs(), bulks) for path in paths] if bulks else read, strict=True):
+    for path, log in zip(
+        paths, [_read_lines(path, Logs(), bulks) for path in paths] if bulks else read, strict=True
+    ):
         for name, job in log.jobs.items():
             logs.job(name).update(job)
         logs.forms += log.forms
         logs.ignored += log.ignored
         logs.garbage += log.garbage
         logs.lost += log.lost
-        logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in log.problems[:_LISTED]]
+        logs.problems += [
+            f"{path}: line {problem.line}: {problem.what}" for problem in log.problems[:_LISTED]
+        ]
         if log.garbage > _LISTED:
             logs.problems.append(f"{path}: {log.garbage - _LISTED} more lines like these")
 

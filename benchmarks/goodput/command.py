@@ -110,7 +110,9 @@ def compare(log: str, steps: int, python: str | None, directory: Path) -> bool:
         if python is not None and not (theirs and theirs[0].wall_s > A_MINUTE_S):
             theirs.append(cost([python, HERE / "peer" / "cost.py", path], environment))
     size_mib = path.stat().st_size / 2**20
-    print(f"{log}, {count:,} entries, {size_mib:.0f} MiB, load {os.getloadavg()[0]:.1f}\n  scrtune: {text(ours)}")
+    print(
+        f"{log}, {count:,} entries, {size_mib:.0f} MiB, load {os.getloadavg()[0]:.1f}\n  scrtune: {text(ours)}"
+    )
     if not theirs:
         return True
     faster, sooner, smaller = (

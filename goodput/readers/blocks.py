@@ -15,6 +15,8 @@ from msgspec import UNSET, UnsetType
 from ..job_events import JobEvents
 from ..validation import LARGEST_INTEGER, LARGEST_S
 
+NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
 _T = TypeVar("_T")
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] | UnsetType
 _Time: TypeAlias = Annotated[float, msgspec.Meta(ge=-LARGEST_S, le=LARGEST_S)] | UnsetType
@@ -55,7 +57,7 @@ class Block(msgspec.Struct):
 
 
 _HEAD_BYTES = 4096
-_NOT_IN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_LOADING = attrgetter("data_loading_start_time", "data_loading_end_time")
 _events: msgspec.json.Decoder[_Event] = msgspec.json.Decoder(_Event)
 _entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
@@ -78,13 +80,13 @@ def _decoded(text: bytes, count: int, decoder: msgspec.json.Decoder[_T]) -> tupl
         lines = decoder.decode_lines(text)
         if len(lines) == count:
             return lines, ()
-    except _NOT_IN:
+    except NO_JSON:
         pass  # not all of them: one after the other
     lines, other = [], []
     for index, line in enumerate(text.split(b"\n")):
         try:
             lines.append(decoder.decode(line))
-        except _NOT_IN:
+        except NO_JSON:
             other.append(index)
     return lines, other
 
@@ -92,15 +94,11 @@ def _decoded(text: bytes, count: int, decoder: msgspec.json.Decoder[_T]) -> tupl
 def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
     begun = [line for line in lines if line.type == "step_started"]
     for (job, writer), part in _grouped(begun, "job_name", "writer"):
-        starts = jobs[job].step_starts[writer]
-        starts.numbers.fromlist([line.step for line in part])
-        starts.times_s.fromlist([line.time_s for line in part])
+        _fill(jobs[job].step_starts[writer], part, numbers="step", times_s="time_s")
     completed = [line for line in lines if line.type == "step_completed"]
     for (job, writer), part in _grouped(completed, "job_name", "writer"):
         whole = jobs[job].whole_steps[writer]
-        whole.numbers.fromlist([line.step for line in part])
-        whole.starts_s.fromlist([line.start_s for line in part])
-        whole.ends_s.fromlist([line.end_s for line in part])
+        _fill(whole, part, numbers="step", starts_s="start_s", ends_s="end_s")
         if any(map(gt, whole.starts_s, whole.ends_s)):
             raise ValueError("an end before its start")
     bordering = [line for line in lines if line.type in ("interval_started", "interval_ended")]
@@ -109,7 +107,7 @@ def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
             raise ValueError("no kind")
         borders = jobs[job].borders[kind, name, writer]
         borders.begins.fromlist([line.type == "interval_started" for line in part])
-        borders.times_s.fromlist([line.time_s for line in part])
+        _fill(borders, part, times_s="time_s")
 
 
 def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
@@ -118,20 +116,17 @@ def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
         loading = [line for line in part if line.step_start_time is UNSET]
         begins = [line.data_loading_end_time is UNSET for line in loading]
         are_both = begins.count(False) != [line.data_loading_start_time for line in loading].count(UNSET)
-        if are_both or any([line.data_loading_start_time is not line.data_loading_end_time for line in begun]):
+        if are_both or any(
+            [line.data_loading_start_time is not line.data_loading_end_time for line in begun]
+        ):
             raise ValueError("several things in one entry")
         if begun:
-            starts = jobs[job].step_starts[""]
-            starts.numbers.fromlist([line.step_count for line in begun])
-            starts.times_s.fromlist([line.step_start_time for line in begun])
+            _fill(jobs[job].step_starts[""], begun, numbers="step_count", times_s="step_start_time")
         if loading:
             borders = jobs[job].borders["data_loading", "", ""]
             borders.begins.fromlist(begins)
             borders.times_s.fromlist(
-                [
-                    line.data_loading_start_time if is_start else line.data_loading_end_time
-                    for line, is_start in zip(loading, begins, strict=True)
-                ]
+                [start if end is UNSET else end for start, end in map(_LOADING, loading)]
             )
 
 
@@ -144,3 +139,9 @@ def _grouped(lines: list[Any], *fields: str) -> Iterable[tuple[Any, list[Any]]]:
     for key, line in zip(keys, lines, strict=True):
         groups[key].append(line)
     return groups.items()
+
+
+def _fill(columns: Any, lines: list[Any], **fields: str) -> None:
+    """Append a field of each line to the columns of these names."""
+    for column, field in fields.items():
+        getattr(columns, column).fromlist(list(map(attrgetter(field), lines)))

@@ -8,13 +8,15 @@ within the `jsonPayload` of exported cloud log entries:
   statistics that Orbax logs beside it (:mod:`.ml_goodput`);
 - what the resiliency library logs (:mod:`.resiliency`).
 
-What most lines are is decoded block by block (:mod:`.blocks`), all else line by line. Nothing here raises because of what a log says: what cannot be read is counted,
-and told with its line. `docs/goodput-logs.md` has examples.
+What most lines are is decoded block by block (:mod:`.blocks`), all else line by line. Nothing here raises
+because of what a log says: what cannot be read is counted, and told with its line. `docs/goodput-logs.md` has
+examples.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
+from math import inf
+from typing import TypeAlias
 
 import msgspec
 
@@ -22,7 +24,7 @@ from ..events import GoodputEvent
 from ..job_events import JobEvents
 from ..validation import LARGEST_INTEGER, defect_of_record, span
 from . import resiliency
-from .blocks import Block, block_of
+from .blocks import NO_JSON, Block, block_of
 from .launcher_log import beside
 from .ml_goodput import NotUnderstoodError, integer_of, recorder_events
 from .resiliency import LauncherEvent, moment
@@ -33,21 +35,12 @@ FAR_S = 366 * 86_400.0
 """No time may lie so far from the middle one of its job: longer than an event may wait for a daemon."""
 
 _PUNCTUATION = frozenset({b"", b"[", b"]", b","})
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _PIECE = 65_536
-
-_event_decoder: msgspec.json.Decoder[GoodputEvent] = msgspec.json.Decoder(GoodputEvent)
 _TAGS = frozenset(kind.__struct_config__.tag for kind in GoodputEvent.__args__)
 _LOST = "events_lost"
 
-
-class _Named(msgspec.Struct):
-    """The one field of an event's line that is not the event's."""
-
-    job_name: str = ""
-
-
-_name_decoder: msgspec.json.Decoder[_Named] = msgspec.json.Decoder(_Named)
+Bulk: TypeAlias = tuple[float, float]
+"""From when until when the times of a job may lie, as epoch seconds."""
 
 
 class LogProblem(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,13 +48,6 @@ class LogProblem(msgspec.Struct, frozen=True, kw_only=True):
 
     line: int
     what: str
-
-
-class Bulk(NamedTuple):
-    """Where the times of a job may lie, as epoch seconds."""
-
-    from_s: float
-    until_s: float
 
 
 class JobLog(msgspec.Struct, kw_only=True):
@@ -130,7 +116,7 @@ class Log:
         """Take a whole file in that is one array of entries; one that is cut off counts as lines."""
         try:
             entries = msgspec.json.decode(text, type=list[msgspec.Raw])
-        except _NO_JSON:
+        except NO_JSON:
             self.lines(text)
             return
         for begin in range(0, len(entries), _PIECE):
@@ -141,7 +127,7 @@ class Log:
         for name, events in block.events.items():
             if (bulk := self._bulks.get(name)) is not None:
                 times_s = events.times_s()
-                if times_s.min() < bulk.from_s or times_s.max() > bulk.until_s:
+                if times_s.min() < bulk[0] or times_s.max() > bulk[1]:
                     return False
         if len(self.jobs.keys() | block.events) > MAX_JOBS:
             return False
@@ -156,67 +142,42 @@ class Log:
         if text in _PUNCTUATION:
             return
         try:
-            if not self._own(text.rstrip(b",")):
-                self._foreign(text.rstrip(b","))
+            entry = _object(text.rstrip(b","))
+            payload = entry.get("jsonPayload", entry)
+            if not isinstance(payload, dict):
+                raise NotUnderstoodError("its jsonPayload is no JSON object")
+            self._entry(payload)
         except NotUnderstoodError as error:
             self.garbage += 1
             if len(self.problems) < MAX_PROBLEMS:
                 self.problems.append(LogProblem(line=number, what=str(error)))
 
-    def _own(self, text: bytes) -> bool:
-        """Whether it is an event of our own."""
-        if b'"type"' not in text:
-            return False
-        try:
-            event = _event_decoder.decode(text)
-            job = _name_decoder.decode(text).job_name
-        except _NO_JSON:
-            return False  # not of this kind, or it will be told why not
-        _check(event)
-        self._add(job, "scrtune", [event])
-        return True
-
-    def _foreign(self, text: bytes) -> None:
-        try:
-            entry = msgspec.json.decode(text)
-        except _NO_JSON:
-            raise NotUnderstoodError("no JSON object") from None
-        if not isinstance(entry, dict):
-            raise NotUnderstoodError("no JSON object")
-        payload = entry.get("jsonPayload", entry)
-        if not isinstance(payload, dict):
-            raise NotUnderstoodError("its jsonPayload is no JSON object")
-        name = payload.get("job_name") or ""
-        job = name if isinstance(name, str) else str(name)
-        is_typed = isinstance(payload.get("type"), str)
-        if is_typed and payload is not entry:
-            if not self._own(msgspec.json.encode(payload)):
-                self._no_event(payload)
-        elif payload.get("event_type") in resiliency.KINDS:
-            self._add(job, "resiliency", [launcher_event(payload)])
-        elif is_typed:
-            self._no_event(payload)
+    def _entry(self, entry: Mapping[str, object]) -> None:
+        job, tag = str(entry.get("job_name") or ""), entry.get("type")
+        if isinstance(tag, str) and tag in _TAGS:
+            self._add(job, "scrtune", [own_event(entry)])
+        elif entry.get("event_type") in resiliency.KINDS:
+            self._add(job, "resiliency", [launcher_event(entry)])
+        elif isinstance(tag, str):  # for other readers, or of a later version
+            count = entry.get("count")
+            if tag == _LOST and isinstance(count, int) and 0 <= count <= LARGEST_INTEGER:
+                self.lost += count
+            is_room = tag in self.ignored or len(self.ignored) < MAX_PROBLEMS
+            self.ignored[tag[:100] if is_room else "others"] += 1
         else:
-            events = list(recorder_events(payload))
+            events = list(recorder_events(entry))
             if not events:
                 raise NotUnderstoodError("an entry of no kind that is known")
             self._add(job, "ml-goodput-measurement", events)
 
-    def _no_event(self, entry: Mapping[str, object]) -> None:
-        """An entry whose `type` is none of our events: for other readers, of a later version, or broken."""
-        tag = str(entry["type"])
-        if tag in _TAGS:
-            own_event(entry)
-        count = entry.get("count")
-        if tag == _LOST and isinstance(count, int) and 0 <= count <= LARGEST_INTEGER:
-            self.lost += count
-        self.ignored[tag[:100] if tag in self.ignored or len(self.ignored) < MAX_PROBLEMS else "others"] += 1
-
-    def _add(self, job: str, form: str, events: Sequence[GoodputEvent | LauncherEvent]) -> None:
-        """Add what an entry says of a job."""
-        if (bulk := self._bulks.get(job)) is not None:
-            for event in events:
-                _check_near(event, bulk)
+    def _add(self, job: str, form: str, events: Iterable[GoodputEvent | LauncherEvent]) -> None:
+        """Add what an entry says of a job, if that lies within its bulk."""
+        low_s, high_s = self._bulks.get(job, (-inf, inf))
+        for event in events:
+            start_s, end_s = (event.time_s, event.time_s) if isinstance(event, LauncherEvent) else span(event)
+            if start_s < low_s or end_s > high_s:
+                far = moment(start_s if start_s < low_s else end_s)
+                raise NotUnderstoodError(f"{far} is more than a year from the bulk of the job's log")
         log = self._job(job)
         self.forms[form] += 1
         for event in events:
@@ -247,7 +208,7 @@ def bulk_of(parts: Iterable[JobLog]) -> Bulk | None:
     if not len(times_s) or np.ptp(times_s) <= FAR_S:
         return None
     middle_s = float(np.sort(times_s)[len(times_s) // 2])
-    return Bulk(middle_s - FAR_S, middle_s + FAR_S)
+    return middle_s - FAR_S, middle_s + FAR_S
 
 
 def own_event(entry: Mapping[str, object]) -> GoodputEvent:
@@ -256,36 +217,26 @@ def own_event(entry: Mapping[str, object]) -> GoodputEvent:
         event: GoodputEvent = msgspec.convert(entry, GoodputEvent)
     except msgspec.ValidationError as error:
         raise NotUnderstoodError(f"no whole {entry['type']} event: {error}") from None
-    _check(event)
+    if what := defect_of_record(event):
+        raise NotUnderstoodError(what)
     return event
 
 
 def launcher_event(entry: Mapping[str, object]) -> LauncherEvent:
     """Return an entry of the resiliency library's log as an event. Raises NotUnderstoodError."""
-    timestamp = entry.get("timestamp")
+    kind, timestamp = str(entry["event_type"]), entry.get("timestamp")
     if not isinstance(timestamp, str):
-        raise NotUnderstoodError(f"{entry['event_type']} without its timestamp")
+        raise NotUnderstoodError(f"{kind} without its timestamp")
     try:
         time_us = resiliency.microseconds(timestamp)
     except ValueError as error:
         raise NotUnderstoodError(str(error)) from None
-    return LauncherEvent(
-        kind=str(entry["event_type"]),
-        time_us=time_us,
-        step=integer_of(entry, "step"),
-        node_rank=integer_of(entry, "node_rank"),
-    )
+    step, node_rank = integer_of(entry, "step"), integer_of(entry, "node_rank")
+    return LauncherEvent(kind=kind, time_us=time_us, step=step, node_rank=node_rank)
 
 
-def _check(event: GoodputEvent) -> None:
-    """Raise NotUnderstoodError for an event that no ledger could use."""
-    if what := defect_of_record(event):
-        raise NotUnderstoodError(what)
-
-
-def _check_near(event: GoodputEvent | LauncherEvent, bulk: Bulk) -> None:
-    """Raise NotUnderstoodError for an event that lies far from the bulk of its job."""
-    start_s, end_s = (event.time_s, event.time_s) if isinstance(event, LauncherEvent) else span(event)
-    if start_s < bulk.from_s or end_s > bulk.until_s:
-        far = moment(start_s if start_s < bulk.from_s else end_s)
-        raise NotUnderstoodError(f"{far} is more than a year from the bulk of the job's log")
+def _object(text: bytes) -> dict[str, object]:
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except NO_JSON:
+        raise NotUnderstoodError("no JSON object") from None

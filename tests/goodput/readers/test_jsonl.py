@@ -30,9 +30,8 @@ from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.peer_rules.rules import compat_account
 from scrtune.goodput.peer_rules.types import BadputType
-from scrtune.goodput.job_events import JobEvents
-from scrtune.goodput.readers.detect import HEAD_BYTES, detect
-from scrtune.goodput.readers.jsonl import MAX_JOBS, MAX_PROBLEMS, JobLog, Log, LogProblem, bulk_of
+from scrtune.goodput.readers.detect import detect
+from scrtune.goodput.readers.jsonl import MAX_JOBS, MAX_PROBLEMS, JobLog, Log, LogProblem
 from scrtune.goodput.readers.launcher_log import as_goodput_events
 from scrtune.goodput.readers.resiliency import (
     LauncherEvent,

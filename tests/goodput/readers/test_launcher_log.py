@@ -313,13 +313,17 @@ def test_beside_a_job_its_launcher_adds_ends_and_saves() -> None:
 
 def test_a_launcher_that_started_again_tells_that_the_run_before_failed() -> None:
     own: list[GoodputEvent] = [JobStarted(time_s=0.0), JobStarted(time_s=600.0)]
-    events = JobLog(events=JobEvents(own), launcher=[started(0), terminated(8), started(10), terminated(20)]).timeline()
+    events = JobLog(
+        events=JobEvents(own), launcher=[started(0), terminated(8), started(10), terminated(20)]
+    ).timeline()
     assert [event.exit_code for event in events if isinstance(event, JobEnded)] == [1, None]
 
 
 def test_steps_of_the_job_are_never_mixed_with_those_between_its_checkpoints() -> None:
     own: list[GoodputEvent] = [StepStarted(step=number, time_s=60.0 * number) for number in range(1, 4)]
-    events = JobLog(events=JobEvents(own), launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]).timeline()
+    events = JobLog(
+        events=JobEvents(own), launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]
+    ).timeline()
     assert [event for event in events if isinstance(event, StepStarted)] == own
     assert [event for event in events if isinstance(event, JobStarted)] == [JobStarted(time_s=0.0)]
 
