@@ -11,6 +11,7 @@ import msgspec
 
 from ...goodput.interval.failure_rate import RATE_WEIGHT, Prior
 from ...goodput.interval.model import Schedule
+from ...goodput.job_events import JobEvents
 from ...goodput.readers import resiliency
 from ...units import parse_duration_s
 from ..find_job import find
@@ -199,7 +200,14 @@ def _write_report(options: GoodputOptions) -> None:
     job, step_s = of_one(options.logs, options.job_id, options.job_name), options.reference_step_time_s
     changes = tuner_changes(job.tuning.decisions, job.gains)
     shown = report(
-        job.name, job.events, job.ledger, job.now, job.tuning.costs, reference_step_s=step_s, read=job.read
+        job.name,
+        job.events if isinstance(job.events, JobEvents) else JobEvents(job.events),
+        job.ledger,
+        job.now,
+        job.tuning.costs,
+        reference_step_s=step_s,
+        read=job.read,
+        by_number=bool(job.launcher),
     )
     if options.html is not None:
         tuned, interval = tuned_job(job), outlook_of(job)

@@ -245,7 +245,7 @@ class TimelineFigure:
         steps, colour = self.report.steps, colour_of(PRODUCTIVE)
         if steps is None:
             return
-        top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.ideal_s, 1e-9)
+        top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.summary.ideal_s, 1e-9)
         ats = np.array([self._at(point.time_s) for point in steps.points])
         most = np.minimum([point.most_s for point in steps.points], top_s)
         if any(point.count > 1 for point in steps.points):
@@ -254,8 +254,8 @@ class TimelineFigure:
             axes.plot(ats, most, ".", color=canvas.theme.muted, markersize=1.6, label=label)
         else:
             axes.plot(ats, most, ".", color=colour, markersize=2.5, label="a step")
-        ideal = f"ideal: {seconds_text(steps.ideal_s)}"
-        axes.axhline(steps.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
+        ideal = f"ideal: {seconds_text(steps.summary.ideal_s)}"
+        axes.axhline(steps.summary.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
         _duration_axis(axes, 1.3 * top_s)
         _legend(axes, 4)
 

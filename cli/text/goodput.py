@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
 from typing import TypeAlias
 
 from rich import box
@@ -15,11 +14,10 @@ from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
-from ...goodput.readers.launcher_log import EstimatedLoss
 from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
-from ..format import printable
+from ..format import estimate_text, printable, steps_made
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
 from .tables import plain_table, verdict_text
 
@@ -189,16 +187,6 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def estimate_text(found: EstimatedLoss) -> str:
-    """Return what of the time is an estimate, and of which runs."""
-    runs = "1 run does" if found.runs == 1 else f"{found.runs} runs do"
-    return (
-        f"Estimated: {found.lost_s:.3f} s of wasted_progress, which may be 0 to {found.most_s:.3f} s, with the"
-        f" rest in recovery.\n{runs} not say when they ended: after the last checkpoint, and before the next"
-        " save was due or the next\nrun began; the middle is taken."
-    )
-
-
 def goodput(
     view: GoodputView, *, tells_steps: bool = True, steps: StepSummary | None = None
 ) -> RenderableType:
@@ -208,7 +196,7 @@ def goodput(
     """
     account = view.account
     counts = [
-        steps_text(account.steps, steps.stride if steps else 1)
+        _steps_made(account.steps, steps)
         if tells_steps
         else f"work between outputs {count_text(account.steps, 'time')}",
         count_text(account.checkpoints, "checkpoint"),
@@ -227,10 +215,9 @@ def goodput(
     return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
 
 
-def steps_text(count: int, stride: int) -> str:
-    """Return how many steps were recorded whose numbers count to `count`."""
-    apart = f" ({stride} numbers apart)" if stride > 1 else ""
-    return count_text(ceil(count / stride), "step") + apart
+def _steps_made(count: int, steps: StepSummary | None) -> str:
+    apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
+    return count_text(steps_made(count, steps), "step") + apart
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
