@@ -77,6 +77,8 @@ class _LauncherRun:
     ended_s: float | None = None
     by_user: bool = False
     is_estimated: bool = False
+    ended_first: int | None = None
+    """The node whose launcher was the first to end behind the last checkpoint."""
 
     @property
     def is_young(self) -> bool:
@@ -183,8 +185,10 @@ def _runs(listed: Sequence[LauncherEvent]) -> list[_LauncherRun]:
         elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
             run.ended_s = event.time_s
             run.by_user |= event.kind == USER_TERMINATED
+            run.ended_first = event.node_rank if run.ended_first is None else run.ended_first
         elif event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED):
             run.checkpoints.append(event)
+            run.ended_first = None
     _estimate_ends(runs)
     for run in runs:
         if run.ended_s is not None and run.checkpoints:
@@ -238,8 +242,7 @@ def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[Good
             # what was made from there on is lost, though no run has made it again yet
             yield Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
             yield StepStarted(step=attempts[-1][-1].step, time_s=run.ended_s)
-        writer = ESTIMATED if run.is_estimated else ""
-        yield JobEnded(time_s=run.ended_s, exit_code=_code(run, following), writer=writer)
+        yield JobEnded(time_s=run.ended_s, exit_code=_code(run, following), writer=_who(run, following))
         return
     kept = _advancing(attempts[-1])
     yield from (_step(event) for attempt in (*attempts[:-1], kept[:-1]) for event in attempt)
@@ -256,6 +259,14 @@ def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[Good
 def _code(run: _LauncherRun, following: Sequence[_LauncherRun]) -> int | None:
     """Return the exit code that a run must have had."""
     return 1 if following and not run.by_user else None
+
+
+def _who(run: _LauncherRun, following: Sequence[_LauncherRun]) -> str:
+    """Return whose word the end of a run is: of several nodes' the first to end, unless all ended well."""
+    if run.is_estimated:
+        return ESTIMATED
+    is_one_of_many = len(run.ranks) > 1 and run.ended_first is not None and _code(run, following)
+    return f"node {run.ended_first}" if is_one_of_many else ""
 
 
 def _is_computed_again(step: int, runs: Sequence[_LauncherRun]) -> bool:

@@ -9,7 +9,7 @@ Its log has six kinds of events, JSON lines that a launcher and a training loop 
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
+from itertools import compress, pairwise
 from math import floor, log10
 
 import msgspec
@@ -18,6 +18,7 @@ from ..account import Account
 from ..events import Interval, JobStarted, OutputCompleted, RestartCompleted
 from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
+from ..validation import span
 
 USER_SCHEDULED = "user_scheduled"
 JOB_STARTED = "job_started"
@@ -77,7 +78,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def microseconds(timestamp: str) -> int:
-    """A time as ISO 8601 or RFC 3339 writes it, as microseconds since the epoch; UTC unless it says its zone.
+    """Return a time of ISO 8601 or RFC 3339 as microseconds since the epoch; UTC unless it says its zone.
 
     Raises ValueError.
     """
@@ -90,10 +91,7 @@ def microseconds(timestamp: str) -> int:
 
 
 def moment(time_s: float, *, milliseconds: bool = False) -> str:
-    """The other way round, for people, to the second or to what of it lies beyond the second.
-
-    Seconds where the calendar does not go so far.
-    """
+    """Return a time for people, to the second or with milliseconds; seconds where no calendar goes so far."""
     try:
         time = _EPOCH + timedelta(milliseconds=round(1000 * time_s))
     except OverflowError:
@@ -103,7 +101,7 @@ def moment(time_s: float, *, milliseconds: bool = False) -> str:
 
 
 def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None = None) -> Metrics:
-    """What the library says of the events of one job, in whatever order they come.
+    """Return what the library says of the events of one job, in whatever order they come.
 
     A job that no ``user_scheduled`` begins is given one, at its first event; of launchers that start (or end)
     one behind the other the last one counts. Only a load of a step beyond 0 counts as a checkpoint loaded.
@@ -127,7 +125,7 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
 def _gained(
     told: Metrics, loaded: Sequence[int], saved: Sequence[int], reference_step_time_s: float | None
 ) -> Metrics:
-    """`told` with the steps between what was loaded and what was saved, and what they are worth."""
+    """Return `told` with the steps between what was loaded and what was saved, and what they are worth."""
     difference = max(saved) - min(loaded) if saved and loaded else 0
     if difference <= 0:
         return told
@@ -200,7 +198,8 @@ def _loaded_and_saved(events: JobEvents) -> Iterator[tuple[int, int | None]]:
     if (time_s[1:] < time_s[:-1]).any():
         order = np.argsort(time_s, kind="stable")
         number, time_s, is_whole = number[order], time_s[order], is_whole[order]
-    restarts_s, saves_s = (sorted(_ends_s(events, is_save=is_save)) for is_save in (False, True))
+    restarts_s = sorted(_ends_s(events, "checkpoint_restore", (JobStarted, RestartCompleted)))
+    saves_s = sorted(_ends_s(events, "checkpoint_save", (OutputCompleted,)))
     saved_in = np.searchsorted(restarts_s, saves_s)
     saves, edges = (np.searchsorted(time_s, each_s, "right") for each_s in (saves_s, restarts_s))
     for attempt, (first, behind) in enumerate(pairwise([0, *edges.tolist(), len(number)])):
@@ -214,28 +213,19 @@ def _loaded_and_saved(events: JobEvents) -> Iterator[tuple[int, int | None]]:
             yield int(number[first]), max([*known.tolist(), *at_end.tolist()], default=None)
 
 
-def _ends_s(events: JobEvents, *, is_save: bool) -> Iterator[float]:
-    """Yield when checkpoints were saved, or else when an attempt may have begun (epoch seconds)."""
-    kind = "checkpoint_save" if is_save else "checkpoint_restore"
+def _ends_s(events: JobEvents, kind: str, types: tuple[type, ...]) -> Iterator[float]:
+    """Yield the ends (epoch seconds) of the intervals of a `kind`, and of valid events of these types."""
     for event in events.others:
-        match event:
-            case OutputCompleted(checkpoint=True, valid=True, end_s=end_s) if is_save:
-                yield end_s
-            case JobStarted(time_s=end_s) | RestartCompleted(valid=True, end_s=end_s) if not is_save:
-                yield end_s
-            case Interval(end_s=end_s) if event.kind == kind:
-                yield end_s
-            case _:
-                pass
-    for key, borders in events.borders.items():
-        if key[0] == kind:
-            yield from (
-                at_s for at_s, begins in zip(borders.times_s, borders.begins, strict=True) if not begins
-            )
+        is_one = isinstance(event, types) or (isinstance(event, Interval) and event.kind == kind)
+        if is_one and getattr(event, "valid", True) and getattr(event, "checkpoint", True):
+            yield span(event)[1]
+    for (its_kind, _, _), borders in events.borders.items():
+        if its_kind == kind:
+            yield from compress(borders.times_s, (not begins for begins in borders.begins))
 
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
-    """The events in order, with the one that every job begins with, and without launchers' repetitions."""
+    """Return the events in order, with the one that begins every job, without launchers' repetitions."""
     listed = sorted(events, key=order)
     if listed and listed[0].kind != USER_SCHEDULED:
         listed.insert(0, LauncherEvent(kind=USER_SCHEDULED, time_us=listed[0].time_us))
@@ -248,14 +238,13 @@ def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
 
 
 def order(event: LauncherEvent) -> tuple[int, int]:
-    """What to sort by: the time, and at the same time the kind."""
+    """Return what to sort by: the time, and at the same time the kind."""
     return event.time_us, KINDS.index(event.kind)
 
 
 def _hours(seconds: float | None) -> str | None:
     """Return hours as the library rounds them; what it would print as 0.0 has two significant digits."""
-    if seconds is None:
-        return None
-    hours = seconds / 3600
-    digits = 2 if round(hours, 2) or not hours else 1 - floor(log10(abs(hours)))
-    return f"{hours:.{digits}f}" if digits > 2 else str(round(hours, 2))  # noqa: PLR2004
+    hours = (seconds or 0.0) / 3600
+    if not hours or round(hours, 2):
+        return None if seconds is None else str(round(hours, 2))
+    return f"{hours:.{1 - floor(log10(abs(hours)))}f}"

@@ -52,7 +52,7 @@ def deviations_s(times_s: ArrayLike, ideal: float) -> Seconds:
 
 
 def usual_stride(counts: ArrayLike) -> int:
-    """How many numbers nine in ten recorded steps are apart; 1 of fewer than three, or without such a distance.
+    """How many numbers nine in ten recorded steps are apart; 1 of fewer than three, or without a rule.
 
     Of one recorded in ten and of one that counts ten (frames, samples) the numbers are the same: by either
     the recorded step is what there are times of.

@@ -594,6 +594,69 @@ def test_what_two_files_have_alike_counts_once(tmp_path: Path) -> None:
     assert only_job(PRIMER, copy) == only_job(PRIMER)
 
 
+# ---- what is said of it ----
+
+
+def test_regular_numbers_that_are_far_apart_are_one_step_each(tmp_path: Path) -> None:
+    told = [{"job_name": "rl", "step_count": 4096 * n, "step_start_time": 10 + 2 * n} for n in range(20)]
+    log = log_of(tmp_path / "log", {"job_name": "rl", "job_start_time": 1}, *told)
+    assert only_job(log)["steps"]["stride"] == 4096
+    shown = run(log).stdout
+    assert "\n20 steps (4096 numbers apart), 0 checkpoints, 1 run; goodput" in shown
+    assert "19, 2.00 s on average; one for each 4096 numbers, 0.5 ms a number" in shown
+    assert "step 0: 2.00 s, " in shown
+    slowest = [row for row in rows(log) if row["what"].startswith("slow_step:4096:")]
+    assert [float(row["seconds"]) for row in slowest] == [2.0]
+
+
+def test_what_a_job_does_not_have_is_not_shown_and_no_time_is_rounded_to_nothing(tmp_path: Path) -> None:
+    told = [{"job_name": "a", "step_count": n, "step_start_time": 10 + n} for n in range(9)]
+    shown = run(log_of(tmp_path / "log", {"job_name": "a", "job_start_time": 9}, *told)).stdout
+    assert "Loaded" not in shown
+    assert "| Total Runtime (hours) | 0.0025  |" in shown
+
+
+def test_what_is_estimated_is_said_in_every_form(tmp_path: Path) -> None:
+    at = "2025-09-27T04:{}:00"
+    minutes = [
+        *((0, "job_started", 0), (5, "checkpoint_loaded", 0), (15, "checkpoint_saved", 100)),
+        *((21, "job_started", 0), (25, "checkpoint_loaded", 100), (35, "checkpoint_saved", 200)),
+    ]
+    log = log_of(
+        tmp_path / "log",
+        *(
+            {"timestamp": at.format(f"{minute:02}"), "job_name": "a", "event_type": kind, "step": step}
+            for minute, kind, step in minutes
+        ),
+    )
+    job = only_job(log)
+    assert job["estimated"] == {"runs": 1, "lost_s": 180.0, "most_s": 360.0}
+    assert job["conserving"]["buckets"]["wasted_progress"] == 180.0
+    assert "Estimated: 180.000 s of wasted_progress, which may be 0 to 360.000 s" in run(log).stdout
+    (row,) = (row for row in rows(log) if row["policy"] == "estimated")
+    assert (row["what"], float(row["seconds"])) == ("wasted_progress", 180.0)
+    assert run(log, "--html", tmp_path / "page").exit_code == 0
+    page = (tmp_path / "page").read_text()
+    assert "Estimated: 180.000 s of wasted_progress" in page
+    assert "a run broke off" in page
+
+
+def test_which_of_several_jobs_is_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path))
+    for name in ("first", "second"):
+        path = JobPaths.of(name, base=tmp_path).journal
+        path.parent.parent.mkdir(mode=0o700)
+        path.parent.mkdir(mode=0o700)
+        journal = Journal(path)
+        journal.append(9.0, JobStarted(time_s=1.0))
+        journal.flush(9.0)
+        journal.close()
+        assert ("of 2 jobs here" in run().stderr) == (name == "second")
+    shown = run()
+    assert "name another one with --job-id" in shown.stderr
+    assert run("--job-id", "first").stderr == ""
+
+
 # ---- forms of files ----
 
 

@@ -225,7 +225,11 @@ def test_a_step_takes_as_long_as_its_slowest_rank() -> None:
         ]
     steps = reported(events).steps
     assert steps is not None
-    assert (steps.summary.steps, steps.summary.mean_s, steps.most_s) == (4, pytest.approx(0.75), pytest.approx(0.75))
+    assert (steps.summary.steps, steps.summary.mean_s, steps.most_s) == (
+        4,
+        pytest.approx(0.75),
+        pytest.approx(0.75),
+    )
 
 
 def test_sparse_starts_share_the_time_between_them() -> None:
