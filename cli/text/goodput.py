@@ -69,7 +69,9 @@ def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
     return out.getvalue()
 
 
-def _metric_rows(metrics: resiliency.Metrics) -> Iterator[Row]:
+def _metric_rows(metrics: resiliency.Metrics | None) -> Iterator[Row]:
+    if metrics is None:
+        return
     yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
     if (effective_s := metrics.effective_computation_time_s) is not None:
         percent = metrics.goodput_percentage
@@ -134,11 +136,7 @@ def logs(view: LogsView) -> RenderableType:
 
 
 def _parts(job: JobView) -> list[RenderableType]:
-    metrics = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-    metrics.add_column("Value", min_width=7)
-    for row in resiliency.rows(job.metrics):
-        metrics.add_row(*row)
-    parts: list[RenderableType] = ["", heading(job.job_name), "", metrics]
+    parts: list[RenderableType] = ["", heading(job.job_name), *_metrics(job.metrics)]
     account = job.conserving
     if job.window is not None:
         parts += ["", _window_text(job.window, account)]
@@ -161,6 +159,16 @@ def _parts(job: JobView) -> list[RenderableType]:
     return parts
 
 
+def _metrics(metrics: resiliency.Metrics | None) -> list[RenderableType]:
+    if metrics is None:
+        return []
+    table = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
+    table.add_column("Value", min_width=7)
+    for row in resiliency.rows(metrics):
+        table.add_row(*row)
+    return ["", table]
+
+
 def _window_text(asked: tuple[float, float], found: Account | Window | None) -> str:
     """Return the window, and what of it the job has."""
     text = f"From {_moment(asked[0])} to {_moment(asked[1])}"
@@ -177,7 +185,7 @@ def _moment(time_s: float) -> str:
 
 def _two_goodputs(job: JobView) -> str:
     """Return why the table and the buckets have different goodputs, if both are shown and do."""
-    theirs = job.metrics.goodput_percentage
+    theirs = job.metrics.goodput_percentage if job.metrics else None
     if theirs is None or job.goodput is None or abs(theirs - 100 * job.goodput) < _SHOWN_PERCENT:
         return ""
     whole = " of the whole job" if job.window is not None else ""

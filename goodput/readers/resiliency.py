@@ -7,18 +7,11 @@ Its log has six kinds of events, JSON lines that a launcher and a training loop 
 :mod:`.launcher_log` hands the same log to our own ledger, which does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from itertools import compress, pairwise
 from math import floor, log10
 
 import msgspec
-
-from ..account import Account
-from ..events import Interval, JobStarted, OutputCompleted, RestartCompleted
-from ..job_events import JobEvents
-from ..synthetic_steps import are_synthetic
-from ..validation import span
 
 USER_SCHEDULED = "user_scheduled"
 JOB_STARTED = "job_started"
@@ -62,12 +55,12 @@ class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """What the library says of a job. Steps are None where no checkpoint was loaded, or none saved since.
 
-    Counts are None where the log, which is not the library's, does not tell of such a thing.
+    `checkpoints_loaded` is None where no load was recorded, not even of step 0.
     """
 
     total_events: int = 0
-    job_started_count: int | None = 0
-    checkpoints_loaded: int | None = 0
+    job_started_count: int = 0
+    checkpoints_loaded: int | None = None
     checkpoints_saved: int = 0
     total_runtime_s: float = 0.0
     min_loaded_step: int | None = None
@@ -111,117 +104,44 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
         return Metrics()
     loaded = [event.step for event in timeline if event.kind == CHECKPOINT_LOADED]
     saved = [event.step for event in timeline if event.kind == CHECKPOINT_SAVED]
-    runtime_us = timeline[-1].time_us - timeline[0].time_us
+    runtime_s = (timeline[-1].time_us - timeline[0].time_us) / _US
     told = Metrics(
         total_events=len(timeline),
         job_started_count=sum(event.kind == JOB_STARTED for event in timeline),
-        checkpoints_loaded=sum(step > 0 for step in loaded),
+        checkpoints_loaded=sum(step > 0 for step in loaded) if loaded else None,
         checkpoints_saved=len(saved),
-        total_runtime_s=runtime_us / _US,
+        total_runtime_s=runtime_s,
     )
-    return _gained(told, loaded, saved, reference_step_time_s)
-
-
-def _gained(
-    told: Metrics, loaded: Sequence[int], saved: Sequence[int], reference_step_time_s: float | None
-) -> Metrics:
-    """Return `told` with the steps between what was loaded and what was saved, and what they are worth."""
     difference = max(saved) - min(loaded) if saved and loaded else 0
     if difference <= 0:
         return told
-    told = msgspec.structs.replace(
-        told, min_loaded_step=min(loaded), max_saved_step=max(saved), step_difference=difference
-    )
-    if reference_step_time_s is None:
-        return told
-    effective_s = difference * reference_step_time_s
-    runtime_s = told.total_runtime_s
+    effective_s = None if reference_step_time_s is None else difference * reference_step_time_s
     return msgspec.structs.replace(
         told,
+        min_loaded_step=min(loaded),
+        max_saved_step=max(saved),
+        step_difference=difference,
         effective_computation_time_s=effective_s,
-        goodput_percentage=effective_s / runtime_s * 100 if runtime_s else None,
+        goodput_percentage=None if effective_s is None or not runtime_s else effective_s / runtime_s * 100,
     )
 
 
 def rows(told: Metrics) -> list[tuple[str, str]]:
-    """Return the table as the library prints it: metric and value. Without loads it has none."""
-    has_loads, share = told.checkpoints_loaded is not None, told.goodput_percentage
+    """Return the table as the library prints it, metric and value; without loads it has no row of them."""
+    share = told.goodput_percentage
     listed = {
         "Total Events": told.total_events,
         "Job Started Count": told.job_started_count,
         "Checkpoints Loaded": told.checkpoints_loaded,
         "Checkpoints Saved": told.checkpoints_saved,
         "Total Runtime (hours)": _hours(told.total_runtime_s),
-        "Min Loaded Step": told.min_loaded_step if has_loads else None,
+        "Min Loaded Step": told.min_loaded_step,
         "Max Saved Step": told.max_saved_step,
         "Step Difference": told.step_difference,
         "Effective Computation Time (hours)": _hours(told.effective_computation_time_s),
         "Goodput Percentage": None if share is None else f"{share:.2f}%",
     }
     return [(name, str(value)) for name, value in listed.items() if value is not None]
-
-
-def metrics_of_job(
-    events: JobEvents, account: Account, reference_step_time_s: float | None = None
-) -> Metrics:
-    """Return what the library would say of a job with another log, with `account` for what both count.
-
-    A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
-    that is saved has the steps before the next one, and at the end all that were recorded. Of a job without
-    steps, or with synthetic ones (:mod:`..synthetic_steps`), there are no numbers.
-    """
-    told = Metrics(
-        total_events=len(events),
-        job_started_count=account.runs or None,
-        checkpoints_loaded=None,
-        checkpoints_saved=account.checkpoints,
-        total_runtime_s=account.wall_s,
-    )
-    if not (events.step_starts or events.whole_steps) or are_synthetic(events):
-        return told
-    attempts = list(_loaded_and_saved(events))
-    loaded, saved = [first for first, _ in attempts], [last for _, last in attempts if last is not None]
-    told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in loaded) or None)
-    return _gained(told, loaded, saved, reference_step_time_s)
-
-
-def _loaded_and_saved(events: JobEvents) -> Iterator[tuple[int, int | None]]:
-    """Yield the first step of each attempt, and how many steps its furthest checkpoint has."""
-    import numpy as np  # noqa: PLC0415 - who only writes such a log shall not pay for it
-
-    whole, begun = events.whole_steps.values(), events.step_starts.values()
-    number = np.concatenate([*(each.numbers for each in whole), *(each.numbers for each in begun)])
-    # at the time of a save a step that ends then lies before it, and one that begins then behind it
-    begun_s = [np.nextafter(each.times_s, np.inf) for each in begun]
-    time_s = np.concatenate([*(each.ends_s for each in whole), *begun_s])
-    is_whole = np.arange(len(number)) < sum(len(each.numbers) for each in whole)
-    if (time_s[1:] < time_s[:-1]).any():
-        order = np.argsort(time_s, kind="stable")
-        number, time_s, is_whole = number[order], time_s[order], is_whole[order]
-    restarts_s = sorted(_ends_s(events, "checkpoint_restore", (JobStarted, RestartCompleted)))
-    saves_s = sorted(_ends_s(events, "checkpoint_save", (OutputCompleted,)))
-    saved_in = np.searchsorted(restarts_s, saves_s)
-    saves, edges = (np.searchsorted(time_s, each_s, "right") for each_s in (saves_s, restarts_s))
-    for attempt, (first, behind) in enumerate(pairwise([0, *edges.tolist(), len(number)])):
-        if first < behind:
-            done = np.maximum.accumulate(number[first:behind]) + 1
-            its = saves[(saved_in == attempt) & (saves >= first)]
-            between = its[its < behind]
-            has_ended = is_whole[between - 1] & (between > first)
-            known = np.where(has_ended, done[between - 1 - first], number[between])
-            at_end = done[-1:] if len(its) > len(between) else done[:0]
-            yield int(number[first]), max([*known.tolist(), *at_end.tolist()], default=None)
-
-
-def _ends_s(events: JobEvents, kind: str, types: tuple[type, ...]) -> Iterator[float]:
-    """Yield the ends (epoch seconds) of the intervals of a `kind`, and of valid events of these types."""
-    for event in events.others:
-        is_one = isinstance(event, types) or (isinstance(event, Interval) and event.kind == kind)
-        if is_one and getattr(event, "valid", True) and getattr(event, "checkpoint", True):
-            yield span(event)[1]
-    for (its_kind, _, _), borders in events.borders.items():
-        if its_kind == kind:
-            yield from compress(borders.times_s, (not begins for begins in borders.begins))
 
 
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
