@@ -7,6 +7,7 @@ every bar says how many events it stands for.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from statistics import fmean
 from typing import NamedTuple, TypeVar
 
@@ -92,11 +93,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     estimated: EstimatedLoss | None = None
 
     @property
-    def start_s(self) -> float:
-        """The start of the job, epoch seconds."""
-        return self.account.start_s
-
-    @property
     def spent(self) -> list[tuple[str, float]]:
         """The buckets of the account with their seconds, largest first."""
         return sorted(self.account.buckets.items(), key=lambda item: -item[1])
@@ -111,11 +107,6 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         """The cost of all these checkpoints by bucket, in seconds."""
         names = self.costs[0].parts if self.costs else ()
         return {name: sum(point.parts[name] * point.count for point in self.costs) for name in names}
-
-    @property
-    def resolution_s(self) -> float:
-        """The distance below which bars of a thinned lane are joined."""
-        return self.account.wall_s / BARS
 
 
 def report(  # noqa: PLR0913 - the parts of a job
@@ -173,19 +164,17 @@ def _steps(table: StepTable, events: JobEvents) -> Steps | None:
 
 
 def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:
-    starts: dict[int, list[float]] = {}
+    starts: dict[int, list[float]] = defaultdict(list)
     for event in events:
         if isinstance(event, OutputCompleted):
-            starts.setdefault(event.dataset, []).append(event.start_s)
-
-    def start_of(cost: CheckpointCost) -> float:  # later runs may count their datasets anew
-        known = [start_s for start_s in starts.get(cost.dataset, ()) if start_s <= cost.time_s]
-        return max(known, default=cost.time_s - cost.blocking_s)
-
-    for part in _grouped(sorted(costs, key=lambda cost: cost.time_s)):
-        rows = [_cost_parts(cost) for cost in part]
+            starts[event.dataset].append(event.start_s)
+    for part in _grouped(sorted(costs, key=attrgetter("time_s"))):
+        first, rows = part[0], [_cost_parts(cost) for cost in part]
+        # later runs may count their datasets anew
+        known = (start_s for start_s in starts[first.dataset] if start_s <= first.time_s)
+        start_s = max(known, default=first.time_s - first.blocking_s)
         parts = {name: fmean(row[name] for row in rows) for name in rows[0]}
-        yield CostPoint(start_of(part[0]), part[0].dataset, parts, len(part))
+        yield CostPoint(start_s, first.dataset, parts, len(part))
 
 
 def _cost_parts(cost: CheckpointCost) -> dict[str, float]:

@@ -84,16 +84,6 @@ class Disruption(msgspec.Struct, frozen=True):
         return f"{self.kind}: {self.node}" if self.node else self.kind
 
 
-class DisruptionKind(msgspec.Struct, frozen=True, kw_only=True):
-    """All disruptions of one kind, from the first to the last (epoch seconds), and the nodes with most."""
-
-    what: str
-    count: int
-    nodes: str
-    first_s: float
-    last_s: float
-
-
 class Run(msgspec.Struct):
     """A run up to its last event; `exit_code` is known once it `is_over`."""
 
@@ -193,30 +183,20 @@ def disruptions(events: JobEvents) -> list[Disruption]:
     return sorted(found, key=attrgetter("time_s"))
 
 
-def by_kind(found: Iterable[Disruption]) -> list[DisruptionKind]:
-    """Return `found`, which is in order of time, by kind, the most frequent first."""
+def by_kind(found: Iterable[Disruption]) -> list[tuple[str, list[Disruption], str]]:
+    """Return `found` by kind, the most frequent first, with the nodes that come most often."""
     kinds: dict[str, list[Disruption]] = {}
     for each in found:
         kinds.setdefault(each.kind, []).append(each)
-    grouped = (
-        DisruptionKind(
-            what=kind,
-            count=len(group),
-            nodes=_nodes([each.node for each in group if each.node]),
-            first_s=group[0].time_s,
-            last_s=group[-1].time_s,
-        )
-        for kind, group in kinds.items()
-    )
-    return sorted(grouped, key=lambda kind: -kind.count)
+    ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
+    return [(kind, group, _nodes(each.node for each in group if each.node)) for kind, group in ordered]
 
 
-def _nodes(names: Sequence[str]) -> str:
-    """Return the nodes that come most often, each with its number, and how many more there are."""
+def _nodes(names: Iterable[str]) -> str:
     counted = Counter(names).most_common()
     shown = [f"{name} ({count} times)" if count > 1 else name for name, count in counted[:_NAMED]]
-    more = len(counted) - len(shown)
-    return ", ".join([*shown, *([f"{more} more"] if more else [])])
+    more = [f"{len(counted) - _NAMED} more"] if len(counted) > _NAMED else []
+    return ", ".join([*shown, *more])
 
 
 def _bar(start_s: float, end_s: float, label: str = "") -> LaneBar:

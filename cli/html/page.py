@@ -104,7 +104,7 @@ def _template() -> Template:
 
 def _period(report: Report) -> str:
     """Return the start and the end of the job in UTC."""
-    start_s, wall_s = report.start_s, report.account.wall_s
+    start_s, wall_s = report.account.start_s, report.account.wall_s
     try:
         first, last = (datetime.fromtimestamp(each, timezone.utc) for each in (start_s, start_s + wall_s))
     except (OverflowError, ValueError, OSError):  # the clock of a simulation

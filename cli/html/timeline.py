@@ -99,7 +99,7 @@ class TimelineFigure:
         if thinned:
             yield (
                 f"Thinned out: {'; '.join(thinned)}; what is closer together than"
-                f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
+                f" {duration_text(report.account.wall_s / BARS)} may be one bar. The tables count everything."
             )
         if left := len(report.lanes) - len(self.lanes):
             yield f"The table of events has {count_text(left, 'more kind')}."
@@ -136,14 +136,14 @@ class TimelineFigure:
 
     def _at(self, time_s: float) -> float:
         """Return the place of `time_s` (epoch seconds) on the axis."""
-        return (time_s - self.report.start_s) / self._unit_s
+        return (time_s - self.report.account.start_s) / self._unit_s
 
     def _span(self, change: TunerChange) -> tuple[float, float]:
         begin_s = change.decision.time_s
         return self._at(begin_s), self._at(change.ended.time_s if change.ended else begin_s)
 
     def _since(self, time_s: float) -> str:
-        return f"at {duration_text(time_s - self.report.start_s)}"
+        return f"at {duration_text(time_s - self.report.account.start_s)}"
 
     def _draw_account(self, _canvas: Canvas, axes: Axes) -> None:
         slices = self.report.slices

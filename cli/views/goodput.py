@@ -83,8 +83,9 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
     `events` are the entries that were read, `metrics` those of the resiliency library, of its own logs.
     `window` is the part that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1;
-    `no_compat` says why the peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
-    where not `tells_steps`: without steps of the application's own, its work between outputs is counted.
+    `no_compat` says why the peer's rules give nothing. `steps` are those of the window, None if no step is
+    known to have ended, or where not `tells_steps`: without steps of the application's own, its work between
+    outputs is counted.
     `gains` is what each change of the tuner gained, by the journal of the job's daemon. `estimated` is what
     of the buckets of a launcher's log is an estimate.
     """
