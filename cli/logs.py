@@ -131,13 +131,13 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _blocks(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
-    """Yield blocks of whole lines; one that damage tore apart ends there. A byte order mark belongs to none."""
+    """Yield blocks of whole lines, without a byte order mark; a line that damage tore apart ends there."""
     parts: list[bytes] = []
     for number, piece in enumerate(content):
+        text = piece if isinstance(piece, bytes) else b"\n"
         if isinstance(piece, Damage):
             logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
-            piece = b"\n"
-        whole, newline, rest = piece.removeprefix(MARK if number == 0 else b"").rpartition(b"\n")
+        whole, newline, rest = text.removeprefix(MARK if number == 0 else b"").rpartition(b"\n")
         if newline:
             yield b"".join([*parts, whole])
             parts.clear()
@@ -161,10 +161,9 @@ def _read_lines(path: Path, logs: Logs, bulks: Mapping[str, Bulk] | None = None)
 def _take_lines(paths: Sequence[Path], logs: Logs) -> None:
     """Take logs of JSON lines in, without what lies far from all else of a job: then they are read again."""
     read = [_read_lines(path, logs) for path in paths]
-    bulks = _bulks(read)
-    for path, log in zip(
-        paths, [_read_lines(path, Logs(), bulks) for path in paths] if bulks else read, strict=True
-    ):
+    if bulks := _bulks(read):
+        read = [_read_lines(path, Logs(), bulks) for path in paths]
+    for path, log in zip(paths, read, strict=True):
         for name, job in log.jobs.items():
             logs.job(name).update(job)
         logs.forms += log.forms

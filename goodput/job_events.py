@@ -101,7 +101,8 @@ class JobEvents:
         """Return all times (epoch seconds), column by column; what lasted has a start and an end."""
         import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
 
-        columns = [each.times_s for each in (*self.step_starts.values(), *self.borders.values())]
+        columns = [each.times_s for each in self.step_starts.values()]
+        columns += [each.times_s for each in self.borders.values()]
         columns += [times_s for each in self.whole_steps.values() for times_s in (each.starts_s, each.ends_s)]
         columns.append(array("d", [time_s for event in self.others for time_s in span(event)]))
         return np.concatenate([np.frombuffer(each) for each in columns if each] or [np.empty(0)])

@@ -75,11 +75,9 @@ def entries(steps: int, mix: Mix) -> Iterator[dict[str, Any]]:
 
 def write(path: Path, steps: int, mix: Mix) -> int:
     """Write the log of the job; returns how many lines it has."""
-    count = 0
     with path.open("w") as file:
-        for count, entry in enumerate(entries(steps, mix), start=1):
-            file.write(json.dumps({"job_name": "job", **entry}) + "\n")
-    return count
+        lines = (json.dumps({"job_name": "job", **entry}) + "\n" for entry in entries(steps, mix))
+        return sum(file.write(line) > 0 for line in lines)
 
 
 def cost(command: list[Any], environment: dict[str, str]) -> Cost:
@@ -110,14 +108,11 @@ def compare(log: str, steps: int, python: str | None, directory: Path) -> bool:
         if python is not None and not (theirs and theirs[0].wall_s > A_MINUTE_S):
             theirs.append(cost([python, HERE / "peer" / "cost.py", path], environment))
     size_mib = path.stat().st_size / 2**20
-    print(
-        f"{log}, {count:,} entries, {size_mib:.0f} MiB, load {os.getloadavg()[0]:.1f}\n  scrtune: {text(ours)}"
-    )
+    print(f"{log}, {count:,} entries, {size_mib:.0f} MiB, load {os.getloadavg()[0]:.1f}")
+    print(f"  scrtune: {text(ours)}", flush=True)
     if not theirs:
         return True
-    faster, sooner, smaller = (
-        min(there) / min(here) for here, there in zip(zip(*ours), zip(*theirs), strict=True)
-    )
+    faster, sooner, smaller = (there / here for here, there in zip(best(ours), best(theirs), strict=True))
     print(
         f"  {PEER}: {text(theirs)}\n"
         f"  ratios: CPU {faster:.1f} (target {FASTER[log]}), wall time {sooner:.1f},"
@@ -127,14 +122,22 @@ def compare(log: str, steps: int, python: str | None, directory: Path) -> bool:
     return faster >= FASTER[log] and smaller >= SMALLER
 
 
-def text(rounds: list[Cost]) -> str:
+def best(rounds: list[Cost]) -> Cost:
     """The least of each number."""
-    cpu_s, wall_s, peak_mib = map(min, zip(*rounds))
-    return f"CPU {cpu_s:.2f} s, wall time {wall_s:.2f} s, peak {peak_mib:,.0f} MiB, best of {len(rounds)}"
+    return Cost(*map(min, zip(*rounds, strict=True)))
+
+
+def text(rounds: list[Cost]) -> str:
+    """The least of each number, in words."""
+    cost = best(rounds)
+    return (
+        f"CPU {cost.cpu_s:.2f} s, wall time {cost.wall_s:.2f} s, peak {cost.peak_mib:,.0f} MiB,"
+        f" best of {len(rounds)}"
+    )
 
 
 def one_more(steps: int) -> bool:
-    """Print the median of thirty times one more event and a new account; returns whether it is soon enough."""
+    """Print the median of thirty times one more event and an account; returns whether it is soon enough."""
     ledger = Ledger(remembered=None)
     begun = (StepStarted(step=step, time_s=T0_S + step) for step in range(steps))
     ledger.extend(JobEvents([JobStarted(time_s=T0_S), *begun]))

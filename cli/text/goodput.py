@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Iterable, Iterator, Sequence
-from math import ceil
 from typing import TypeAlias
 
 from rich import box
@@ -15,11 +14,10 @@ from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
 from ...goodput.peer_rules.differences import Difference
 from ...goodput.readers import resiliency
-from ...goodput.readers.launcher_log import EstimatedLoss
 from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
-from ..format import printable
+from ..format import estimate_text, printable, steps_made
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
 from .tables import plain_table, verdict_text
 
@@ -71,7 +69,9 @@ def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
     return out.getvalue()
 
 
-def _metric_rows(metrics: resiliency.Metrics) -> Iterator[Row]:
+def _metric_rows(metrics: resiliency.Metrics | None) -> Iterator[Row]:
+    if metrics is None:
+        return
     yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
     if (effective_s := metrics.effective_computation_time_s) is not None:
         percent = metrics.goodput_percentage
@@ -136,11 +136,7 @@ def logs(view: LogsView) -> RenderableType:
 
 
 def _parts(job: JobView) -> list[RenderableType]:
-    metrics = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-    metrics.add_column("Value", min_width=7)
-    for row in resiliency.rows(job.metrics):
-        metrics.add_row(*row)
-    parts: list[RenderableType] = ["", heading(job.job_name), "", metrics]
+    parts: list[RenderableType] = ["", heading(job.job_name), *_metrics(job.metrics)]
     account = job.conserving
     if job.window is not None:
         parts += ["", _window_text(job.window, account)]
@@ -163,6 +159,16 @@ def _parts(job: JobView) -> list[RenderableType]:
     return parts
 
 
+def _metrics(metrics: resiliency.Metrics | None) -> list[RenderableType]:
+    if metrics is None:
+        return []
+    table = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
+    table.add_column("Value", min_width=7)
+    for row in resiliency.rows(metrics):
+        table.add_row(*row)
+    return ["", table]
+
+
 def _window_text(asked: tuple[float, float], found: Account | Window | None) -> str:
     """Return the window, and what of it the job has."""
     text = f"From {_moment(asked[0])} to {_moment(asked[1])}"
@@ -179,23 +185,13 @@ def _moment(time_s: float) -> str:
 
 def _two_goodputs(job: JobView) -> str:
     """Return why the table and the buckets have different goodputs, if both are shown and do."""
-    theirs = job.metrics.goodput_percentage
+    theirs = job.metrics.goodput_percentage if job.metrics else None
     if theirs is None or job.goodput is None or abs(theirs - 100 * job.goodput) < _SHOWN_PERCENT:
         return ""
     whole = " of the whole job" if job.window is not None else ""
     return (
         f"The table's {theirs:.2f}%{whole} is steps saved x reference step time / total runtime;"
         f" {job.goodput:.1%} here is productive time / wall time."
-    )
-
-
-def estimate_text(found: EstimatedLoss) -> str:
-    """Return what of the time is an estimate, and of which runs."""
-    runs = "1 run does" if found.runs == 1 else f"{found.runs} runs do"
-    return (
-        f"Estimated: {found.lost_s:.3f} s of wasted_progress, which may be 0 to {found.most_s:.3f} s, with the"
-        f" rest in recovery.\n{runs} not say when they ended: after the last checkpoint, and before the next"
-        " save was due or the next\nrun began; the middle is taken."
     )
 
 
@@ -208,7 +204,7 @@ def goodput(
     """
     account = view.account
     counts = [
-        steps_text(account.steps, steps.stride if steps else 1)
+        _steps_made(account.steps, steps)
         if tells_steps
         else f"work between outputs {count_text(account.steps, 'time')}",
         count_text(account.checkpoints, "checkpoint"),
@@ -227,10 +223,9 @@ def goodput(
     return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
 
 
-def steps_text(count: int, stride: int) -> str:
-    """Return how many steps were recorded whose numbers count to `count`."""
-    apart = f" ({stride} numbers apart)" if stride > 1 else ""
-    return count_text(ceil(count / stride), "step") + apart
+def _steps_made(count: int, steps: StepSummary | None) -> str:
+    apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
+    return count_text(steps_made(count, steps), "step") + apart
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:

@@ -80,17 +80,18 @@ class CompatView(msgspec.Struct, frozen=True, kw_only=True):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's logs say. Of the policies that were not asked for there is nothing.
 
-    `events` are the entries that were read, `metrics` those of the resiliency library. `window` is the part
-    that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1; `no_compat` says why the
-    peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
-    where not `tells_steps`: without steps of the application's own, its work between outputs is counted.
+    `events` are the entries that were read, `metrics` those of the resiliency library, of its own logs.
+    `window` is the part that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1;
+    `no_compat` says why the peer's rules give nothing. `steps` are those of the window, None if no step is
+    known to have ended, or where not `tells_steps`: without steps of the application's own, its work between
+    outputs is counted.
     `gains` is what each change of the tuner gained, by the journal of the job's daemon. `estimated` is what
     of the buckets of a launcher's log is an estimate.
     """
 
     job_name: str
     events: int
-    metrics: resiliency.Metrics
+    metrics: resiliency.Metrics | None = None
     window: Bounds | None = None
     goodput: float | None = None
     conserving: Account | LedgerWindow | None = None
@@ -165,10 +166,7 @@ def of_logs(paths: Sequence[Path], job_name: str | None, query: GoodputQuery) ->
 
 def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     reference_s = query.reference_step_time_s
-    if job.launcher:
-        metrics = resiliency.metrics(job.launcher, reference_s)
-    else:
-        metrics = resiliency.metrics_of_job(job.events, job.account, reference_s)
+    metrics = resiliency.metrics(job.launcher, reference_s) if job.launcher else None
     bounds = query.window.of(job.account) if query.window else None
     conserving: Account | LedgerWindow | None = None
     if query.has("conserving") and bounds is None:

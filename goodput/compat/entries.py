@@ -1,7 +1,7 @@
 """Log entries of ml-goodput-measurement 0.2.3: what our recorder writes, and what its calculator reads.
 
 An entry is a flat JSON object that carries ``job_name`` and one happening: its keys are in
-`docs/goodput-compat.md`. Times are epoch seconds. What an entry says is :mod:`..readers.ml_goodput`'s business.
+`docs/goodput-compat.md`. Times are epoch seconds. What an entry says, :mod:`..readers.ml_goodput` reads.
 """
 
 from collections.abc import Iterable, Mapping

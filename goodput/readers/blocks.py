@@ -1,7 +1,7 @@
 """Blocks of JSON lines decoded at once: what most of a log is made of, straight into columns.
 
-In our own log that is steps and borders of intervals, in one of ml-goodput-measurement steps and data loading.
-Lines with anything else are left to :mod:`.jsonl`.
+In our own log that is steps and borders of intervals, in ml-goodput-measurement's steps and data loading. Lines
+with anything else are left to :mod:`.jsonl`.
 """
 
 from collections import defaultdict
@@ -106,7 +106,7 @@ def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
         if kind is UNSET:
             raise ValueError("no kind")
         borders = jobs[job].borders[kind, name, writer]
-        borders.begins.fromlist([line.type == "interval_started" for line in part])
+        borders.begins.fromlist([int(line.type == "interval_started") for line in part])
         _fill(borders, part, times_s="time_s")
 
 
@@ -114,11 +114,9 @@ def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
     for job, part in _grouped(lines, "job_name"):
         begun = [line for line in part if line.step_start_time is not UNSET]
         loading = [line for line in part if line.step_start_time is UNSET]
-        begins = [line.data_loading_end_time is UNSET for line in loading]
-        are_both = begins.count(False) != [line.data_loading_start_time for line in loading].count(UNSET)
-        if are_both or any(
-            [line.data_loading_start_time is not line.data_loading_end_time for line in begun]
-        ):
+        begins = [int(line.data_loading_end_time is UNSET) for line in loading]
+        both = begins.count(0) - [line.data_loading_start_time for line in loading].count(UNSET)
+        if both or [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time]:
             raise ValueError("several things in one entry")
         if begun:
             _fill(jobs[job].step_starts[""], begun, numbers="step_count", times_s="step_start_time")

@@ -142,11 +142,7 @@ class Log:
         if text in _PUNCTUATION:
             return
         try:
-            entry = _object(text.rstrip(b","))
-            payload = entry.get("jsonPayload", entry)
-            if not isinstance(payload, dict):
-                raise NotUnderstoodError("its jsonPayload is no JSON object")
-            self._entry(payload)
+            self._entry(_entry_of(text.rstrip(b",")))
         except NotUnderstoodError as error:
             self.garbage += 1
             if len(self.problems) < MAX_PROBLEMS:
@@ -235,8 +231,13 @@ def launcher_event(entry: Mapping[str, object]) -> LauncherEvent:
     return LauncherEvent(kind=kind, time_us=time_us, step=step, node_rank=node_rank)
 
 
-def _object(text: bytes) -> dict[str, object]:
+def _entry_of(text: bytes) -> dict[str, object]:
+    """Return the entry in a line, or in the payload there. Raises NotUnderstoodError."""
     try:
-        return msgspec.json.decode(text, type=dict[str, object])
+        entry = msgspec.json.decode(text, type=dict[str, object])
     except NO_JSON:
         raise NotUnderstoodError("no JSON object") from None
+    payload = entry.get("jsonPayload", entry)
+    if not isinstance(payload, dict):
+        raise NotUnderstoodError("its jsonPayload is no JSON object")
+    return payload

@@ -77,11 +77,18 @@ class _LauncherRun:
     ended_s: float | None = None
     by_user: bool = False
     is_estimated: bool = False
+    ended_first: int | None = None
+    """The node whose launcher was the first to end behind the last checkpoint."""
 
     @property
     def is_young(self) -> bool:
         """Whether launchers may still start for it, or end for the run before."""
         return self.start_s is not None and not self.checkpoints
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code that it must have had if another one follows."""
+        return None if self.by_user else 1
 
     def attempts(self) -> list[list[LauncherEvent]]:
         """Its checkpoints, apart at each load."""
@@ -105,7 +112,9 @@ def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
     made = _queued(listed)
     runs = _runs(listed)
     for number, run in enumerate(runs):
-        made += [*_frame(run), *_saves(run), *_restores(run), *_work(run, runs[number + 1 :])]
+        following = runs[number + 1 :]
+        work = _work(run, following) if following or not run.checkpoints else _last_work(run)
+        made += [*_frame(run), *_saves(run), *_restores(run), *work]
     for edge in (listed[:1], listed[-1:]):  # whatever these are: from one to the other goes the job's time
         made += [Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
     return sorted(made, key=lambda event: span(event)[1])
@@ -123,10 +132,11 @@ def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[Goodput
     listed = sorted(launcher, key=order)
     made = _queued(listed)
     runs = _runs(listed)
-    for number, run in enumerate(runs):
+    for run in runs:
         made += _frame(run)
         if run.ended_s is not None and not run.is_estimated:
-            made.append(JobEnded(time_s=run.ended_s, exit_code=_code(run, runs[number + 1 :])))
+            code = run.exit_code if run is not runs[-1] else None
+            made.append(JobEnded(time_s=run.ended_s, exit_code=code))
     made = [event for event in made if type(event) not in recorded]
     kinds = {event.kind for event in events.others if isinstance(event, Interval)}
     if OutputCompleted not in recorded and _SAVE not in kinds.union(kind for kind, _, _ in events.borders):
@@ -183,8 +193,10 @@ def _runs(listed: Sequence[LauncherEvent]) -> list[_LauncherRun]:
         elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
             run.ended_s = event.time_s
             run.by_user |= event.kind == USER_TERMINATED
+            run.ended_first = event.node_rank if run.ended_first is None else run.ended_first
         elif event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED):
             run.checkpoints.append(event)
+            run.ended_first = None
     _estimate_ends(runs)
     for run in runs:
         if run.ended_s is not None and run.checkpoints:
@@ -228,34 +240,37 @@ def _restores(run: _LauncherRun) -> Iterator[GoodputEvent]:
 
 
 def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[GoodputEvent]:
-    """Yield the steps of a run, and its end."""
-    attempts = run.attempts()
-    if following or not attempts:
-        yield from (_step(event) for event in run.checkpoints)
-        if run.ended_s is None:
-            return
-        if attempts and not _is_computed_again(attempts[-1][-1].step, following):
-            # what was made from there on is lost, though no run has made it again yet
-            yield Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
-            yield StepStarted(step=attempts[-1][-1].step, time_s=run.ended_s)
-        writer = ESTIMATED if run.is_estimated else ""
-        yield JobEnded(time_s=run.ended_s, exit_code=_code(run, following), writer=writer)
+    """Yield the steps of a run that others follow, or that has no checkpoint, and its end."""
+    yield from (StepStarted(step=event.step, time_s=event.time_s) for event in run.checkpoints)
+    if run.ended_s is None:
         return
-    kept = _advancing(attempts[-1])
-    yield from (_step(event) for attempt in (*attempts[:-1], kept[:-1]) for event in attempt)
-    if len(kept) > 1:
-        yield _last_step(*kept[-2:])
+    if run.checkpoints and not _is_computed_again(run.checkpoints[-1].step, following):
+        # what was made from there on is lost, though no run has made it again yet
+        yield Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
+        yield StepStarted(step=run.checkpoints[-1].step, time_s=run.ended_s)
+    code, writer = run.exit_code if following else None, ""
+    if run.is_estimated:
+        writer = ESTIMATED
+    elif code and len(run.ranks) > 1 and run.ended_first is not None:
+        writer = f"node {run.ended_first}"
+    yield JobEnded(time_s=run.ended_s, exit_code=code, writer=writer)
+
+
+def _last_work(run: _LauncherRun) -> Iterator[GoodputEvent]:
+    """Yield the steps of the last run of all, which has checkpoints, up to the last that made progress."""
+    last = run.attempts()[-1]
+    kept = _advancing(last)
+    for event in (*run.checkpoints[: -len(last)], *kept[:-1]):
+        yield StepStarted(step=event.step, time_s=event.time_s)
     last_s = kept[-1].time_s
+    if len(kept) > 1:  # the step that the last checkpoint ended takes as long as all since the one before
+        step_s = (last_s - kept[-2].time_s) / (kept[-1].step - kept[-2].step)
+        yield StepStarted(step=kept[-1].step - 1, time_s=last_s - step_s)
     if run.ended_s is not None:  # for a ledger the work ends here, and the job with its last event
         yield JobEnded(time_s=last_s)
     else:  # it may still run: this says only that it had come so far
         yield IntervalStarted(kind=_SAVE, time_s=last_s)
         yield IntervalEnded(kind=_SAVE, time_s=last_s)
-
-
-def _code(run: _LauncherRun, following: Sequence[_LauncherRun]) -> int | None:
-    """Return the exit code that a run must have had."""
-    return 1 if following and not run.by_user else None
 
 
 def _is_computed_again(step: int, runs: Sequence[_LauncherRun]) -> bool:
@@ -273,13 +288,3 @@ def _advancing(attempt: Sequence[LauncherEvent]) -> Sequence[LauncherEvent]:
     while behind > 1 and attempt[behind - 1].step <= attempt[behind - 2].step:
         behind -= 1
     return attempt[:behind]
-
-
-def _step(event: LauncherEvent) -> StepStarted:
-    return StepStarted(step=event.step, time_s=event.time_s)
-
-
-def _last_step(before: LauncherEvent, saved: LauncherEvent) -> StepStarted:
-    """Return the step that a last checkpoint ended; it takes as long as all since the one before."""
-    step_s = (saved.time_s - before.time_s) / (saved.step - before.step)
-    return StepStarted(step=saved.step - 1, time_s=saved.time_s - step_s)

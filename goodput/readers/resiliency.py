@@ -7,17 +7,11 @@ Its log has six kinds of events, JSON lines that a launcher and a training loop 
 :mod:`.launcher_log` hands the same log to our own ledger, which does.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from datetime import datetime, timedelta, timezone
-from itertools import pairwise
 from math import floor, log10
 
 import msgspec
-
-from ..account import Account
-from ..events import Interval, JobStarted, OutputCompleted, RestartCompleted
-from ..job_events import JobEvents
-from ..synthetic_steps import are_synthetic
 
 USER_SCHEDULED = "user_scheduled"
 JOB_STARTED = "job_started"
@@ -61,12 +55,12 @@ class LauncherEvent(msgspec.Struct, frozen=True, kw_only=True):
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """What the library says of a job. Steps are None where no checkpoint was loaded, or none saved since.
 
-    Counts are None where the log, which is not the library's, does not tell of such a thing.
+    `checkpoints_loaded` is None where no load was recorded, not even of step 0.
     """
 
     total_events: int = 0
-    job_started_count: int | None = 0
-    checkpoints_loaded: int | None = 0
+    job_started_count: int = 0
+    checkpoints_loaded: int | None = None
     checkpoints_saved: int = 0
     total_runtime_s: float = 0.0
     min_loaded_step: int | None = None
@@ -77,7 +71,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def microseconds(timestamp: str) -> int:
-    """A time as ISO 8601 or RFC 3339 writes it, as microseconds since the epoch; UTC unless it says its zone.
+    """Return a time of ISO 8601 or RFC 3339 as microseconds since the epoch; UTC unless it says its zone.
 
     Raises ValueError.
     """
@@ -90,10 +84,7 @@ def microseconds(timestamp: str) -> int:
 
 
 def moment(time_s: float, *, milliseconds: bool = False) -> str:
-    """The other way round, for people, to the second or to what of it lies beyond the second.
-
-    Seconds where the calendar does not go so far.
-    """
+    """Return a time for people, to the second or with milliseconds; seconds where no calendar goes so far."""
     try:
         time = _EPOCH + timedelta(milliseconds=round(1000 * time_s))
     except OverflowError:
@@ -103,7 +94,7 @@ def moment(time_s: float, *, milliseconds: bool = False) -> str:
 
 
 def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None = None) -> Metrics:
-    """What the library says of the events of one job, in whatever order they come.
+    """Return what the library says of the events of one job, in whatever order they come.
 
     A job that no ``user_scheduled`` begins is given one, at its first event; of launchers that start (or end)
     one behind the other the last one counts. Only a load of a step beyond 0 counts as a checkpoint loaded.
@@ -113,48 +104,38 @@ def metrics(events: Iterable[LauncherEvent], reference_step_time_s: float | None
         return Metrics()
     loaded = [event.step for event in timeline if event.kind == CHECKPOINT_LOADED]
     saved = [event.step for event in timeline if event.kind == CHECKPOINT_SAVED]
-    runtime_us = timeline[-1].time_us - timeline[0].time_us
+    runtime_s = (timeline[-1].time_us - timeline[0].time_us) / _US
     told = Metrics(
         total_events=len(timeline),
         job_started_count=sum(event.kind == JOB_STARTED for event in timeline),
-        checkpoints_loaded=sum(step > 0 for step in loaded),
+        checkpoints_loaded=sum(step > 0 for step in loaded) if loaded else None,
         checkpoints_saved=len(saved),
-        total_runtime_s=runtime_us / _US,
+        total_runtime_s=runtime_s,
     )
-    return _gained(told, loaded, saved, reference_step_time_s)
-
-
-def _gained(
-    told: Metrics, loaded: Sequence[int], saved: Sequence[int], reference_step_time_s: float | None
-) -> Metrics:
-    """`told` with the steps between what was loaded and what was saved, and what they are worth."""
     difference = max(saved) - min(loaded) if saved and loaded else 0
     if difference <= 0:
         return told
-    told = msgspec.structs.replace(
-        told, min_loaded_step=min(loaded), max_saved_step=max(saved), step_difference=difference
-    )
-    if reference_step_time_s is None:
-        return told
-    effective_s = difference * reference_step_time_s
-    runtime_s = told.total_runtime_s
+    effective_s = None if reference_step_time_s is None else difference * reference_step_time_s
     return msgspec.structs.replace(
         told,
+        min_loaded_step=min(loaded),
+        max_saved_step=max(saved),
+        step_difference=difference,
         effective_computation_time_s=effective_s,
-        goodput_percentage=effective_s / runtime_s * 100 if runtime_s else None,
+        goodput_percentage=None if effective_s is None or not runtime_s else effective_s / runtime_s * 100,
     )
 
 
 def rows(told: Metrics) -> list[tuple[str, str]]:
-    """Return the table as the library prints it: metric and value. Without loads it has none."""
-    has_loads, share = told.checkpoints_loaded is not None, told.goodput_percentage
+    """Return the table as the library prints it, metric and value; without loads it has no row of them."""
+    share = told.goodput_percentage
     listed = {
         "Total Events": told.total_events,
         "Job Started Count": told.job_started_count,
         "Checkpoints Loaded": told.checkpoints_loaded,
         "Checkpoints Saved": told.checkpoints_saved,
         "Total Runtime (hours)": _hours(told.total_runtime_s),
-        "Min Loaded Step": told.min_loaded_step if has_loads else None,
+        "Min Loaded Step": told.min_loaded_step,
         "Max Saved Step": told.max_saved_step,
         "Step Difference": told.step_difference,
         "Effective Computation Time (hours)": _hours(told.effective_computation_time_s),
@@ -163,79 +144,8 @@ def rows(told: Metrics) -> list[tuple[str, str]]:
     return [(name, str(value)) for name, value in listed.items() if value is not None]
 
 
-def metrics_of_job(
-    events: JobEvents, account: Account, reference_step_time_s: float | None = None
-) -> Metrics:
-    """Return what the library would say of a job with another log, with `account` for what both count.
-
-    A run has loaded the step that it begins with, and so has one that goes back to a checkpoint. A checkpoint
-    that is saved has the steps before the next one, and at the end all that were recorded. Of a job without
-    steps, or with synthetic ones (:mod:`..synthetic_steps`), there are no numbers.
-    """
-    told = Metrics(
-        total_events=len(events),
-        job_started_count=account.runs or None,
-        checkpoints_loaded=None,
-        checkpoints_saved=account.checkpoints,
-        total_runtime_s=account.wall_s,
-    )
-    if not (events.step_starts or events.whole_steps) or are_synthetic(events):
-        return told
-    attempts = list(_loaded_and_saved(events))
-    loaded, saved = [first for first, _ in attempts], [last for _, last in attempts if last is not None]
-    told = msgspec.structs.replace(told, checkpoints_loaded=sum(step > 0 for step in loaded) or None)
-    return _gained(told, loaded, saved, reference_step_time_s)
-
-
-def _loaded_and_saved(events: JobEvents) -> Iterator[tuple[int, int | None]]:
-    """Yield the first step of each attempt, and how many steps its furthest checkpoint has."""
-    import numpy as np  # noqa: PLC0415 - who only writes such a log shall not pay for it
-
-    whole, begun = events.whole_steps.values(), events.step_starts.values()
-    number = np.concatenate([*(each.numbers for each in whole), *(each.numbers for each in begun)])
-    # at the time of a save a step that ends then lies before it, and one that begins then behind it
-    begun_s = [np.nextafter(each.times_s, np.inf) for each in begun]
-    time_s = np.concatenate([*(each.ends_s for each in whole), *begun_s])
-    is_whole = np.arange(len(number)) < sum(len(each.numbers) for each in whole)
-    if (time_s[1:] < time_s[:-1]).any():
-        order = np.argsort(time_s, kind="stable")
-        number, time_s, is_whole = number[order], time_s[order], is_whole[order]
-    restarts_s, saves_s = (sorted(_ends_s(events, is_save=is_save)) for is_save in (False, True))
-    saved_in = np.searchsorted(restarts_s, saves_s)
-    saves, edges = (np.searchsorted(time_s, each_s, "right") for each_s in (saves_s, restarts_s))
-    for attempt, (first, behind) in enumerate(pairwise([0, *edges.tolist(), len(number)])):
-        if first < behind:
-            done = np.maximum.accumulate(number[first:behind]) + 1
-            its = saves[(saved_in == attempt) & (saves >= first)]
-            between = its[its < behind]
-            has_ended = is_whole[between - 1] & (between > first)
-            known = np.where(has_ended, done[between - 1 - first], number[between])
-            at_end = done[-1:] if len(its) > len(between) else done[:0]
-            yield int(number[first]), max([*known.tolist(), *at_end.tolist()], default=None)
-
-
-def _ends_s(events: JobEvents, *, is_save: bool) -> Iterator[float]:
-    """Yield when checkpoints were saved, or else when an attempt may have begun (epoch seconds)."""
-    kind = "checkpoint_save" if is_save else "checkpoint_restore"
-    for event in events.others:
-        match event:
-            case OutputCompleted(checkpoint=True, valid=True, end_s=end_s) if is_save:
-                yield end_s
-            case JobStarted(time_s=end_s) | RestartCompleted(valid=True, end_s=end_s) if not is_save:
-                yield end_s
-            case Interval(end_s=end_s) if event.kind == kind:
-                yield end_s
-            case _:
-                pass
-    for key, borders in events.borders.items():
-        if key[0] == kind:
-            yield from (
-                at_s for at_s, begins in zip(borders.times_s, borders.begins, strict=True) if not begins
-            )
-
-
 def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
-    """The events in order, with the one that every job begins with, and without launchers' repetitions."""
+    """Return the events in order, with the one that begins every job, without launchers' repetitions."""
     listed = sorted(events, key=order)
     if listed and listed[0].kind != USER_SCHEDULED:
         listed.insert(0, LauncherEvent(kind=USER_SCHEDULED, time_us=listed[0].time_us))
@@ -248,14 +158,13 @@ def _timeline(events: Iterable[LauncherEvent]) -> list[LauncherEvent]:
 
 
 def order(event: LauncherEvent) -> tuple[int, int]:
-    """What to sort by: the time, and at the same time the kind."""
+    """Return what to sort by: the time, and at the same time the kind."""
     return event.time_us, KINDS.index(event.kind)
 
 
 def _hours(seconds: float | None) -> str | None:
     """Return hours as the library rounds them; what it would print as 0.0 has two significant digits."""
-    if seconds is None:
-        return None
-    hours = seconds / 3600
-    digits = 2 if round(hours, 2) or not hours else 1 - floor(log10(abs(hours)))
-    return f"{hours:.{digits}f}" if digits > 2 else str(round(hours, 2))  # noqa: PLR2004
+    hours = (seconds or 0.0) / 3600
+    if not hours or round(hours, 2):
+        return None if seconds is None else str(round(hours, 2))
+    return f"{hours:.{1 - floor(log10(abs(hours)))}f}"

@@ -31,9 +31,14 @@ def step_summary(
     """
     if are_synthetic(events):
         return None
-    table = step_table(events, by_number=by_number)
-    if window is not None:
-        table = table.between(*window)
+    return summary_of(step_table(events, by_number=by_number), events, window)
+
+
+def summary_of(
+    table: StepTable, events: JobEvents, window: tuple[float, float] | None = None
+) -> StepSummary | None:
+    """The same of the `table` of steps of these events."""
+    table = table.between(*window) if window is not None else table
     rows = table.job
     ideal = ideal_s(rows.times_s)
     if ideal is None:

@@ -130,10 +130,10 @@ def _of_writer(events: JobEvents, code: int, name: str, runs_s: Seconds) -> Iter
         yield StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
 
 
-def _attempts(name: str, runs_s: Seconds, number: _Whole, *times_s: Seconds) -> list[Any]:
+def _attempts(name: str, runs_s: Seconds, number: NDArray[Any], *times_s: Seconds) -> list[Any]:
     """Run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
     good = np.isfinite(times_s).all(axis=0) & (times_s[-1] >= times_s[0]) & (abs(number) < STEP_LIMIT)
-    columns = [column if good.all() else column[good] for column in (number, *times_s)]
+    columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]
     if not _goes_up(columns[1]):
         order = np.lexsort((*columns[2:], columns[0], columns[1]))
         order = order[_changes(*(column[order] for column in columns))]

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class StepDeviations:
-    """Each step's number and distance from the ideal (s): pairs once they are asked for, for a job has millions.
+    """Each step's number and distance from the ideal (s), in columns until somebody asks: there are millions.
 
     Of a step that was computed again the last one counts.
     """

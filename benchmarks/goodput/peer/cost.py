@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 import tempfile
+from pathlib import Path
 from typing import Any
 
 from ml_goodput_measurement import goodput
@@ -17,7 +18,7 @@ from ml_goodput_measurement import goodput
 class FileLogger:
     """A log in a file, which hands all of it out once."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
 
     def read_cloud_logging_entries(
@@ -29,7 +30,7 @@ class FileLogger:
         """All, or nothing after that."""
         if last_entry_info:
             return [], last_entry_info
-        with open(self.path) as lines:
+        with self.path.open() as lines:
             entries = [json.loads(line) for line in lines]
         return entries, (dt.datetime.fromtimestamp(0, dt.timezone.utc), str(len(entries)))
 
@@ -38,7 +39,9 @@ def main() -> None:
     """Print it."""
     logging.disable()
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stdout(sys.stderr):
-        calculator = goodput.GoodputCalculator("job", "log", FileLogger(sys.argv[1]), cache_dir=directory)
+        calculator = goodput.GoodputCalculator(
+            "job", "log", FileLogger(Path(sys.argv[1])), cache_dir=directory
+        )
         answer = calculator.get_job_goodput(include_badput_breakdown=True)
     print(answer)
 

@@ -26,7 +26,6 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.peer_rules.rules import compat_account
 from scrtune.goodput.peer_rules.types import BadputType
@@ -37,7 +36,6 @@ from scrtune.goodput.readers.resiliency import (
     LauncherEvent,
     Metrics,
     metrics,
-    metrics_of_job,
     microseconds,
     rows,
 )
@@ -104,14 +102,8 @@ def test_the_sample_log_has_the_goodput_that_its_guide_prints() -> None:
     assert log.garbage == 0
 
 
-@pytest.mark.parametrize("path", [PRIMER, PRIMER_LAUNCHER])
-def test_the_primers_example_has_half_its_time_for_goodput(path: Path) -> None:
-    job = read_file(path).jobs["primer"]
-    told = (
-        metrics(job.launcher, 120.0)
-        if job.launcher
-        else metrics_of_job(job.events, account(job.events), 120.0)
-    )
+def test_the_primers_example_has_half_its_time_for_goodput() -> None:
+    told = metrics(read_file(PRIMER_LAUNCHER).jobs["primer"].launcher, 120.0)
     assert (told.min_loaded_step, told.max_saved_step, told.step_difference) == (25, 75, 50)
     assert (told.effective_computation_time_s, told.total_runtime_s) == (6000.0, 12000.0)
     assert told.goodput_percentage == 50.0
@@ -521,7 +513,7 @@ def test_no_line_whatever_it_holds_raises_or_costs_another(lines: list[bytes | s
     detect(text)
     for job in log.jobs.values():
         metrics(job.launcher, 1.0)
-        metrics_of_job(job.timeline(), account(job.timeline()), 1.0)
+        job.timeline()
 
 
 def test_nesting_beyond_all_bounds_is_garbage() -> None:

@@ -1,7 +1,5 @@
 """The resiliency library's log in the ledger: every second has a place, and one that a reader recognises."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,15 +8,8 @@ from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
-    IntervalEnded,
-    IntervalStarted,
     JobEnded,
-    JobQueued,
     JobStarted,
-    NodeFailed,
-    OutputCompleted,
-    RestartCompleted,
-    StepCompleted,
     StepStarted,
 )
 from scrtune.goodput.interval.failures import failures_of
@@ -34,10 +25,7 @@ from scrtune.goodput.readers.launcher_log import (
 from scrtune.goodput.readers.resiliency import (
     KINDS,
     LauncherEvent,
-    Metrics,
     metrics,
-    metrics_of_job,
-    rows,
 )
 from scrtune.goodput.validation import span
 
@@ -326,79 +314,3 @@ def test_steps_of_the_job_are_never_mixed_with_those_between_its_checkpoints() -
     ).timeline()
     assert [event for event in events if isinstance(event, StepStarted)] == own
     assert [event for event in events if isinstance(event, JobStarted)] == [JobStarted(time_s=0.0)]
-
-
-# ---- the table of a log that is another one ----
-
-
-def table(events: list[GoodputEvent], reference_step_time_s: float | None = None) -> Metrics:
-    return metrics_of_job(JobEvents(events), accounted(events), reference_step_time_s)
-
-
-def save(end_s: float, dataset: int = 1) -> OutputCompleted:
-    return OutputCompleted(dataset=dataset, name="c", start_s=end_s - 1, end_s=end_s)
-
-
-def test_steps_and_saves_in_any_form_are_in_the_table() -> None:
-    started_steps = [StepStarted(step=number, time_s=10.0 * number) for number in range(6)]
-    whole_steps = [StepCompleted(step=n, start_s=10.0 * n, end_s=10.0 * n + 8) for n in range(6)]
-    saves: list[list[GoodputEvent]] = [
-        [save(30.0)],
-        [Interval(kind="checkpoint_save", start_s=29.0, end_s=30.0)],
-        [
-            IntervalStarted(kind="checkpoint_save", time_s=29.0),
-            IntervalEnded(kind="checkpoint_save", time_s=30.0),
-        ],
-    ]
-    for made in (started_steps, whole_steps):
-        for each in saves:
-            told = table([JobStarted(time_s=0.0), *made, *each, JobEnded(time_s=60.0)], 2.0)
-            assert (told.min_loaded_step, told.max_saved_step, told.checkpoints_saved) == (0, 3, 1)
-            assert told.goodput_percentage == 10.0
-
-
-def test_the_table_counts_what_the_account_below_it_counts() -> None:
-    said: list[Any] = [
-        JobQueued(time_s=0.0),
-        JobStarted(time_s=1.0),
-        JobStarted(time_s=2.0),  # the library would take the two for launchers of one run
-        StepStarted(step=0, time_s=2.0),
-        save(4.0, 1),
-        OutputCompleted(dataset=2, name="o", start_s=4.0, end_s=4.5, checkpoint=False),
-        StepStarted(step=10, time_s=5.0),
-        JobStarted(time_s=7.0),
-        StepStarted(step=10, time_s=8.0),
-        save(10.0, 3),
-        NodeFailed(time_s=10.5),
-        JobEnded(time_s=11.0),
-    ]
-    account, told = accounted(said), table(said)
-    assert told.total_events == len(said)
-    assert (told.job_started_count, told.checkpoints_saved) == (account.runs, account.checkpoints) == (3, 2)
-    assert told.total_runtime_s == account.wall_s
-    assert (told.checkpoints_loaded, told.min_loaded_step, told.max_saved_step) == (1, 0, 11)
-
-
-def test_a_restart_within_a_run_has_loaded_and_saved_nothing_beyond_it() -> None:
-    told = table(
-        [
-            *(StepStarted(step=number, time_s=float(number)) for number in range(20)),
-            RestartCompleted(dataset=1, name="c", start_s=20.0, end_s=21.0),
-            *(StepStarted(step=number, time_s=12.0 + number) for number in range(10, 15)),
-            Interval(kind="checkpoint_save", start_s=27.0, end_s=28.0),
-        ]
-    )
-    assert (told.checkpoints_loaded, told.max_saved_step) == (1, 15)
-
-
-def test_what_a_log_does_not_tell_of_has_no_row() -> None:
-    nothing = rows(table([Interval(kind="custom", name="x", start_s=1.0, end_s=3.0)]))
-    assert [name for name, _ in nothing] == ["Total Events", "Checkpoints Saved", "Total Runtime (hours)"]
-    places = [StepCompleted(step=n * 2**20 + 1, start_s=5.0 * n, end_s=5.0 * n + 3) for n in range(4)]
-    of_calls = table([JobStarted(time_s=0.0), *places, save(5.0), save(10.0, 2)], 1.0)
-    assert of_calls.checkpoints_saved == 2
-    assert (of_calls.checkpoints_loaded, of_calls.step_difference, of_calls.goodput_percentage) == (
-        None,
-        None,
-        None,
-    )
