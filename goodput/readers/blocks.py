@@ -1,7 +1,7 @@
 """Blocks of JSON lines decoded at once: what most of a log is made of, straight into columns.
 
-In our own log that is steps and borders of intervals, in ml-goodput-measurement's steps and data loading. Lines
-with anything else are left to :mod:`.jsonl`.
+In our own log that is steps and borders of intervals, in ml-goodput-measurement's steps and data loading.
+Lines with anything else are left to :mod:`.jsonl`.
 """
 
 from collections import defaultdict

@@ -26,6 +26,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.peer_rules.rules import compat_account
 from scrtune.goodput.peer_rules.types import BadputType
