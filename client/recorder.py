@@ -30,7 +30,7 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute, log_path
+from ..goodput.log.line_log import WAITING_LIMIT, absolute, log_path
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
 from ..goodput.peer_rules.peer_names import Moment, PeerNames
 from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
@@ -82,10 +82,11 @@ class Recorder(PeerNames):
         self._enabled = enabled
         has_daemon = enabled and "SCRTUNE_JOB_ID" in os.environ
         self._writer = EventWriter(
-            LineLog(self.log, limit=queue_limit),
+            self.log,
             Emitter(JobPaths.of().events_endpoint) if has_daemon else None,
             source=_text(self.writer),
             suffix=b',"job_name":' + msgspec.json.encode(_text(self.job_name)),
+            limit=queue_limit,
         )
         weakref.finalize(self, self._writer.close)
 
