@@ -18,14 +18,14 @@ _EMITTER_LINGER_S = 0.5
 class EventWriter(LineWriter):
     """Appends events, or lines of bytes, to the file at `path`; events also go to `emitter`.
 
-    Nothing blocks or raises. `suffix` is more JSON for each event's object. Losses are recorded in the log, as
-    lost by `source`.
+    Nothing blocks or raises. `suffix` is more JSON for each event's object. Losses are recorded in the log,
+    as lost by `source`.
     """
 
     _what = "events"
     _reason = "no place was left for them, they made no event, or they came behind the end"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         path: Path,
         emitter: Emitter | None = None,

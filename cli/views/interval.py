@@ -13,7 +13,6 @@ from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
 from ...goodput.interval.recommend import Outlook, measured, recommend, what_if
 from ...goodput.interval.save_costs import costs_of
-from ...goodput.validation import span
 from ...intents.rules.pace import Inputs
 from ...intents.rules.pace import inputs as inputs_under
 from ..job_record import JobRecord
@@ -31,9 +30,8 @@ def inputs(job: JobRecord) -> Inputs:
     Where the settings are not known, how often the job flushed is counted. Of writers that know nothing of
     SCR the saves count as checkpoints. Raises IntervalError.
     """
-    in_order = sorted(job.events, key=lambda event: span(event)[1])
-    failures = failures_of(in_order)
-    costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
+    failures = failures_of(job.events)
+    costs, settings = job.tuning.costs or costs_of(job.events), job.tuning.settings
     if settings is None:
         return Inputs(measured=measured(costs, _flushed_every(costs)), failures=failures)
     return inputs_under(costs, failures, settings)

@@ -42,7 +42,7 @@ class CsvRows:
 
 
 def _first_line(path: Path) -> str | None:
-    """Return the first line as it is on disk, without its end and byte order mark; None when there is none."""
+    """Return the first line as it is on disk, without its end and byte order mark; None without one."""
     with suppress(FileNotFoundError), path.open("rb") as file:
         if line := file.readline(1 << 16):
             return line.decode("utf-8-sig", "replace").rstrip("\r\n")

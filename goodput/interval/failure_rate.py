@@ -1,21 +1,22 @@
 """How often a job fails: what was believed before, what was seen, and how sure that makes us.
 
 Failures come at a constant rate, and a share of them leaves the cached checkpoints. Both are uncertain where
-few were seen. Nobody who has not seen a machine fail knows more than its order of magnitude. A Gamma
+few were seen. Of a machine that was not seen to fail only the order of magnitude is known. A Gamma
 distribution of rates would not say that: its tail takes dozens of failures to be talked out of a rate that is
 too low (`docs/interval.md` has what that costs). Its scale is uncertain here, too, which makes it
 
     r^(a - 1) / (1 + r)^(2 a + 1)         for the rate in units r, of which the median is the expectation
 
 ("beta prime"). Its weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 %
-between a sixteenth and eight times its rate. After the first few failures it hardly matters. With n failures
-in T seconds the density is that, times r^n exp(-r T); `rate_density.py` adds it up.
+between a sixteenth and eight times its rate. With n failures in T seconds the density is that, times
+r^n exp(-r T). It is summed over the logs of rates, where it has one peak and falls off on both sides faster
+and faster.
 
 The share has a Beta distribution, to whose parameters the failures of either kind are added (conjugate).
 """
 
 from collections.abc import Sequence
-from math import isfinite, sqrt
+from math import isfinite, log, sqrt
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,8 +24,10 @@ import msgspec
 from .failures import Failures
 from .model import IntervalError
 
+# numpy and scipy are slow to load: who never asks shall not pay for them
 if TYPE_CHECKING:
-    from .rate_density import RateDensity
+    import numpy as np
+    from numpy.typing import NDArray
 
 NODE_MTBF_S = 54 * 86_400 * (16_384 / 8) / 419
 """Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a
@@ -38,6 +41,10 @@ PROCESS_SHARE = 0.16
 SHARE_WEIGHT = 4.0
 """Failures that either share counts as: there is less between machines than in their rates."""
 _SURELY = 1e-9
+_SOONEST = 1e-12
+_NEGLIGIBLE = 40.0
+_POINTS = 2001
+_FIRST_REACH, _FURTHER = 1e-4, 1.25
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,9 +71,9 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unit_s(self) -> float:
         """One over the unit of rates, chosen so that `mtbf_s` is the median."""
-        if self.weight == RATE_WEIGHT:  # the same without loading scipy, which takes the daemon half a second
+        if self.weight == RATE_WEIGHT:  # the same without scipy, which takes the daemon half a second
             return self.mtbf_s * (sqrt(2) - 1)
-        from scipy.special import betaincinv  # type: ignore[import-untyped] # noqa: PLC0415 - slow to load
+        from scipy.special import betaincinv  # type: ignore[import-untyped] # noqa: PLC0415
 
         median = float(betaincinv(self.weight, self.weight + 1, 0.5))
         return self.mtbf_s * median / (1 - median)
@@ -102,7 +109,10 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
         What an interval costs is linear in the rate, so that the mean rate is the one to decide by.
         """
-        return self.prior.unit_s / self._density().mean
+        import numpy as np  # noqa: PLC0415
+
+        logs, shares = self._log_rates()
+        return self.prior.unit_s / float(np.sum(np.exp(logs) * shares))
 
     @property
     def half_within(self) -> float:
@@ -112,12 +122,11 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     def mtbfs_s(self, probabilities: Sequence[float]) -> list[float]:
         """The MTBFs below which it lies with these probabilities, each above 0 and below 1."""
-        return [self.prior.unit_s * time for time in self._density().times(probabilities)]
+        import numpy as np  # noqa: PLC0415
 
-    def _density(self) -> "RateDensity":
-        from .rate_density import RateDensity  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-
-        return RateDensity(self.failures, self.time_s / self.prior.unit_s, self.prior.weight)
+        logs, shares = self._log_rates()
+        found = np.interp([1 - each for each in probabilities], np.cumsum(shares) - shares / 2, logs)
+        return [self.prior.unit_s * float(time) for time in np.exp(-found)]
 
     @property
     def cache_share(self) -> float:
@@ -126,10 +135,37 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     def cache_shares(self, probabilities: Sequence[float]) -> list[float]:
         """The shares below which it lies with these probabilities; neither 0 nor 1."""
-        from scipy.special import betaincinv  # noqa: PLC0415 - slow to load
+        from scipy.special import betaincinv  # noqa: PLC0415
 
         shares = betaincinv(self.cache, self.prefix, probabilities)
         return [min(1 - _SURELY, max(_SURELY, float(share))) for share in shares]
+
+    def _log_rates(self) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+        """The logs of rates in units, evenly spaced over all that matter, and the share of each."""
+        import numpy as np  # noqa: PLC0415
+
+        seen, watched = self.failures + self.prior.weight, max(_SOONEST, self.time_s / self.prior.unit_s)
+
+        def log_density(x: "NDArray[np.float64]") -> "NDArray[np.float64]":
+            made: NDArray[np.float64] = (
+                seen * x - watched * np.exp(x) - (2 * self.prior.weight + 1) * np.logaddexp(0, x)
+            )
+            return made
+
+        def reach(side: int) -> float:
+            """Where, on that side of the peak, the density is negligible."""
+            reach = _FIRST_REACH
+            while log_density(np.array([peak + side * reach]))[0] > least:
+                reach *= _FURTHER
+            return peak + side * reach
+
+        half = self.prior.weight + 1 + watched - self.failures  # the peak is the root of a quadratic equation
+        root = sqrt(half * half + 4 * watched * seen)
+        peak = log(2 * seen / (half + root) if half > 0 else (root - half) / (2 * watched))
+        least = log_density(np.array([peak]))[0] - _NEGLIGIBLE
+        logs = np.linspace(reach(-1), reach(1), _POINTS)
+        shares = np.exp(log_density(logs) - least - _NEGLIGIBLE)
+        return logs, shares / shares.sum()
 
 
 def posterior(failures: Failures, prior: Prior) -> Posterior:

@@ -53,7 +53,9 @@ class LineFile:
         if written < 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         for line in taken:
-            if written < max(1, len(line) - 1):  # but for its newline it would be there: the next write adds that
+            if written < max(
+                1, len(line) - 1
+            ):  # but for its newline it would be there: the next write adds that
                 break
             written -= len(line)
             lines.popleft()
