@@ -50,8 +50,8 @@ class Estimate(msgspec.Struct, frozen=True):
 class Measured(Costs, frozen=True, kw_only=True):
     """What checkpoints cost, in mean seconds over `checkpoints` of them, and when they are taken.
 
-    `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there is
-    only one level, and `checkpoint_s` is all that a checkpoint costs.
+    `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there
+    is only one level, and `checkpoint_s` is all that a checkpoint costs.
     """
 
     interval_s: float = 0.0
@@ -62,7 +62,7 @@ class Measured(Costs, frozen=True, kw_only=True):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """One way to choose a schedule, and what comes of it.
 
-    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more, and `gained`
+    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more, `gained`
     what this has more than the schedule in use (None: not known). `flush_every` is 0 with one level. The job
     waits `flush_wait_s` for each flush, and would not with intervals from `shortest_interval_s` on.
     """
@@ -308,7 +308,7 @@ def _midpoints(count: int) -> list[float]:
 
 
 def _estimate(values: Iterable[float]) -> Estimate:
-    """The first of `values`, which holds for the mean rate, and the interval that 90 % of the others lie in."""
+    """The first of `values`, which holds for the mean rate, and where 90 % of the others lie."""
     value, *others = values
     others.sort()
     last = len(others) - 1

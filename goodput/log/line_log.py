@@ -16,12 +16,12 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def log_path(name: str, ending: str = ".jsonl") -> Path:
-    """Return the file of the log `name`: in $SCRTUNE_GOODPUT_DIR, else in the current directory; absolute."""
+    """Return the absolute path of the log `name`: in $SCRTUNE_GOODPUT_DIR, else in the current directory."""
     return absolute(Path(os.environ.get(DIRECTORY_VARIABLE, "")) / f"{_UNSAFE.sub('_', name)}{ending}")
 
 
 def absolute(path: Path) -> Path:
-    """Return `path`, whatever directory the application changes to; unchanged when there is no current one."""
+    """Return `path`, whatever directory the application changes to; as it is without a current one."""
     with contextlib.suppress(OSError):
         return path.absolute()
     return path
@@ -31,10 +31,9 @@ class LineFile:
     """Appends lines to the file at `path`, made with the first; its directory only if `makes_directory`.
 
     Every write is one ``write(2)`` of whole lines with O_APPEND: those of several processes of one machine do
-    not mix. A line that was written in part, or that a killed process left, is ended, so that it spoils no
-    other; ours is then written anew. It cannot be cut off, for another process may have appended behind it.
-    Readers pass over empty lines: who opens the file while another process writes may see a line of its that
-    is not whole yet, and end that.
+    not mix. A line that was written in part, or that a killed process left, is ended, and ours written anew:
+    it cannot be cut off, for another process may have appended behind it. Readers pass over empty lines: one
+    comes of opening the file just when another process has written a part of its line.
     """
 
     def __init__(self, path: Path, *, makes_directory: bool = False) -> None:
@@ -44,7 +43,7 @@ class LineFile:
         self._is_torn = False
 
     def write(self, lines: deque[bytes]) -> None:
-        """Move some of `lines` into the file, from the left; those that are left are not in it. Raises OSError."""
+        """Move `lines` into the file, from the left, some or all; the rest is not in it. Raises OSError."""
         if self._descriptor < 0:
             self._open()
         taken = list(islice(lines, _LINES_A_WRITE))
@@ -53,9 +52,7 @@ class LineFile:
         if written < 0:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         for line in taken:
-            if written < max(
-                1, len(line) - 1
-            ):  # but for its newline it would be there: the next write adds that
+            if written < max(1, len(line) - 1):  # all but its newline is enough: the next write adds that
                 break
             written -= len(line)
             lines.popleft()
@@ -63,12 +60,8 @@ class LineFile:
 
     def sync(self) -> None:
         """Have the file system keep what was written. Raises OSError."""
-        try:
-            if self._descriptor >= 0:
-                os.fsync(self._descriptor)
-        except OSError as error:
-            if error.errno != errno.EINVAL:  # a pipe, which keeps nothing
-                raise
+        if self._descriptor >= 0 and stat.S_ISREG(os.fstat(self._descriptor).st_mode):
+            os.fsync(self._descriptor)
 
     def close(self) -> None:
         """Close the file; a later write opens it again."""
@@ -80,21 +73,19 @@ class LineFile:
         if self._makes_directory:
             self.path.parent.mkdir(parents=True, exist_ok=True)
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        status = os.fstat(self._descriptor)
-        has_lines = stat.S_ISREG(status.st_mode) and status.st_size > 0
-        self._is_torn = has_lines and os.pread(self._descriptor, 1, status.st_size - 1) != b"\n"
+        self._is_torn = _is_torn(self._descriptor)
 
 
 def append_whole(path: Path, piece: bytes, *, as_lines: bool = False) -> None:
-    """Append all of `piece` to `path`, or nothing that stays, for files with a single writer. Raises OSError.
+    """Append all of `piece` to `path`, or nothing that stays: for a file with one writer. Raises OSError.
 
-    What others appended behind it all the same stays. The directory is made if it is not there. With `as_lines`,
-    a line that somebody else left torn is ended first.
+    What others appended behind it all the same stays. The directory is made if it is not there. With
+    `as_lines`, a line that somebody else left torn is ended first.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b", buffering=0) as file:
         end, written = file.seek(0, os.SEEK_END), 0
-        if as_lines and end and os.pread(file.fileno(), 1, end - 1) != b"\n":
+        if as_lines and _is_torn(file.fileno()):
             piece = b"\n" + piece
         try:
             while written < len(piece):
@@ -104,3 +95,10 @@ def append_whole(path: Path, piece: bytes, *, as_lines: bool = False) -> None:
                 if written and file.seek(0, os.SEEK_END) == end + written:
                     file.truncate(end)
             raise
+
+
+def _is_torn(descriptor: int) -> bool:
+    """Return whether the file ends within a line, as a killed process or a full disk leaves it."""
+    status = os.fstat(descriptor)
+    has_lines = stat.S_ISREG(status.st_mode) and status.st_size > 0
+    return has_lines and os.pread(descriptor, 1, status.st_size - 1) != b"\n"

@@ -38,13 +38,11 @@ _living: "weakref.WeakSet[LineWriter]" = weakref.WeakSet()
 class LineWriter:
     """Writes lines, and events as a line of JSON each, to the file at `path`, alone in this process.
 
-    Nothing blocks or raises. At most `limit` lines wait, for the thread and for the file, which is tried again
-    every second; what is lost beyond that is counted in :attr:`lost`. A process that is killed loses what was
-    handed over in the last `gather_s` seconds, and what the file could not take. A forked child writes its own
-    lines, and none of its parent's.
-
-    Whoever waits for a thread that a file system holds up, be it for a flush or for the end, waits from when
-    the first one began to: a second for each of them would add up.
+    Nothing blocks or raises. At most `limit` lines wait, for the thread and for the file, which is tried
+    again every second; what is lost beyond that is counted in :attr:`lost`. A killed process loses what was
+    handed over in the last `gather_s` seconds, and what the file could not take. A forked child writes its
+    own lines, and none of its parent's. Where a file system hangs, whoever waits for a flush or for the end
+    waits from when the first one began to: a second for each of them would add up.
     """
 
     _what: ClassVar[str] = "lines"
@@ -68,29 +66,25 @@ class LineWriter:
         _living.add(self)
 
     def _begin(self) -> None:
-        """Begin, also in a child: there are no threads of its parent's, and their locks may be held for good."""
-        # A signal handler may record while the thread that it interrupts does: all of this is reentrant.
+        """Begin, also in a forked child: its parent's thread is not there, and may have held any lock."""
+        # a signal handler may record while the thread that it interrupts does: all of this is reentrant
         self._lock = threading.RLock()
         self._bell = threading.Lock()  # held, but for a moment after it was rung
         self._bell.acquire()
         self._items: deque[bytes | GoodputEvent] = deque()
         self._lines: deque[bytes] = deque()
         self._flushes: deque[_Flush] = deque()
+        self._awaited: _Flush | None = None  # the first that is not done yet
         self._thread: threading.Thread | None = None
         self._is_idle = self._is_closed = self._is_over = False
+        self._refused = self._lost_told = 0
+        self._retry_at_s = 0.0
         self.error = ""
         """Why lines wait, or empty."""
-        self._retry_at_s = 0.0
-        self._refused = 0
-        self._lost_told = 0
-        self._awaited: _Flush | None = None  # the first that is not done yet, as far as anybody waited
 
     @property
     def lost(self) -> int:
-        """Lines that were lost so far: no place was left, or not to be encoded.
-
-        When :meth:`close` has returned, what still waits is lost, too, unless it is written after all.
-        """
+        """Lines that were lost so far; once closed, also those that still wait."""
         return self._refused + (len(self._items) + len(self._lines) if self._is_over else 0)
 
     def put(self, item: bytes | GoodputEvent) -> bool:
@@ -114,10 +108,9 @@ class LineWriter:
             self._start()  # the log may be told of it: not by the thread that closes, which must not hang
 
     def flush(self, timeout_s: float = CLOSE_LIMIT_S, *, sync: bool = False) -> bool:
-        """Wait, `timeout_s` at most, until the file has what was put before; return whether it has all of it.
+        """Wait, `timeout_s` at most, until the file has what was put before; return whether it has.
 
-        With `sync`, the file system was asked to keep it, too. While an earlier flush is not done, the time
-        since that one began counts.
+        With `sync`, the file system was asked to keep it, too.
         """
         if self._is_closed or self._thread is None:
             return not (self._items or self._lines)
@@ -133,11 +126,7 @@ class LineWriter:
         return flush.is_written
 
     def close(self, timeout_s: float = CLOSE_LIMIT_S) -> str:
-        """Write what is there, waiting `timeout_s` at most; return what there is to say of what was lost.
-
-        While a flush is not done, the time since that began counts. Later calls only have what was lost
-        since.
-        """
+        """Write what is there, waiting `timeout_s` at most; return what there is to say of new losses."""
         with self._lock:
             is_first, self._is_closed = not self._is_closed, True
         if is_first:
@@ -170,7 +159,6 @@ class LineWriter:
         self._is_over = True
 
     def _left_s(self, timeout_s: float) -> float:
-        """Return what is left of it to who begins to wait now."""
         first = self._awaited
         if first is None or first.done.is_set():
             return timeout_s
@@ -219,7 +207,7 @@ class LineWriter:
             self._bell.acquire(timeout=self._gather_s)
 
     def _drain(self, *, at_once: bool, sync: bool) -> None:
-        """Encode and write what is there now, a slice at a time; after an error only once a second, or `at_once`."""
+        """Encode and write what is there now, by slices; after an error once a second, or `at_once`."""
         left = len(self._items)
         while True:
             for _ in range(min(left, _SLICE)):
