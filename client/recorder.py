@@ -65,8 +65,9 @@ class Recorder(PeerNames):
     """Records the events of the job `job_name` in the process `writer`.
 
     The job is by default its id in the environment, else :func:`program_name`; `writer` ``rank<n>``, as the
-    launcher says, else empty; `log` ``<job name>-goodput.jsonl`` (:func:`.line_log.log_path`). With
-    `enabled` false every call does nothing. Threads may share a recorder; a forked child gets a queue and a thread of its own. The process's end closes it, within a second.
+    launcher says, else empty; `log` ``<job name>-goodput.jsonl`` (:func:`.line_log.log_path`). With `enabled`
+    false every call does nothing. Threads may share a recorder; a forked child gets a queue and a thread of
+    its own. The process's end closes it, within a second.
     """
 
     def __init__(

@@ -30,11 +30,10 @@ _SHORTEST_S = 1e-9
 class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     """The full cost of one checkpoint, known once its flush (if one was due) has ended.
 
-    `interval_s` is the time from the previous checkpoint's start to this one's (0 for the first);
-    `flush_s` is the true duration of the flush, blocking or not, 0 without one. `slowdown_s` is an estimate
-    that noise may take below 0, so that its mean over many checkpoints is right, with the standard error
-    `slowdown_error_s`. `apply_s` is what putting new settings in force took, `observe_s` what tracing added;
-    neither is part of `blocking_s` here, for they are no cost of the settings.
+    `interval_s` is the time since the start of the previous one (0 for the first), `flush_s` the true
+    duration of the flush, blocking or not. `slowdown_s` is an estimate without bias, which noise may take
+    below 0, with the standard error `slowdown_error_s`. `apply_s` is what putting new settings in force took,
+    `observe_s` what tracing added; `blocking_s` has neither, for they are no cost of the settings.
     """
 
     dataset: int
@@ -105,10 +104,9 @@ class _Output(NamedTuple):
 
 
 class CheckpointCosts:
-    """Joins outputs, flushes and steps to one :class:`CheckpointCost` for each checkpoint.
+    """Joins outputs, flushes and steps, in any order of arrival, to one cost for each checkpoint.
 
-    Outputs and flushes may arrive in any order; a checkpoint whose flush failed, or is never heard of, has
-    no cost.
+    A checkpoint whose flush failed, or is never heard of, has none.
     """
 
     def __init__(self) -> None:
@@ -198,9 +196,8 @@ class _Stretch(NamedTuple):
 class FlushSlowdown:
     """How much longer the recent steps of a job took while a flush was under way.
 
-    A flush is announced when it starts (:meth:`flush_started`) and measured when it ends
-    (:meth:`flush_completed`), because its true end is only known later. Memory is bounded: of a flush that
-    thousands of steps run beside, neighbouring steps are remembered as one stretch.
+    A flush is announced when it starts and measured when it has ended, for its true end is only known later.
+    Memory is bounded: beside thousands of steps, neighbouring ones are remembered as one stretch.
     """
 
     def __init__(self) -> None:
@@ -226,8 +223,7 @@ class FlushSlowdown:
     def reference_s(self) -> float | None:
         """Mean of the last steps without a flush beside them; None when there were none.
 
-        The mean, because only against it noise adds up to nothing, however skewed it is: against the median
-        every flush would be charged for the slow steps that happen anyway. A hiccup counts as three medians.
+        Only against the mean noise adds up to nothing, however skewed; a hiccup counts as three medians.
         """
         if not self._undisturbed:
             return None
@@ -235,17 +231,13 @@ class FlushSlowdown:
         return fmean(min(each, limit_s) for each in self._undisturbed)
 
     def flush_started(self, dataset: int, start_s: float) -> None:
-        """From now on steps may be disturbed by the flush of `dataset`.
-
-        SCR runs one flush at a time: an earlier one that was never reported as ended has ended unheard.
-        """
+        """From now on steps may be disturbed by the flush of `dataset`: SCR runs one at a time."""
         self._running = {dataset: start_s}
 
     def flush_completed(self, flush: FlushCompleted) -> _Flushed:
         """Return `flush` with the seconds that the steps beside it took longer than the reference.
 
-        The estimate is not biased, so that it falls below 0 now and then. A step's excess counts up to the
-        time that it and the flush ran together.
+        A step's excess counts up to the time that it and the flush ran together.
         """
         self._running.pop(flush.dataset, None)
         reference_s, error_s = self.reference_s, self._error_s(flush)
@@ -258,7 +250,7 @@ class FlushSlowdown:
     def _error_s(self, flush: FlushCompleted) -> float:
         """Return the SD of the estimate for `flush`: of its steps, and of their reference.
 
-        The scatter of steps is taken from neighbours: a job whose steps grow slowly longer does not scatter.
+        The scatter is that of neighbours: steps that slowly grow longer do not scatter.
         """
         steps = self._undisturbed
         if len(steps) < _FEW_STEPS:
@@ -269,27 +261,23 @@ class FlushSlowdown:
 
     def _remember(self, step: _Stretch) -> None:
         if len(self._recent) >= _RECENT:
-            if self._running:
-                pairs = zip(self._recent[::2], self._recent[1::2], strict=True)
-                self._recent = [first.joined(second) for first, second in pairs]
-            else:
-                del self._recent[: _RECENT // 2]
+            pairs = zip(self._recent[::2], self._recent[1::2], strict=True)
+            halved = [first.joined(second) for first, second in pairs]
+            self._recent = halved if self._running else self._recent[_RECENT // 2 :]
         self._recent.append(step)
 
     def _judge(self, flush: FlushCompleted) -> None:
         """Steps that waited for `flush` and turn out undisturbed count for the reference again."""
-        waiting = []
-        for step in self._unjudged:
-            if step.overlap_s(flush) > 0:
-                continue
+        undisturbed = [step for step in self._unjudged if step.overlap_s(flush) <= 0]
+        self._unjudged.clear()
+        for step in undisturbed:
             if any(step.end_s > start_s for start_s in self._running.values()):
-                waiting.append(step)
+                self._unjudged.append(step)
             else:
                 self._undisturbed.append(step.busy_s)
-        self._unjudged = deque(waiting, maxlen=_REFERENCE_STEPS)
 
 
 def _excess_s(stretch: _Stretch, flush: FlushCompleted, reference_s: float) -> float:
-    """What is faster than the reference gives credit: noise must cancel out over the steps of a flush."""
+    """Faster than the reference is a credit: noise must cancel out over the steps of a flush."""
     together_s = stretch.overlap_s(flush)
     return max(-together_s, min(together_s, stretch.busy_s - stretch.steps * reference_s))

@@ -1,18 +1,16 @@
 """How often a job fails: what was believed before, what was seen, and how sure that makes us.
 
-Failures come at a constant rate, and a share of them leaves the cached checkpoints. Both are uncertain where
-few were seen. Of a machine that was not seen to fail only the order of magnitude is known. A Gamma
-distribution of rates would not say that: its tail takes dozens of failures to be talked out of a rate that is
-too low (`docs/interval.md` has what that costs). Its scale is uncertain here, too, which makes it
+Failures come at a constant rate, and a share of them leaves the cached checkpoints; both are uncertain where
+few were seen. Of a machine that was not seen to fail only the order of magnitude is known: a Gamma
+distribution of its rate takes dozens of failures to leave a rate that is too low (`docs/interval.md` has what
+that costs). With an uncertain scale it becomes a beta prime distribution,
 
-    r^(a - 1) / (1 + r)^(2 a + 1)         for the rate in units r, of which the median is the expectation
+    r^(a - 1) / (1 + r)^(2 a + 1)         for the rate r in units of which the median is the expectation
 
-("beta prime"). Its weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 %
-between a sixteenth and eight times its rate. With n failures in T seconds the density is that, times
-r^n exp(-r T). It is summed over the logs of rates, where it has one peak and falls off on both sides faster
-and faster.
-
-The share has a Beta distribution, to whose parameters the failures of either kind are added (conjugate).
+whose weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 % between a
+sixteenth and eight times its rate. With n failures in T seconds the density is that, times r^n exp(-r T),
+summed over log r, where it has one peak. The share has a Beta distribution, to whose parameters the failures
+of either kind are added.
 """
 
 from collections.abc import Sequence
@@ -30,10 +28,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NODE_MTBF_S = 54 * 86_400 * (16_384 / 8) / 419
-"""Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a
-node: one in 6,335 hours of a node. Other machines fail otherwise."""
+"""Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a node."""
 RATE_WEIGHT = 1.0
-"""How sure that is: less says next to nothing, more takes many failures to correct (`docs/interval.md`)."""
+"""Less says next to nothing, more takes many failures to correct (`docs/interval.md`)."""
 NODE_LOSS_SHARE = 0.85
 """Share of the failures that levels cheaper than the prefix directory recovered (A. Moody et al., SC'10)."""
 PROCESS_SHARE = 0.16
@@ -48,10 +45,10 @@ _FIRST_REACH, _FURTHER = 1e-4, 1.25
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before a failure was seen: an MTBF of the job (the median), and how sure that is.
+    """What is believed before a failure was seen: the median MTBF of the job, and how sure that is.
 
-    `cache_share` is the share of failures that the cache survives, with a weight of its own; `source` says
-    where the MTBF is from. Raises IntervalError.
+    The cache survives `cache_share` of the failures; `source` says where the MTBF is from.
+    Raises IntervalError.
     """
 
     mtbf_s: float
@@ -80,9 +77,9 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def typical(nodes: int, *, survives_node: bool = True) -> Prior:
-    """The default prior for a job on `nodes` nodes: each fails as in Llama 3's training, independently.
+    """The default prior for a job on `nodes` nodes, each of which fails as in Llama 3's training.
 
-    `survives_node` says whether the redundancy scheme does (not SINGLE).
+    `survives_node`: the redundancy scheme survives the loss of one (not SINGLE).
     """
     if nodes < 1:
         raise IntervalError(f"nodes is {nodes}: a job has at least one")
@@ -105,10 +102,7 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mtbf_s(self) -> float:
-        """One over the mean rate: an interval chosen for it costs least on average, to first order.
-
-        What an interval costs is linear in the rate, so that the mean rate is the one to decide by.
-        """
+        """One over the mean rate, to decide by: to first order, costs are linear in the rate."""
         import numpy as np  # noqa: PLC0415
 
         logs, shares = self._log_rates()
@@ -116,7 +110,7 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def half_within(self) -> float:
-        """The factor from the median within which it lies with a probability of one half, or nearly so."""
+        """The factor from the median within which the MTBF lies with a probability of one half."""
         low_s, high_s = self.mtbfs_s([0.25, 0.75])
         return sqrt(high_s / low_s)
 
@@ -145,24 +139,22 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
         import numpy as np  # noqa: PLC0415
 
         seen, watched = self.failures + self.prior.weight, max(_SOONEST, self.time_s / self.prior.unit_s)
+        slope = 2 * self.prior.weight + 1
 
-        def log_density(x: "NDArray[np.float64]") -> "NDArray[np.float64]":
-            made: NDArray[np.float64] = (
-                seen * x - watched * np.exp(x) - (2 * self.prior.weight + 1) * np.logaddexp(0, x)
-            )
-            return made
+        def log_density(x: "NDArray[np.float64] | float") -> "NDArray[np.float64]":
+            return np.asarray(seen * x - watched * np.exp(x) - slope * np.logaddexp(0, x))
 
         def reach(side: int) -> float:
             """Where, on that side of the peak, the density is negligible."""
             reach = _FIRST_REACH
-            while log_density(np.array([peak + side * reach]))[0] > least:
+            while log_density(peak + side * reach) > least:
                 reach *= _FURTHER
             return peak + side * reach
 
         half = self.prior.weight + 1 + watched - self.failures  # the peak is the root of a quadratic equation
         root = sqrt(half * half + 4 * watched * seen)
         peak = log(2 * seen / (half + root) if half > 0 else (root - half) / (2 * watched))
-        least = log_density(np.array([peak]))[0] - _NEGLIGIBLE
+        least = float(log_density(peak)) - _NEGLIGIBLE
         logs = np.linspace(reach(-1), reach(1), _POINTS)
         shares = np.exp(log_density(logs) - least - _NEGLIGIBLE)
         return logs, shares / shares.sum()

@@ -1,7 +1,9 @@
 """The failures of a job: how many, of which kind, and what passed until the work went on."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import chain
+from operator import itemgetter
 from statistics import fmean
 
 import msgspec
@@ -71,31 +73,30 @@ def failures_of(events: Iterable[GoodputEvent]) -> Failures:
 def _thinned(events: JobEvents) -> list[GoodputEvent]:
     """All but steps and borders that say nothing new, in the order of ends.
 
-    Between two events of other kinds the first and the last step matter: they begin a run, and are its last
-    sign of life. So it is with borders.
+    Between two other events the first and the last step matter, which begin a run and are its last sign of
+    life; so it is with borders.
     """
-    import numpy as np  # noqa: PLC0415 - slow to load: the daemon watches without it
+    rare = [(span(event)[1], event) for event in events.others]
+    rare += [
+        (time_s, IntervalEnded(kind=kind, time_s=time_s))
+        for (kind, _, _), borders in events.borders.items()
+        if kind == _RESTORE
+        for time_s, begins in zip(borders.times_s, borders.begins, strict=True)
+        if not begins
+    ]
 
     def kept(columns: Iterable[Iterable[float]]) -> list[float]:
-        times_s = np.sort(np.fromiter(chain.from_iterable(columns), np.float64))
-        at = np.searchsorted(times_s, [end_s for end_s, _ in rare])
-        kept = np.unique([0, len(times_s) - 1, *(at - 1), *at])
-        found: list[float] = times_s[kept[(kept >= 0) & (kept < len(times_s))]].tolist()
-        return found
+        times_s = sorted(chain.from_iterable(columns))
+        at = [bisect_left(times_s, end_s) for end_s, _ in rare]
+        near = {0, len(times_s) - 1, *at, *(place - 1 for place in at)}
+        return [times_s[place] for place in near if 0 <= place < len(times_s)]
 
-    rare = [(span(event)[1], event) for event in events.others]
-    for (kind, name, writer), borders in events.borders.items():
-        if kind == _RESTORE:
-            ends_s = [
-                each for each, begins in zip(borders.times_s, borders.begins, strict=True) if not begins
-            ]
-            rare += [(s, IntervalEnded(kind=kind, time_s=s, name=name, writer=writer)) for s in ends_s]
-    begun = (each.times_s for each in events.step_starts.values())
-    whole = (each.ends_s for each in events.whole_steps.values())
-    steps = [(s, StepStarted(step=0, time_s=s)) for s in kept((*begun, *whole))]
-    borders_s = kept(each.times_s for each in events.borders.values())
-    signs = [(s, IntervalEnded(kind="custom", time_s=s)) for s in borders_s]
-    return [event for _, event in sorted([*rare, *steps, *signs], key=lambda each: each[0])]
+    begun = [each.times_s for each in events.step_starts.values()]
+    begun += [each.ends_s for each in events.whole_steps.values()]
+    bordered = [each.times_s for each in events.borders.values()]
+    steps = [(time_s, StepStarted(step=0, time_s=time_s)) for time_s in kept(begun)]
+    signs = [(time_s, IntervalEnded(kind="custom", time_s=time_s)) for time_s in kept(bordered)]
+    return [event for _, event in sorted([*rare, *steps, *signs], key=itemgetter(0))]
 
 
 class FailureWatch:
