@@ -11,7 +11,7 @@ from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.interval.failure_rate import Prior, typical
 from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
-from ...goodput.interval.recommend import Outlook, measured, recommend, what_if
+from ...goodput.interval.recommend import Outlook, measured, recommend
 from ...goodput.interval.save_costs import costs_of
 from ...intents.rules.pace import Inputs
 from ...intents.rules.pace import inputs as inputs_under
@@ -50,6 +50,4 @@ def outlook(found: Inputs, known: Prior | None = None, asked: Schedule | None = 
     prior = typical(found.failures.nodes, survives_node=found.survives_node)
     if known is not None:
         prior = msgspec.structs.replace(known, cache_share=prior.cache_share, share_weight=prior.share_weight)
-    if asked is None:
-        return recommend(found.measured, found.failures, prior)
-    return what_if(found.measured, found.failures, prior, asked.interval_s, asked.flush_every)
+    return recommend(found.measured, found.failures, prior, asked)

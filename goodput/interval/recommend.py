@@ -48,7 +48,7 @@ class Estimate(msgspec.Struct, frozen=True):
 
 
 class Measured(Costs, frozen=True, kw_only=True):
-    """What checkpoints cost, in mean seconds over `checkpoints` of them, and when they are taken.
+    """Mean costs of `checkpoints` of them, and when they are taken.
 
     `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there
     is only one level, and `checkpoint_s` is all that a checkpoint costs.
@@ -80,9 +80,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules side by side; `best` names the one that the others are measured against.
 
-    `mtbf_s` is what is thought of the MTBF, its median; `decided_for_s` is that of the mean rate, for which
-    the schedules are, and which is shorter: too short an interval costs less than too long a one. The prior
-    lies within a factor of `prior_half_within` of its MTBF with a probability of one half.
+    `mtbf_s` is the median MTBF; the schedules are for `decided_for_s`, that of the mean rate, which is
+    shorter: too short an interval costs less than too long a one. The prior lies within a factor of
+    `prior_half_within` of its MTBF with a probability of one half.
     """
 
     measured: Measured
@@ -169,18 +169,54 @@ def _in_use(found: Measured) -> Schedule:
 
 
 def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule | None = None) -> Outlook:
-    """The best schedule beside the one in use, what was `asked`, Young's and Daly's. Raises IntervalError."""
-    methods = {name: _one_level(rule, found) for name, rule in _RULES.items()}
-    best = "exact"
-    if found.flush_every:
-        best = "exact, two levels"
-        methods |= {"first order, two levels": first_order, best: optimal}
-    given: dict[str, _Method] = {}
-    if found.interval_s:
-        given[IN_USE] = lambda _: _in_use(found)
+    """The best schedule beside the one in use, what was `asked`, Young's and Daly's.
+
+    With `flush_every` 0 what was asked leaves flushes as they are. Raises IntervalError, also where it asks
+    for flushes of a job that has only one level.
+    """
+    now, best = _in_use(found), "exact, two levels" if found.flush_every else "exact"
+    given: dict[str, _Method] = {IN_USE: lambda _: now} if found.interval_s else {}
     if asked is not None:
-        given[ASKED] = lambda _: asked
-    return _outlook(found, failures, prior, given | methods, best)
+        if asked.flush_every and not found.flush_every:
+            raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
+        schedule = msgspec.structs.replace(asked, flush_every=asked.flush_every or now.flush_every)
+        given[ASKED] = lambda _: schedule
+    methods = given | {name: _one_level(rule, found) for name, rule in _RULES.items()}
+    if found.flush_every:
+        methods |= {"first order, two levels": first_order, best: optimal}
+    known = posterior(failures, prior)
+    worlds = [_levels(found, failures, known.mtbf_s, known.cache_share), *_worlds(found, failures, known)]
+    chosen = {name: [method(levels) for levels in worlds] for name, method in methods.items()}
+    # what is chosen for the mean rate is in force whatever the rate turns out to be
+    goodputs = {
+        name: [two_level_goodput(schedules[0], levels) for levels in worlds]
+        for name, schedules in chosen.items()
+    }
+    choices = [
+        Choice(
+            name=name,
+            interval_s=_estimate(each.interval_s for each in schedules),
+            flush_every=_estimate(each.flush_every if found.flush_every else 0 for each in schedules),
+            goodput=_estimate(goodputs[name]),
+            lost=_estimate(map(sub, goodputs[best], goodputs[name])),
+            gained=_estimate(map(sub, goodputs[name], goodputs[IN_USE])) if IN_USE in goodputs else None,
+            flush_wait_s=flush_wait_s(schedules[0], found),
+            shortest_interval_s=shortest_interval_s(found, schedules[0].flush_every),
+        )
+        for name, schedules in chosen.items()
+    ]
+    return Outlook(
+        measured=found,
+        failures=failures,
+        prior=prior,
+        prior_half_within=posterior(Failures(), prior).half_within,
+        mtbf_s=Estimate(*known.mtbfs_s([0.5, _TAIL, 1 - _TAIL])),
+        decided_for_s=known.mtbf_s,
+        cache_share=Estimate(known.cache_share, *known.cache_shares([_TAIL, 1 - _TAIL])),
+        choices=tuple(choices),
+        best=best,
+        settings=_settings(found, chosen[best][0]),
+    )
 
 
 def pace(found: Measured, failures: Failures, prior: Prior) -> Pace:
@@ -214,58 +250,6 @@ def _one_level(rule: Callable[[float, float], float], found: Measured) -> _Metho
     return choose
 
 
-def what_if(
-    found: Measured, failures: Failures, prior: Prior, interval_s: float, flush_every: int = 0
-) -> Outlook:
-    """The same with the schedule asked about; `flush_every` 0 leaves flushes as they are.
-
-    Raises IntervalError, also where it asks for flushes of a job that has only one level.
-    """
-    if flush_every and not found.flush_every:
-        raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
-    asked = Schedule(interval_s=interval_s, flush_every=flush_every or max(1, found.flush_every))
-    return recommend(found, failures, prior, asked)
-
-
-def _outlook(
-    found: Measured, failures: Failures, prior: Prior, methods: dict[str, _Method], best: str
-) -> Outlook:
-    known = posterior(failures, prior)
-    mean = _levels(found, failures, known.mtbf_s, known.cache_share)
-    worlds = [mean, *_worlds(found, failures, known)]
-    chosen = {name: [method(levels) for levels in worlds] for name, method in methods.items()}
-    # what is chosen for the mean rate is in force whatever the rate turns out to be
-    goodputs = {
-        name: [two_level_goodput(schedules[0], levels) for levels in worlds]
-        for name, schedules in chosen.items()
-    }
-
-    def choice(name: str, schedules: Sequence[Schedule]) -> Choice:
-        return Choice(
-            name=name,
-            interval_s=_estimate(each.interval_s for each in schedules),
-            flush_every=_estimate(each.flush_every if found.flush_every else 0 for each in schedules),
-            goodput=_estimate(goodputs[name]),
-            lost=_estimate(map(sub, goodputs[best], goodputs[name])),
-            gained=_estimate(map(sub, goodputs[name], goodputs[IN_USE])) if IN_USE in goodputs else None,
-            flush_wait_s=flush_wait_s(schedules[0], found),
-            shortest_interval_s=shortest_interval_s(found, schedules[0].flush_every),
-        )
-
-    return Outlook(
-        measured=found,
-        failures=failures,
-        prior=prior,
-        prior_half_within=posterior(Failures(), prior).half_within,
-        mtbf_s=Estimate(*known.mtbfs_s([0.5, _TAIL, 1 - _TAIL])),
-        decided_for_s=known.mtbf_s,
-        cache_share=Estimate(known.cache_share, *known.cache_shares([_TAIL, 1 - _TAIL])),
-        choices=tuple(choice(name, schedules) for name, schedules in chosen.items()),
-        best=best,
-        settings=_settings(found, chosen[best][0]),
-    )
-
-
 def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
     """SCR counts whole seconds from the end of a checkpoint; SCR_FLUSH is left alone with one level."""
     seconds, shortest_s = round(schedule.interval_s), shortest_interval_s(found, schedule.flush_every)
@@ -295,16 +279,11 @@ def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: flo
 
 def _worlds(found: Measured, failures: Failures, known: Posterior) -> list[Levels]:
     """Equally likely rates and shares; with one level the share does not count."""
-    if not found.flush_every:
-        mtbfs_s, shares = known.mtbfs_s(_midpoints(_WORLDS)), [known.cache_share]
-    else:
-        midpoints = _midpoints(_WORLDS_A_LEVEL)
-        mtbfs_s, shares = known.mtbfs_s(midpoints), known.cache_shares(midpoints)
+    count = _WORLDS_A_LEVEL if found.flush_every else _WORLDS
+    midpoints = [(each + 0.5) / count for each in range(count)]
+    shares = known.cache_shares(midpoints) if found.flush_every else [known.cache_share]
+    mtbfs_s = known.mtbfs_s(midpoints)
     return [_levels(found, failures, mtbf_s, share) for mtbf_s in mtbfs_s for share in shares]
-
-
-def _midpoints(count: int) -> list[float]:
-    return [(each + 0.5) / count for each in range(count)]
 
 
 def _estimate(values: Iterable[float]) -> Estimate:

@@ -49,9 +49,9 @@ from scrtune.goodput.interval.recommend import (
     IN_USE,
     Estimate,
     Measured,
+    Outlook,
     measured,
     recommend,
-    what_if,
 )
 from scrtune.goodput.interval.save_costs import costs_of_saves
 from scrtune.goodput.ledger.ledger import Ledger
@@ -729,18 +729,22 @@ def test_the_credible_interval_of_the_best_interval_covers_at_its_rate() -> None
     assert inside / machines == pytest.approx(0.9, abs=0.055)
 
 
+def what_if(found: Measured, prior: Prior, interval_s: float, flush_every: int = 0) -> Outlook:
+    return recommend(found, Failures(), prior, Schedule(interval_s=interval_s, flush_every=flush_every))
+
+
 def test_what_if_sets_the_question_beside_the_answer() -> None:
-    view = what_if(TWO, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+    view = what_if(TWO, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     others = [each.name for each in recommend(TWO, Failures(), Prior(mtbf_s=MTBF_S)).choices]
     assert [each.name for each in view.choices] == [IN_USE, ASKED, *others[1:]]
     asked, used = view.choice(ASKED), view.choice(IN_USE)
     assert (asked.interval_s.value, asked.flush_every.value) == (200, 4)
     assert 0 < asked.lost.value < used.lost.value
-    assert what_if(TWO, Failures(), Prior(mtbf_s=MTBF_S), 200).choice(ASKED).flush_every.value == 1
+    assert what_if(TWO, Prior(mtbf_s=MTBF_S), 200).choice(ASKED).flush_every.value == 1
 
 
 def test_what_is_gained_over_the_schedule_in_use_has_an_interval_too() -> None:
-    view = what_if(TWO, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+    view = what_if(TWO, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     asked, used, best = view.choice(ASKED), view.choice(IN_USE), view.choice(view.best)
     assert asked.gained is not None
     assert asked.gained.value == pytest.approx(asked.goodput.value - used.goodput.value)
@@ -753,7 +757,7 @@ def test_what_is_gained_over_the_schedule_in_use_has_an_interval_too() -> None:
 
 def test_a_what_if_shorter_than_its_flush_says_so() -> None:
     found = Measured(checkpoint_s=5, flush_s=60, interval_s=100, flush_every=1, checkpoints=12)
-    view = what_if(found, Failures(), Prior(mtbf_s=1e7), interval_s=20, flush_every=1)
+    view = what_if(found, Prior(mtbf_s=1e7), interval_s=20, flush_every=1)
     asked, used = view.choice(ASKED), view.choice(IN_USE)
     assert asked.goodput.value == pytest.approx(1 / 3, abs=1e-4)
     assert (asked.flush_wait_s, asked.shortest_interval_s) == (35, 55)
@@ -781,6 +785,6 @@ def test_waits_that_come_of_the_interval_in_use_are_no_cost_of_the_flush() -> No
 
 def test_a_what_if_that_makes_no_sense_is_reported() -> None:
     with pytest.raises(IntervalError, match="not cached"):
-        what_if(ONE, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+        what_if(ONE, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     with pytest.raises(IntervalError, match="interval_s is -5"):
-        what_if(ONE, Failures(), Prior(mtbf_s=MTBF_S), interval_s=-5)
+        what_if(ONE, Prior(mtbf_s=MTBF_S), interval_s=-5)
