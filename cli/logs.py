@@ -55,7 +55,7 @@ class Logs(msgspec.Struct, kw_only=True):
 
     `journals` are those of daemons, by job. `forms` counts entries by kind, `ignored` those that are not
     about time; `lost` are events that their writers had to drop, `repeated` those that came more than once
-    and count once. `problems` has one line each: file, line, and what is wrong there.
+    and count once. `problems` has one line each: file, line, and what is wrong there. `nameless` name no job.
     """
 
     jobs: dict[str, JobLog] = {}
@@ -66,6 +66,7 @@ class Logs(msgspec.Struct, kw_only=True):
     lost: int = 0
     repeated: int = 0
     problems: list[str] = []
+    nameless: list[Path] = []
 
     def job(self, name: str) -> JobLog:
         """Return the job of that name, a new one if there is none yet."""
@@ -95,6 +96,7 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     _take_lines(lines, logs)
     if traces:
         inferred[""] += _trace_events(traces, logs)
+        logs.nameless += traces
     _name_the_nameless(logs, inferred)
     for name, events in inferred.items():  # a job's own steps and runs count for more
         log = logs.job(name)
@@ -107,7 +109,12 @@ def read_logs(paths: Iterable[Path]) -> Logs:
 
 def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
     """Return the form of a file, and its content, inflated if need be. Raises OSError with its name."""
-    if path.exists() and not path.is_file():
+    if not path.exists():
+        raise CommandError(
+            f"{path}: No such file or directory; a job in LOG is named with --job-name, one of scrtune's with"
+            " --job-id"
+        )
+    if not path.is_file():
         raise CommandError(f"{path}: no regular file; write the log to one")
     if is_packed := read_at(path, 0, len(MAGIC)) == MAGIC:
         pieces = (piece for piece in inflate(path, str(path)) if isinstance(piece, bytes))
@@ -164,6 +171,8 @@ def _take_lines(paths: Sequence[Path], logs: Logs) -> None:
     if bulks := _bulks(read):
         read = [_read_lines(path, Logs(), bulks) for path in paths]
     for path, log in zip(paths, read, strict=True):
+        if log.jobs.keys() == {""}:
+            logs.nameless.append(path)
         for name, job in log.jobs.items():
             logs.job(name).update(job)
         logs.forms += log.forms
@@ -270,11 +279,15 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
 
 
 def _name_the_nameless(logs: Logs, inferred: defaultdict[str, list[GoodputEvent]]) -> None:
-    """Give what names no job to the one that is named, when there is just one."""
+    """Give what names no job to the one that is named, when there is just one, and say so."""
     names = {name for name in (*logs.jobs, *inferred) if name}
     if len(names) != 1:
         return
     (name,) = names
+    logs.problems += [
+        f"{path}: names no job and counts for {name!r}; if it is of another, give it alone"
+        for path in logs.nameless
+    ]
     if (nameless := logs.jobs.pop("", None)) is not None:
         logs.job(name).update(nameless)
     inferred[name] += inferred.pop("", [])

@@ -3,6 +3,8 @@
 import contextlib
 import inspect
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.client.recorder import Recorder, epoch_seconds
+from scrtune.client.recorder import Recorder, epoch_seconds, program_name
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
@@ -398,6 +400,53 @@ def test_the_log_is_named_by_the_job_and_lies_where_the_environment_says(
     monkeypatch.setenv("SLURM_JOB_ID", "4711")
     unnamed = Recorder()
     assert (unnamed.job_name, unnamed.log) == ("4711", Path("/logs/4711-goodput.jsonl"))
+
+
+COMMANDS = {
+    "train": ["train.py", "--lr", "0.1"],
+    "another setting": ["train.py", "--lr", "0.2"],
+    "another program": ["evaluate.py"],
+    "code": ["-c", "from scrtune.client.recorder import Recorder; Recorder().job_started()"],
+    "other code": ["-c", "from scrtune.client.recorder import Recorder; Recorder().job_started(2)"],
+}
+
+
+def test_without_a_name_the_jobs_of_one_directory_do_not_mix_and_go_on_with_their_next_run(
+    tmp_path: Path,
+) -> None:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SCRTUNE")}
+    for script in ("train.py", "evaluate.py"):
+        (tmp_path / script).write_text(COMMANDS["code"][1])
+    for _ in range(2):
+        for command in COMMANDS.values():
+            subprocess.run([sys.executable, *command], cwd=tmp_path, env=own, check=True, timeout=60)
+    logs = [read(path) for path in tmp_path.glob("*-goodput.jsonl")]
+    jobs = {name: job for log in logs for name, job in log.jobs.items()}
+    assert len(logs) == len(jobs) == len(COMMANDS)
+    assert [len(job.events) for job in jobs.values()] == [2] * len(COMMANDS)
+    programs = sorted(name.rpartition("-")[0] for name in jobs)
+    assert programs == ["evaluate", "python", "python", "train", "train"]
+
+
+@pytest.mark.parametrize("option", ["--local_rank={}", "--local-rank={}", "--node_rank={}"])
+def test_without_a_name_the_ranks_that_a_launcher_numbers_are_one_job(
+    monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    names = set()
+    for rank in range(3):
+        monkeypatch.setattr(sys, "argv", ["train.py", option.format(rank), "--lr", "0.1"])
+        names.add(program_name())
+    assert len(names) == 1
+
+
+def test_a_program_without_a_name_or_a_directory_can_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    for argv in ([], [""], ["bytes \udcff"]):
+        monkeypatch.setattr(sys, "argv", argv)
+        assert program_name()
 
 
 def test_every_line_names_its_job_whatever_it_is_called(tmp_path: Path) -> None:
