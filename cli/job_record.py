@@ -15,11 +15,12 @@ import click
 from ..client.paths import JobPaths
 from ..daemon.journal.journal import replay_journal
 from ..goodput.account import Account
+from ..goodput.buckets import FLUSH_SLOWDOWN
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..goodput.events import OutputCompleted
 from ..goodput.interval.save_costs import costs_of
 from ..goodput.job_events import JobEvents
-from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, Ledger
+from ..goodput.ledger.ledger import Ledger
 from ..goodput.readers.jsonl import JobLog
 from ..goodput.readers.resiliency import LauncherEvent
 from ..goodput.synthetic_steps import are_synthetic

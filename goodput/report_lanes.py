@@ -22,9 +22,9 @@ from .events import (
     RestartCompleted,
 )
 from .job_events import JobEvents
+from .ledger.launches import run_starts
+from .ledger.pairing import whole_intervals
 from .readers.launcher_log import is_estimated
-from .runs.starts import run_starts
-from .runs.whole_intervals import whole_intervals
 from .steps.table import StepRows
 from .validation import span
 

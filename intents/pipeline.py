@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from ..goodput.account import Account
+from ..goodput.buckets import FLUSH_SLOWDOWN, TUNING
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
 from ..goodput.interval.failures import FailureWatch
-from ..goodput.ledger.ledger import FLUSH_SLOWDOWN, TUNING, Account, Ledger
+from ..goodput.ledger.ledger import Ledger
 from .counters import Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
 from .events import (

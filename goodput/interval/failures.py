@@ -25,7 +25,7 @@ from ..events import (
     StepStarted,
 )
 from ..job_events import JobEvents
-from ..runs.starts import run_starts
+from ..ledger.launches import run_starts
 from ..validation import span
 
 _RESTORE = "checkpoint_restore"

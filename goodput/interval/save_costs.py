@@ -6,8 +6,7 @@ from operator import itemgetter
 from ..checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..events import GoodputEvent, OutputCompleted
 from ..job_events import JobEvents
-from ..runs.starts import run_starts
-from ..runs.whole_intervals import whole_intervals
+from ..ledger.launches import run_starts
 from ..validation import span
 
 _SAVE = "checkpoint_save"
@@ -40,6 +39,8 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
 
     A save that has no end says nothing and is left out; so is what passed between two runs.
     """
+    from ..ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
+
     events = events if isinstance(events, JobEvents) else JobEvents(events)
     costs: list[CheckpointCost] = []
     saves = _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..job_events import JobEvents, StepStarts
-from ..ledger.pending_events import STEP_LIMIT
-from ..runs.rollback import nameless_rollbacks
-from ..runs.starts import run_starts
-from ..runs.streams import nanoseconds
+from ..ledger.attempts import nameless_rollbacks
+from ..ledger.claims import nanoseconds
+from ..ledger.facts import STEP_LIMIT
+from ..ledger.launches import run_starts
 from .estimators import Seconds, usual_stride
 
 _MANY = 1_000_000
@@ -144,7 +144,7 @@ def _attempts(name: str, runs_s: Seconds, number: NDArray[Any], *times_s: Second
     if not name and back.any():  # ranks in turns are no going back: the ledger's rule says what is
         time, back[:] = nanoseconds(start_s), False
         once = np.flatnonzero(_changes(time, number))
-        back[once[nameless_rollbacks(time[once], number[once], nanoseconds(runs_s))]] = True
+        back[once[nameless_rollbacks(number[once], run[once])]] = True
     new_run = _changes(run)
     backs = np.cumsum(back & ~new_run)
     return [run, backs - np.maximum.accumulate(np.where(new_run, backs, 0)), *columns]

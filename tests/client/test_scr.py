@@ -15,8 +15,9 @@ import pytest
 
 from scrtune.client.embedded.launch import ConfigCalls
 from scrtune.client.implicit_steps import ImplicitSteps
+from scrtune.goodput.buckets import PRODUCTIVE, WASTED_PROGRESS
 from scrtune.goodput.events import JobStarted, OutputCompleted, StepCompleted
-from scrtune.goodput.ledger.ledger import PRODUCTIVE, WASTED_PROGRESS, Ledger
+from scrtune.goodput.ledger.ledger import Ledger
 
 from ..conftest import RealScr
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     JobStarted,
@@ -17,7 +18,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.ledger import Account, Ledger
+from scrtune.goodput.ledger.ledger import Ledger
 
 T0 = 1_700_000_000.0
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrtune.goodput.account import Account
 from scrtune.goodput.buckets import OF_INTERVAL, STRONGER_THAN_CUSTOM, WEAKER_THAN_CUSTOM
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
@@ -31,8 +32,8 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.job_events import JobEvents
-from scrtune.goodput.ledger.ledger import CHARGED, Account, Ledger
-from scrtune.goodput.ledger.pending_events import Limits
+from scrtune.goodput.ledger.derivation import Limits
+from scrtune.goodput.ledger.ledger import CHARGED, Ledger
 
 T0 = 1_700_000_000.0
 NS = 1_000_000_000
@@ -104,7 +105,7 @@ logs = st.one_of(st.lists(events, max_size=40), st.lists(few_kinds, min_size=10,
 nows = st.integers(0, 120).map(lambda half: T0 + half / 2)
 
 
-TINY = Limits(block=2, unsettled=5, unsettled_of_many=5, unsettled_whole=34, reach=3, anew=3)
+TINY = Limits(block=2, tail=3, reach=3, skew=8)
 """A short log has many blocks, splits them, joins them, and settles."""
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
@@ -17,7 +18,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.ledger import Account, Ledger
+from scrtune.goodput.ledger.ledger import Ledger
 
 T0 = 1_700_000_000.0
 MIN = 60.0

@@ -31,18 +31,9 @@ def test_they_hold_the_numbers_of_all_that_were_added(
 ) -> None:
     ranges = Ranges()
     for portion in told:
-        ranges.add(*columns(portion))
+        ranges = ranges.plus(*columns(portion))
     added = [row for portion in told for row in portion]
-    assert ranges.count == len({number for low, behind in added for number in range(low, behind)})
-    assert ranges.pieces_with(*columns([])) == pieces_of(added)
-    assert ranges.pieces_with(*columns(more)) == pieces_of([*added, *more])
-    assert ranges.pieces_with(*columns([])) == pieces_of(added)  # asking adds nothing
-
-
-def test_emptied_they_hold_nothing() -> None:
-    ranges = Ranges()
-    ranges.add(*columns([(0, 10)]))
-    ranges.clear()
-    assert (ranges.count, ranges.pieces_with(*columns([]))) == (0, 0)
-    ranges.add(*columns([(3, 5)]))
-    assert ranges.count == 2
+    assert ranges.total == len({number for low, behind in added for number in range(low, behind)})
+    assert len(ranges.low) == pieces_of(added)
+    kept, others = ranges.replaced(*columns(more))
+    assert kept + len(others.low) == pieces_of([*added, *more])

@@ -2,6 +2,7 @@
 
 from itertools import permutations
 
+from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     AllocationEnded,
     FlushCompleted,
@@ -13,7 +14,7 @@ from scrtune.goodput.events import (
     SlicesObserved,
     StepCompleted,
 )
-from scrtune.goodput.ledger.ledger import Account, Ledger
+from scrtune.goodput.ledger.ledger import Ledger
 
 T0 = 1_700_000_000.0
 STARTED = JobStarted(time_s=T0)

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scrtune.goodput.account import Window
+from scrtune.goodput.buckets import FLUSH_SLOWDOWN
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
@@ -15,7 +17,7 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.ledger.ledger import FLUSH_SLOWDOWN, Ledger, Window
+from scrtune.goodput.ledger.ledger import Ledger
 
 T0 = 1_700_000_000.0
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scrtune.goodput.ledger.ledger import TUNING
+from scrtune.goodput.buckets import TUNING
 from scrtune.intents.events import TuningSwitched
 from scrtune.intents.tune.comparison import compare
 from scrtune.intents.tune.decisions import Verdict

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
+from scrtune.goodput.ledger.launches import run_starts
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.runs.starts import run_starts
 
 T = 1_760_000_000.0
 moments = st.integers(0, 60).map(lambda second: T + second)

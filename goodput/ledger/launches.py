@@ -1,0 +1,62 @@
+"""Find the runs of a job: each begins with a launch, whose ranks may all tell of their start."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
+
+from ..events import GoodputEvent, JobEnded, JobStarted
+from ..job_events import JobEvents
+
+Launch = tuple[int, set[str]]
+"""When a run began, and the named writers that started in it."""
+
+_NEVER = 1 << 62
+
+
+def launches(
+    starts: Iterable[tuple[int, str]], ends: Sequence[int], next_step: Callable[[int], int]
+) -> list[Launch]:
+    """Return the runs that the `starts` of writers begin, in order.
+
+    A start joins the run before it if its writer is named and has not started in that run, and if since that
+    run began no step began (`next_step`: at or after a time) and no end (`ends` are in order) was told. Any
+    other one begins a run.
+    """
+    made: list[Launch] = []
+    until = 0
+    for time, writer in sorted(starts):
+        if made and writer and writer not in made[-1][1]:
+            begin = made[-1][0]
+            until = until or min([next_step(begin), *ends[(at := bisect_right(ends, begin)) : at + 1]])
+            if until >= time:
+                made[-1][1].add(writer)
+                continue
+        made.append((time, {writer} - {""}))
+        until = 0
+    return made
+
+
+def run_starts(events: Iterable[GoodputEvent]) -> list[float]:
+    """Return when the runs of a job began (epoch seconds), in order, as in the account."""
+    events = events if isinstance(events, JobEvents) else JobEvents(events)
+    starts = [each for each in events.others if isinstance(each, JobStarted) and isfinite(each.time_s)]
+    if not any(each.writer for each in starts):
+        return sorted({each.time_s for each in starts})
+    columns = [each.times_s for each in events.step_starts.values()]
+    columns += [each.starts_s for each in events.whole_steps.values()]
+    stepped = sorted(to_ns(time_s) for column in columns for time_s in column if isfinite(time_s))
+    ended = [each.time_s for each in events.others if isinstance(each, JobEnded) and isfinite(each.time_s)]
+
+    def next_step(time: int) -> int:
+        at = bisect_left(stepped, time)
+        return stepped[at] if at < len(stepped) else _NEVER
+
+    moments = {to_ns(each.time_s): each.time_s for each in starts}
+    begun = {(to_ns(each.time_s), each.writer) for each in starts}
+    found = launches(begun, sorted(map(to_ns, ended)), next_step)
+    return [moments[time] for time, _ in found]
+
+
+def to_ns(seconds: float) -> int:
+    """Return whole nanoseconds."""
+    return round(seconds * 1_000_000_000)

@@ -1,1 +1,0 @@
-"""The runs of a job, and the intervals that its writers reported."""
