@@ -586,7 +586,10 @@ def test_what_names_no_job_belongs_to_the_one_that_is_named(tmp_path: Path) -> N
     named = [{"job_name": "a", "job_start_time": 1}, {"job_name": "a", "job_end_time": 9}]
     together = only_job(log_of(tmp_path / "one", *named), log_of(tmp_path / "two", save))
     assert together["conserving"]["buckets"]["checkpoint_other"] == 2.0
-    assert only_job(log_of(tmp_path / "two", save))["job_name"] == ""
+    hint = f"scrtune: {tmp_path / 'two'}: names no job and counts for 'a'; if it is of another, give it alone"
+    assert run(tmp_path / "one", tmp_path / "two").stderr == f"{hint}\n"
+    alone = log_of(tmp_path / "two", save)
+    assert only_job(alone)["job_name"] == run(alone).stderr == ""
 
 
 def test_what_two_files_have_alike_counts_once(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.peer_rules.rules import compat_account
 from scrtune.goodput.peer_rules.types import BadputType
 from scrtune.goodput.readers.detect import detect
-from scrtune.goodput.readers.jsonl import MAX_JOBS, MAX_PROBLEMS, JobLog, Log, LogProblem
+from scrtune.goodput.readers.jsonl import MAX_JOBS, MAX_PROBLEMS, JobLog, Log, LogProblem, bulk_of
 from scrtune.goodput.readers.launcher_log import as_goodput_events
 from scrtune.goodput.readers.resiliency import (
     LauncherEvent,
@@ -358,6 +358,48 @@ def test_the_compat_api_reads_from_a_log_what_every_other_reader_does(said: list
     assert reader.unread == log.garbage
 
 
+OFTEN = ("step_started", "step_completed", "interval_started", "interval_ended")
+steps_and_loads = st.lists(
+    st.one_of(
+        happenings,
+        st.builds(
+            lambda step, time_s: {"step_count": step, "step_start_time": time_s},
+            st.integers(0, 9) | st.sampled_from((None, 5.0, 2**60, "5")),
+            times | st.sampled_from((1e12, None)),
+        ),
+        st.dictionaries(
+            st.sampled_from(("data_loading_start_time", "data_loading_end_time", "step_start_time")), times
+        ),
+        st.fixed_dictionaries(
+            {
+                "type": st.sampled_from(
+                    ("step_started", "step_completed", "interval_started", "interval_ended")
+                )
+            },
+            optional={
+                "step": st.integers(0, 9) | st.just(2**60),
+                "time_s": times | st.just(1e12),
+                "start_s": times,
+                "end_s": times,
+                "kind": st.sampled_from(("startup", "custom")),
+                "writer": st.sampled_from(("a", "b")),
+                "job_name": st.sampled_from(("x", "y")),
+            },
+        ),
+    ),
+    max_size=20,
+)
+
+
+@given(steps_and_loads)
+def test_a_block_of_lines_says_what_its_lines_say_one_by_one(entries: list[dict[str, Any]]) -> None:
+    block, lines = read(*entries), read(*({"jsonPayload": entry} for entry in entries))
+    assert (block.problems, block.garbage, block.forms) == (lines.problems, lines.garbage, lines.forms)
+    assert block.jobs.keys() == lines.jobs.keys()
+    for name, job in block.jobs.items():
+        assert list(job.events) == list(lines.jobs[name].events)
+
+
 def test_a_save_in_two_places_is_two_and_what_several_hosts_say_of_one_is_its_mean() -> None:
     def save(took_s: float, directory: str) -> dict[str, Any]:
         return peer(
@@ -462,6 +504,26 @@ def test_much_garbage_is_counted_and_a_part_of_it_kept() -> None:
 def test_jobs_are_bounded() -> None:
     log = read(*({**peer(job_start_time=1.0), "job_name": str(number)} for number in range(MAX_JOBS + 3)))
     assert (len(log.jobs), log.garbage) == (MAX_JOBS, 3)
+
+
+def test_lines_go_on_from_one_block_to_the_next() -> None:
+    log = Log()
+    log.lines(b'{"job_start_time":1}\n\n')
+    log.lines(b"garbage\n")
+    assert log.problems == [LogProblem(line=3, what="no JSON object")]
+
+
+def test_what_lies_far_from_the_rest_of_its_job_is_garbage_when_it_is_read_again() -> None:
+    lines = [peer(step_count=step, step_start_time=1e9 + step) for step in range(9)]
+    lines.insert(4, peer(step_count=0, step_start_time=5.0))
+    bulk = bulk_of(read(*lines).jobs.values())
+    assert bulk is not None
+    assert bulk_of(read(*lines[:4]).jobs.values()) is None
+    log = Log({"run-1": bulk})
+    log.lines("\n".join(map(json.dumps, lines)).encode())
+    assert [problem.line for problem in log.problems] == [5]
+    assert "1970-01-01 00:00:05 UTC is more than a year from the bulk" in log.problems[0].what
+    assert len(log.jobs["run-1"].events) == 9
 
 
 def test_an_array_that_is_cut_off_is_read_as_far_as_it_goes() -> None:
