@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -202,6 +201,8 @@ def _write_report(options: GoodputOptions) -> None:
     others = options.asks_interval or options.mtbf_prior is not None
     if options.query != allowed or options.form != "table" or others:
         raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
+    from importlib.metadata import version  # noqa: PLC0415 - like drawing, slow to load
+
     try:  # here, because drawing takes 0.4 s to load
         from ...goodput.report import report  # noqa: PLC0415
         from ..html.page import page, picture  # noqa: PLC0415

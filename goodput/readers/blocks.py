@@ -113,7 +113,7 @@ def _add_events(jobs: _Jobs, lines: list[_Event]) -> None:
 def _add_entries(jobs: _Jobs, lines: list[_Entry]) -> None:
     for job, part in _grouped(lines, "job_name"):
         begun = [line for line in part if line.step_start_time is not UNSET]
-        loading = [line for line in part if line.step_start_time is UNSET]
+        loading = [line for line in part if line.step_start_time is UNSET] if len(begun) < len(part) else []
         begins = [int(line.data_loading_end_time is UNSET) for line in loading]
         both = begins.count(0) - [line.data_loading_start_time for line in loading].count(UNSET)
         if both or [line for line in begun if line.data_loading_start_time is not line.data_loading_end_time]:
