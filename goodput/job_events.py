@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+STEP_LIMIT = 1 << 61
+"""Numbers of steps lie within it; any other one is none."""
+
+_FITS = 1 << 63
+
 IntervalKey = tuple[str, str, str]
 """The kind, name and writer of an interval."""
 
@@ -60,8 +65,10 @@ class JobEvents:
         self.extend(events)
 
     def add(self, event: GoodputEvent) -> None:
-        """Record one event; numbers of steps must be within 64 bits (:mod:`.validation`)."""
+        """Record one event; a step whose number has more than 64 bits is none."""
         match event:
+            case StepStarted() | StepCompleted() if abs(event.step) >= _FITS:
+                return
             case StepStarted():
                 begun = self.step_starts[event.writer]
                 begun.numbers.append(event.step)

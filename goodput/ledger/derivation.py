@@ -96,12 +96,18 @@ class Derived:
         self._at_run = int(self.runs.of(np.array([settled.at]))[0])
         self.runs.stepped(np.array([self._at_run]), np.array([settled.first_step]))
         self._words = self._words_before(NEVER)
-        self.runs.spoke(self._words[0] % (len(self.runs.starts) + 1), self._words[1])
+        run = self._words[0] % (len(self.runs.starts) + 1)
+        self.runs.spoke(*_reduced(np.maximum, run, self._words[1], are_in_order=False))
         self._backs, self._early_backs = self._find_rollbacks()
         self.attempts, self._least = self._find_attempts()
         self.wasted_from = np.minimum.accumulate(np.append(self._least[1:], NEVER)[::-1])[::-1]
         self._inferred, self._doubts, self._made = self._infer()
         self.timeline = self._sweep()
+
+    @property
+    def size(self) -> int:
+        """How many claims lie behind what is settled."""
+        return len(self._starts) - int(np.searchsorted(self._starts, self.settled.at))
 
     @property
     def steps(self) -> int:

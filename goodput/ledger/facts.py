@@ -21,12 +21,10 @@ from ..events import (
     RestartCompleted,
     SlicesObserved,
 )
-from ..job_events import JobEvents
+from ..job_events import STEP_LIMIT, JobEvents
 from .claims import NEVER, NS, Longs, empty, is_changed, joined, nanoseconds, where
 
 NO_STEP = -NEVER
-STEP_LIMIT = 1 << 61
-"""Numbers of steps lie within it; any other one is none."""
 NOBODY = -1
 """The writer of what says nothing of how long one was alive."""
 
@@ -53,6 +51,10 @@ class Told(NamedTuple):
     writer: Longs
 
 
+Moment = tuple[Any, ...]
+"""When, and more."""
+
+
 class Moments(NamedTuple):
     """What happens a few times in a run; each begins with its time.
 
@@ -60,11 +62,11 @@ class Moments(NamedTuple):
     what unclaimed time is from then on; at `restarts` a run went back to a checkpoint.
     """
 
-    starts: frozenset[tuple[int, str]] = frozenset()
-    ends: frozenset[tuple[int, bool, str]] = frozenset()
-    halts: frozenset[tuple[int]] = frozenset()
-    marks: frozenset[tuple[int, int]] = frozenset()
-    restarts: frozenset[tuple[int]] = frozenset()
+    starts: frozenset[Moment] = frozenset()
+    ends: frozenset[Moment] = frozenset()
+    halts: frozenset[Moment] = frozenset()
+    marks: frozenset[Moment] = frozenset()
+    restarts: frozenset[Moment] = frozenset()
 
 
 class Facts(NamedTuple):
@@ -91,14 +93,14 @@ class Facts(NamedTuple):
         """The first time that any of it begins."""
         columns = (self.steps.time, self.borders.time, self.told.start, self.points)
         least = [int(each.min()) for each in columns if len(each)]
-        return min([*least, *(min(each)[0] for each in self.moments if each)], default=NEVER)
+        return min([*least, *(time for each in self.moments for time, *_ in each)], default=NEVER)
 
     @property
     def latest(self) -> int:
         """The last time that any of it names."""
         columns = (self.steps.time, self.borders.time, self.told.start, self.told.end, self.points)
         most = [int(each.max()) for each in columns if len(each)]
-        return max([*most, *(max(each)[0] for each in self.moments if each)], default=-NEVER)
+        return max([*most, *(time for each in self.moments for time, *_ in each)], default=-NEVER)
 
     @property
     def size(self) -> int:
@@ -190,16 +192,16 @@ class _RareEvents:
         self.points: list[int] = []
         self.restarts: list[int] = []
         self._names, self._codes = names, names.codes
-        self._starts: set[tuple[int, str]] = set()
-        self._ends: set[tuple[int, bool, str]] = set()
-        self._halts: set[tuple[int]] = set()
-        self._marks: set[tuple[int, int]] = set()
+        self._starts: set[Moment] = set()
+        self._ends: set[Moment] = set()
+        self._halts: set[Moment] = set()
+        self._marks: set[Moment] = set()
 
     def moments(self) -> Moments:
         """Return what happens a few times in a run."""
-        restarts = ((time,) for time in self.restarts)
+        restarts = {(time,) for time in self.restarts}
         told = (self._starts, self._ends, self._halts, self._marks, restarts)
-        return Moments(*map(frozenset, told))
+        return Moments(*(frozenset(each) for each in told))
 
     def add(self, event: object) -> None:  # noqa: C901, PLR0912 - one case for each kind of event
         match event:

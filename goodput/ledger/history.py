@@ -63,7 +63,7 @@ class History:
 
     def _settle(self) -> None:
         """Move the horizon, when much lies behind it."""
-        size = self.derived.facts.size
+        size = self.derived.size
         if size <= self._settle_at:
             return
         at = self.derived.horizon(self._limits.tail)
@@ -77,7 +77,7 @@ class History:
 
     def _forget(self) -> None:
         """Move the floor, when there is more than is remembered."""
-        size = sum(each.size for each in self._older) + self.derived.facts.size
+        size = sum(each.size for each in self._older) + self.derived.size
         if self._remembered is None or size <= _SLACK * self._remembered:
             return
         if self._older:

@@ -38,10 +38,13 @@ def launches(
 
 def run_starts(events: Iterable[GoodputEvent]) -> list[float]:
     """Return when the runs of a job began (epoch seconds), in order, as in the account."""
-    events = events if isinstance(events, JobEvents) else JobEvents(events)
-    starts = [each for each in events.others if isinstance(each, JobStarted) and isfinite(each.time_s)]
+    if not isinstance(events, JobEvents):
+        events = list(events)
+    rare = events.others if isinstance(events, JobEvents) else events
+    starts = [each for each in rare if isinstance(each, JobStarted) and isfinite(each.time_s)]
     if not any(each.writer for each in starts):
         return sorted({each.time_s for each in starts})
+    events = events if isinstance(events, JobEvents) else JobEvents(events)
     columns = [each.times_s for each in events.step_starts.values()]
     columns += [each.starts_s for each in events.whole_steps.values()]
     stepped = sorted(to_ns(time_s) for column in columns for time_s in column if isfinite(time_s))

@@ -73,7 +73,7 @@ def interval_claims(  # noqa: PLR0913, PLR0917 - what else it depends on
 
 
 def needed_borders(tokens: Tokens, in_run: Flags, reach: int) -> Flags:
-    """Return on which of early tokens depends what later ones stand for: those near, and starts without ends."""
+    """Return which of early tokens later ones may belong to: those near, and starts without an end."""
     moment = _is_moment(tokens.stream, tokens.time)
     needed = last_of_each(tokens.stream, reach + 2) & in_run
     needed[:-1] |= needed[1:] & moment[1:] & (tokens.time[1:] == tokens.time[:-1])

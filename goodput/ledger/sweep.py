@@ -101,12 +101,8 @@ def sweep(claims: Claims, doubts: Doubts, span: tuple[int, int, int], rules: Rul
     groups = _groups(doubts, lo, hi, rules)
     made = steps_made(where(claims, kind == rules.productive), lo, until, rules.last)
     present = set(np.flatnonzero(np.bincount(kind)).tolist())
-    if (
-        not len(inside)
-        and not len(groups.start)
-        and rules.aside not in present
-        and (start[1:] >= end[:-1]).all()
-    ):
+    is_plain = not len(inside) and not len(groups.start) and rules.aside not in present
+    if is_plain and (start[1:] >= end[:-1]).all():
         row = _apart(kind, np.minimum(end, until) - np.minimum(start, until), (lo, until), rules)
         row[rules.made] = made
         return row
@@ -115,9 +111,8 @@ def sweep(claims: Claims, doubts: Doubts, span: tuple[int, int, int], rules: Rul
     winner = rules.background[np.searchsorted(at, points[:-1], side="right") - 1]
     opening, closing = np.searchsorted(points, start), np.searchsorted(points, end)
     doubtful = rules.size
-    winner[_covered(*(np.searchsorted(points, each) for each in (groups.start, groups.end)), winner)] = (
-        doubtful
-    )
+    from_, to = np.searchsorted(points, groups.start), np.searchsorted(points, groups.end)
+    winner[_covered(from_, to, winner)] = doubtful
     for code in rules.weakest_first:
         if code in present:
             which = kind == code
@@ -211,14 +206,19 @@ class _Groups(NamedTuple):
 def _groups(doubts: Doubts, lo: int, hi: int, rules: Rules) -> _Groups:
     start, end = _clipped(doubts.start, lo, hi), _clipped(doubts.end, lo, hi)
     wasted = _are_wasted(doubts, rules).astype(np.int64)
-    all_ = _Groups(start, end, doubts.limit, doubts.first, wasted, doubts.steps)
-    all_ = where(all_, end > start)
-    if len(all_.start) < 2:  # noqa: PLR2004 - one overlaps with none
-        return all_
-    all_ = where(all_, np.argsort(all_.start, kind="stable"))
-    begins = np.flatnonzero(np.append(True, all_.start[1:] >= np.maximum.accumulate(all_.end)[:-1]))
-    most = [np.maximum.reduceat(each, begins) for each in (all_.end, all_.limit, all_.first, all_.steps)]
-    return _Groups(all_.start[begins], *most[:3], np.minimum.reduceat(all_.wasted, begins), most[3])
+    each = where(_Groups(start, end, doubts.limit, doubts.first, wasted, doubts.steps), end > start)
+    if len(each.start) < 2:  # noqa: PLR2004 - one overlaps with none
+        return each
+    each = where(each, np.argsort(each.start, kind="stable"))
+    begins = np.flatnonzero(np.append(True, each.start[1:] >= np.maximum.accumulate(each.end)[:-1]))
+    return _Groups(
+        each.start[begins],
+        np.maximum.reduceat(each.end, begins),
+        np.maximum.reduceat(each.limit, begins),
+        np.maximum.reduceat(each.first, begins),
+        np.minimum.reduceat(each.wasted, begins),
+        np.maximum.reduceat(each.steps, begins),
+    )
 
 
 def _resolve(groups: _Groups, row: Longs, length: Longs, point: tuple[Longs, int], rules: Rules) -> None:

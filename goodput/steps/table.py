@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..job_events import JobEvents, StepStarts
+from ..job_events import STEP_LIMIT, JobEvents, StepStarts
 from ..ledger.attempts import nameless_rollbacks
 from ..ledger.claims import nanoseconds
-from ..ledger.facts import STEP_LIMIT
 from ..ledger.launches import run_starts
 from .estimators import Seconds, usual_stride
 

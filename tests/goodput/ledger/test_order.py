@@ -1,5 +1,6 @@
 """The ledger does not care in which order, how often or in what portions it is told."""
 
+import pickle
 import random
 from collections.abc import Iterator
 from itertools import pairwise
@@ -383,3 +384,30 @@ def test_steps_that_come_long_after_those_behind_them(
         ledger.account(T0)
     whole = [JobStarted(time_s=T0), *(event for told_then in log for event in told_then)]
     assert ledger.account(T0) == told(whole).account(T0)
+
+
+@given(logs, logs, nows)
+def test_a_ledger_that_was_pickled_goes_on(
+    before: list[GoodputEvent], then: list[GoodputEvent], now: float
+) -> None:
+    ledger = Ledger(remembered=None, limits=TINY)
+    ledger.extend(before)
+    ledger.account(now)
+    copy = pickle.loads(pickle.dumps(ledger))  # noqa: S301 - our own
+    copy.extend(then)
+    assert copy.account(now) == told([*before, *then]).account(now)
+
+
+@given(st.lists(few_kinds, min_size=60, max_size=120), nows, st.integers(1, 9))
+def test_a_long_log_of_which_most_is_settled(log: list[GoodputEvent], now: float, tail: int) -> None:
+    log = sorted(log, key=lambda event: getattr(event, "end_s", 0.0) or event.time_s)
+    ledger = Ledger(remembered=None, limits=TINY._replace(tail=tail))
+    for at, event in enumerate(log):
+        ledger.handle(event)
+        if at % 13 == 0:
+            ledger.account(now)
+    once = Ledger(remembered=None, limits=TINY._replace(tail=1000))
+    once.extend(JobEvents(log))
+    assert ledger.account(now) == once.account(now)
+    for window in ((T0, T0 + 10), (T0 + 7, T0 + 30)):
+        assert ledger.window(*window, now) == once.window(*window, now)
