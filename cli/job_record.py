@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -18,13 +17,13 @@ from ..daemon.journal.journal import replay_journal
 from ..goodput.account import Account
 from ..goodput.buckets import FLUSH_SLOWDOWN
 from ..goodput.checkpoint_cost import CheckpointCost
-from ..goodput.events import GoodputEvent
+from ..goodput.events import OutputCompleted
 from ..goodput.interval.save_costs import costs_of
+from ..goodput.job_events import JobEvents
 from ..goodput.ledger.ledger import Ledger
-from ..goodput.readers.formats import JobLog
+from ..goodput.readers.jsonl import JobLog
 from ..goodput.readers.resiliency import LauncherEvent
 from ..goodput.synthetic_steps import are_synthetic
-from ..goodput.validation import span
 from ..intents.events import Values
 from ..intents.pipeline import Pipeline
 from ..intents.tune.decisions import Decision
@@ -39,18 +38,6 @@ _MOST_LISTED = 20
 _MOST_JOBS = 200  # each takes 10 ms to account for and to lay out
 
 
-class Tuning(NamedTuple):
-    """What checkpoints cost, what of that the ledger is charged with (s), and what was decided.
-
-    `settings` are the active ones at the end, None if no application reported them.
-    """
-
-    costs: Sequence[CheckpointCost]
-    charges: Mapping[str, float]
-    decisions: tuple[Decision, ...] = ()
-    settings: Values | None = None
-
-
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
     """The events of a job until `now` (epoch seconds), and what follows from them, once it is asked for.
@@ -60,7 +47,7 @@ class JobRecord:
     """
 
     name: str
-    events: list[GoodputEvent]
+    events: JobEvents
     read: int
     launcher: Sequence[LauncherEvent] = ()
     now: float
@@ -72,21 +59,35 @@ class JobRecord:
         return None if self.journal is None else replay_journal(self.journal)[0]
 
     @cached_property
-    def tuning(self) -> Tuning:
-        """What the daemon found, or what the events say."""
-        pipeline = self.pipeline
-        if pipeline is None:
-            costs = costs_of(self.events)
-            return Tuning(costs, {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in costs)})
-        settings = pipeline.settings if pipeline.tuner else None
-        return Tuning(pipeline.costs, pipeline.ledger.charges, tuple(pipeline.decisions), settings)
+    def costs(self) -> Sequence[CheckpointCost]:
+        """What checkpoints cost, as the daemon found, or as the events say."""
+        return costs_of(self.events) if self.pipeline is None else self.pipeline.costs
+
+    @property
+    def charges(self) -> Mapping[str, float]:
+        """What of that the ledger is charged with (s)."""
+        if self.pipeline is not None:
+            return self.pipeline.ledger.charges
+        if not any(type(event) is OutputCompleted for event in self.events.others):
+            return {}  # only SCR's flushes slow steps down: who has many saves shall not pay for it
+        return {FLUSH_SLOWDOWN: sum(cost.slowdown_s for cost in self.costs)}
+
+    @property
+    def decisions(self) -> Sequence[Decision]:
+        """What its daemon decided."""
+        return () if self.pipeline is None else tuple(self.pipeline.decisions)
+
+    @property
+    def settings(self) -> Values | None:
+        """The active ones at the end; None if no application reported them."""
+        return self.pipeline.settings if self.pipeline is not None and self.pipeline.tuner else None
 
     @cached_property
     def ledger(self) -> Ledger:
         """A ledger that forgets nothing: a window may lie anywhere."""
         ledger = Ledger(remembered=None)
         ledger.extend(self.events)
-        for bucket, seconds in self.tuning.charges.items():
+        for bucket, seconds in self.charges.items():
             ledger.charge(bucket, seconds)
         return ledger
 
@@ -103,7 +104,7 @@ class JobRecord:
     @cached_property
     def gains(self) -> tuple[GainView, ...]:
         """What each change of the settings gained."""
-        return gains(self.tuning.decisions)
+        return gains(self.decisions)
 
 
 def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[JobRecord], Logs]:
@@ -113,7 +114,7 @@ def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Jo
     :func:`.logs.read_logs` raises.
     """
     logs = read_logs(paths)
-    found = {name: log for name, log in logs.jobs.items() if log.events or log.launcher}
+    found = {name: log for name, log in logs.jobs.items() if len(log)}
     if job_name is not None and job_name not in found:
         known = sorted(map(repr, filter(None, found)))[:_MOST_LISTED]
         listed = f"there are {', '.join(known)}" if known else "they name no job"
@@ -124,7 +125,7 @@ def of_logs(paths: Iterable[Path], job_name: str | None = None) -> tuple[list[Jo
     names = sorted(found) if job_name is None else [job_name]
     if len(names) > _MOST_JOBS:
         logs.problems.append(f"{len(names) - _MOST_JOBS} more jobs are not shown; name one with --job-name")
-        names.sort(key=lambda name: len(found[name].events) + len(found[name].launcher), reverse=True)
+        names.sort(key=lambda name: len(found[name]), reverse=True)
         names = sorted(names[:_MOST_JOBS])
     return [_record(name, found[name], logs.journals.get(name, ())) for name in names], logs
 
@@ -169,17 +170,15 @@ def report_unread(problems: Iterable[str], *, repeated: int, lost: int) -> None:
 
 
 def _record(name: str, log: JobLog, journals: Sequence[JournalLog]) -> JobRecord:
-    events = log.timeline()
+    read, events = len(log), log.timeline()
     # of several nodes' journals, that of the node with rank 0, which has the checkpoints
     journal = max(journals, key=lambda each: len(each.events), default=None)
-    ends_s = [span(event)[1] for event in events]
-    if journal is not None:
-        ends_s.append(journal.end_s)
+    now = float(events.times_s().max(initial=0.0 if journal is None else journal.end_s))
     return JobRecord(
         name=name,
         events=events,
-        read=len(log.events) + len(log.launcher),
+        read=read,
         launcher=log.launcher,
-        now=max(ends_s, default=0.0),
+        now=now,
         journal=journal.path if journal else None,
     )

@@ -1,12 +1,12 @@
 """Logs that `scrtune goodput LOG...` is given, read as what their content shows them to be.
 
-Every form ends up as goodput events by job (:mod:`scrtune.goodput.readers.formats`). What cannot be read of a
+Every form ends up as goodput events by job (:mod:`scrtune.goodput.readers`). What cannot be read of a
 file is reported with file and line, and costs nothing else.
 """
 
 import itertools
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,23 +15,24 @@ from ..client.implicit_steps import ImplicitSteps
 from ..client.scr_log import standalone as scr_log_alone
 from ..client.scr_log.log import Record, parse_line
 from ..daemon.journal.records import JournalReader
-from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted, StepStarted
-from ..goodput.readers.formats import HEAD_BYTES, MARK, Form, JobLog, Log, detect
-from ..goodput.readers.outliers import bulk_of, turn_away
-from ..goodput.validation import defect, merged
+from ..goodput.events import GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
+from ..goodput.job_events import JobEvents
+from ..goodput.readers.detect import HEAD_BYTES, MARK, Form, detect
+from ..goodput.readers.jsonl import Bulk, JobLog, Log, bulk_of
+from ..goodput.validation import defect
 from ..intents.intent import Confidence
 from ..replay.run import JobShape, find_checkpoints, read_digests
-from ..replay.salvage import MAGIC, PIECE_BYTES, Damage, inflate, read_at
+from ..replay.salvage import MAGIC, Damage, inflate, read_at
 from ..replay.traces import Summary
 from ..units import count_text
 from .errors import CommandError
 
 _HEAD_PIECES = 64
+_BLOCK_BYTES = 1 << 20
 _LISTED = 10
 """Problems of one file that have a line each."""
 _FRAME = (JobStarted, JobEnded, StepCompleted)
 """The events that are only inferred from a log that has checkpoints but no steps."""
-_STEPS = (StepStarted, StepCompleted)
 
 
 class JournalLog(msgspec.Struct, kw_only=True):
@@ -42,7 +43,7 @@ class JournalLog(msgspec.Struct, kw_only=True):
     """
 
     path: Path
-    events: list[GoodputEvent] = []
+    events: JobEvents = msgspec.field(default_factory=JobEvents)
     ignored: Counter[str] = msgspec.field(default_factory=Counter)
     dropped: Counter[str] = msgspec.field(default_factory=Counter)
     end_s: float = 0.0
@@ -54,7 +55,7 @@ class Logs(msgspec.Struct, kw_only=True):
 
     `journals` are those of daemons, by job. `forms` counts entries by kind, `ignored` those that are not
     about time; `lost` are events that their writers had to drop, `repeated` those that came more than once
-    and count once. `problems` has one line each: file, line, and what is wrong there.
+    and count once. `problems` has one line each: file, line, and what is wrong there. `nameless` name no job.
     """
 
     jobs: dict[str, JobLog] = {}
@@ -65,6 +66,7 @@ class Logs(msgspec.Struct, kw_only=True):
     lost: int = 0
     repeated: int = 0
     problems: list[str] = []
+    nameless: list[Path] = []
 
     def job(self, name: str) -> JobLog:
         """Return the job of that name, a new one if there is none yet."""
@@ -76,7 +78,7 @@ def read_logs(paths: Iterable[Path]) -> Logs:
     logs = Logs()
     inferred: defaultdict[str, list[GoodputEvent]] = defaultdict(list)
     traces: list[Path] = []
-    lines: list[tuple[Path, Log]] = []
+    lines: list[Path] = []
     for path in paths:
         form, content = ("dftracer", iter(())) if path.is_dir() else _look(path)
         match form:
@@ -85,36 +87,34 @@ def read_logs(paths: Iterable[Path]) -> Logs:
             case "journal":
                 _take_journal(path, logs)
             case "scr log":
-                records = _scr_records(path, _lines(path, content, logs), logs)
+                text = (line for block in _blocks(path, content, logs) for line in block.split(b"\n"))
+                records = _scr_records(path, text, logs)
                 for job, events in scr_log_alone.by_job(records).items():
                     inferred[job] += events
             case _:
-                lines.append((path, _json(_lines(path, content, logs))))
+                lines.append(path)
     _take_lines(lines, logs)
     if traces:
         inferred[""] += _trace_events(traces, logs)
+        logs.nameless += traces
     _name_the_nameless(logs, inferred)
     for name, events in inferred.items():  # a job's own steps and runs count for more
         log = logs.job(name)
-        knows_steps = bool(log.launcher) or any(isinstance(event, _STEPS) for event in log.events)
-        added = [event for event in events if not (knows_steps and isinstance(event, _FRAME))]
-        log.events = merged(log.events, added)
+        knows_steps = bool(log.launcher or log.events.step_starts or log.events.whole_steps)
+        log.events.extend(event for event in events if not (knows_steps and isinstance(event, _FRAME)))
     for log in logs.jobs.values():
-        logs.repeated += _drop_repeated(log)
+        logs.repeated += log.drop_repeated()
     return logs
-
-
-def _drop_repeated(log: JobLog) -> int:
-    """Keep each entry once: a journal has what the recorder's log has. Return how many came again."""
-    entries = len(log.events) + len(log.launcher)
-    log.events = list(dict.fromkeys(log.events))
-    log.launcher = list(dict.fromkeys(log.launcher))
-    return entries - len(log.events) - len(log.launcher)
 
 
 def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
     """Return the form of a file, and its content, inflated if need be. Raises OSError with its name."""
-    if path.exists() and not path.is_file():
+    if not path.exists():
+        raise CommandError(
+            f"{path}: No such file or directory; a job in LOG is named with --job-name, one of scrtune's with"
+            " --job-id"
+        )
+    if not path.is_file():
         raise CommandError(f"{path}: no regular file; write the log to one")
     if is_packed := read_at(path, 0, len(MAGIC)) == MAGIC:
         pieces = (piece for piece in inflate(path, str(path)) if isinstance(piece, bytes))
@@ -133,65 +133,70 @@ def _look(path: Path) -> tuple[Form, Iterator[bytes | Damage]]:
 
 def _pieces(path: Path) -> Iterator[bytes]:
     with path.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
+        while piece := file.read(_BLOCK_BYTES):
             yield piece
 
 
-def _lines(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
-    """Yield whole lines; one that damage tore apart ends there. A byte order mark belongs to none."""
-    rest = bytearray()
+def _blocks(path: Path, content: Iterable[bytes | Damage], logs: Logs) -> Iterator[bytes]:
+    """Yield blocks of whole lines, without a byte order mark; a line that damage tore apart ends there."""
+    parts: list[bytes] = []
     for number, piece in enumerate(content):
+        text = piece if isinstance(piece, bytes) else b"\n"
         if isinstance(piece, Damage):
             logs.problems.append(f"{path}: byte {piece.offset}: {piece.reason}")
-            first, *more = b"", b""
-        else:
-            first, *more = piece.removeprefix(MARK if number == 0 else b"").split(b"\n")
-        rest += first
-        if more:
-            yield bytes(rest)
-            yield from more[:-1]
-            rest = bytearray(more[-1])
-    if rest:
-        yield bytes(rest)
+        whole, newline, rest = text.removeprefix(MARK if number == 0 else b"").rpartition(b"\n")
+        if newline:
+            yield b"".join([*parts, whole])
+            parts.clear()
+        parts.append(rest)
+    if any(parts):
+        yield b"".join(parts)
 
 
-def _json(lines: Iterator[bytes]) -> Log:
-    log = Log()
-    first = next(lines, b"")
+def _read_lines(path: Path, logs: Logs, bulks: Mapping[str, Bulk] | None = None) -> Log:
+    log = Log(bulks)
+    blocks = _blocks(path, _look(path)[1], logs)
+    first = next(blocks, b"")
     if first.lstrip().startswith(b"["):
-        log.array(b"\n".join([first, *lines]))
+        log.array(b"\n".join([first, *blocks]))
     else:
-        log.lines(itertools.chain([first], lines))
+        for block in itertools.chain([first], blocks):
+            log.lines(block)
     return log
 
 
-def _take_lines(read: Sequence[tuple[Path, Log]], logs: Logs) -> None:
-    """Take logs of JSON lines in, without what lies far from all else of a job."""
+def _take_lines(paths: Sequence[Path], logs: Logs) -> None:
+    """Take logs of JSON lines in, without what lies far from all else of a job: then they are read again."""
+    read = [_read_lines(path, logs) for path in paths]
+    if bulks := _bulks(read):
+        read = [_read_lines(path, Logs(), bulks) for path in paths]
+    for path, log in zip(paths, read, strict=True):
+        if log.jobs.keys() == {""}:
+            logs.nameless.append(path)
+        for name, job in log.jobs.items():
+            logs.job(name).update(job)
+        logs.forms += log.forms
+        logs.ignored += log.ignored
+        logs.garbage += log.garbage
+        logs.lost += log.lost
+        logs.problems += [
+            f"{path}: line {problem.line}: {problem.what}" for problem in log.problems[:_LISTED]
+        ]
+        if log.garbage > _LISTED:
+            logs.problems.append(f"{path}: {log.garbage - _LISTED} more lines like these")
+
+
+def _bulks(read: Iterable[Log]) -> dict[str, Bulk]:
+    """Return where the times may lie of the jobs that have some far from others."""
     parts: dict[str, list[JobLog]] = {}
-    for _, log in read:
+    for log in read:
         for name, job in log.jobs.items():
             parts.setdefault(name, []).append(job)
     names = [name for name in parts if name]
     if len(names) == 1 and "" in parts:  # what names no job is of that one
         parts[""] = parts[names[0]] = parts[""] + parts[names[0]]
     bulks = {name: bulk_of(each) for name, each in parts.items()}
-    for path, log in read:
-        problems = list(log.problems)
-        garbage = log.garbage
-        for name, job in log.jobs.items():
-            if (bulk := bulks[name]) is not None:
-                far = turn_away(job, bulk)
-                problems += far
-                garbage += len(far)
-            _add(logs.job(name), job)
-        logs.forms += log.forms
-        logs.ignored += log.ignored
-        logs.garbage += garbage
-        logs.lost += log.lost
-        problems.sort(key=lambda each: each.line)
-        logs.problems += [f"{path}: line {problem.line}: {problem.what}" for problem in problems[:_LISTED]]
-        if garbage > _LISTED:
-            logs.problems.append(f"{path}: {garbage - _LISTED} more lines like these")
+    return {name: bulk for name, bulk in bulks.items() if bulk is not None}
 
 
 def read_journal(path: Path) -> JournalLog:
@@ -205,7 +210,7 @@ def read_journal(path: Path) -> JournalLog:
         elif (problem := defect(event, now)) is not None:
             log.dropped[problem] += 1
         else:
-            log.events.append(event)
+            log.events.add(event)
     if reader.recovered.torn:
         log.torn = f"{path}: byte {reader.recovered.end}: ends with {reader.recovered.torn}"
     return log
@@ -218,7 +223,7 @@ def _take_journal(path: Path, logs: Logs) -> None:
     logs.forms["journal"] += len(log.events)
     logs.ignored += log.ignored
     logs.garbage += log.dropped.total()
-    _add(logs.job(name), JobLog(events=log.events))
+    logs.job(name).events.update(log.events)
     logs.problems += [
         f"{path}: {count_text(count, 'event')} with {what}" for what, count in log.dropped.items()
     ]
@@ -274,16 +279,15 @@ def _trace_events(paths: list[Path], logs: Logs) -> list[GoodputEvent]:
 
 
 def _name_the_nameless(logs: Logs, inferred: defaultdict[str, list[GoodputEvent]]) -> None:
-    """Give what names no job to the one that is named, when there is just one."""
+    """Give what names no job to the one that is named, when there is just one, and say so."""
     names = {name for name in (*logs.jobs, *inferred) if name}
     if len(names) != 1:
         return
     (name,) = names
+    logs.problems += [
+        f"{path}: names no job and counts for {name!r}; if it is of another, give it alone"
+        for path in logs.nameless
+    ]
     if (nameless := logs.jobs.pop("", None)) is not None:
-        _add(logs.job(name), nameless)
+        logs.job(name).update(nameless)
     inferred[name] += inferred.pop("", [])
-
-
-def _add(log: JobLog, more: JobLog) -> None:
-    log.events = merged(log.events, more.events)
-    log.launcher += more.launcher

@@ -1,7 +1,12 @@
 """Writes events to a local log and pushes them to the daemon, by a thread: recording never waits."""
 
+from collections import deque
+from pathlib import Path
+
+import msgspec
+
 from ..goodput.events import GoodputEvent
-from ..goodput.log.line_log import LineLog
+from ..goodput.log.line_log import WAITING_LIMIT
 from ..goodput.log.line_writer import CLOSE_LIMIT_S, GATHER_S, LineWriter
 from ..intents.events import EventsLost
 from .engine import say
@@ -11,27 +16,30 @@ _EMITTER_LINGER_S = 0.5
 
 
 class EventWriter(LineWriter):
-    """Appends events, or lines of bytes, to `log`; events also go to `emitter`. Nothing blocks or raises.
+    """Appends events, or lines of bytes, to the file at `path`; events also go to `emitter`.
 
-    `suffix` is more JSON for each event's object. Losses are recorded in the log, as lost by `source`.
+    Nothing blocks or raises. `suffix` is more JSON for each event's object. Losses are recorded in the log,
+    as lost by `source`.
     """
 
     _what = "events"
-    _refused = "no place was left for them, they made no event, or they came behind the end"
+    _reason = "no place was left for them, they made no event, or they came behind the end"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
-        log: LineLog,
+        path: Path,
         emitter: Emitter | None = None,
         *,
         source: str = "",
         suffix: bytes = b"",
+        limit: int = WAITING_LIMIT,
         gather_s: float = GATHER_S,
     ) -> None:
         self._emitter = emitter
         self._source = source
         self._tail = suffix + b"}\n"
-        super().__init__(log, gather_s=gather_s)
+        self._encode = msgspec.json.Encoder().encode
+        super().__init__(path, limit=limit, gather_s=gather_s)
 
     def _begin(self) -> None:
         super()._begin()
@@ -44,32 +52,32 @@ class EventWriter(LineWriter):
             say(lost)
         return lost
 
-    def _take(self, item: bytes | GoodputEvent) -> bool:
-        is_line = super()._take(item)
-        if is_line and self._emitter is not None and not isinstance(item, bytes):
+    def _line(self, item: bytes | GoodputEvent) -> bytes:
+        if isinstance(item, bytes):
+            return item
+        line = self._encode(item)[:-1] + self._tail
+        if self._emitter is not None:
             self._emitter.emit(item)
-        return is_line
+        return line
 
-    def _line(self, event: GoodputEvent | EventsLost) -> bytes:
-        return self._encode(event)[:-1] + self._tail
-
-    def _wrote(self) -> None:
-        if not self._log.waiting:
-            self._log_losses()
-        if self._log.error and not self._is_error_reported:
-            self._is_error_reported = True
-            say(f"{self._log.path}: {self._log.error}; it is tried again, and {self._limit} events can wait")
-
-    def _log_losses(self) -> None:
-        self._notes = 0
-        if fresh := self._gone - self._lost_in_log:
+    def _write_lines(self) -> None:
+        super()._write_lines()
+        if fresh := self._refused - self._lost_in_log:
+            event = EventsLost(source=self._source, count=fresh)
+            note = deque([self._encode(event)[:-1] + self._tail])
+            while note:
+                self._file.write(note)
             self._lost_in_log += fresh
-            self._notes = 1
-            self._log.add(self._line(EventsLost(source=self._source, count=fresh)))
-            self._log.write()
 
-    def _over(self) -> None:
+    def _write(self, *, sync: bool) -> None:
+        super()._write(sync=sync)
+        if self.error and not self._is_error_reported:
+            self._is_error_reported = True
+            say(f"{self.path}: {self.error}; it is tried again, and {self._limit} events can wait")
+
+    def _finish(self) -> None:
         if self._emitter is not None:
             self._emitter.close(_EMITTER_LINGER_S)
             if self._emitter.dropped:
                 say(f"{self._emitter.dropped} events did not reach the daemon")
+        super()._finish()

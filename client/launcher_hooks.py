@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from ..goodput.log.line_log import LineLog, log_path
-from ..goodput.readers.formats import launcher_event
+from ..goodput.log.line_log import log_path
+from ..goodput.readers.jsonl import launcher_event
 from ..goodput.readers.resiliency import (
     CHECKPOINT_LOADED,
     CHECKPOINT_SAVED,
@@ -60,8 +60,7 @@ def log_event(event_type: str, *, job_name: str = "", **fields: object) -> None:
         writer.lose()
     else:
         writer.put(line)
-        if not writer.hangs:
-            writer.flush(WRITTEN_WITHIN_S)
+        writer.flush(WRITTEN_WITHIN_S)
 
 
 def event_line(event_type: str, job_name: str, **fields: object) -> bytes:
@@ -91,7 +90,7 @@ def launcher_log(job_name: str) -> Path:
 def writer_of(path: Path) -> EventWriter:
     """Return this process's one writer of the log at `path`."""
     if path not in _writers:
-        _writers.setdefault(path, EventWriter(LineLog(path), gather_s=0.0))
+        _writers.setdefault(path, EventWriter(path, gather_s=0.0))
     return _writers[path]
 
 

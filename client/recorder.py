@@ -5,8 +5,10 @@ two: a thread writes it. No call blocks, and none raises for bad arguments. User
 """
 
 import os
+import sys
 import time
 import weakref
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -30,13 +32,13 @@ from ..goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from ..goodput.log.line_log import WAITING_LIMIT, LineLog, absolute, log_path
+from ..goodput.log.line_log import WAITING_LIMIT, absolute, log_path
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
 from ..goodput.peer_rules.peer_names import Moment, PeerNames
-from ..goodput.readers.formats import checkpoint_name, elastic_wait_kind
+from ..goodput.readers.ml_goodput import checkpoint_name, elastic_wait_kind
 from ..goodput.validation import defect, is_near, is_within_bounds
 from .event_writer import EventWriter
-from .paths import JobPaths, job_id_from_environment, writer_from_environment
+from .paths import NO_JOB_ID, JobPaths, job_id_from_environment, writer_from_environment
 from .transport.sender import Emitter
 
 _encode = msgspec.json.Encoder().encode
@@ -60,11 +62,12 @@ def epoch_seconds(moment: Moment) -> float:
 
 
 class Recorder(PeerNames):
-    """Records the events of the job `job_name` (default: its id in the environment) in the process `writer`.
+    """Records the events of the job `job_name` in the process `writer`.
 
-    `writer` is by default ``rank<n>``, as the launcher says, else empty; `log` ``<job name>-goodput.jsonl``
-    (:func:`.line_log.log_path`). With `enabled` false every call does nothing. Threads may share a recorder;
-    a forked child gets a queue and a thread of its own. The process's end closes it, within a second.
+    The job is by default its id in the environment, else :func:`program_name`; `writer` ``rank<n>``, as the
+    launcher says, else empty; `log` ``<job name>-goodput.jsonl`` (:func:`.line_log.log_path`). With `enabled`
+    false every call does nothing. Threads may share a recorder; a forked child gets a queue and a thread of
+    its own. The process's end closes it, within a second.
     """
 
     def __init__(
@@ -76,16 +79,17 @@ class Recorder(PeerNames):
         enabled: bool = True,
         queue_limit: int = WAITING_LIMIT,
     ) -> None:
-        self.job_name = job_name or job_id_from_environment()
+        self.job_name = job_name or _job_id() or program_name()
         self.writer = writer_from_environment() if writer is None else str(writer)
         self.log = log_path(f"{self.job_name}-goodput") if log is None else absolute(Path(log))
         self._enabled = enabled
         has_daemon = enabled and "SCRTUNE_JOB_ID" in os.environ
         self._writer = EventWriter(
-            LineLog(self.log, limit=queue_limit),
+            self.log,
             Emitter(JobPaths.of().events_endpoint) if has_daemon else None,
             source=_text(self.writer),
             suffix=b',"job_name":' + msgspec.json.encode(_text(self.job_name)),
+            limit=queue_limit,
         )
         weakref.finalize(self, self._writer.close)
 
@@ -264,6 +268,21 @@ class Recorder(PeerNames):
             self._writer.lose()
         else:
             self._writer.put(made)
+
+
+def program_name() -> str:
+    """Return the program's name and a digest of its command line and directory: the same for its next run.
+
+    Options like ``--local_rank=1``, by which launchers tell the processes of a job apart, do not count.
+    """
+    command = sys.argv if sys.argv[:1] not in ([], [""], ["-c"]) else ["python", *sys.orig_argv[1:]]
+    told = [os.fspath(absolute(Path())), *(each for each in command if "rank" not in each)]
+    return f"{Path(command[0]).stem}-{zlib.crc32(os.fsencode(chr(0).join(told))):08x}"
+
+
+def _job_id() -> str:
+    job_id = job_id_from_environment()
+    return "" if job_id == NO_JOB_ID else job_id
 
 
 def _text(name: str) -> str:

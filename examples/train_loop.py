@@ -29,7 +29,7 @@ from scrtune.goodput.compat import goodput, monitoring
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.log.line_log import log_path
 from scrtune.goodput.log.store import utc_now
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 
 FEATURES, OUTPUTS, BATCH = 256, 64, 2048
 LEARNING_RATE = 0.1
@@ -181,7 +181,7 @@ def report(run_name: str) -> None:
 
     log, ledger = Log(), Ledger()
     with log_path(logger_name).open("rb") as lines:
-        log.lines(lines)
+        log.lines(lines.read())
     for event in log.jobs[run_name].timeline():
         ledger.handle(event)
     account = ledger.account(utc_now().timestamp())

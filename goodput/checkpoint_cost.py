@@ -4,25 +4,36 @@ Cost of a checkpoint = blocking time + (compute during the flush - compute witho
 a failure is added where the interval is chosen, not here.
 """
 
+from collections import deque
+from itertools import pairwise
+from math import sqrt
+from statistics import fmean, median
 from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from .events import FlushCompleted, GoodputEvent, JobEnded, JobStarted, OutputCompleted, StepCompleted
-from .flush_slowdown import FlushSlowdown
 
 T = TypeVar("T")
+
+_PENDING = 16
+"""Outputs that wait for their flush, and flushes for their output: a lost event costs one cost, not all."""
+_RECENT = 1024
+_REFERENCE_STEPS = 256
+_HICCUP = 3.0
+_FEW_STEPS = 4
+_MEDIAN_DIFFERENCE = 0.954
+"""Median of the absolute difference of two draws with SD 1: 0.6745 x sqrt(2)."""
+_SHORTEST_S = 1e-9
 
 
 class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
     """The full cost of one checkpoint, known once its flush (if one was due) has ended.
 
-    `interval_s` is the time from the previous checkpoint's start to this one's (0 for the first);
-    `flush_s` is the true duration of the flush, blocking or not, 0 without one. `slowdown_s` is an estimate
-    that noise may take below 0, so that its mean over many checkpoints is right, with the standard error
-    `slowdown_error_s`. `apply_s` is what putting
-    new settings in force took, `observe_s` what tracing added; neither is part of `blocking_s` here, for they
-    are no cost of the settings.
+    `interval_s` is the time since the start of the previous one (0 for the first), `flush_s` the true
+    duration of the flush, blocking or not. `slowdown_s` is an estimate without bias, which noise may take
+    below 0, with the standard error `slowdown_error_s`. `apply_s` is what putting new settings in force took,
+    `observe_s` what tracing added; `blocking_s` has neither, for they are no cost of the settings.
     """
 
     dataset: int
@@ -50,136 +61,223 @@ class CheckpointCost(msgspec.Struct, frozen=True, kw_only=True):
         return self.blocking_s + max(self.slowdown_s, -self.blocking_s / 2)
 
 
-class Slowdown(NamedTuple):
-    """What a flush took from the steps beside it, and the SD of that estimate."""
+class _Flushed(NamedTuple):
+    """A flush that has ended, what it took from the steps beside it, and the SD of that estimate."""
 
-    seconds: float
+    flush: FlushCompleted
+    slowdown_s: float
     error_s: float
 
 
-_NO_SLOWDOWN = Slowdown(0.0, 0.0)
-_REMEMBERED = 16
-"""Outputs that wait for their flush, and flushes for their output: a lost event costs one cost, not all."""
-
-
-class _Flushed(NamedTuple):
-    """An output with the time since the one before, and its flush, which has ended."""
+class _Output(NamedTuple):
+    """An output, and the time since the start of the one before."""
 
     output: OutputCompleted
     interval_s: float
-    flush: FlushCompleted
+
+    def costs(self, flushed: _Flushed | None = None) -> list[CheckpointCost]:
+        """Return its cost, in a list, or none if its flush failed."""
+        output, flush = self.output, flushed and flushed.flush
+        if flush is not None and not flush.valid:
+            return []
+        cost = CheckpointCost(
+            dataset=output.dataset,
+            generation=output.generation,
+            time_s=max(output.end_s, flush.end_s) if flush else output.end_s,
+            blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
+            slowdown_s=flushed.slowdown_s if flushed else 0.0,
+            slowdown_error_s=flushed.error_s if flushed else 0.0,
+            flush_s=flush.flush_s if flush else output.flush_s,
+            flushed=flush is not None or output.flush_s > 0,
+            interval_s=self.interval_s,
+            write_s=output.write_s,
+            encode_s=output.encode_s,
+            blocked_on_flush_s=output.flush_s,
+            wait_s=output.wait_s,
+            bytes=output.bytes,
+            files=output.files,
+            flush_threads=flush.threads if flush else 0,
+            apply_s=output.apply_s,
+            observe_s=output.observe_s,
+        )
+        return [cost]
 
 
 class CheckpointCosts:
-    """Joins outputs, flushes and steps to one :class:`CheckpointCost` for each checkpoint.
+    """Joins outputs, flushes and steps, in any order of arrival, to one cost for each checkpoint.
 
-    Outputs and flushes may arrive in any order; a checkpoint whose flush failed, or is never heard of, has
-    no cost.
+    A checkpoint whose flush failed, or is never heard of, has none.
     """
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         self.steps = FlushSlowdown()
-        self._waiting: dict[int, tuple[OutputCompleted, float]] = {}
-        self._early: dict[int, tuple[FlushCompleted, Slowdown]] = {}
-        self._in_step: _Flushed | None = None
+        self._waiting: dict[int, _Output] = {}
+        self._early: dict[int, _Flushed] = {}
+        self._in_step: tuple[_Output, FlushCompleted] | None = None
         """A checkpoint whose flush ended within a step that is not known yet."""
         self._previous_start_s: float | None = None
 
     def handle(self, event: GoodputEvent) -> list[CheckpointCost]:
-        """Take an event in; returns the costs of the checkpoints that it completes, oldest first."""
+        """Take an event in; return the costs of the checkpoints that it completes, oldest first."""
         match event:
+            case StepCompleted():
+                return self.step(event.start_s, event.end_s)
             case JobStarted():
                 made = self.ended()
-                self._waiting.clear()  # a flush of an earlier run will not be heard of again
-                self._early.clear()
-                self.steps = FlushSlowdown()
-                self._previous_start_s = None
+                self._begin()  # a flush of an earlier run will not be heard of again
                 return made
-            case StepCompleted():
-                self.steps.add(event)
-                if self._in_step is not None and event.end_s >= self._in_step.flush.end_s:
-                    return self.ended()
             case OutputCompleted(checkpoint=True, valid=True):
-                return [*self.ended(), *_known(self._output(event))]
+                return self.ended() + self._output(event)
             case FlushCompleted():
-                return [*self.ended(), *_known(self._flush(event))]
+                return self.ended() + self._flush(event)
             case JobEnded():
                 return self.ended()
             case _:
-                pass
-        return []
+                return []
+
+    def step(self, start_s: float, end_s: float) -> list[CheckpointCost]:
+        """Take a step in, as :meth:`handle` does."""
+        self.steps.add(start_s, end_s)
+        return self.ended() if self._in_step is not None and end_s >= self._in_step[1].end_s else []
 
     def ended(self) -> list[CheckpointCost]:
         """Return the cost that waits for the step within which its flush ended, for none will come."""
-        ended, self._in_step = self._in_step, None
-        return [] if ended is None else _known(self._flushed_cost(*ended))
+        if self._in_step is None:
+            return []
+        (output, flush), self._in_step = self._in_step, None
+        return output.costs(self.steps.flush_completed(flush))
 
-    def _output(self, output: OutputCompleted) -> CheckpointCost | None:
-        previous_s, self._previous_start_s = self._previous_start_s, output.start_s
-        interval_s = 0.0 if previous_s is None else max(0.0, output.start_s - previous_s)
-        if output.dataset in self._early:
-            flush, slowdown = self._early.pop(output.dataset)
-            return _cost(output, interval_s, flush, slowdown) if flush.valid else None
-        if output.flush_due:
-            _remember(self._waiting, output.dataset, (output, interval_s))
-            self.steps.flush_started(output.dataset, output.end_s)
-            return None
-        return _cost(output, interval_s)
+    def _output(self, event: OutputCompleted) -> list[CheckpointCost]:
+        previous_s, self._previous_start_s = self._previous_start_s, event.start_s
+        output = _Output(event, 0.0 if previous_s is None else max(0.0, event.start_s - previous_s))
+        if event.flush_due and event.dataset not in self._early:
+            _remember(self._waiting, event.dataset, output)
+            self.steps.flush_started(event.dataset, event.end_s)
+            return []
+        return output.costs(self._early.pop(event.dataset, None))
 
-    def _flush(self, flush: FlushCompleted) -> CheckpointCost | None:
-        output, interval_s = self._waiting.pop(flush.dataset, (None, 0.0))
+    def _flush(self, flush: FlushCompleted) -> list[CheckpointCost]:
+        output = self._waiting.pop(flush.dataset, None)
+        if output is not None and self.steps.is_within(flush.end_s):
+            self._in_step = output, flush
+            return []
+        flushed = self.steps.flush_completed(flush)
         if output is None:  # a blocking flush ends before its output does
-            _remember(self._early, flush.dataset, (flush, self._slowdown(flush)))
-            return None
-        if self.steps.is_within(flush.end_s):
-            self._in_step = _Flushed(output, interval_s, flush)
-            return None
-        return self._flushed_cost(output, interval_s, flush)
-
-    def _flushed_cost(
-        self, output: OutputCompleted, interval_s: float, flush: FlushCompleted
-    ) -> CheckpointCost | None:
-        slowdown = self._slowdown(flush)
-        return _cost(output, interval_s, flush, slowdown) if flush.valid else None
-
-    def _slowdown(self, flush: FlushCompleted) -> Slowdown:
-        error_s = self.steps.error_s(flush)
-        return Slowdown(self.steps.flush_completed(flush), error_s)
-
-
-def _known(cost: CheckpointCost | None) -> list[CheckpointCost]:
-    return [] if cost is None else [cost]
+            _remember(self._early, flush.dataset, flushed)
+            return []
+        return output.costs(flushed)
 
 
 def _remember(waiting: dict[int, T], dataset: int, what: T) -> None:
     waiting[dataset] = what
-    if len(waiting) > _REMEMBERED:
+    if len(waiting) > _PENDING:
         del waiting[next(iter(waiting))]
 
 
-def _cost(
-    output: OutputCompleted,
-    interval_s: float,
-    flush: FlushCompleted | None = None,
-    slowdown: Slowdown = _NO_SLOWDOWN,
-) -> CheckpointCost:
-    return CheckpointCost(
-        dataset=output.dataset,
-        generation=output.generation,
-        time_s=output.end_s if flush is None else max(output.end_s, flush.end_s),
-        blocking_s=max(0.0, output.blocking_s - output.apply_s - output.observe_s),
-        slowdown_s=slowdown.seconds,
-        slowdown_error_s=slowdown.error_s,
-        flush_s=output.flush_s if flush is None else flush.flush_s,
-        flushed=flush is not None or output.flush_s > 0,
-        interval_s=interval_s,
-        write_s=output.write_s,
-        encode_s=output.encode_s,
-        blocked_on_flush_s=output.flush_s,
-        wait_s=output.wait_s,
-        bytes=output.bytes,
-        files=output.files,
-        flush_threads=0 if flush is None else flush.threads,
-        apply_s=output.apply_s,
-        observe_s=output.observe_s,
-    )
+class _Stretch(NamedTuple):
+    """Steps that follow each other: `busy_s` is their time together."""
+
+    start_s: float
+    end_s: float
+    busy_s: float
+    steps: int = 1
+
+    def overlap_s(self, flush: FlushCompleted) -> float:
+        return max(0.0, min(self.end_s, flush.end_s) - max(self.start_s, flush.start_s))
+
+    def joined(self, later: "_Stretch") -> "_Stretch":
+        start_s, end_s = min(self.start_s, later.start_s), max(self.end_s, later.end_s)
+        return _Stretch(start_s, end_s, self.busy_s + later.busy_s, self.steps + later.steps)
+
+
+class FlushSlowdown:
+    """How much longer the recent steps of a job took while a flush was under way.
+
+    A flush is announced when it starts and measured when it has ended, for its true end is only known later.
+    Memory is bounded: beside thousands of steps, neighbouring ones are remembered as one stretch.
+    """
+
+    def __init__(self) -> None:
+        self._recent: list[_Stretch] = []
+        self._undisturbed: deque[float] = deque(maxlen=_REFERENCE_STEPS)
+        self._unjudged: deque[_Stretch] = deque(maxlen=_REFERENCE_STEPS)
+        self._running: dict[int, float] = {}
+
+    def add(self, start_s: float, end_s: float) -> None:
+        """Take a step in. While a flush may be running it waits for that flush's verdict."""
+        step = _Stretch(start_s, end_s, max(0.0, end_s - start_s))
+        self._remember(step)
+        if self._running:
+            self._unjudged.append(step)
+        else:
+            self._undisturbed.append(step.busy_s)
+
+    def is_within(self, time_s: float) -> bool:
+        """Return whether `time_s` lies within a step that has not ended yet, as far as steps are known."""
+        return bool(self._recent) and self._recent[-1].end_s < time_s
+
+    @property
+    def reference_s(self) -> float | None:
+        """Mean of the last steps without a flush beside them; None when there were none.
+
+        Only against the mean noise adds up to nothing, however skewed; a hiccup counts as three medians.
+        """
+        if not self._undisturbed:
+            return None
+        limit_s = _HICCUP * median(self._undisturbed)
+        return fmean(min(each, limit_s) for each in self._undisturbed)
+
+    def flush_started(self, dataset: int, start_s: float) -> None:
+        """From now on steps may be disturbed by the flush of `dataset`: SCR runs one at a time."""
+        self._running = {dataset: start_s}
+
+    def flush_completed(self, flush: FlushCompleted) -> _Flushed:
+        """Return `flush` with the seconds that the steps beside it took longer than the reference.
+
+        A step's excess counts up to the time that it and the flush ran together.
+        """
+        self._running.pop(flush.dataset, None)
+        reference_s, error_s = self.reference_s, self._error_s(flush)
+        slowdown_s = 0.0
+        if reference_s is not None:
+            slowdown_s = sum(_excess_s(each, flush, reference_s) for each in self._recent)
+        self._judge(flush)
+        return _Flushed(flush, slowdown_s, error_s)
+
+    def _error_s(self, flush: FlushCompleted) -> float:
+        """Return the SD of the estimate for `flush`: of its steps, and of their reference.
+
+        The scatter is that of neighbours: steps that slowly grow longer do not scatter.
+        """
+        steps = self._undisturbed
+        if len(steps) < _FEW_STEPS:
+            return flush.flush_s
+        scatter_s = median(abs(b - a) for a, b in pairwise(steps)) / _MEDIAN_DIFFERENCE
+        beside = flush.flush_s / max(_SHORTEST_S, fmean(steps)) + 1
+        return float(scatter_s * sqrt(beside + beside**2 / len(steps)))
+
+    def _remember(self, step: _Stretch) -> None:
+        if len(self._recent) >= _RECENT:
+            pairs = zip(self._recent[::2], self._recent[1::2], strict=True)
+            halved = [first.joined(second) for first, second in pairs]
+            self._recent = halved if self._running else self._recent[_RECENT // 2 :]
+        self._recent.append(step)
+
+    def _judge(self, flush: FlushCompleted) -> None:
+        """Steps that waited for `flush` and turn out undisturbed count for the reference again."""
+        undisturbed = [step for step in self._unjudged if step.overlap_s(flush) <= 0]
+        self._unjudged.clear()
+        for step in undisturbed:
+            if any(step.end_s > start_s for start_s in self._running.values()):
+                self._unjudged.append(step)
+            else:
+                self._undisturbed.append(step.busy_s)
+
+
+def _excess_s(stretch: _Stretch, flush: FlushCompleted, reference_s: float) -> float:
+    """Faster than the reference is a credit: noise must cancel out over the steps of a flush."""
+    together_s = stretch.overlap_s(flush)
+    return max(-together_s, min(together_s, stretch.busy_s - stretch.steps * reference_s))

@@ -9,9 +9,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
 from .events import GoodputEvent, IntervalEnded, IntervalStarted, StepCompleted, StepStarted
 from .validation import span
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 STEP_LIMIT = 1 << 61
 """Numbers of steps lie within it; any other one is none."""
@@ -99,6 +104,28 @@ class JobEvents:
             self.borders[key].begins.extend(borders.begins)
         self.others.extend(other.others)
 
+    def times_s(self) -> "NDArray[np.float64]":
+        """Return all times (epoch seconds), column by column; what lasted has a start and an end."""
+        import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
+
+        columns = [each.times_s for each in self.step_starts.values()]
+        columns += [each.times_s for each in self.borders.values()]
+        columns += [times_s for each in self.whole_steps.values() for times_s in (each.starts_s, each.ends_s)]
+        columns.append(array("d", [time_s for event in self.others for time_s in span(event)]))
+        return np.concatenate([np.frombuffer(each) for each in columns if each] or [np.empty(0)])
+
+    def drop_repeated(self) -> int:
+        """Keep each event once, the first of them; return how many came again."""
+        before = len(self)
+        for begun in self.step_starts.values():
+            _keep_once(begun.times_s, begun.numbers)
+        for whole in self.whole_steps.values():
+            _keep_once(whole.starts_s, whole.ends_s, whole.numbers)
+        for borders in self.borders.values():
+            _keep_once(borders.times_s, borders.begins)
+        self.others = list(dict.fromkeys(self.others))
+        return before - len(self)
+
     def __len__(self) -> int:
         begun = sum(len(each.numbers) for each in self.step_starts.values())
         whole = sum(len(each.numbers) for each in self.whole_steps.values())
@@ -132,6 +159,21 @@ class JobEvents:
                 (start_s, StepCompleted(step=number, start_s=start_s, end_s=end_s, writer=writer))
                 for number, start_s, end_s in zip(whole.numbers, whole.starts_s, whole.ends_s, strict=True)
             )
+
+
+def _keep_once(*columns: "array[Any]") -> None:
+    """Delete the rows that came before."""
+    import numpy as np  # noqa: PLC0415 - who only records shall not pay for it
+
+    rows = [np.frombuffer(column, column.typecode).copy() for column in columns]
+    if (np.diff(rows[0]) > 0).all():  # as in most logs: then no two are the same
+        return
+    order = np.lexsort(rows)
+    is_new = np.append(True, np.logical_or.reduce([np.diff(row[order]) != 0 for row in rows]))
+    kept = np.sort(order[is_new])
+    if len(kept) < len(order):
+        for column, row in zip(columns, rows, strict=True):
+            column[:] = array(column.typecode, row[kept].tobytes())
 
 
 _TIME = itemgetter(0)

@@ -4,24 +4,27 @@ A long job is thinned out here, so that no display has to: bars closer together 
 every bar says how many events it stands for.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 from statistics import fmean
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
 
 from . import buckets
+from .account import Account, Window
 from .checkpoint_cost import CheckpointCost
-from .events import GoodputEvent, OutputCompleted
-from .ledger.ledger import Account, Ledger, Window
-from .report_lanes import BARS, Disruption, Lane, disruptions, lanes, runs_of
-from .report_slices import flush_slowdowns, placed_slowdown
-from .steps.estimators import deviations_s, ideal_s
-from .steps.summary import stragglers_of
-from .steps.table import StepRows, StepTable, step_table
-from .steps.types import Straggler
+from .events import FlushCompleted, GoodputEvent, OutputCompleted
+from .job_events import JobEvents
+from .ledger.ledger import Ledger
+from .readers.launcher_log import EstimatedLoss, estimated_loss
+from .report_lanes import BARS, Disruption, Lane, disruptions, lanes
+from .steps.summary import summary_of
+from .steps.table import StepTable, step_table
+from .steps.types import StepSummary
 from .synthetic_steps import are_synthetic
 
 _T = TypeVar("_T")
@@ -45,18 +48,9 @@ class StepPoint(msgspec.Struct, frozen=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """The step times of a job; a step takes as long as its slowest rank.
+    """The step times of a job (s): in short, by percentiles, the longest, and over time."""
 
-    `ideal_s` is the time that a step should take (:func:`.estimators.ideal_s`), `deviation_s` the mean
-    distance from it. `no_stragglers` says why stragglers cannot be determined.
-    """
-
-    count: int
-    mean_s: float
-    ideal_s: float
-    deviation_s: float
-    stragglers: tuple[Straggler, ...]
-    no_stragglers: str
+    summary: StepSummary
     percentiles_s: dict[int, float]
     most_s: float
     points: tuple[StepPoint, ...]
@@ -80,11 +74,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of the report on one job.
 
     `slices` are windows of the ledger, which add up to the account; what flushes took from the steps is where
-    they did (:mod:`.report_slices`), what trials cost is spread over the checkpoints. The slowdown relative
+    they did (:func:`placed_slowdown`), what trials cost is spread over the checkpoints. The slowdown relative
     to a reference step time is computed for each slice and is never negative, so that it may add up to more.
     `costs` are of the checkpoints whose cost is known, `events` is the number of entries read. If the
     application reports no steps (not `tells_steps`), the account counts the work between outputs instead
-    (:mod:`.synthetic_steps`), without `steps`.
+    (:mod:`.synthetic_steps`), without `steps`. `estimated` is what of the account is an estimate.
     """
 
     job_name: str
@@ -96,11 +90,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     costs: tuple[CostPoint, ...]
     events: int
     tells_steps: bool = True
-
-    @property
-    def start_s(self) -> float:
-        """The start of the job, epoch seconds."""
-        return self.account.start_s
+    estimated: EstimatedLoss | None = None
 
     @property
     def spent(self) -> list[tuple[str, float]]:
@@ -118,90 +108,73 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         names = self.costs[0].parts if self.costs else ()
         return {name: sum(point.parts[name] * point.count for point in self.costs) for name in names}
 
-    @property
-    def resolution_s(self) -> float:
-        """The distance below which bars of a thinned lane are joined."""
-        return self.account.wall_s / BARS
-
 
 def report(  # noqa: PLR0913 - the parts of a job
     job_name: str,
-    events: Sequence[GoodputEvent],
+    events: JobEvents,
     ledger: Ledger,
     now: float,
     costs: Sequence[CheckpointCost],
     *,
     reference_step_s: float | None = None,
     read: int | None = None,
+    by_number: bool = False,
 ) -> Report:
-    """Return the report on a job until `now` (epoch seconds), from its events in order of arrival.
+    """Return the report on a job until `now` (epoch seconds).
 
-    `read` is the number of log entries behind them, if it differs from theirs.
+    `read` is the number of log entries behind the events, if it differs from theirs; `by_number` is as in
+    :func:`.steps.table.step_table`.
     """
     account = ledger.account(now, reference_step_s=reference_step_s)
     edges = [account.start_s + account.wall_s * each / SLICES for each in range(SLICES + 1)]
-    slices = (
+    slices = [
         ledger.window(start_s, end_s, now, reference_step_s=reference_step_s)
         for start_s, end_s in pairwise(edges)
-    )
-    slowed = flush_slowdowns(costs, events)
-    steps, runs, has_steps = step_table(events), runs_of(events), not are_synthetic(events)
+    ]
+    steps, has_steps = step_table(events, by_number=by_number), not are_synthetic(events)
     wasted = ledger.are_wasted(steps.job.start_s.tolist(), steps.job.number.tolist())
-    shown = lanes(events, steps.job, wasted, runs, account.wall_s / BARS, has_steps=has_steps)
+    slowed = flush_slowdowns(costs, events.others)
     return Report(
         job_name=job_name,
         account=account,
-        slices=placed_slowdown(tuple(slices), slowed) if account.wall_s > 0 else (),
-        lanes=tuple(shown),
-        disruptions=tuple(disruptions(events, runs)),
-        steps=_steps(steps) if has_steps else None,
-        costs=tuple(_cost_points(costs, events)),
+        slices=placed_slowdown(slices, slowed) if account.wall_s > 0 else (),
+        lanes=tuple(lanes(events, steps.job, wasted, account.wall_s / BARS, has_steps=has_steps)),
+        disruptions=tuple(disruptions(events)),
+        steps=_steps(steps, events) if has_steps else None,
+        costs=tuple(_cost_points(costs, events.others)),
         events=len(events) if read is None else read,
         tells_steps=has_steps,
+        estimated=estimated_loss(events),
     )
 
 
-def _steps(table: StepTable) -> Steps | None:
-    took = table.job.times_s
-    ideal = ideal_s(took)
-    if ideal is None:
+def _steps(table: StepTable, events: JobEvents) -> Steps | None:
+    rows = table.job
+    if (summary := summary_of(table, events)) is None:
         return None
-    percentiles = dict(zip(_PERCENTILES, np.percentile(took, _PERCENTILES).tolist(), strict=True))
-    found, no_stragglers = stragglers_of(table)
-    return Steps(
-        count=table.job.total,
-        mean_s=float(took.mean()),
-        ideal_s=ideal,
-        deviation_s=float(deviations_s(took, ideal).mean()),
-        stragglers=found,
-        no_stragglers=no_stragglers,
-        percentiles_s=percentiles,
-        most_s=float(took.max()),
-        points=tuple(_step_points(table.job)),
-    )
-
-
-def _step_points(rows: StepRows) -> Iterator[StepPoint]:
+    took_s = rows.times_s
+    percentiles = dict(zip(_PERCENTILES, np.percentile(took_s, _PERCENTILES).tolist(), strict=True))
+    points = []
     for part in _grouped(range(len(rows.number))):
-        first, took = part[0], rows.took_s[part[0] : part[-1] + 1]
-        low_s, middle_s, high_s = np.percentile(took, (5, 50, 95)).tolist()
-        yield StepPoint(float(rows.start_s[first]), middle_s, low_s, high_s, float(took.max()), len(part))
+        its_s = rows.took_s[part[0] : part[-1] + 1]
+        low_s, middle_s, high_s = np.percentile(its_s, (5, 50, 95)).tolist()
+        start_s = float(rows.start_s[part[0]])
+        points.append(StepPoint(start_s, middle_s, low_s, high_s, float(its_s.max()), len(part)))
+    return Steps(summary=summary, percentiles_s=percentiles, most_s=float(took_s.max()), points=tuple(points))
 
 
 def _cost_points(costs: Sequence[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[CostPoint]:
-    starts: dict[int, list[float]] = {}
+    starts: dict[int, list[float]] = defaultdict(list)
     for event in events:
         if isinstance(event, OutputCompleted):
-            starts.setdefault(event.dataset, []).append(event.start_s)
-
-    def start_of(cost: CheckpointCost) -> float:  # later runs may count their datasets anew
-        known = [start_s for start_s in starts.get(cost.dataset, ()) if start_s <= cost.time_s]
-        return max(known, default=cost.time_s - cost.blocking_s)
-
-    for part in _grouped(sorted(costs, key=lambda cost: cost.time_s)):
-        rows = [_cost_parts(cost) for cost in part]
+            starts[event.dataset].append(event.start_s)
+    for part in _grouped(sorted(costs, key=attrgetter("time_s"))):
+        first, rows = part[0], [_cost_parts(cost) for cost in part]
+        # later runs may count their datasets anew
+        known = (start_s for start_s in starts[first.dataset] if start_s <= first.time_s)
+        start_s = max(known, default=first.time_s - first.blocking_s)
         parts = {name: fmean(row[name] for row in rows) for name in rows[0]}
-        yield CostPoint(start_of(part[0]), part[0].dataset, parts, len(part))
+        yield CostPoint(start_s, first.dataset, parts, len(part))
 
 
 def _cost_parts(cost: CheckpointCost) -> dict[str, float]:
@@ -223,3 +196,53 @@ def _grouped(items: Sequence[_T]) -> Iterator[Sequence[_T]]:
     size = max(1, -(-len(items) // POINTS))
     for index in range(0, len(items), size):
         yield items[index : index + size]
+
+
+class SlowedSteps(NamedTuple):
+    """What the flush from `start_s` to `end_s` (epoch seconds) took from the steps, in seconds."""
+
+    start_s: float
+    end_s: float
+    took_s: float
+
+
+def flush_slowdowns(costs: Iterable[CheckpointCost], events: Iterable[GoodputEvent]) -> Iterator[SlowedSteps]:
+    """Yield what the flush of each checkpoint took from the steps, if anything, and when."""
+    flushes: dict[int, list[FlushCompleted]] = defaultdict(list)
+    for event in events:
+        if isinstance(event, FlushCompleted):
+            flushes[event.dataset].append(event)
+    for cost in costs:
+        if cost.slowdown_s > 0:  # later runs may count their datasets anew: the flush that is nearest
+            spans_s = [(flush.start_s, flush.end_s) for flush in flushes[cost.dataset]]
+            usual_s = cost.time_s - cost.flush_s, cost.time_s
+            nearest_s = min(spans_s, key=lambda span_s: abs(span_s[1] - cost.time_s), default=usual_s)
+            yield SlowedSteps(*nearest_s, cost.slowdown_s)
+
+
+def placed_slowdown(slices: Sequence[Window], found: Iterable[SlowedSteps]) -> tuple[Window, ...]:
+    """Return `slices`, which follow each other, with the slowdown that they have together as it was `found`.
+
+    The ledger charges it to the job as a whole, and spreads it over all steps. A slice cannot have more than
+    the steps in it took; what does not fit goes to all others, as before.
+    """
+    spread = np.array([each.buckets[buckets.FLUSH_SLOWDOWN] for each in slices])
+    room = spread + [each.buckets[buckets.PRODUCTIVE] for each in slices]
+    edges = np.array([*(each.start_s for each in slices), slices[-1].end_s])
+    wanted = np.zeros(len(slices))
+    for each in found:
+        length_s = max(each.end_s - each.start_s, 1e-9)
+        wanted += each.took_s * np.diff(np.clip((edges - each.start_s) / length_s, 0.0, 1.0))
+    total_s, wanted_s = float(spread.sum()), float(wanted.sum())
+    if total_s <= 0 or wanted_s <= 0:
+        return tuple(slices)
+    placed = np.minimum(wanted * total_s / wanted_s, room)
+    left = room - placed
+    placed += left * (total_s - float(placed.sum())) / max(float(left.sum()), 1e-9)
+    return tuple(
+        msgspec.structs.replace(
+            each,
+            buckets={**each.buckets, buckets.FLUSH_SLOWDOWN: took_s, buckets.PRODUCTIVE: has_s - took_s},
+        )
+        for each, took_s, has_s in zip(slices, placed.tolist(), room.tolist(), strict=True)
+    )

@@ -1,10 +1,12 @@
-"""The events of a job as lanes of bars for a report, thinned out to what fits on a page."""
+"""The events of a job as lanes of bars for a report, thinned out to what fits on a page; its disruptions."""
 
-from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 import msgspec
+import numpy as np
 
 from . import buckets
 from .events import (
@@ -19,14 +21,17 @@ from .events import (
     Recovered,
     RestartCompleted,
 )
+from .job_events import JobEvents
 from .ledger.launches import run_starts
 from .ledger.pairing import whole_intervals
+from .readers.launcher_log import is_estimated
 from .steps.table import StepRows
 from .validation import span
 
 BARS = 300
 """Most bars of one lane."""
 _LEAST_S = 1e-6
+_NAMED = 3
 _BETWEEN_RUNS = (NodeFailed, Recovered, AllocationEnded, JobQueued)
 
 RUNS, STEPS, WORK, BACKGROUND_FLUSH = "runs", "steps", "work between outputs", "background flush"
@@ -34,22 +39,10 @@ RUNS, STEPS, WORK, BACKGROUND_FLUSH = "runs", "steps", "work between outputs", "
 replaces `STEPS` if the application reports no steps."""
 
 LANES = (
-    RUNS,
-    STEPS,
-    WORK,
-    buckets.WASTED_PROGRESS,
-    buckets.CHECKPOINT_WRITE,
-    buckets.CHECKPOINT_ENCODE,
-    buckets.CHECKPOINT_FLUSH,
-    buckets.CHECKPOINT_WAIT,
-    buckets.CHECKPOINT_OTHER,
-    buckets.TUNING,
-    buckets.OBSERVATION,
-    BACKGROUND_FLUSH,
-    buckets.RESTORE,
-    buckets.REBUILD,
-    buckets.FETCH,
-    buckets.SCAVENGE,
+    *(RUNS, STEPS, WORK, buckets.WASTED_PROGRESS),
+    *(buckets.CHECKPOINT_WRITE, buckets.CHECKPOINT_ENCODE, buckets.CHECKPOINT_FLUSH, buckets.CHECKPOINT_WAIT),
+    *(buckets.CHECKPOINT_OTHER, buckets.TUNING, buckets.OBSERVATION, BACKGROUND_FLUSH),
+    *(buckets.RESTORE, buckets.REBUILD, buckets.FETCH, buckets.SCAVENGE),
 )
 """From top to bottom; the lanes of other intervals follow."""
 
@@ -79,20 +72,16 @@ class Lane(msgspec.Struct, frozen=True):
 
 
 class Disruption(msgspec.Struct, frozen=True):
-    """An event that cut the job's work short; `kind` is `what` without the name of a node."""
+    """An event that cut the job's work short, on `node` or by the word of that writer, if any is named."""
 
     time_s: float
-    what: str
     kind: str
+    node: str = ""
 
-
-class DisruptionKind(msgspec.Struct, frozen=True, kw_only=True):
-    """All disruptions of one kind, from the first to the last (epoch seconds); one has its own `what`."""
-
-    what: str
-    count: int
-    first_s: float
-    last_s: float
+    @property
+    def what(self) -> str:
+        """The event with its node."""
+        return f"{self.kind}: {self.node}" if self.node else self.kind
 
 
 class Run(msgspec.Struct):
@@ -104,14 +93,8 @@ class Run(msgspec.Struct):
     exit_code: int | None = None
 
 
-def lanes(  # noqa: PLR0913 - the parts of a job
-    events: Sequence[GoodputEvent],
-    steps: StepRows,
-    are_wasted: Sequence[bool],
-    runs: Sequence[Run],
-    gap_s: float,
-    *,
-    has_steps: bool,
+def lanes(
+    events: JobEvents, steps: StepRows, are_wasted: Sequence[bool], gap_s: float, *, has_steps: bool
 ) -> Iterator[Lane]:
     """Yield every lane that is not empty; bars less than `gap_s` apart may be joined.
 
@@ -127,7 +110,7 @@ def lanes(  # noqa: PLR0913 - the parts of a job
         bars[buckets.WASTED_PROGRESS if wasted else kept].append(
             LaneBar(start_s, start_s + busy_s, busy_s, count, label)
         )
-    for name, bar in (*_run_bars(runs), *_event_bars(events), *_interval_bars(events)):
+    for name, bar in (*_run_bars(runs_of(events)), *_event_bars(events.others), *_interval_bars(events)):
         bars.setdefault(name, []).append(bar)
     for name, made in bars.items():
         if made:
@@ -137,13 +120,13 @@ def lanes(  # noqa: PLR0913 - the parts of a job
 
 def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
     """Return the bars by start; if there are more than :data:`BARS`, those near each other are joined."""
-    bars = sorted(bars, key=lambda bar: bar.start_s)
+    bars = sorted(bars, key=attrgetter("start_s"))
     if len(bars) <= BARS:
         return bars
-    made: list[LaneBar] = []
-    for bar in bars:
-        last = made[-1] if made else None
-        if last is not None and bar.start_s - last.end_s < gap_s and bar.end_s - last.start_s < 2 * gap_s:
+    made = bars[:1]
+    for bar in bars[1:]:
+        last = made[-1]
+        if bar.start_s - last.end_s < gap_s and bar.end_s - last.start_s < 2 * gap_s:
             end_s, busy_s = max(last.end_s, bar.end_s), last.busy_s + bar.busy_s
             made[-1] = LaneBar(last.start_s, end_s, busy_s, last.count + bar.count)
         else:
@@ -151,29 +134,69 @@ def thinned(bars: Sequence[LaneBar], gap_s: float) -> list[LaneBar]:
     return made
 
 
-def runs_of(events: Iterable[GoodputEvent]) -> list[Run]:
+def runs_of(events: JobEvents) -> list[Run]:
     """Return the runs in order; if no start is known, everything is one run.
 
     An end at the very time at which a run starts belongs to the run before: clocks may count whole seconds.
     """
-    events = list(events)
-    within = [event for event in events if not isinstance(event, _BETWEEN_RUNS)]
-    if not within:
+    within = [event for event in events.others if not isinstance(event, _BETWEEN_RUNS)]
+    starts, ends = events.step_starts.values(), events.whole_steps.values()
+    times_s = [*(each.times_s for each in starts), *(each.times_s for each in events.borders.values())]
+    begun_s = np.concatenate(
+        [[span(each)[0] for each in within], *times_s, *(each.starts_s for each in ends)]
+    )
+    ended_s = np.concatenate([[span(each)[1] for each in within], *times_s, *(each.ends_s for each in ends)])
+    if not len(begun_s):
         return []
-    starts = run_starts(within)
-    runs = [Run(start_s, start_s) for start_s in starts or [min(span(event)[0] for event in within)]]
-    for event in within:
-        begin_s, end_s = span(event)
-        ends = isinstance(event, (JobEnded, JobHalted))
-        run = runs[max(0, (bisect_left if ends else bisect_right)(starts, begin_s) - 1)]
-        run.end_s = max(run.end_s, end_s)
-        if ends:
-            run.is_over = True
-            run.exit_code = event.exit_code if isinstance(event, JobEnded) else run.exit_code
-    for each in events:
+    starts_s = np.array(run_starts(events) or [begun_s.min()])
+    is_end = [isinstance(each, (JobEnded, JobHalted)) for each in within]
+    run = np.searchsorted(starts_s, begun_s, "right")
+    run[: len(within)][is_end] = np.searchsorted(starts_s, begun_s[: len(within)][is_end])
+    run = np.maximum(run - 1, 0)
+    last_s = starts_s.copy()
+    np.maximum.at(last_s, run, ended_s)
+    runs = [Run(*each) for each in zip(starts_s.tolist(), last_s.tolist(), strict=True)]
+    for event, its in zip(within, run.tolist(), strict=False):
+        if isinstance(event, (JobEnded, JobHalted)) and not is_estimated(event):
+            runs[its].is_over = True
+            runs[its].exit_code = event.exit_code if isinstance(event, JobEnded) else runs[its].exit_code
+    for each in events.others:
         if isinstance(each, AllocationEnded):  # a run that follows does not mean a failure
-            runs[max(0, bisect_right(starts, each.time_s) - 1)].is_over = True
+            runs[max(0, int(np.searchsorted(starts_s, each.time_s, "right")) - 1)].is_over = True
     return runs
+
+
+def disruptions(events: JobEvents) -> list[Disruption]:
+    """Return failed nodes, runs that ended badly, and runs that another one follows without an end, by time.
+
+    A run that SCR halted on request ended well.
+    """
+    failed = [event for event in events.others if isinstance(event, NodeFailed)]
+    found = [Disruption(event.time_s, "a node failed", event.node) for event in failed]
+    for run, later in pairwise(runs_of(events)):
+        if not run.is_over and not any(run.start_s <= each.time_s < later.start_s for each in failed):
+            found.append(Disruption(run.end_s, "a run broke off"))
+    for event in events.others:
+        if isinstance(event, JobEnded) and event.exit_code and not is_estimated(event):
+            kind = f"a run ended with exit code {event.exit_code}"
+            found.append(Disruption(event.time_s, kind, event.writer))
+    return sorted(found, key=attrgetter("time_s"))
+
+
+def by_kind(found: Iterable[Disruption]) -> list[tuple[str, list[Disruption], str]]:
+    """Return `found` by kind, the most frequent first, with the nodes that come most often."""
+    kinds: dict[str, list[Disruption]] = {}
+    for each in found:
+        kinds.setdefault(each.kind, []).append(each)
+    ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
+    return [(kind, group, _nodes(each.node for each in group if each.node)) for kind, group in ordered]
+
+
+def _nodes(names: Iterable[str]) -> str:
+    counted = Counter(names).most_common()
+    shown = [f"{name} ({count} times)" if count > 1 else name for name, count in counted[:_NAMED]]
+    more = [f"{len(counted) - _NAMED} more"] if len(counted) > _NAMED else []
+    return ", ".join([*shown, *more])
 
 
 def _bar(start_s: float, end_s: float, label: str = "") -> LaneBar:
@@ -220,48 +243,6 @@ def _output_bars(output: OutputCompleted) -> Iterator[tuple[str, LaneBar]]:
         yield buckets.CHECKPOINT_OTHER, _bar(at_s, output.end_s, label)
 
 
-def _interval_bars(events: Iterable[GoodputEvent]) -> Iterator[tuple[str, LaneBar]]:
+def _interval_bars(events: JobEvents) -> Iterator[tuple[str, LaneBar]]:
     for each in whole_intervals(events):
         yield buckets.of_interval(each.kind, each.name), _bar(each.start_s, each.end_s)
-
-
-def disruptions(events: Iterable[GoodputEvent], runs: Sequence[Run]) -> list[Disruption]:
-    """Return failed nodes, runs that ended badly, and runs that another one follows without an end, by time.
-
-    A run that SCR halted on request ended well.
-    """
-    events = list(events)
-    failures_s = [event.time_s for event in events if isinstance(event, NodeFailed)]
-    found = [
-        Disruption(run.end_s, "a run broke off", "a run broke off")
-        for run, later in pairwise(runs)
-        if not run.is_over and not any(run.start_s <= time_s < later.start_s for time_s in failures_s)
-    ]
-    for event in events:
-        match event:
-            case JobEnded(exit_code=code) if code:
-                what = f"a run ended with exit code {code}"
-                found.append(Disruption(event.time_s, what, what))
-            case NodeFailed():
-                what = f"node {event.node or '(no name)'} failed"
-                found.append(Disruption(event.time_s, what, "a node failed"))
-            case _:
-                pass
-    return sorted(found, key=lambda each: each.time_s)
-
-
-def by_kind(found: Sequence[Disruption]) -> list[DisruptionKind]:
-    """Return `found`, which is in order of time, by kind, the most frequent first."""
-    kinds: dict[str, list[Disruption]] = {}
-    for each in found:
-        kinds.setdefault(each.kind, []).append(each)
-    grouped = (
-        DisruptionKind(
-            what=kind if len(group) > 1 else group[0].what,
-            count=len(group),
-            first_s=group[0].time_s,
-            last_s=group[-1].time_s,
-        )
-        for kind, group in kinds.items()
-    )
-    return sorted(grouped, key=lambda kind: -kind.count)

@@ -15,6 +15,7 @@ from .events import (
     RestartCompleted,
     StepCompleted,
 )
+from .job_events import JobEvents
 from .validation import span
 
 LEAP = 1 << 19
@@ -25,6 +26,8 @@ _RESTORE = "checkpoint_restore"
 
 def are_synthetic(events: Iterable[GoodputEvent]) -> bool:
     """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart."""
+    if isinstance(events, JobEvents) and not events.whole_steps:
+        return False
     events = list(events)
     numbers = sorted([event.step for event in events if type(event) is StepCompleted])
     if max(map(sub, numbers[1:], numbers), default=0) < LEAP:

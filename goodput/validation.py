@@ -4,7 +4,6 @@ One of them would spoil every sum that follows, so it is rejected and counted: b
 the recorder before it is written, by the readers of logs with its line.
 """
 
-import heapq
 from math import isfinite
 
 import msgspec
@@ -17,8 +16,9 @@ from .events import (
     Recovered,
     RestartCompleted,
     StepCompleted,
-    StepStarted,
 )
+
+_LASTING = StepCompleted | OutputCompleted | FlushCompleted | RestartCompleted | Recovered | Interval
 
 LARGEST_INTEGER = 2**53
 """Integers up to here survive JSON, whoever reads it."""
@@ -75,8 +75,6 @@ def defect_of_record(event: GoodputEvent) -> str | None:
         return f"{start_s!r} to {end_s!r} are no epoch seconds"
     if end_s < start_s:
         return "an end before its start"
-    if type(event) is StepStarted and abs(event.step) <= LARGEST_INTEGER:
-        return None  # most of a log, and all there is to check
     for value in msgspec.structs.astuple(event):
         if isinstance(value, (int, float)) and not is_within_bounds(value):
             return f"{value!r} is out of bounds"
@@ -85,22 +83,6 @@ def defect_of_record(event: GoodputEvent) -> str | None:
 
 def span(event: GoodputEvent) -> tuple[float, float]:
     """Return when `event` began and ended (epoch seconds); the same time twice for what happened at once."""
-    match event:
-        case (
-            StepCompleted()
-            | OutputCompleted()
-            | FlushCompleted()
-            | RestartCompleted()
-            | Recovered()
-            | Interval()
-        ):
-            return event.start_s, event.end_s
-        case _:
-            return event.time_s, event.time_s
-
-
-def merged(told: list[GoodputEvent], more: list[GoodputEvent]) -> list[GoodputEvent]:
-    """Return both by their times, each in its own order: no more is known of their order of arrival."""
-    if not told or not more:
-        return told or more
-    return list(heapq.merge(told, more, key=lambda event: span(event)[1]))
+    if isinstance(event, _LASTING):
+        return event.start_s, event.end_s
+    return event.time_s, event.time_s

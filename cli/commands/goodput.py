@@ -2,18 +2,18 @@
 
 import re
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
 import click
 import msgspec
 
+from ...client.paths import NO_JOB_ID, job_id_from_environment
 from ...goodput.interval.failure_rate import RATE_WEIGHT, Prior
 from ...goodput.interval.model import Schedule
 from ...goodput.readers import resiliency
 from ...units import parse_duration_s
-from ..find_job import find
+from ..find_job import find, jobs
 from ..format import printable
 from ..job_record import of_one, report_unread
 from ..options import FILE, OneJob, command, option
@@ -165,6 +165,7 @@ def goodput(options: GoodputOptions) -> None:
         raise click.UsageError("--job-id is about a job of scrtune's; of LOG, name one with --job-name")
     if not options.logs and options.job_name is not None:
         raise click.UsageError("--job-name is about a job in LOG; of scrtune's, name one with --job-id")
+    _say_which(options)
     if options.html or options.png:
         _write_report(options)
     elif options.asks_interval:
@@ -183,11 +184,25 @@ def goodput(options: GoodputOptions) -> None:
         print_view(view, options.form, text.logs, text.csv_of_logs)
 
 
+def _say_which(options: GoodputOptions) -> None:
+    """Say on standard error which of several jobs of scrtune's is shown where nobody named one."""
+    if options.logs or options.job_id is not None or job_id_from_environment() != NO_JOB_ID:
+        return
+    if (count := sum(1 for _ in jobs())) > 1:
+        text = (
+            f"scrtune: of {count} jobs here this is about the latest, {find(None).job_id!r}; name another one"
+            " with --job-id (`scrtune jobs` lists them)"
+        )
+        click.echo(printable(text), err=True)
+
+
 def _write_report(options: GoodputOptions) -> None:
     allowed = GoodputQuery(reference_step_time_s=options.reference_step_time_s)
     others = options.asks_interval or options.mtbf_prior is not None
     if options.query != allowed or options.form != "table" or others:
         raise click.UsageError("--html and --png go with --job-id, --job-name and --reference-step-time only")
+    from importlib.metadata import version  # noqa: PLC0415 - like drawing, slow to load
+
     try:  # here, because drawing takes 0.4 s to load
         from ...goodput.report import report  # noqa: PLC0415
         from ..html.page import page, picture  # noqa: PLC0415
@@ -197,9 +212,16 @@ def _write_report(options: GoodputOptions) -> None:
             f"--html and --png need {error.name}: pip install 'scrtune[report]'"
         ) from error
     job, step_s = of_one(options.logs, options.job_id, options.job_name), options.reference_step_time_s
-    changes = tuner_changes(job.tuning.decisions, job.gains)
+    changes = tuner_changes(job.decisions, job.gains)
     shown = report(
-        job.name, job.events, job.ledger, job.now, job.tuning.costs, reference_step_s=step_s, read=job.read
+        job.name,
+        job.events,
+        job.ledger,
+        job.now,
+        job.costs,
+        reference_step_s=step_s,
+        read=job.read,
+        by_number=bool(job.launcher),
     )
     if options.html is not None:
         tuned, interval = tuned_job(job), outlook_of(job)

@@ -1,13 +1,12 @@
 """`scrtune record`: an event for the goodput log, from a launcher that is a shell script."""
 
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
 from ...client.launcher_hooks import event_line, launcher_job, launcher_log
-from ...goodput.log.line_log import LineLog
+from ...goodput.log.line_writer import LineWriter
 from ...goodput.readers.resiliency import KINDS
 from ..errors import CommandError
 from ..options import FILE, command, option
@@ -41,13 +40,9 @@ def record(options: RecordOptions) -> None:
     job_terminated, as launchers with the resiliency library log them; `scrtune goodput LOG` reads it.
     """
     name = options.job_name or launcher_job()
-    lines = LineLog(options.log or launcher_log(name))
-    lines.add(event_line(options.event, name, step=options.step, node_rank=options.node_rank))
-    writing = threading.Thread(target=lines.write, daemon=True)
-    writing.start()
-    writing.join(WRITTEN_WITHIN_S)
-    if not writing.is_alive():
-        lines.close()
-    if lines.waiting:
-        error = lines.error or "the file system does not answer"
-        raise CommandError(f"{lines.path}: {error}; name another file with --log")
+    writer = LineWriter(options.log or launcher_log(name), gather_s=0.0)
+    writer.put(event_line(options.event, name, step=options.step, node_rank=options.node_rank))
+    writer.close(WRITTEN_WITHIN_S)
+    if writer.lost:
+        error = writer.error or "the file system does not answer"
+        raise CommandError(f"{writer.path}: {error}; name another file with --log")

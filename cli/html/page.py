@@ -15,7 +15,7 @@ from ...goodput.report import Report
 from ...goodput.report_lanes import by_kind
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text, rounded_duration_text
-from ..format import printable, value_text
+from ..format import estimate_text, printable, steps_made, value_text
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
 from .theme import DARK, LETTERS, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
@@ -59,6 +59,7 @@ def page(
         cards=list(_cards(report, changes)),
         step_times=list(_step_times(report)),
         figure=_svg(timeline),
+        estimate=estimate_text(report.estimated) if report.estimated else "",
         left_out=" ".join(timeline.left_out()),
         paper_mm=max(_BELOW_THE_HEADLINE_MM, _LEAST_LETTERS / LETTERS * _INCH_MM * timeline.height),
     )
@@ -103,7 +104,7 @@ def _template() -> Template:
 
 def _period(report: Report) -> str:
     """Return the start and the end of the job in UTC."""
-    start_s, wall_s = report.start_s, report.account.wall_s
+    start_s, wall_s = report.account.start_s, report.account.wall_s
     try:
         first, last = (datetime.fromtimestamp(each, timezone.utc) for each in (start_s, start_s + wall_s))
     except (OverflowError, ValueError, OSError):  # the clock of a simulation
@@ -117,8 +118,11 @@ def _cards(report: Report, changes: Sequence[TunerChange]) -> Iterator[tuple[str
     productive = f"{duration_text(account.buckets[PRODUCTIVE])} productive"
     yield ("Wall time", duration_text(account.wall_s), productive)
     if report.tells_steps:
-        ideal = f"{duration_text(report.steps.ideal_s)} ideally" if report.steps else ""
-        yield ("Steps", f"{account.steps:,}", ideal)
+        summary = report.steps.summary if report.steps else None
+        ideal = f"{duration_text(summary.ideal_s)} ideally" if summary else ""
+        if summary and summary.stride > 1:
+            ideal += f"; {summary.stride:,} numbers apart"
+        yield ("Steps", f"{steps_made(account.steps, summary):,}", ideal)
     else:
         yield ("Work between outputs", f"{account.steps:,}", "times: the application reports no steps")
     mean = f"{duration_text(sum(report.cost_parts.values()) / count)} each" if count else ""
@@ -137,10 +141,11 @@ def _step_times(report: Report) -> Iterator[tuple[str, float]]:
     """Yield what the table of step times has, in seconds."""
     if (steps := report.steps) is None:
         return
-    yield from (("ideal", steps.ideal_s), ("mean", steps.mean_s))
+    summary = steps.summary
+    yield from (("ideal", summary.ideal_s), ("mean", summary.mean_s))
     yield from ((f"{share} % took at most", took_s) for share, took_s in steps.percentiles_s.items())
-    yield from (("longest", steps.most_s), ("mean distance from the ideal", steps.deviation_s))
-    for each in steps.stragglers:
+    yield from (("longest", steps.most_s), ("mean distance from the ideal", summary.deviation_s))
+    for each in summary.stragglers:
         yield f"straggler {each.writer}: {each.ratio:.2f} x the others", each.took_s
 
 

@@ -99,7 +99,7 @@ class TimelineFigure:
         if thinned:
             yield (
                 f"Thinned out: {'; '.join(thinned)}; what is closer together than"
-                f" {duration_text(report.resolution_s)} may be one bar. The tables count everything."
+                f" {duration_text(report.account.wall_s / BARS)} may be one bar. The tables count everything."
             )
         if left := len(report.lanes) - len(self.lanes):
             yield f"The table of events has {count_text(left, 'more kind')}."
@@ -136,14 +136,14 @@ class TimelineFigure:
 
     def _at(self, time_s: float) -> float:
         """Return the place of `time_s` (epoch seconds) on the axis."""
-        return (time_s - self.report.start_s) / self._unit_s
+        return (time_s - self.report.account.start_s) / self._unit_s
 
     def _span(self, change: TunerChange) -> tuple[float, float]:
         begin_s = change.decision.time_s
         return self._at(begin_s), self._at(change.ended.time_s if change.ended else begin_s)
 
     def _since(self, time_s: float) -> str:
-        return f"at {duration_text(time_s - self.report.start_s)}"
+        return f"at {duration_text(time_s - self.report.account.start_s)}"
 
     def _draw_account(self, _canvas: Canvas, axes: Axes) -> None:
         slices = self.report.slices
@@ -245,7 +245,7 @@ class TimelineFigure:
         steps, colour = self.report.steps, colour_of(PRODUCTIVE)
         if steps is None:
             return
-        top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.ideal_s, 1e-9)
+        top_s = 1.5 * max(*(point.high_s for point in steps.points), steps.summary.ideal_s, 1e-9)
         ats = np.array([self._at(point.time_s) for point in steps.points])
         most = np.minimum([point.most_s for point in steps.points], top_s)
         if any(point.count > 1 for point in steps.points):
@@ -254,8 +254,8 @@ class TimelineFigure:
             axes.plot(ats, most, ".", color=canvas.theme.muted, markersize=1.6, label=label)
         else:
             axes.plot(ats, most, ".", color=colour, markersize=2.5, label="a step")
-        ideal = f"ideal: {seconds_text(steps.ideal_s)}"
-        axes.axhline(steps.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
+        ideal = f"ideal: {seconds_text(steps.summary.ideal_s)}"
+        axes.axhline(steps.summary.ideal_s, color=canvas.theme.ink, linewidth=0.8, label=ideal)
         _duration_axis(axes, 1.3 * top_s)
         _legend(axes, 4)
 

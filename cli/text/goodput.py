@@ -17,7 +17,7 @@ from ...goodput.readers import resiliency
 from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...intents.tune.gains import GainView, together
 from ...units import count_text, seconds_text
-from ..format import printable
+from ..format import estimate_text, printable, steps_made
 from ..views.goodput import CompatView, JobGoodputView, JobView, LogsView
 from .tables import plain_table, verdict_text
 
@@ -47,6 +47,7 @@ def csv_of_logs(view: LogsView) -> str:
             [
                 *_metric_rows(job.metrics),
                 *_account_rows(job.conserving),
+                *_estimated_rows(job),
                 *_compat_rows(job.compat),
                 *_step_rows(job.steps),
             ],
@@ -68,7 +69,9 @@ def _csv(jobs: Iterable[tuple[str, Iterable[Row]]]) -> str:
     return out.getvalue()
 
 
-def _metric_rows(metrics: resiliency.Metrics) -> Iterator[Row]:
+def _metric_rows(metrics: resiliency.Metrics | None) -> Iterator[Row]:
+    if metrics is None:
+        return
     yield "resiliency", "total_runtime", metrics.total_runtime_s, 100.0
     if (effective_s := metrics.effective_computation_time_s) is not None:
         percent = metrics.goodput_percentage
@@ -80,6 +83,12 @@ def _account_rows(account: Account | Window | None) -> Iterator[Row]:
         for bucket, spent_s in account.buckets.items():
             yield "conserving", bucket, spent_s, spent_s / account.wall_s * 100 if account.wall_s else 0.0
         yield "conserving", "wall_time", account.wall_s, 100.0
+
+
+def _estimated_rows(job: JobView) -> Iterator[Row]:
+    if (found := job.estimated) is not None and job.conserving is not None:
+        wall_s = job.conserving.wall_s
+        yield "estimated", "wasted_progress", found.lost_s, found.lost_s / wall_s * 100 if wall_s else 0.0
 
 
 def _compat_rows(compat: CompatView | None) -> Iterator[Row]:
@@ -112,7 +121,8 @@ def _step_rows(steps: StepSummary | None) -> Iterator[Row]:
 
 def job(view: JobGoodputView) -> RenderableType:
     """Return where the time of a job of scrtune's went, what each change gained, and what its steps took."""
-    return Group(heading(view.job_name), "", goodput(view, tells_steps=view.tells_steps), *_steps(view.steps))
+    shown = goodput(view, tells_steps=view.tells_steps, steps=view.steps)
+    return Group(heading(view.job_name), "", shown, *_steps(view.steps))
 
 
 def heading(job_name: str) -> str:
@@ -126,19 +136,17 @@ def logs(view: LogsView) -> RenderableType:
 
 
 def _parts(job: JobView) -> list[RenderableType]:
-    metrics = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
-    metrics.add_column("Value", min_width=7)
-    for row in resiliency.rows(job.metrics):
-        metrics.add_row(*row)
-    parts: list[RenderableType] = ["", heading(job.job_name), "", metrics]
+    parts: list[RenderableType] = ["", heading(job.job_name), *_metrics(job.metrics)]
     account = job.conserving
     if job.window is not None:
         parts += ["", _window_text(job.window, account)]
     if isinstance(account, Account):
         gained = GoodputView(goodput=account.goodput, account=account, gains=job.gains)
-        parts += ["", goodput(gained, tells_steps=job.tells_steps)]
+        parts += ["", goodput(gained, tells_steps=job.tells_steps, steps=job.steps)]
     elif account is not None and account.wall_s:
         parts += ["", _buckets(account, "window"), f"goodput {account.goodput:.1%}"]
+    if job.estimated is not None:
+        parts.append(Text(estimate_text(job.estimated), style="dim"))
     if two := _two_goodputs(job):
         parts.append(Text(two, style="dim"))
     parts += _steps(job.steps)
@@ -149,6 +157,16 @@ def _parts(job: JobView) -> list[RenderableType]:
     if job.differences:
         parts += ["", _differences(job.differences)]
     return parts
+
+
+def _metrics(metrics: resiliency.Metrics | None) -> list[RenderableType]:
+    if metrics is None:
+        return []
+    table = Table("Metric", box=box.ASCII_DOUBLE_HEAD, show_lines=True)
+    table.add_column("Value", min_width=7)
+    for row in resiliency.rows(metrics):
+        table.add_row(*row)
+    return ["", table]
 
 
 def _window_text(asked: tuple[float, float], found: Account | Window | None) -> str:
@@ -167,7 +185,7 @@ def _moment(time_s: float) -> str:
 
 def _two_goodputs(job: JobView) -> str:
     """Return why the table and the buckets have different goodputs, if both are shown and do."""
-    theirs = job.metrics.goodput_percentage
+    theirs = job.metrics.goodput_percentage if job.metrics else None
     if theirs is None or job.goodput is None or abs(theirs - 100 * job.goodput) < _SHOWN_PERCENT:
         return ""
     whole = " of the whole job" if job.window is not None else ""
@@ -177,15 +195,18 @@ def _two_goodputs(job: JobView) -> str:
     )
 
 
-def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
+def goodput(
+    view: GoodputView, *, tells_steps: bool = True, steps: StepSummary | None = None
+) -> RenderableType:
     """Return the buckets, how many steps and checkpoints they stand for, and what each change gained.
 
     If the application reports no steps, its work between outputs is counted instead.
     """
     account = view.account
-    steps = f"work between outputs {count_text(account.steps, 'time')}"
     counts = [
-        count_text(account.steps, "step") if tells_steps else steps,
+        _steps_made(account.steps, steps)
+        if tells_steps
+        else f"work between outputs {count_text(account.steps, 'time')}",
         count_text(account.checkpoints, "checkpoint"),
         count_text(account.runs, "run"),
     ]
@@ -200,6 +221,11 @@ def goodput(view: GoodputView, *, tells_steps: bool = True) -> RenderableType:
         skew = seconds_text(account.skew_s)
         shown.append(f"the ranks' clocks are {skew} apart, and so are the buckets' borders")
     return Group(_buckets(account, "wall time"), *shown, *(_gains(view.gains) if view.gains else ()))
+
+
+def _steps_made(count: int, steps: StepSummary | None) -> str:
+    apart = f" ({steps.stride} numbers apart)" if steps is not None and steps.stride > 1 else ""
+    return count_text(steps_made(count, steps), "step") + apart
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
@@ -256,8 +282,11 @@ def _steps(steps: StepSummary | None) -> list[RenderableType]:
         f"none, {steps.no_peers_ideal}" if steps.peers_ideal_s is None else seconds_text(steps.peers_ideal_s)
     )
     rolling = f"{seconds_text(steps.rolling_deviation_s)} over the last {steps.rolling}"
+    apart, stride = "", steps.stride
+    if stride > 1:
+        apart = f"; one for each {stride} numbers, {seconds_text(steps.mean_s / stride)} a number"
     rows = [
-        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average"),
+        ("steps", f"{steps.steps}, {seconds_text(steps.mean_s)} on average{apart}"),
         ("ideal", f"{seconds_text(steps.ideal_s)}; by ml-goodput-measurement: {peers}"),
         ("deviation", f"{seconds_text(steps.deviation_s)} on average, {rolling}"),
         ("slowest", "\n".join(_slow(each) for each in steps.slowest[:_SHOWN_STEPS])),

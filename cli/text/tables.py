@@ -51,8 +51,8 @@ class Printable:
 
 
 def json_text(view: object) -> str:
-    """Return `view` as indented JSON, with a newline at its end."""
-    return msgspec.json.format(msgspec.json.encode(view), indent=2).decode() + "\n"
+    """Return `view` as indented JSON, with a newline at its end; other classes are made of pairs."""
+    return msgspec.json.format(msgspec.json.encode(view, enc_hook=dict), indent=2).decode() + "\n"
 
 
 def print_view(

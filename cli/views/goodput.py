@@ -12,11 +12,10 @@ from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
-from ...goodput.events import GoodputEvent
 from ...goodput.peer_rules.differences import Difference, differences
 from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
-from ...goodput.readers.launcher_log import with_real_end
+from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
 from ...goodput.validation import span
 from ...intents.tune.gains import GainView
@@ -81,16 +80,18 @@ class CompatView(msgspec.Struct, frozen=True, kw_only=True):
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """What a job's logs say. Of the policies that were not asked for there is nothing.
 
-    `events` are the entries that were read, `metrics` those of the resiliency library. `window` is the part
-    that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1; `no_compat` says why the
-    peer's rules give nothing. `steps` are those of the window, None if no step is known to have ended, or
-    where not `tells_steps`: without steps of the application's own, its work between outputs is counted.
-    `gains` is what each change of the tuner gained, by the journal of the job's daemon.
+    `events` are the entries that were read, `metrics` those of the resiliency library, of its own logs.
+    `window` is the part that was asked for, as epoch seconds; `goodput` is the conserving one, 0 to 1;
+    `no_compat` says why the peer's rules give nothing. `steps` are those of the window, None if no step is
+    known to have ended, or where not `tells_steps`: without steps of the application's own, its work between
+    outputs is counted.
+    `gains` is what each change of the tuner gained, by the journal of the job's daemon. `estimated` is what
+    of the buckets of a launcher's log is an estimate.
     """
 
     job_name: str
     events: int
-    metrics: resiliency.Metrics
+    metrics: resiliency.Metrics | None = None
     window: Bounds | None = None
     goodput: float | None = None
     conserving: Account | LedgerWindow | None = None
@@ -100,6 +101,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     steps: StepSummary | None = None
     tells_steps: bool = True
     gains: tuple[GainView, ...] = ()
+    estimated: EstimatedLoss | None = None
 
 
 class JobGoodputView(GoodputView, frozen=True, kw_only=True):
@@ -134,7 +136,7 @@ def of_running_or_ended(paths: JobPaths) -> JobGoodputView:
     steps, tells_steps = None, True
     with contextlib.suppress(OSError, JournalError, UnknownJobError):
         job = job_record.of_job(paths)
-        steps, tells_steps = _steps(job.events), job.tells_steps
+        steps, tells_steps = _steps(job), job.tells_steps
     fields = msgspec.structs.asdict(view)
     return JobGoodputView(job_name=paths.job_id, steps=steps, tells_steps=tells_steps, **fields)
 
@@ -164,10 +166,7 @@ def of_logs(paths: Sequence[Path], job_name: str | None, query: GoodputQuery) ->
 
 def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     reference_s = query.reference_step_time_s
-    if job.launcher:
-        metrics = resiliency.metrics(job.launcher, reference_s)
-    else:
-        metrics = resiliency.metrics_of_job(job.events, job.account, reference_s)
+    metrics = resiliency.metrics(job.launcher, reference_s) if job.launcher else None
     bounds = query.window.of(job.account) if query.window else None
     conserving: Account | LedgerWindow | None = None
     if query.has("conserving") and bounds is None:
@@ -189,16 +188,17 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
         compat=_compat_view(compat) if compat is not None else None,
         no_compat=no_compat,
         differences=tuple(differ),
-        steps=_steps(job.events, bounds),
+        steps=_steps(job, bounds),
         tells_steps=job.tells_steps,
         gains=job.gains if query.has("conserving") else (),
+        estimated=estimated_loss(job.events) if job.launcher and query.has("conserving") else None,
     )
 
 
-def _steps(events: Sequence[GoodputEvent], bounds: Bounds | None = None) -> StepSummary | None:
+def _steps(job: JobRecord, bounds: Bounds | None = None) -> StepSummary | None:
     from ...goodput.steps.summary import step_summary  # noqa: PLC0415 - numpy, only when it is used
 
-    return step_summary(events, bounds)
+    return step_summary(job.events, bounds, by_number=bool(job.launcher))
 
 
 def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None, str]:

@@ -11,9 +11,8 @@ from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.interval.failure_rate import Prior, typical
 from ...goodput.interval.failures import failures_of
 from ...goodput.interval.model import Schedule
-from ...goodput.interval.recommend import Outlook, measured, recommend, what_if
+from ...goodput.interval.recommend import Outlook, measured, recommend
 from ...goodput.interval.save_costs import costs_of
-from ...goodput.validation import span
 from ...intents.rules.pace import Inputs
 from ...intents.rules.pace import inputs as inputs_under
 from ..job_record import JobRecord
@@ -31,9 +30,8 @@ def inputs(job: JobRecord) -> Inputs:
     Where the settings are not known, how often the job flushed is counted. Of writers that know nothing of
     SCR the saves count as checkpoints. Raises IntervalError.
     """
-    in_order = sorted(job.events, key=lambda event: span(event)[1])
-    failures = failures_of(in_order)
-    costs, settings = job.tuning.costs or costs_of(in_order), job.tuning.settings
+    failures = failures_of(job.events)
+    costs, settings = job.costs or costs_of(job.events), job.settings
     if settings is None:
         return Inputs(measured=measured(costs, _flushed_every(costs)), failures=failures)
     return inputs_under(costs, failures, settings)
@@ -52,6 +50,4 @@ def outlook(found: Inputs, known: Prior | None = None, asked: Schedule | None = 
     prior = typical(found.failures.nodes, survives_node=found.survives_node)
     if known is not None:
         prior = msgspec.structs.replace(known, cache_share=prior.cache_share, share_weight=prior.share_weight)
-    if asked is None:
-        return recommend(found.measured, found.failures, prior)
-    return what_if(found.measured, found.failures, prior, asked.interval_s, asked.flush_every)
+    return recommend(found.measured, found.failures, prior, asked)

@@ -2,11 +2,12 @@
 
 import csv
 import io
+from contextlib import suppress
 from pathlib import Path
 
 from ...goodput.account import Account, Window
 from ...goodput.buckets import CUSTOM
-from ...goodput.log.append import AppendedFile
+from ...goodput.log.line_log import append_whole
 from .snapshot import Snapshot
 
 _TIME = "time_s"
@@ -20,11 +21,11 @@ class CsvRows:
 
     def __init__(self, path: Path) -> None:
         self.name = f"rows in {path}"
-        self._file = AppendedFile(path, has_lines=True)
+        self._path = path
 
     def write(self, snapshot: Snapshot) -> None:
         """Append rows once the job has begun. Raises OSError, and ValueError for a file of other content."""
-        first_line = self._file.first_line()
+        first_line = _first_line(self._path)
         columns = next(csv.reader([first_line or ""]), [])
         if first_line is not None and _TIME not in columns:
             raise ValueError(f"its first line names no column {_TIME}: it is left alone, name another file")
@@ -37,7 +38,15 @@ class CsvRows:
         if not columns:
             writer.writeheader()
         writer.writerows(rows)
-        self._file.append(text.getvalue().encode())
+        append_whole(self._path, text.getvalue().encode(), as_lines=True)
+
+
+def _first_line(path: Path) -> str | None:
+    """Return the first line as it is on disk, without its end and byte order mark; None without one."""
+    with suppress(FileNotFoundError), path.open("rb") as file:
+        if line := file.readline(1 << 16):
+            return line.decode("utf-8-sig", "replace").rstrip("\r\n")
+    return None
 
 
 def _row(snapshot: Snapshot, spent: Account | Window, window_s: int | str = "") -> dict[str, object]:

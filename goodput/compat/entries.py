@@ -1,14 +1,15 @@
 """Log entries of ml-goodput-measurement 0.2.3: what our recorder writes, and what its calculator reads.
 
 An entry is a flat JSON object that carries ``job_name`` and one happening: its keys are in
-`docs/goodput-compat.md`. Times are epoch seconds. What an entry says is :mod:`.formats`'s business.
+`docs/goodput-compat.md`. Times are epoch seconds. What an entry says, :mod:`..readers.ml_goodput` reads.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from ..events import GoodputEvent, StepStarted
-from ..readers.formats import NotUnderstoodError, own_event, recorder_events
+from ..readers.jsonl import own_event
+from ..readers.ml_goodput import NotUnderstoodError, recorder_events
 from ..validation import LARGEST_INTEGER, LARGEST_S
 
 Entry: TypeAlias = dict[str, object]

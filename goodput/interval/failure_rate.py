@@ -1,21 +1,20 @@
 """How often a job fails: what was believed before, what was seen, and how sure that makes us.
 
-Failures come at a constant rate, and a share of them leaves the cached checkpoints. Both are uncertain where
-few were seen. Nobody who has not seen a machine fail knows more than its order of magnitude. A Gamma
-distribution of rates would not say that: its tail takes dozens of failures to be talked out of a rate that is
-too low (`docs/interval.md` has what that costs). Its scale is uncertain here, too, which makes it
+Failures come at a constant rate, and a share of them leaves the cached checkpoints; both are uncertain where
+few were seen. Of a machine that was not seen to fail only the order of magnitude is known: a Gamma
+distribution of its rate takes dozens of failures to leave a rate that is too low (`docs/interval.md` has what
+that costs). With an uncertain scale it becomes a beta prime distribution,
 
-    r^(a - 1) / (1 + r)^(2 a + 1)         for the rate in units r, of which the median is the expectation
+    r^(a - 1) / (1 + r)^(2 a + 1)         for the rate r in units of which the median is the expectation
 
-("beta prime"). Its weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 %
-between a sixteenth and eight times its rate. After the first few failures it hardly matters. With n failures
-in T seconds the density is that, times r^n exp(-r T); `rate_density.py` adds it up.
-
-The share has a Beta distribution, to whose parameters the failures of either kind are added (conjugate).
+whose weight a is 1: half of such machines lie within a factor of 2.5 of the expectation, 90 % between a
+sixteenth and eight times its rate. With n failures in T seconds the density is that, times r^n exp(-r T),
+summed over log r, where it has one peak. The share has a Beta distribution, to whose parameters the failures
+of either kind are added.
 """
 
 from collections.abc import Sequence
-from math import isfinite, sqrt
+from math import isfinite, log, sqrt
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -23,14 +22,15 @@ import msgspec
 from .failures import Failures
 from .model import IntervalError
 
+# numpy and scipy are slow to load: who never asks shall not pay for them
 if TYPE_CHECKING:
-    from .rate_density import RateDensity
+    import numpy as np
+    from numpy.typing import NDArray
 
 NODE_MTBF_S = 54 * 86_400 * (16_384 / 8) / 419
-"""Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a
-node: one in 6,335 hours of a node. Other machines fail otherwise."""
+"""Llama 3 (Meta 2024): 419 unexpected interruptions in 54 days on 16,384 accelerators, 8 in a node."""
 RATE_WEIGHT = 1.0
-"""How sure that is: less says next to nothing, more takes many failures to correct (`docs/interval.md`)."""
+"""Less says next to nothing, more takes many failures to correct (`docs/interval.md`)."""
 NODE_LOSS_SHARE = 0.85
 """Share of the failures that levels cheaper than the prefix directory recovered (A. Moody et al., SC'10)."""
 PROCESS_SHARE = 0.16
@@ -38,13 +38,17 @@ PROCESS_SHARE = 0.16
 SHARE_WEIGHT = 4.0
 """Failures that either share counts as: there is less between machines than in their rates."""
 _SURELY = 1e-9
+_SOONEST = 1e-12
+_NEGLIGIBLE = 40.0
+_POINTS = 2001
+_FIRST_REACH, _FURTHER = 1e-4, 1.25
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before a failure was seen: an MTBF of the job (the median), and how sure that is.
+    """What is believed before a failure was seen: the median MTBF of the job, and how sure that is.
 
-    `cache_share` is the share of failures that the cache survives, with a weight of its own; `source` says
-    where the MTBF is from. Raises IntervalError.
+    The cache survives `cache_share` of the failures; `source` says where the MTBF is from.
+    Raises IntervalError.
     """
 
     mtbf_s: float
@@ -64,18 +68,18 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def unit_s(self) -> float:
         """One over the unit of rates, chosen so that `mtbf_s` is the median."""
-        if self.weight == RATE_WEIGHT:  # the same without loading scipy, which takes the daemon half a second
+        if self.weight == RATE_WEIGHT:  # the same without scipy, which takes the daemon half a second
             return self.mtbf_s * (sqrt(2) - 1)
-        from scipy.special import betaincinv  # type: ignore[import-untyped] # noqa: PLC0415 - slow to load
+        from scipy.special import betaincinv  # type: ignore[import-untyped] # noqa: PLC0415
 
         median = float(betaincinv(self.weight, self.weight + 1, 0.5))
         return self.mtbf_s * median / (1 - median)
 
 
 def typical(nodes: int, *, survives_node: bool = True) -> Prior:
-    """The default prior for a job on `nodes` nodes: each fails as in Llama 3's training, independently.
+    """The default prior for a job on `nodes` nodes, each of which fails as in Llama 3's training.
 
-    `survives_node` says whether the redundancy scheme does (not SINGLE).
+    `survives_node`: the redundancy scheme survives the loss of one (not SINGLE).
     """
     if nodes < 1:
         raise IntervalError(f"nodes is {nodes}: a job has at least one")
@@ -98,26 +102,25 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mtbf_s(self) -> float:
-        """One over the mean rate: an interval chosen for it costs least on average, to first order.
+        """One over the mean rate, to decide by: to first order, costs are linear in the rate."""
+        import numpy as np  # noqa: PLC0415
 
-        What an interval costs is linear in the rate, so that the mean rate is the one to decide by.
-        """
-        return self.prior.unit_s / self._density().mean
+        logs, shares = self._log_rates()
+        return self.prior.unit_s / float(np.sum(np.exp(logs) * shares))
 
     @property
     def half_within(self) -> float:
-        """The factor from the median within which it lies with a probability of one half, or nearly so."""
+        """The factor from the median within which the MTBF lies with a probability of one half."""
         low_s, high_s = self.mtbfs_s([0.25, 0.75])
         return sqrt(high_s / low_s)
 
     def mtbfs_s(self, probabilities: Sequence[float]) -> list[float]:
         """The MTBFs below which it lies with these probabilities, each above 0 and below 1."""
-        return [self.prior.unit_s * time for time in self._density().times(probabilities)]
+        import numpy as np  # noqa: PLC0415
 
-    def _density(self) -> "RateDensity":
-        from .rate_density import RateDensity  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-
-        return RateDensity(self.failures, self.time_s / self.prior.unit_s, self.prior.weight)
+        logs, shares = self._log_rates()
+        found = np.interp([1 - each for each in probabilities], np.cumsum(shares) - shares / 2, logs)
+        return [self.prior.unit_s * float(time) for time in np.exp(-found)]
 
     @property
     def cache_share(self) -> float:
@@ -126,10 +129,35 @@ class Posterior(msgspec.Struct, frozen=True, kw_only=True):
 
     def cache_shares(self, probabilities: Sequence[float]) -> list[float]:
         """The shares below which it lies with these probabilities; neither 0 nor 1."""
-        from scipy.special import betaincinv  # noqa: PLC0415 - slow to load
+        from scipy.special import betaincinv  # noqa: PLC0415
 
         shares = betaincinv(self.cache, self.prefix, probabilities)
         return [min(1 - _SURELY, max(_SURELY, float(share))) for share in shares]
+
+    def _log_rates(self) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
+        """The logs of rates in units, evenly spaced over all that matter, and the share of each."""
+        import numpy as np  # noqa: PLC0415
+
+        seen, watched = self.failures + self.prior.weight, max(_SOONEST, self.time_s / self.prior.unit_s)
+        slope = 2 * self.prior.weight + 1
+
+        def log_density(x: "NDArray[np.float64] | float") -> "NDArray[np.float64]":
+            return np.asarray(seen * x - watched * np.exp(x) - slope * np.logaddexp(0, x))
+
+        def reach(side: int) -> float:
+            """Where, on that side of the peak, the density is negligible."""
+            reach = _FIRST_REACH
+            while log_density(peak + side * reach) > least:
+                reach *= _FURTHER
+            return peak + side * reach
+
+        half = self.prior.weight + 1 + watched - self.failures  # the peak is the root of a quadratic equation
+        root = sqrt(half * half + 4 * watched * seen)
+        peak = log(2 * seen / (half + root) if half > 0 else (root - half) / (2 * watched))
+        least = float(log_density(peak)) - _NEGLIGIBLE
+        logs = np.linspace(reach(-1), reach(1), _POINTS)
+        shares = np.exp(log_density(logs) - least - _NEGLIGIBLE)
+        return logs, shares / shares.sum()
 
 
 def posterior(failures: Failures, prior: Prior) -> Posterior:

@@ -1,6 +1,9 @@
 """The failures of a job: how many, of which kind, and what passed until the work went on."""
 
+from bisect import bisect_left
 from collections.abc import Iterable
+from itertools import chain
+from operator import itemgetter
 from statistics import fmean
 
 import msgspec
@@ -21,7 +24,11 @@ from ..events import (
     StepCompleted,
     StepStarted,
 )
+from ..job_events import JobEvents
 from ..ledger.launches import run_starts
+from ..validation import span
+
+_RESTORE = "checkpoint_restore"
 
 
 class Failures(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +55,48 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def failures_of(events: Iterable[GoodputEvent]) -> Failures:
-    """The failures of one job, of all its events, which are in the order of time, or nearly so.
+    """The failures of one job, of all its events.
 
     A failure is a run that ended badly, or that another one follows without its having ended. What was
     halted, or came to the planned end of its allocation, did not fail, unless a node did. Time counts while a
     run gives signs of life. A run that broke off last is not counted: it may still run.
     """
-    events = list(events)
+    events = events if isinstance(events, JobEvents) else JobEvents(events)
     begins = set(run_starts(events))
     watch = FailureWatch()
-    for event in events:
+    for event in _thinned(events):
         if not isinstance(event, JobStarted) or event.time_s in begins:
             watch.handle(event)
     return watch.failures
+
+
+def _thinned(events: JobEvents) -> list[GoodputEvent]:
+    """All but steps and borders that say nothing new, in the order of ends.
+
+    Between two other events the first and the last step matter, which begin a run and are its last sign of
+    life; so it is with borders.
+    """
+    rare = [(span(event)[1], event) for event in events.others]
+    rare += [
+        (time_s, IntervalEnded(kind=kind, time_s=time_s))
+        for (kind, _, _), borders in events.borders.items()
+        if kind == _RESTORE
+        for time_s, begins in zip(borders.times_s, borders.begins, strict=True)
+        if not begins
+    ]
+
+    def kept(columns: Iterable[Iterable[float]]) -> list[float]:
+        times_s = sorted(chain.from_iterable(columns))
+        at = [bisect_left(times_s, end_s) for end_s, _ in rare]
+        near = {0, len(times_s) - 1, *at, *(place - 1 for place in at)}
+        return [times_s[place] for place in near if 0 <= place < len(times_s)]
+
+    begun = [each.times_s for each in events.step_starts.values()]
+    begun += [each.ends_s for each in events.whole_steps.values()]
+    bordered = [each.times_s for each in events.borders.values()]
+    steps = [(time_s, StepStarted(step=0, time_s=time_s)) for time_s in kept(begun)]
+    signs = [(time_s, IntervalEnded(kind="custom", time_s=time_s)) for time_s in kept(bordered)]
+    return [event for _, event in sorted([*rare, *steps, *signs], key=itemgetter(0))]
 
 
 class FailureWatch:
@@ -85,50 +121,53 @@ class FailureWatch:
         match event:
             case JobStarted():
                 self._started(event)
-            case JobEnded():
-                self._alive(event.time_s)
-                self._ended = event.exit_code in (None, 0)
             case JobHalted() | AllocationEnded():
                 self._planned = True
             case NodeFailed():
                 self._node_failed = True
-            case RestartCompleted():
-                self._restarted(event)
             case JobQueued() | Recovered() | Interval(kind="queue_wait" | "recovery"):
                 pass  # between two runs
+            case _:
+                self._lived(event, span(event)[1])
+
+    def _lived(self, event: GoodputEvent, time_s: float) -> None:
+        """Take in what the application did until `time_s`."""
+        if self._start_s is None:
+            self._start_s = self._last_s = time_s
+        self._last_s = max(self._last_s, time_s)
+        match event:
+            case JobEnded():
+                self._ended = event.exit_code in (None, 0)
+            case RestartCompleted(valid=True):
+                self._read("prefix" if event.source == "prefix" else "cache", time_s)
             case Interval(kind="checkpoint_restore") | IntervalEnded(kind="checkpoint_restore"):
-                self._read("unknown", _end_s(event))
+                self._read("unknown", time_s)
             case StepStarted() | StepCompleted() | OutputCompleted():
-                self._alive(_end_s(event))
                 self._is_run = True
                 self._failed_s = None  # it goes on: what is read later is no restart after a failure
             case _:
-                self._alive(_end_s(event))
+                pass
 
     @property
     def failures(self) -> Failures:
         """What was seen so far."""
-        over = self._ended is False or self._node_failed
-        cache, prefix = self._restarts["cache"], self._restarts["prefix"]
-        every = [*cache, *prefix, *self._restarts["unknown"]]
+        failed = self._node_failed or (self._ended is False and not self._planned)
+        mean_s = {level: fmean(each_s) if each_s else 0.0 for level, each_s in self._restarts.items()}
+        every_s = [*chain.from_iterable(self._restarts.values())]
         return Failures(
             observed_s=self._observed_s + self._run_s,
-            cache=len(cache),
-            prefix=len(prefix),
-            unknown=self._unknown + (over and not self._planned_end),
+            cache=len(self._restarts["cache"]),
+            prefix=len(self._restarts["prefix"]),
+            unknown=self._unknown + failed,
             nodes=self._nodes,
-            cache_restart_s=fmean(cache) if cache else 0.0,
-            prefix_restart_s=fmean(prefix) if prefix else 0.0,
-            restart_s=fmean(every) if every else 0.0,
+            cache_restart_s=mean_s["cache"],
+            prefix_restart_s=mean_s["prefix"],
+            restart_s=fmean(every_s) if every_s else 0.0,
         )
 
     @property
     def _run_s(self) -> float:
         return 0.0 if self._start_s is None else self._last_s - self._start_s
-
-    @property
-    def _planned_end(self) -> bool:
-        return self._planned and not self._node_failed
 
     def _started(self, event: JobStarted) -> None:
         if self._has_start and event.time_s == self._start_s:
@@ -144,25 +183,9 @@ class FailureWatch:
         self._ended = None
         self._planned = self._node_failed = False
 
-    def _alive(self, time_s: float) -> None:
-        if self._start_s is None:
-            self._start_s = self._last_s = time_s
-        self._last_s = max(self._last_s, time_s)
-
-    def _restarted(self, restart: RestartCompleted) -> None:
-        if restart.valid:
-            self._read("prefix" if restart.source == "prefix" else "cache", restart.end_s)
-        else:
-            self._alive(restart.end_s)
-
     def _read(self, level: str, time_s: float) -> None:
         """A checkpoint was read at `level`: the first one after a failure is a restart."""
-        self._alive(time_s)
         if self._failed_s is not None:
             self._unknown -= level != "unknown"
             self._restarts[level].append(max(0.0, time_s - self._failed_s))
             self._failed_s = None
-
-
-def _end_s(event: GoodputEvent) -> float:
-    return event.end_s if hasattr(event, "end_s") else event.time_s

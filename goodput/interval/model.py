@@ -1,25 +1,24 @@
 """How long to compute between two checkpoints, and how often to flush: what failures and checkpoints cost.
 
-Failures come independently of each other, at a constant rate (exponentially distributed; mean time between
-them M, the MTBF). All times are seconds. `interval_s` is what SCR_CHECKPOINT_SECONDS sets: the time from the
-end of a checkpoint to the start of the next. `checkpoint_s` is what one checkpoint takes from the job,
-`restart_s` what passes from a failure until the work that is to be done again begins.
+Failures are independent and come at a constant rate (mean time between them M, the MTBF). All times are
+seconds. `interval_s` is what SCR_CHECKPOINT_SECONDS sets: from the end of a checkpoint to the start of the
+next. `checkpoint_s` is what a checkpoint takes from the job, `restart_s` what passes from a failure until the
+lost work begins again.
 
 One level. Whatever fails, the work goes on from the last checkpoint; the restart may fail, too (Daly 2006):
 
     goodput = interval / (M exp(restart/M) (exp((interval + checkpoint)/M) - 1))
 
 Two levels. `cache` failures (processes, and nodes where the scheme protects them) leave the cached
-checkpoints, `prefix` failures those that were flushed. From one flush to the next passes at least what a
-flush lasts, however short the interval: they share the way to the prefix directory, and an output waits where
-all that the cache keeps is being flushed (SCR 3.1.0, `scr_start_output` in scr.c); with SCR_CACHE_SIZE=1 the
-next output does. That is a cost of the schedule, n being the checkpoints to one flush:
+checkpoints, `prefix` failures those that were flushed. Flushes follow each other, however short the interval:
+an output waits where all that the cache keeps is being flushed (SCR 3.1.0, `scr_start_output` in scr.c); with
+SCR_CACHE_SIZE=1 the next output does. That is a cost of the schedule, n being the checkpoints to one flush:
 
     wait = max(0, flush - flush_cost - n (interval + checkpoint))
     wait = max(0, flush - flush_cost - interval)                     where the next output waits
 
-Sources: J. W. Young, CACM 17(9), 1974; J. T. Daly, FGCS 22(3), 2006; A. Moody et al., SC'10, for the two
-levels (here every n-th cached checkpoint is flushed, as SCR does); Benoit 2017, for their first order.
+Sources: J. W. Young, CACM 17(9), 1974; J. T. Daly, FGCS 22(3), 2006; A. Moody et al., SC'10 (two levels;
+here every n-th cached checkpoint is flushed, as SCR does); Benoit 2017 (their first order).
 """
 
 from collections.abc import Callable
@@ -27,8 +26,7 @@ from math import exp, expm1, inf, isfinite, log, log1p, sqrt
 
 import msgspec
 
-_TOO_LONG = 700.0
-"""An exponent that is near the largest a float takes: nobody lives to see the end of that work."""
+_TOO_LONG = 700.0  # as an exponent: near the largest a float takes
 _GOLDEN = (sqrt(5) - 1) / 2
 _BRACKET = 64.0
 _PRECISION = 1e-7
@@ -58,7 +56,7 @@ def exact(checkpoint_s: float, mtbf_s: float) -> float:
     """The interval of the highest goodput, M (1 + W(-exp(-1 - C/M))) with Lambert's W; below the MTBF.
 
     W's argument is too near to its branch point for floats where C is small: x = interval / M is found as the
-    zero of x + ln(1 - x) + C/M instead, by Newton's steps from above, which cannot miss it.
+    zero of x + ln(1 - x) + C/M, by Newton's steps from above.
     """
     _require(checkpoint_s=checkpoint_s, mtbf_s=mtbf_s)
     ratio = checkpoint_s / mtbf_s
@@ -91,11 +89,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Costs(msgspec.Struct, frozen=True, kw_only=True):
-    """What the two levels take from the job, in seconds.
+    """What a checkpoint in the cache takes from the job, and what a flush of `flush_s` adds (`flush_cost_s`).
 
-    `checkpoint_s` is what a checkpoint in the cache takes, `flush_cost_s` what a flush adds to it (blocking,
-    and slower steps) while it is under way, which is for `flush_s`. `next_output_waits` says that the cache
-    keeps one checkpoint only (SCR_CACHE_SIZE=1): the next output begins when the flush has ended.
+    `next_output_waits`: the cache keeps one checkpoint only (SCR_CACHE_SIZE=1), and the next output begins
+    when the flush has ended.
     """
 
     checkpoint_s: float
@@ -105,10 +102,9 @@ class Costs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Levels(Costs, frozen=True, kw_only=True):
-    """What the two levels cost and how often they are needed, in seconds.
+    """What the two levels cost, and the MTBF and restart of failures that the cache survives, and of others.
 
-    `cache_mtbf_s` is the mean time between failures that the cache survives, `prefix_mtbf_s` of the others;
-    what passes until the work goes on is `cache_restart_s` and `prefix_restart_s`. Raises IntervalError.
+    Raises IntervalError.
     """
 
     cache_mtbf_s: float
@@ -117,15 +113,10 @@ class Levels(Costs, frozen=True, kw_only=True):
     prefix_restart_s: float = 0.0
 
     def __post_init__(self) -> None:
-        _require(
-            checkpoint_s=self.checkpoint_s, cache_mtbf_s=self.cache_mtbf_s, prefix_mtbf_s=self.prefix_mtbf_s
-        )
-        _require_not_negative(
-            flush_cost_s=self.flush_cost_s,
-            flush_s=self.flush_s,
-            cache_restart_s=self.cache_restart_s,
-            prefix_restart_s=self.prefix_restart_s,
-        )
+        for name in ("checkpoint_s", "cache_mtbf_s", "prefix_mtbf_s"):
+            _require(**{name: getattr(self, name)})
+        for name in ("flush_cost_s", "flush_s", "cache_restart_s", "prefix_restart_s"):
+            _require_not_negative(**{name: getattr(self, name)})
 
     @property
     def mtbf_s(self) -> float:
@@ -152,11 +143,9 @@ def two_level_goodput(schedule: Schedule, levels: Levels) -> float:
 
     Let T(i) be the time until the next flush from behind the i-th checkpoint since the last one. A failure in
     the piece that follows leads back to T(i) or, from the prefix directory, to T(0), after a restart that may
-    fail in its turn. T(i) depends on T(i+1) and T(0) linearly and, but for the last piece, in the same way:
-    the recursion is a geometric series. With one piece and equal restarts it is :func:`goodput`.
-
-    The last piece has the wait for the flush, whichever it is that waits. A failure is thought to end a flush
-    under way, which begins anew with the piece that is done again.
+    fail in its turn. T(i) depends linearly on T(i+1) and T(0), and alike for all pieces but the last, which
+    has the wait: a geometric series. With one piece and equal restarts it is :func:`goodput`. A failure ends
+    a flush under way, which begins anew with the piece that is done again.
     """
     n = schedule.flush_every
     _require(interval_s=schedule.interval_s, flush_every=n)
@@ -202,8 +191,8 @@ def first_order(levels: Levels) -> Schedule:
 def optimal(levels: Levels) -> Schedule:
     """The schedule of the highest goodput.
 
-    Where the best one waits for flushes, those that do not (of long intervals) and those that wait for a rare
-    flush each have a best one: the search begins at either end.
+    Where the best one waits for flushes, there is an optimum of long intervals and one of rare flushes: the
+    search begins at either.
     """
     frequent = first_order(levels).flush_every
     at_once = _climb(msgspec.structs.replace(levels, flush_s=0.0), frequent)
@@ -216,20 +205,14 @@ def optimal(levels: Levels) -> Schedule:
 
 def _climb(levels: Levels, flush_every: int) -> Schedule:
     """The best schedule that steps to better ones lead to, which double while they do."""
-
-    def best_with(n: int) -> tuple[float, Schedule]:
-        schedule = best_interval(levels, n)
-        return two_level_goodput(schedule, levels), schedule
-
-    here = best_with(flush_every)
-    stride = 1
+    here, stride = best_interval(levels, flush_every), 1
     while stride:
-        n = here[1].flush_every
-        near = [best_with(each) for each in (n - stride, n + stride) if 1 <= each <= _MOST_BETWEEN_FLUSHES]
-        best = max([here, *near], key=lambda found: found[0])
+        steps = (here.flush_every - stride, here.flush_every + stride)
+        near = [best_interval(levels, n) for n in steps if 1 <= n <= _MOST_BETWEEN_FLUSHES]
+        best = max([here, *near], key=lambda each: two_level_goodput(each, levels))
         stride = stride // 2 if best is here else 2 * stride
         here = best
-    return here[1]
+    return here
 
 
 def best_interval(levels: Levels, flush_every: int) -> Schedule:
@@ -240,17 +223,13 @@ def best_interval(levels: Levels, flush_every: int) -> Schedule:
     shortest_s = shortest_interval_s(levels, flush_every)
     low_s, high_s = guess_s / _BRACKET, max(guess_s * _BRACKET, 2 * shortest_s)
 
-    def schedule(interval_s: float) -> Schedule:
-        return Schedule(interval_s=interval_s, flush_every=flush_every)
+    def value(interval_s: float) -> float:
+        return two_level_goodput(Schedule(interval_s=interval_s, flush_every=flush_every), levels)
 
-    def value(log_s: float) -> float:
-        return two_level_goodput(schedule(exp(log_s)), levels)
-
-    found = schedule(exp(_highest(value, log(low_s), log(high_s))))
-    if not shortest_s:
-        return found
+    best_s = exp(_highest(lambda log_s: value(exp(log_s)), log(low_s), log(high_s)))
     # where waiting begins the goodput has a bend, which is often the best place
-    return max(found, schedule(shortest_s), key=lambda each: two_level_goodput(each, levels))
+    best_s = max(best_s, shortest_s, key=value) if shortest_s else best_s
+    return Schedule(interval_s=best_s, flush_every=flush_every)
 
 
 def _highest(value: Callable[[float], float], low: float, high: float) -> float:

@@ -5,9 +5,11 @@ quantiles of their distribution). An estimate is what holds for the mean rate; 9
 its `low` and its `high`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
+from operator import sub
 from statistics import fmean, median
+from typing import TypeAlias
 
 import msgspec
 
@@ -37,7 +39,7 @@ _ENOUGH = 3
 _RECENT = 8
 
 
-class Estimate(msgspec.Struct, frozen=True, kw_only=True):
+class Estimate(msgspec.Struct, frozen=True):
     """A number, with the interval that it lies in with a probability of 90 %."""
 
     value: float
@@ -46,10 +48,10 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(Costs, frozen=True, kw_only=True):
-    """What checkpoints cost, in mean seconds over `checkpoints` of them, and when they are taken.
+    """Mean costs of `checkpoints` of them, and when they are taken.
 
-    `interval_s` is the work between two checkpoints now (0: unknown), and every `flush_every`-th is
-    flushed; 0 says that there is only one level, and `checkpoint_s` is all that a checkpoint costs.
+    `interval_s` is the work between two now (0: unknown), and every `flush_every`-th is flushed; with 0 there
+    is only one level, and `checkpoint_s` is all that a checkpoint costs.
     """
 
     interval_s: float = 0.0
@@ -60,10 +62,9 @@ class Measured(Costs, frozen=True, kw_only=True):
 class Choice(msgspec.Struct, frozen=True, kw_only=True):
     """One way to choose a schedule, and what comes of it.
 
-    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more of it, and
-    `gained` what this has more than the schedule in use (None: that is not known). `flush_every` is 0 where
-    there is only one level. The job waits `flush_wait_s` for each flush, and would not with intervals from
-    `shortest_interval_s` on (0: with none).
+    `goodput` (0 to 1) is as far as checkpoints and failures go; `lost` is what the best has more, `gained`
+    what this has more than the schedule in use (None: not known). `flush_every` is 0 with one level. The job
+    waits `flush_wait_s` for each flush, and would not with intervals from `shortest_interval_s` on.
     """
 
     name: str
@@ -79,9 +80,9 @@ class Choice(msgspec.Struct, frozen=True, kw_only=True):
 class Outlook(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules side by side; `best` names the one that the others are measured against.
 
-    `mtbf_s` is what is thought of the MTBF, its median; `decided_for_s` is that of the mean rate, for which
-    the schedules are, and which is shorter: too short an interval costs less than too long a one. The prior
-    lies within a factor of `prior_half_within` of its MTBF with a probability of one half.
+    `mtbf_s` is the median MTBF; the schedules are for `decided_for_s`, that of the mean rate, which is
+    shorter: too short an interval costs less than too long a one. The prior lies within a factor of
+    `prior_half_within` of its MTBF with a probability of one half.
     """
 
     measured: Measured
@@ -116,7 +117,8 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 
 IN_USE = "in use"
 ASKED = "what if"
-_Method = Callable[[Levels], Schedule]
+_Method: TypeAlias = Callable[[Levels], Schedule]
+_RULES = {"Young 1974": young, "Daly 2006": daly, "exact": exact}
 
 
 def measured(
@@ -137,55 +139,84 @@ def measured(
     shared_s = fmean(min(cost.blocking_s, cost.blocked_on_flush_s + cost.wait_s) for cost in mine)
     felt_s = max(0.0, shared_s + fmean(cost.slowdown_s for cost in mine))
     two_levels = flush_every > 0 and bool(flushes)
-    own_s = max(0.0, all_s - felt_s) if two_levels else max(0.0, all_s)
+    own_s = max(0.0, all_s - felt_s if two_levels else all_s)
     if own_s <= 0:
         raise IntervalError("checkpoints cost nothing measurable: any interval is as good as another")
-    between = [
-        cost.interval_s - before.blocking_s
-        for before, cost in pairwise(mine)
-        if cost.interval_s > before.blocking_s
-    ]
+    between = [cost.interval_s - before.blocking_s for before, cost in pairwise(mine)]
+    between = [each for each in between if each > 0]
     found = Measured(
         checkpoint_s=own_s, interval_s=median(between) if between else 0.0, checkpoints=len(mine)
     )
     if not two_levels:
         return found
+    flush_cost_s = felt_s * len(mine) / len(flushes)
+    waited_s = sum(min(cost.blocking_s, cost.wait_s) for cost in mine) / len(flushes)
+    others_s = max(0.0, flush_cost_s - waited_s)
     found = msgspec.structs.replace(
         found,
-        flush_cost_s=felt_s * len(mine) / len(flushes),
+        flush_cost_s=others_s,
         flush_s=fmean(cost.flush_s for cost in flushes),
         flush_every=flush_every,
         next_output_waits=next_output_waits,
     )
-    waited_s = sum(min(cost.blocking_s, cost.wait_s) for cost in mine) / len(flushes)
-    return _without_waits(found, waited_s) if found.interval_s else found
-
-
-def _without_waits(found: Measured, waited_s: float) -> Measured:
-    """Of `waited_s` seconds a flush, those that come of the interval in use taken from the flush's cost."""
-    others_s = max(0.0, found.flush_cost_s - waited_s)
-    alone = msgspec.structs.replace(found, flush_cost_s=others_s)
-    in_use = Schedule(interval_s=found.interval_s, flush_every=found.flush_every)
-    unexplained_s = max(0.0, found.flush_cost_s - others_s - flush_wait_s(in_use, alone))
+    explained_s = flush_wait_s(_in_use(found), found) if found.interval_s else 0.0
+    unexplained_s = max(0.0, flush_cost_s - others_s - explained_s)
     return msgspec.structs.replace(found, flush_cost_s=others_s + unexplained_s)
 
 
+def _in_use(found: Measured) -> Schedule:
+    return Schedule(interval_s=found.interval_s, flush_every=max(1, found.flush_every))
+
+
 def recommend(found: Measured, failures: Failures, prior: Prior, asked: Schedule | None = None) -> Outlook:
-    """The best schedule beside the one in use, what was `asked`, Young's and Daly's. Raises IntervalError."""
-    in_use = max(1, found.flush_every)
-    rules = {"Young 1974": young, "Daly 2006": daly, "exact": exact}
-    methods = {name: _one_level(rule, in_use) for name, rule in rules.items()}
-    best = "exact"
-    if found.flush_every:
-        best = "exact, two levels"
-        methods |= {"first order, two levels": first_order, best: optimal}
-    given: dict[str, _Method] = {}
-    if found.interval_s:
-        now = Schedule(interval_s=found.interval_s, flush_every=in_use)
-        given[IN_USE] = lambda _: now
+    """The best schedule beside the one in use, what was `asked`, Young's and Daly's.
+
+    With `flush_every` 0 what was asked leaves flushes as they are. Raises IntervalError, also where it asks
+    for flushes of a job that has only one level.
+    """
+    now, best = _in_use(found), "exact, two levels" if found.flush_every else "exact"
+    given: dict[str, _Method] = {IN_USE: lambda _: now} if found.interval_s else {}
     if asked is not None:
-        given[ASKED] = lambda _: asked
-    return _outlook(found, failures, prior, given | methods, best)
+        if asked.flush_every and not found.flush_every:
+            raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
+        schedule = msgspec.structs.replace(asked, flush_every=asked.flush_every or now.flush_every)
+        given[ASKED] = lambda _: schedule
+    methods = given | {name: _one_level(rule, found) for name, rule in _RULES.items()}
+    if found.flush_every:
+        methods |= {"first order, two levels": first_order, best: optimal}
+    known = posterior(failures, prior)
+    worlds = [_levels(found, failures, known.mtbf_s, known.cache_share), *_worlds(found, failures, known)]
+    chosen = {name: [method(levels) for levels in worlds] for name, method in methods.items()}
+    # what is chosen for the mean rate is in force whatever the rate turns out to be
+    goodputs = {
+        name: [two_level_goodput(schedules[0], levels) for levels in worlds]
+        for name, schedules in chosen.items()
+    }
+    choices = [
+        Choice(
+            name=name,
+            interval_s=_estimate(each.interval_s for each in schedules),
+            flush_every=_estimate(each.flush_every if found.flush_every else 0 for each in schedules),
+            goodput=_estimate(goodputs[name]),
+            lost=_estimate(map(sub, goodputs[best], goodputs[name])),
+            gained=_estimate(map(sub, goodputs[name], goodputs[IN_USE])) if IN_USE in goodputs else None,
+            flush_wait_s=flush_wait_s(schedules[0], found),
+            shortest_interval_s=shortest_interval_s(found, schedules[0].flush_every),
+        )
+        for name, schedules in chosen.items()
+    ]
+    return Outlook(
+        measured=found,
+        failures=failures,
+        prior=prior,
+        prior_half_within=posterior(Failures(), prior).half_within,
+        mtbf_s=Estimate(*known.mtbfs_s([0.5, _TAIL, 1 - _TAIL])),
+        decided_for_s=known.mtbf_s,
+        cache_share=Estimate(known.cache_share, *known.cache_shares([_TAIL, 1 - _TAIL])),
+        choices=tuple(choices),
+        best=best,
+        settings=_settings(found, chosen[best][0]),
+    )
 
 
 def pace(found: Measured, failures: Failures, prior: Prior) -> Pace:
@@ -197,88 +228,26 @@ def pace(found: Measured, failures: Failures, prior: Prior) -> Pace:
         raise IntervalError("the interval in use is not known before the second checkpoint")
     known = posterior(failures, prior)
     levels = _levels(found, failures, known.mtbf_s, known.cache_share)
-    every = max(1, found.flush_every)
-    best = (optimal if found.flush_every else _one_level(exact, every))(levels)
-    now = Schedule(interval_s=found.interval_s, flush_every=every)
+    best = (optimal if found.flush_every else _one_level(exact, found))(levels)
+    now = _in_use(found)
     return Pace(
         interval_s=found.interval_s,
         best_s=best.interval_s,
-        checkpoint_s=found.checkpoint_s + found.flush_cost_s / every,
+        checkpoint_s=found.checkpoint_s + found.flush_cost_s / now.flush_every,
         lost=two_level_goodput(best, levels) - two_level_goodput(now, levels),
         settings=_settings(found, best),
     )
 
 
-def _one_level(rule: Callable[[float, float], float], flush_every: int) -> _Method:
+def _one_level(rule: Callable[[float, float], float], found: Measured) -> _Method:
     """A rule that knows one kind of checkpoint, which costs what they cost on average."""
+    flush_every = max(1, found.flush_every)
 
     def choose(levels: Levels) -> Schedule:
         cost_s = levels.checkpoint_s + levels.flush_cost_s / flush_every
         return Schedule(interval_s=rule(cost_s, levels.mtbf_s), flush_every=flush_every)
 
     return choose
-
-
-def what_if(
-    found: Measured, failures: Failures, prior: Prior, interval_s: float, flush_every: int = 0
-) -> Outlook:
-    """The same with the schedule asked about; `flush_every` 0 leaves flushes as they are.
-
-    Raises IntervalError, also where it asks for flushes of a job that has only one level.
-    """
-    if flush_every and not found.flush_every:
-        raise IntervalError("flush: this job's checkpoints are not cached, or none was flushed yet")
-    asked = Schedule(interval_s=interval_s, flush_every=flush_every or max(1, found.flush_every))
-    return recommend(found, failures, prior, asked)
-
-
-def _outlook(
-    found: Measured, failures: Failures, prior: Prior, methods: dict[str, _Method], best: str
-) -> Outlook:
-    known = posterior(failures, prior)
-    mean = _levels(found, failures, known.mtbf_s, known.cache_share)
-    worlds = _worlds(found, failures, known)
-    chosen = {name: method(mean) for name, method in methods.items()}
-    gains = {
-        name: [two_level_goodput(schedule, levels) for levels in (mean, *worlds)]
-        for name, schedule in chosen.items()
-    }
-    choices = []
-    for name, method in methods.items():
-        others = [method(levels) for levels in worlds]
-        every = 1 if found.flush_every else 0
-        lost = _less(gains[name], gains[best])
-        gained = _less(gains[IN_USE], gains[name]) if IN_USE in gains else []
-        choices.append(
-            Choice(
-                name=name,
-                interval_s=_estimate(chosen[name].interval_s, [each.interval_s for each in others]),
-                flush_every=_estimate(
-                    every * chosen[name].flush_every, [every * each.flush_every for each in others]
-                ),
-                goodput=_estimate(gains[name][0], gains[name][1:]),
-                lost=_estimate(lost[0], lost[1:]),
-                gained=_estimate(gained[0], gained[1:]) if gained else None,
-                flush_wait_s=flush_wait_s(chosen[name], found),
-                shortest_interval_s=shortest_interval_s(found, chosen[name].flush_every),
-            )
-        )
-    return Outlook(
-        measured=found,
-        failures=failures,
-        prior=prior,
-        prior_half_within=posterior(Failures(), prior).half_within,
-        mtbf_s=_between(*known.mtbfs_s([0.5, _TAIL, 1 - _TAIL])),
-        decided_for_s=known.mtbf_s,
-        cache_share=_between(known.cache_share, *known.cache_shares([_TAIL, 1 - _TAIL])),
-        choices=tuple(choices),
-        best=best,
-        settings=_settings(found, chosen[best]),
-    )
-
-
-def _less(some: Sequence[float], others: Sequence[float]) -> list[float]:
-    return [other - one for one, other in zip(some, others, strict=True)]
 
 
 def _settings(found: Measured, schedule: Schedule) -> dict[str, int]:
@@ -310,23 +279,16 @@ def _levels(found: Measured, failures: Failures, mtbf_s: float, cache_share: flo
 
 def _worlds(found: Measured, failures: Failures, known: Posterior) -> list[Levels]:
     """Equally likely rates and shares; with one level the share does not count."""
-    if not found.flush_every:
-        mtbfs_s, shares = known.mtbfs_s(_midpoints(_WORLDS)), [known.cache_share]
-    else:
-        midpoints = _midpoints(_WORLDS_A_LEVEL)
-        mtbfs_s, shares = known.mtbfs_s(midpoints), known.cache_shares(midpoints)
+    count = _WORLDS_A_LEVEL if found.flush_every else _WORLDS
+    midpoints = [(each + 0.5) / count for each in range(count)]
+    shares = known.cache_shares(midpoints) if found.flush_every else [known.cache_share]
+    mtbfs_s = known.mtbfs_s(midpoints)
     return [_levels(found, failures, mtbf_s, share) for mtbf_s in mtbfs_s for share in shares]
 
 
-def _midpoints(count: int) -> list[float]:
-    return [(each + 0.5) / count for each in range(count)]
-
-
-def _between(value: float, low: float, high: float) -> Estimate:
-    return Estimate(value=value, low=low, high=high)
-
-
-def _estimate(value: float, values: Sequence[float]) -> Estimate:
-    ordered = sorted(values)
-    last = len(ordered) - 1
-    return Estimate(value=value, low=ordered[round(_TAIL * last)], high=ordered[round((1 - _TAIL) * last)])
+def _estimate(values: Iterable[float]) -> Estimate:
+    """The first of `values`, which holds for the mean rate, and where 90 % of the others lie."""
+    value, *others = values
+    others.sort()
+    last = len(others) - 1
+    return Estimate(value, others[round(_TAIL * last)], others[round((1 - _TAIL) * last)])

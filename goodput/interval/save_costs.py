@@ -1,22 +1,37 @@
 """What checkpoints cost, also of writers that know nothing of SCR: they only say when they were saving."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from operator import itemgetter
 
 from ..checkpoint_cost import CheckpointCost, CheckpointCosts
 from ..events import GoodputEvent, OutputCompleted
+from ..job_events import JobEvents
 from ..ledger.launches import run_starts
+from ..validation import span
 
 _SAVE = "checkpoint_save"
 
 
-def costs_of(events: Sequence[GoodputEvent]) -> list[CheckpointCost]:
+def costs_of(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
     """What each checkpoint cost; of writers that know nothing of SCR, each save."""
+    events = events if isinstance(events, JobEvents) else JobEvents(events)
+    return _costs_of_outputs(events) or costs_of_saves(events)
+
+
+def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
+    if not any(type(event) is OutputCompleted for event in events.others):
+        return []
+    timeline: list[tuple[float, float, GoodputEvent | None]] = [
+        (end_s, start_s, None)
+        for whole in events.whole_steps.values()
+        for start_s, end_s in zip(whole.starts_s, whole.ends_s, strict=True)
+    ]
+    timeline += [(span(event)[1], 0.0, event) for event in events.others]
+    costs = CheckpointCosts()
     found: list[CheckpointCost] = []
-    if any(type(event) is OutputCompleted for event in events):  # else a million steps need no look at each
-        meter = CheckpointCosts()
-        found = [cost for event in events for cost in meter.handle(event)]
-        found += meter.ended()
-    return found or costs_of_saves(events)
+    for end_s, start_s, event in sorted(timeline, key=itemgetter(0)):
+        found += costs.step(start_s, end_s) if event is None else costs.handle(event)
+    return found + costs.ended()
 
 
 def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
@@ -26,19 +41,20 @@ def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
     """
     from ..ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
 
+    events = events if isinstance(events, JobEvents) else JobEvents(events)
     costs: list[CheckpointCost] = []
-    events = list(events)
-    runs = run_starts(events)
+    saves = _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
+    runs = run_starts(events) if saves else []
     previous_s: float | None = None
-    for start_s, end_s in _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE})):
-        new_run = previous_s is None or any(previous_s < run_s <= start_s for run_s in runs)
+    for start_s, end_s in saves:
+        is_first = previous_s is None or any(previous_s < run_s <= start_s for run_s in runs)
         costs.append(
             CheckpointCost(
                 dataset=len(costs) + 1,
                 generation=0,
                 time_s=end_s,
                 blocking_s=end_s - start_s,
-                interval_s=0.0 if new_run or previous_s is None else start_s - previous_s,
+                interval_s=0.0 if is_first or previous_s is None else start_s - previous_s,
             )
         )
         previous_s = start_s

@@ -1,18 +1,19 @@
 """Scalars for TensorBoard, as an event file.
 
-tensorboardX encodes; the file is written here, since its own ``SummaryWriter`` hands everything to a thread
-that ends at the first error, and whoever adds a scalar then waits for it for ever.
+tensorboardX encodes; the file is written here. Its ``SummaryWriter`` hands everything to a thread that ends
+at the first error, and whoever adds a scalar then waits for it for ever; its ``EventsWriter`` leaves half a
+record on a full disk, and calls fsync at each flush.
 """
 
 import os
 import re
 import struct
+from datetime import datetime, timezone
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .append import AppendedFile
-from .store import utc_now
+from .line_log import append_whole
 
 _NOT_IN_A_TAG = re.compile(r"[^-/\w.]")
 
@@ -26,11 +27,10 @@ class TensorBoard:
     """
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
-        self._events = import_module("tensorboardX.proto.event_pb2")
+        self._event = import_module("tensorboardX.proto.event_pb2").Event
         self._crc = import_module("tensorboardX.record_writer").masked_crc32c
         self._directory = Path(directory)
-        self._file: AppendedFile | None = None
-        self._is_begun = False
+        self._path: Path | None = None
         self._pending: list[bytes] = []
 
     def add_scalar(
@@ -45,44 +45,32 @@ class TensorBoard:
 
         `display_name` is what the plot is called where `tag`, which may not have every character, is not.
         """
-        time_s = utc_now().timestamp() if walltime is None else walltime
-        event = self._events.Event(wall_time=time_s, step=global_step)
+        event = self._event(wall_time=_now_s() if walltime is None else walltime, step=global_step)
         added = event.summary.value.add(tag=_NOT_IN_A_TAG.sub("_", tag), simple_value=scalar_value)
         if display_name:
             added.metadata.display_name = display_name
         self._pending.append(self._record(event))
 
     def flush(self) -> None:
-        """Write down what was added. Raises OSError."""
+        """Write what was added. Raises OSError."""
         records, self._pending = self._pending, []
         if not records:
             return
-        if self._file is None:
-            self._file = AppendedFile(self._directory / _file_name(utc_now().timestamp()))
-        if not self._is_begun:
-            began_s = utc_now().timestamp()
-            records.insert(
-                0, self._record(self._events.Event(wall_time=began_s, file_version="brain.Event:2"))
-            )
-        self._file.append(b"".join(records))
-        self._is_begun = True
-
-    def close(self) -> None:
-        """Write the rest down and close the file. Raises OSError."""
-        try:
-            self.flush()
-        finally:
-            if self._file is not None:
-                self._file.close()
+        path, now_s = self._path, _now_s()
+        if path is None:  # TensorBoard takes what has tfevents in its name, in the order of the names
+            name = f"events.out.tfevents.{int(now_s):010d}.{os.uname().nodename}.{os.getpid()}"
+            path = self._directory / name
+            records.insert(0, self._record(self._event(wall_time=now_s, file_version="brain.Event:2")))
+        append_whole(path, b"".join(records))
+        self._path = path
 
     def _record(self, event: Any) -> bytes:
-        """An event in TFRecord's frame: length, its checksum, the bytes, theirs."""
+        """Return an event in TFRecord's frame: length, its checksum, the bytes, theirs."""
         content: bytes = event.SerializeToString()
         length = struct.pack("<Q", len(content))
         sums = (struct.pack("<I", self._crc(part)) for part in (length, content))
         return length + next(sums) + content + next(sums)
 
 
-def _file_name(time_s: float) -> str:
-    """TensorBoard takes what has ``tfevents`` in its name, in the order of the names."""
-    return f"events.out.tfevents.{int(time_s):010d}.{os.uname().nodename}.{os.getpid()}"
+def _now_s() -> float:
+    return datetime.now(timezone.utc).timestamp()

@@ -1,6 +1,6 @@
 """A launcher's log (:mod:`.resiliency`) for a ledger: runs, and the steps that lie between its checkpoints.
 
-The log has no steps, and no word on how long a load or a save takes, so this is what it says of the time:
+The log has no steps, and no word on how long a load or a save takes, so its time is taken as follows:
 
 - Launchers of several nodes that start one behind the other are one run, from the first of them on, though
   others of the run before may end between them; one that starts again has begun another.
@@ -11,11 +11,19 @@ The log has no steps, and no word on how long a load or a save takes, so this is
   run of all did behind its last save led to nothing that the log knows of: it is no step.
 - A run that a launcher ended, and that another one follows, did not end by itself, unless the user ended it:
   there is no exit code, and the primer calls that pause the job's restart.
+- The end of a run that another one follows is estimated where nobody recorded it. It was before the next
+  start, and before the next save was due, by the median time between the run's checkpoints (else the job's):
+  the middle of that is taken, so that what was lost lies between nothing and twice the estimate.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
+from statistics import median
+
+import msgspec
 
 from ..events import (
     GoodputEvent,
@@ -26,9 +34,9 @@ from ..events import (
     JobQueued,
     JobStarted,
     OutputCompleted,
-    StepCompleted,
     StepStarted,
 )
+from ..job_events import JobEvents
 from ..validation import span
 from .resiliency import (
     CHECKPOINT_LOADED,
@@ -41,12 +49,25 @@ from .resiliency import (
     order,
 )
 
+ESTIMATED = "(estimated)"
+"""The writer of the end of a run that nobody recorded."""
 _SAVE = "checkpoint_save"
+
+
+class EstimatedLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """The work since their last checkpoints that `runs` runs lost whose ends nobody recorded.
+
+    The estimate is `lost_s` in all; it was between 0 and `most_s`.
+    """
+
+    runs: int
+    lost_s: float
+    most_s: float
 
 
 @dataclass
 class _LauncherRun:
-    """A run: `start_s` is None before the first one that was told of; `ended_s` while nobody said so."""
+    """A run: `start_s` is None before the first recorded start; `ended_s` while nobody recorded an end."""
 
     start_s: float | None = None
     ranks: set[int] = field(default_factory=set)
@@ -55,79 +76,103 @@ class _LauncherRun:
     """Loads and saves."""
     ended_s: float | None = None
     by_user: bool = False
+    is_estimated: bool = False
+    ended_first: int | None = None
+    """The node whose launcher was the first to end behind the last checkpoint."""
 
-    def lives(self) -> list[list[LauncherEvent]]:
+    @property
+    def is_young(self) -> bool:
+        """Whether launchers may still start for it, or end for the run before."""
+        return self.start_s is not None and not self.checkpoints
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code that it must have had if another one follows."""
+        return None if self.by_user else 1
+
+    def attempts(self) -> list[list[LauncherEvent]]:
         """Its checkpoints, apart at each load."""
-        lives: list[list[LauncherEvent]] = []
+        attempts: list[list[LauncherEvent]] = []
         for event in self.checkpoints:
-            if event.kind == CHECKPOINT_LOADED or not lives:
-                lives.append([])
-            lives[-1].append(event)
-        return lives
+            if event.kind == CHECKPOINT_LOADED or not attempts:
+                attempts.append([])
+            attempts[-1].append(event)
+        return attempts
 
-    def begins_with(self, event: LauncherEvent) -> bool:
-        """Whether a launcher that starts does so for this run, as others did before it."""
-        is_young = self.start_s is not None and self.ended_s is None and not self.checkpoints
-        return is_young and event.node_rank not in self.ranks
-
-    def is_not_meant_by(self, event: LauncherEvent) -> bool:
-        """Whether a launcher that ends is one of the run before, later than others that began this one."""
-        is_young = self.start_s is not None and not self.checkpoints
-        return is_young and event.kind == JOB_TERMINATED and event.node_rank not in self.ranks
-
-    def end(self, event: LauncherEvent) -> None:
-        """Somebody said that it ended."""
-        self.ended_s = event.time_s
-        self.by_user |= event.kind == USER_TERMINATED
+    def paces_s(self) -> list[float]:
+        """The times from each checkpoint to the save that follows."""
+        return [
+            after.time_s - before.time_s for attempt in self.attempts() for before, after in pairwise(attempt)
+        ]
 
 
 def as_goodput_events(events: Iterable[LauncherEvent]) -> list[GoodputEvent]:
-    """The log as events for a ledger, by their times; the module says how it is taken."""
+    """Return the log as events for a ledger, by their times; the module says how it is taken."""
     listed = sorted(events, key=order)
     made = _queued(listed)
     runs = _runs(listed)
     for number, run in enumerate(runs):
         following = runs[number + 1 :]
-        made += _frame(run)
-        made += _saves(run)
-        made += _restores(run)
-        made += _work(run, following)
+        work = _work(run, following) if following or not run.checkpoints else _last_work(run)
+        made += [*_frame(run), *_saves(run), *_restores(run), *work]
     for edge in (listed[:1], listed[-1:]):  # whatever these are: from one to the other goes the job's time
         made += [Interval(kind="recovery", start_s=each.time_s, end_s=each.time_s) for each in edge]
     return sorted(made, key=lambda event: span(event)[1])
 
 
-def beside(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) -> list[GoodputEvent]:
-    """What a launcher's log adds to the `events` that a job tells itself.
+def beside(events: JobEvents, launcher: Iterable[LauncherEvent]) -> list[GoodputEvent]:
+    """Return what a launcher's log adds to the `events` that a job records itself.
 
-    Where these have neither runs nor steps, all of it; else starts, ends and saves, each if the job tells of
+    Where these have neither runs nor steps, all of it; else starts, ends and saves, each if the job records
     none. How the job's time was spent it knows better than its launcher.
     """
-    told = {type(event) for event in events}
-    if told.isdisjoint({JobStarted, StepStarted, StepCompleted}):
+    recorded = {type(event) for event in events.others}
+    if not (events.step_starts or events.whole_steps or JobStarted in recorded):
         return as_goodput_events(launcher)
     listed = sorted(launcher, key=order)
     made = _queued(listed)
     runs = _runs(listed)
-    for run, following in [*pairwise(runs), *((run, None) for run in runs[-1:])]:
+    for run in runs:
         made += _frame(run)
-        if run.ended_s is not None:
-            made.append(JobEnded(time_s=run.ended_s, exit_code=_code(run, following)))
-    made = [event for event in made if type(event) not in told]
-    if OutputCompleted not in told and not any(getattr(event, "kind", "") == _SAVE for event in events):
+        if run.ended_s is not None and not run.is_estimated:
+            code = run.exit_code if run is not runs[-1] else None
+            made.append(JobEnded(time_s=run.ended_s, exit_code=code))
+    made = [event for event in made if type(event) not in recorded]
+    kinds = {event.kind for event in events.others if isinstance(event, Interval)}
+    if OutputCompleted not in recorded and _SAVE not in kinds.union(kind for kind, _, _ in events.borders):
         made += [save for run in runs for save in _saves(run)]
     return sorted(made, key=lambda event: span(event)[1])
 
 
-def with_real_end(events: Sequence[GoodputEvent], launcher: Iterable[LauncherEvent]) -> list[GoodputEvent]:
-    """`events` with the end that the launcher told of, for rules by which a job's time ends with it.
+def with_real_end(events: JobEvents, launcher: Sequence[LauncherEvent]) -> JobEvents:
+    """Return `events` with the ends that a launcher recorded, for rules by which a job's time ends there.
 
     For a ledger the last run ends with its last save (:func:`as_goodput_events`), and the job with the log.
     """
+    if not launcher:
+        return events
+    made = JobEvents()
+    made.update(events)
+    made.others = [event for event in events.others if not is_estimated(event)]
     runs = _runs(sorted(launcher, key=order))
-    if not runs or runs[-1].ended_s is None:
-        return list(events)
-    return [*events, JobEnded(time_s=runs[-1].ended_s)]
+    if runs and runs[-1].ended_s is not None:
+        made.add(JobEnded(time_s=runs[-1].ended_s))
+    return made
+
+
+def is_estimated(event: GoodputEvent) -> bool:
+    """Return whether `event` is the end of a run that nobody recorded."""
+    return isinstance(event, JobEnded) and event.writer == ESTIMATED
+
+
+def estimated_loss(events: JobEvents) -> EstimatedLoss | None:
+    """Return what of a launcher's log is estimated, or None."""
+    ends_s = [event.time_s for event in events.others if isinstance(event, JobEnded) and is_estimated(event)]
+    if not ends_s:
+        return None
+    saved_s = sorted(events.step_starts[""].times_s)
+    lost_s = sum(end_s - saved_s[bisect_left(saved_s, end_s) - 1] for end_s in ends_s)
+    return EstimatedLoss(runs=len(ends_s), lost_s=lost_s, most_s=2 * lost_s)
 
 
 def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
@@ -137,22 +182,39 @@ def _queued(listed: Iterable[LauncherEvent]) -> list[GoodputEvent]:
 def _runs(listed: Sequence[LauncherEvent]) -> list[_LauncherRun]:
     runs = [_LauncherRun()]
     for event in listed:
-        run = runs[-1]
-        if event.kind == JOB_STARTED and run.begins_with(event):
+        run, is_new_rank = runs[-1], event.node_rank not in runs[-1].ranks
+        if event.kind == JOB_STARTED and run.is_young and run.ended_s is None and is_new_rank:
             run.ranks.add(event.node_rank)
         elif event.kind == JOB_STARTED:
             runs.append(_LauncherRun(start_s=event.time_s, ranks={event.node_rank}))
-        elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
-            if not run.is_not_meant_by(event):
-                run.end(event)
-            elif runs[-2].ended_s is None:
+        elif event.kind == JOB_TERMINATED and run.is_young and is_new_rank:  # of the run before
+            if runs[-2].ended_s is None:
                 runs[-2].ended_s = run.start_s
+        elif event.kind in (JOB_TERMINATED, USER_TERMINATED):
+            run.ended_s = event.time_s
+            run.by_user |= event.kind == USER_TERMINATED
+            run.ended_first = event.node_rank if run.ended_first is None else run.ended_first
         elif event.kind in (CHECKPOINT_LOADED, CHECKPOINT_SAVED):
             run.checkpoints.append(event)
+            run.ended_first = None
+    _estimate_ends(runs)
     for run in runs:
-        if run.ended_s is not None and run.checkpoints:  # one node's launcher ended, the others went on
+        if run.ended_s is not None and run.checkpoints:
             run.ended_s = max(run.ended_s, run.checkpoints[-1].time_s)
     return runs if runs[0].checkpoints or runs[0].ended_s is not None else runs[1:]
+
+
+def _estimate_ends(runs: Sequence[_LauncherRun]) -> None:
+    """Set the ends that nobody recorded: half of the time to the next start, or to when a save was due."""
+    every_s = [pace_s for run in runs for pace_s in run.paces_s()]
+    for run, after in pairwise(runs):
+        last_s = run.checkpoints[-1].time_s if run.checkpoints else inf
+        if after.start_s is None or last_s >= after.start_s or run.by_user:
+            continue
+        if run.ended_s is None or run.ended_s < last_s:  # one node's launcher ended, the others went on
+            due_s = median(run.paces_s() or every_s or [after.start_s - last_s])
+            run.ended_s = last_s + min(due_s, after.start_s - last_s) / 2
+            run.is_estimated = True
 
 
 def _frame(run: _LauncherRun) -> Iterator[GoodputEvent]:
@@ -161,16 +223,16 @@ def _frame(run: _LauncherRun) -> Iterator[GoodputEvent]:
 
 
 def _saves(run: _LauncherRun) -> Iterator[GoodputEvent]:
-    """That they were, but not how long they took."""
+    """Yield that they were; how long they took is not known."""
     for event in run.checkpoints:
         if event.kind == CHECKPOINT_SAVED:
             yield Interval(kind=_SAVE, start_s=event.time_s, end_s=event.time_s)
 
 
 def _restores(run: _LauncherRun) -> Iterator[GoodputEvent]:
-    """Where the run reads a checkpoint; within it that takes no time that the log tells from what is lost."""
-    for number, life in enumerate(run.lives()):
-        loaded = life[0]
+    """Yield where the run reads a checkpoint; within it the log does not tell the time from what is lost."""
+    for number, attempt in enumerate(run.attempts()):
+        loaded = attempt[0]
         if loaded.kind != CHECKPOINT_LOADED or (number == 0 and (loaded.step <= 0 or run.start_s is None)):
             continue
         start_s = run.start_s if number == 0 and run.start_s is not None else loaded.time_s
@@ -178,23 +240,32 @@ def _restores(run: _LauncherRun) -> Iterator[GoodputEvent]:
 
 
 def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[GoodputEvent]:
-    """The steps of a run, and its end."""
-    lives = run.lives()
-    if following or not lives:
-        for life in lives:
-            yield from map(_step, life)
-        if lives and run.ended_s is not None and not _is_computed_again(lives[-1][-1].step, following):
-            yield from _lost(lives[-1][-1].step, run.ended_s)
-        if run.ended_s is not None:
-            yield JobEnded(time_s=run.ended_s, exit_code=_code(run, following[0] if following else None))
+    """Yield the steps of a run that others follow, or that has no checkpoint, and its end."""
+    yield from (StepStarted(step=event.step, time_s=event.time_s) for event in run.checkpoints)
+    if run.ended_s is None:
         return
-    for life in lives[:-1]:
-        yield from map(_step, life)
-    kept = _advancing(lives[-1])
-    yield from map(_step, kept[:-1])
-    if len(kept) > 1:
-        yield _last_step(*kept[-2:])
+    if run.checkpoints and not _is_computed_again(run.checkpoints[-1].step, following):
+        # what was made from there on is lost, though no run has made it again yet
+        yield Interval(kind="checkpoint_restore", start_s=run.ended_s, end_s=run.ended_s)
+        yield StepStarted(step=run.checkpoints[-1].step, time_s=run.ended_s)
+    code, writer = run.exit_code if following else None, ""
+    if run.is_estimated:
+        writer = ESTIMATED
+    elif code and len(run.ranks) > 1 and run.ended_first is not None:
+        writer = f"node {run.ended_first}"
+    yield JobEnded(time_s=run.ended_s, exit_code=code, writer=writer)
+
+
+def _last_work(run: _LauncherRun) -> Iterator[GoodputEvent]:
+    """Yield the steps of the last run of all, which has checkpoints, up to the last that made progress."""
+    last = run.attempts()[-1]
+    kept = _advancing(last)
+    for event in (*run.checkpoints[: -len(last)], *kept[:-1]):
+        yield StepStarted(step=event.step, time_s=event.time_s)
     last_s = kept[-1].time_s
+    if len(kept) > 1:  # the step that the last checkpoint ended takes as long as all since the one before
+        step_s = (last_s - kept[-2].time_s) / (kept[-1].step - kept[-2].step)
+        yield StepStarted(step=kept[-1].step - 1, time_s=last_s - step_s)
     if run.ended_s is not None:  # for a ledger the work ends here, and the job with its last event
         yield JobEnded(time_s=last_s)
     else:  # it may still run: this says only that it had come so far
@@ -202,39 +273,18 @@ def _work(run: _LauncherRun, following: Sequence[_LauncherRun]) -> Iterator[Good
         yield IntervalEnded(kind=_SAVE, time_s=last_s)
 
 
-def _lost(step: int, end_s: float) -> Iterator[GoodputEvent]:
-    """What was made from `step` on is not there any more at `end_s`, though no run has made it again yet."""
-    yield Interval(kind="checkpoint_restore", start_s=end_s, end_s=end_s)
-    yield StepStarted(step=step, time_s=end_s)
-
-
-def _code(run: _LauncherRun, following: _LauncherRun | None) -> int | None:
-    """The exit code that a run must have had."""
-    return 1 if following is not None and not run.by_user else None
-
-
 def _is_computed_again(step: int, runs: Sequence[_LauncherRun]) -> bool:
-    """Whether any of these runs begins, or goes back, to `step` or before it, and makes steps from there."""
+    """Return whether any of these runs begins at, or goes back to, `step` or before, and makes steps."""
     return any(
-        life[0].step <= step and (len(_advancing(life)) > 1 or number < len(lives) - 1)
-        for lives in (run.lives() for run in runs)
-        for number, life in enumerate(lives)
+        attempt[0].step <= step and (len(_advancing(attempt)) > 1 or number < len(attempts) - 1)
+        for attempts in (run.attempts() for run in runs)
+        for number, attempt in enumerate(attempts)
     )
 
 
-def _advancing(life: Sequence[LauncherEvent]) -> Sequence[LauncherEvent]:
-    """Up to the last checkpoint that has more steps than the one before it."""
-    behind = len(life)
-    while behind > 1 and life[behind - 1].step <= life[behind - 2].step:
+def _advancing(attempt: Sequence[LauncherEvent]) -> Sequence[LauncherEvent]:
+    """Return it up to the last checkpoint that has more steps than the one before."""
+    behind = len(attempt)
+    while behind > 1 and attempt[behind - 1].step <= attempt[behind - 2].step:
         behind -= 1
-    return life[:behind]
-
-
-def _step(event: LauncherEvent) -> StepStarted:
-    return StepStarted(step=event.step, time_s=event.time_s)
-
-
-def _last_step(before: LauncherEvent, saved: LauncherEvent) -> StepStarted:
-    """The step that a last checkpoint ended, when it began: in proportion to all since the one before."""
-    step_s = (saved.time_s - before.time_s) / (saved.step - before.step)
-    return StepStarted(step=saved.step - 1, time_s=saved.time_s - step_s)
+    return attempt[:behind]

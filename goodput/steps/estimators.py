@@ -13,6 +13,8 @@ Seconds: TypeAlias = NDArray[np.float64]
 _DEVIATIONS = 3.0
 _SIGMAS_PER_MAD = 1.4826
 _PEERS_SHORTEST_S = 1.0
+_REGULAR = 0.9
+_ENOUGH = 3
 
 
 def peers_ideal_s(times_s: ArrayLike) -> float | None:
@@ -47,3 +49,14 @@ def ideal_s(times_s: ArrayLike) -> float | None:
 def deviations_s(times_s: ArrayLike, ideal: float) -> Seconds:
     """How far each step is from the ideal one, in seconds: never negative."""
     return np.abs(np.asarray(times_s, dtype=np.float64) - ideal)
+
+
+def usual_stride(counts: ArrayLike) -> int:
+    """How many numbers nine in ten recorded steps are apart; 1 of fewer than three, or without a rule.
+
+    Of one recorded in ten and of one that counts ten (frames, samples) the numbers are the same: by either
+    the recorded step is what there are times of.
+    """
+    recorded = np.asarray(counts)
+    usual = int(np.median(recorded)) if recorded.size >= _ENOUGH else 1
+    return usual if np.count_nonzero(recorded == usual) >= _REGULAR * recorded.size else 1

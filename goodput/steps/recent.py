@@ -1,23 +1,23 @@
-"""The last steps of a running job: what a step should take, and how far each was from that."""
+"""The last steps of a running job: the ideal step, and how far each was from it."""
 
 from ..events import GoodputEvent, JobStarted, StepCompleted, StepStarted
-from ..validation import span
 
 _REMEMBERED = 1024
 _WRITERS = 1024
 
 
 class RecentSteps:
-    """The last 1,024 steps by number; of several ranks' word on one step the slowest counts.
+    """The last 1,024 steps by number; of several ranks' times of one step the slowest counts.
 
-    A step whose end was not told lasts to the next start that its writer tells of: with sparse numbers each
-    of the steps between has its share. What does not go upwards, or begins a run, ends no step.
+    A step without a recorded end lasts to its writer's next start; sparse and regular numbers are as in
+    :func:`.table.step_table`. What does not go upwards, or begins a run, ends no step.
     """
 
     def __init__(self) -> None:
         self.last = 0
         """The number of the last step that was heard of."""
-        self._times_s: dict[int, float] = {}
+        self._steps: dict[int, tuple[float, int]] = {}
+        """Seconds of one number, and how many there are up to the next."""
         self._begun: dict[str, tuple[int, float]] = {}
         self._new: set[int] = set()
 
@@ -26,57 +26,55 @@ class RecentSteps:
         match event:
             case JobStarted():
                 self._begun.clear()
-            case StepStarted():
-                step, before_s = self._begun.get(event.writer, (event.step, event.time_s))
-                self._begun[event.writer] = (event.step, event.time_s)
+            case StepStarted(step=step, time_s=time_s):
+                before, before_s = self._begun.get(event.writer, (step, time_s))
+                self._begun[event.writer] = (step, time_s)
                 if len(self._begun) > _WRITERS:
                     del self._begun[next(iter(self._begun))]
-                if event.step > step:
-                    self._add(step, (event.time_s - before_s) / (event.step - step))
-                self.last = event.step
-            case StepCompleted():
-                start_s, end_s = span(event)
-                self._add(event.step, end_s - start_s)
-                self.last = event.step
+                if (count := step - before) > 0:
+                    self._add(before, (time_s - before_s) / count, count)
+                self.last = step
+            case StepCompleted(step=step):
+                self._add(step, event.end_s - event.start_s, 1)
+                self.last = step
             case _:
                 pass
 
     @property
     def ideal_s(self) -> float | None:
         """What a step should take, in seconds (:func:`.estimators.ideal_s`); None before there is one."""
-        from .estimators import ideal_s  # noqa: PLC0415 - numpy: who never asks shall not pay for it
-
-        return ideal_s(list(self._times_s.values()))
+        return self._distances_s()[0]
 
     @property
     def deviation_s(self) -> float:
         """The mean distance of the remembered steps from the ideal one; 0 before there is a step."""
-        from .estimators import deviations_s  # noqa: PLC0415 - numpy, as above
-
-        ideal_s = self.ideal_s
-        if ideal_s is None:
-            return 0.0
-        return float(deviations_s(list(self._times_s.values()), ideal_s).mean())
+        found = self._distances_s()[1]
+        return sum(found.values()) / len(found) if found else 0.0
 
     def take_deviations(self) -> tuple[tuple[int, float], ...]:
         """Number and distance from the ideal (s) of each step since this was asked last, by number."""
-        if not self._new or (ideal_s := self.ideal_s) is None:
-            return ()
-        from .estimators import deviations_s  # noqa: PLC0415 - numpy, as above
+        new, self._new = sorted(self._new), set()
+        found = self._distances_s()[1] if new else {}
+        return tuple((step, found[step]) for step in new)
 
-        steps = sorted(self._new)
-        self._new.clear()
-        found_s = deviations_s([self._times_s[step] for step in steps], ideal_s)
-        return tuple(zip(steps, found_s.tolist(), strict=True))
+    def _distances_s(self) -> tuple[float | None, dict[int, float]]:
+        from .estimators import deviations_s, ideal_s, usual_stride  # noqa: PLC0415 - numpy: only if asked
 
-    def _add(self, step: int, time_s: float) -> None:
+        if not self._steps:
+            return None, {}
+        times_s, counts = zip(*self._steps.values(), strict=True)
+        stride = usual_stride(counts)
+        took_s = [time_s * stride for time_s in times_s]
+        ideal = ideal_s(took_s) or 0.0
+        return ideal, dict(zip(self._steps, deviations_s(took_s, ideal).tolist(), strict=True))
+
+    def _add(self, step: int, time_s: float, count: int) -> None:
         if time_s < 0:
             return
-        known_s = self._times_s.get(step, 0.0) if step in self._new else 0.0
-        self._times_s.pop(step, None)
-        self._times_s[step] = max(known_s, time_s)
+        known_s = self._steps.pop(step, (0.0, 1))[0]
+        self._steps[step] = max(known_s if step in self._new else 0.0, time_s), count
         self._new.add(step)
-        if len(self._times_s) > _REMEMBERED:
-            oldest = next(iter(self._times_s))
-            del self._times_s[oldest]
+        if len(self._steps) > _REMEMBERED:
+            oldest = next(iter(self._steps))
+            del self._steps[oldest]
             self._new.discard(oldest)

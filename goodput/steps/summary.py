@@ -1,86 +1,161 @@
-"""What a job's steps took, in short, and each one's distance from the ideal."""
+"""What a job's steps took, in short: ideal, deviations, the slowest, and ranks that hold the others up.
 
-from collections.abc import Sequence
+Only times that a rank spent itself tell who holds the others up: recorded by both ends
+(:class:`..events.StepCompleted`), before it waits for the others. From start to start all ranks of a
+synchronous job take the same time, whoever was late.
+"""
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events import GoodputEvent
-from ..peer_rules.steps import CompatStepTimes
+from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
-from ..validation import span
-from .estimators import deviations_s, ideal_s, peers_ideal_s
-from .stragglers import CannotTellError, stragglers
-from .table import StepTable, step_table
-from .types import SlowStep, StepSummary, Straggler
+from .estimators import Seconds, deviations_s, ideal_s, peers_ideal_s
+from .table import StepRows, StepTable, step_table
+from .types import SlowStep, StepDeviations, StepSummary, Straggler
 
 ROLLING = 100
 """Of so many steps is the rolling deviation."""
 _SLOWEST = 5
+_ENOUGH_STEPS = 8
+_RATIO = 1.1
 
 
 def step_summary(
-    events: Sequence[GoodputEvent], window: tuple[float, float] | None = None
+    events: JobEvents, window: tuple[float, float] | None = None, *, by_number: bool = False
 ) -> StepSummary | None:
-    """The step times that `events` tell of, or those of the steps that began in `window` (epoch seconds).
+    """The step times in `events`, or those of the steps that began in `window` (epoch seconds).
 
     None when no step is known to have ended, and of an application without any (:mod:`..synthetic_steps`).
+    `by_number` is as in :func:`.table.step_table`.
     """
     if are_synthetic(events):
         return None
-    table = step_table(events)
-    if window is not None:
-        table = table.between(*window)
-        events = [event for event in events if window[0] <= span(event)[0] < window[1]]
+    return summary_of(step_table(events, by_number=by_number), events, window)
+
+
+def summary_of(
+    table: StepTable, events: JobEvents, window: tuple[float, float] | None = None
+) -> StepSummary | None:
+    """The same of the `table` of steps of these events."""
+    table = table.between(*window) if window is not None else table
     rows = table.job
     ideal = ideal_s(rows.times_s)
     if ideal is None:
         return None
-    peers, no_peers = _peers(events)
-    found, no_stragglers = stragglers_of(table)
+    peers_times_s = peers_step_times(events, window)[1]
+    peers = peers_ideal_s(peers_times_s)
+    no_peers = "" if peers is not None else "it leaves out steps that last less than a second"
+    found, no_stragglers = stragglers(table)
     distances_s = deviations_s(rows.took_s, ideal)
     last = _last(rows.steps)
     return StepSummary(
         steps=rows.total,
+        stride=table.stride,
         mean_s=float(np.average(rows.took_s, weights=rows.steps)),
         ideal_s=ideal,
         peers_ideal_s=peers,
-        no_peers_ideal=no_peers,
+        no_peers_ideal=no_peers
+        if len(peers_times_s)
+        else "no step is followed by the one with the next number",
         deviation_s=float(np.average(distances_s, weights=rows.steps)),
         rolling_deviation_s=float(np.average(distances_s, weights=last)),
         rolling=int(last.sum()),
         slowest=_slowest(table),
         stragglers=found,
         no_stragglers=no_stragglers,
-        deviations_s=dict(zip(rows.number.tolist(), distances_s.tolist(), strict=True)),
+        deviations_s=StepDeviations(rows.number, distances_s),
     )
+
+
+def peers_step_times(
+    events: JobEvents, window: tuple[float, float] | None = None
+) -> tuple[NDArray[np.int64], Seconds]:
+    """Number and seconds of each step by the rule of ml-goodput-measurement, by number.
+
+    A step lasts to the start of the next number, if that is what begins next, whoever records it; of a number
+    that comes again the last time counts.
+    """
+    told = [*((each.numbers, each.times_s) for each in events.step_starts.values())]
+    told += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
+    number = np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in told)])
+    start_s = np.concatenate([np.empty(0), *(starts_s for _, starts_s in told)])
+    if window is not None:
+        is_within = (start_s >= window[0]) & (start_s < window[1])
+        number, start_s = number[is_within], start_s[is_within]
+    if (start_s[1:] < start_s[:-1]).any():
+        order = np.argsort(start_s, kind="stable")
+        number, start_s = number[order], start_s[order]
+    is_next = number[1:] == number[:-1] + 1
+    number, took_s = number[:-1][is_next], np.diff(start_s)[is_next]
+    if (number[1:] > number[:-1]).all():
+        return number, took_s
+    number, last = np.unique(number[::-1], return_index=True)
+    return number, took_s[::-1][last]
+
+
+def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
+    """Who took 1.1 times as long as the others, or longer, in most of eight or more steps; worst first.
+
+    A rank is held against the median of the other ranks *at the same step*, so that steps that are slow for
+    all are nobody's fault. Where no two ranks can be compared the text says why.
+    """
+    whole = table.ranks.is_whole
+    if not whole.any():
+        return (), "steps are told by their starts only, and from start to start all ranks take as long"
+    if len(np.unique(table.ranks.writer[whole])) == 1:
+        return (), "only one writer tells what its steps took; a Recorder on every rank tells them apart"
+    rows, usual_s = _shared(table.ranks)
+    ratios = rows.took_s / usual_s
+    steps = np.bincount(rows.writer, minlength=len(table.writers))
+    slow = np.bincount(rows.writer[ratios >= _RATIO], minlength=len(table.writers))
+    if not (steps >= _ENOUGH_STEPS).any():
+        return (), f"no two ranks tell of {_ENOUGH_STEPS} steps in common"
+    found = []
+    for code in np.flatnonzero((steps >= _ENOUGH_STEPS) & (2 * slow > steps)).tolist():
+        own = rows.writer == code
+        found.append(
+            Straggler(
+                writer=table.writers[code],
+                ratio=float(np.median(ratios[own])),
+                excess_s=float(np.median((rows.took_s - usual_s)[own])),
+                took_s=float(np.median(rows.took_s[own])),
+                steps=int(steps[code]),
+                slow=int(slow[code]),
+            )
+        )
+    return tuple(sorted(found, key=lambda each: (-each.ratio, each.writer))), ""
+
+
+def _shared(ranks: StepRows) -> tuple[StepRows, Seconds]:
+    """What several ranks recorded by both ends, and what the others took (median, s) at the same step."""
+    rows = ranks.where(ranks.is_whole).by_writer()
+    rows = rows.where(np.lexsort((rows.took_s, rows.number, rows.attempt, rows.run)))
+    first = np.flatnonzero(rows.new_step())
+    told = np.diff(first, append=len(rows.number))
+    first, told = np.repeat(first, told), np.repeat(told, told)
+    is_shared = told > 1
+    place = (np.arange(len(told)) - first)[is_shared]  # among those of the step, the fastest first
+    first, told = first[is_shared], told[is_shared]
+    middles = ((told - 2) // 2, (told - 1) // 2)  # of the others
+    others_s = sum(rows.took_s[first + middle + (middle >= place)] for middle in middles) / 2
+    rows = rows.where(is_shared)
+    return rows.where(others_s > 0), others_s[others_s > 0]
 
 
 def _last(steps: NDArray[np.int64]) -> NDArray[np.int64]:
     """How many of the last :data:`ROLLING` steps each row has; of sparse numbers a row has many."""
-    behind = np.cumsum(steps[::-1].astype(np.float64))[::-1] - steps
-    return np.clip(ROLLING - behind, 0, np.minimum(steps, ROLLING)).astype(np.int64)
-
-
-def stragglers_of(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
-    """The ranks that hold the others up, or why it cannot be told."""
-    try:
-        return stragglers(table), ""
-    except CannotTellError as error:
-        return (), str(error)
-
-
-def _peers(events: Sequence[GoodputEvent]) -> tuple[float | None, str]:
-    times = CompatStepTimes()
-    times.extend(events)
-    if not times.times_s:
-        return None, "no step is followed by the one with the next number"
-    found = peers_ideal_s(list(times.times_s.values()))
-    return found, "" if found is not None else "it leaves out steps that last less than a second"
+    made = np.zeros_like(steps)
+    tail = slice(-ROLLING, None)
+    behind = np.cumsum(steps[tail][::-1].astype(np.float64))[::-1] - steps[tail]
+    made[tail] = np.clip(ROLLING - behind, 0, np.minimum(steps[tail], ROLLING))
+    return made
 
 
 def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
     rows = table.job
+    least_s = np.partition(rows.took_s, -_SLOWEST)[-_SLOWEST] if len(rows.took_s) > _SLOWEST else 0.0
+    slow = [*np.flatnonzero(rows.took_s > least_s), *np.flatnonzero(rows.took_s == least_s)[:_SLOWEST]]
     return tuple(
         SlowStep(
             step=int(rows.number[index]),
@@ -90,5 +165,5 @@ def _slowest(table: StepTable) -> tuple[SlowStep, ...]:
             run=int(rows.run[index]),
             writer=table.writers[rows.writer[index]],
         )
-        for index in np.argsort(-rows.took_s, kind="stable")[:_SLOWEST].tolist()
+        for index in sorted(slow, key=lambda index: (-rows.took_s[index], index))[:_SLOWEST]
     )

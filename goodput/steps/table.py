@@ -1,33 +1,31 @@
-"""The steps of a job as columns: every rank's word on them, and what follows for the job.
+"""The steps of a job as columns: every rank's steps, and what follows for the job.
 
-What is told follows from the set of events, not from their order of arrival.
+The table follows from the set of events, not from their order of arrival.
 """
 
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..events import GoodputEvent, StepCompleted, StepStarted
-from ..job_events import STEP_LIMIT
+from ..job_events import STEP_LIMIT, JobEvents, StepStarts
 from ..ledger.attempts import nameless_rollbacks
 from ..ledger.claims import nanoseconds
 from ..ledger.launches import run_starts
-from .estimators import Seconds
+from .estimators import Seconds, usual_stride
 
 _MANY = 1_000_000
 
-_WRITER, _NUMBER = attrgetter("writer"), attrgetter("step")
 _Whole = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
 
 
 class StepRows(NamedTuple):
     """A row stands for `steps` steps from `number` on, the first from `start_s`; each `took_s`.
 
     `writer` is an index of the table's writers, `run` counts the starts of runs up to then, `attempt` how
-    often the numbers went back within the run. `is_whole` says that both ends were told.
+    often the numbers went back within the run. `is_whole` says that both ends were recorded.
     """
 
     run: _Whole
@@ -37,18 +35,18 @@ class StepRows(NamedTuple):
     writer: _Whole
     start_s: Seconds
     took_s: Seconds
-    is_whole: NDArray[np.bool_]
+    is_whole: _Mask
 
     def where(self, chosen: NDArray[Any]) -> "StepRows":
         """The rows of a mask, or of indices."""
         return StepRows(*(column[chosen] for column in self))
 
-    def new_step(self) -> NDArray[np.bool_]:
+    def new_step(self) -> _Mask:
         """Where each step begins, of rows in the order of run, attempt and number."""
         return _changes(self.run, self.attempt, self.number)
 
     def by_writer(self) -> "StepRows":
-        """One row for each writer's word on a step; of what ranks tell under one name the longest."""
+        """One row for each writer's word on a step; of several ranks under one name the longest."""
         rows = self.where(np.lexsort((-self.took_s, self.writer, self.number, self.attempt, self.run)))
         return rows.where(_changes(rows.run, rows.attempt, rows.number, rows.writer))
 
@@ -65,132 +63,119 @@ class StepRows(NamedTuple):
 
 
 class StepTable(NamedTuple):
-    """All that was told of a job's steps: `ranks` by rank, and `job` with each step once, by start.
+    """All recorded steps: `ranks` by rank, and `job` with each step once, by start.
 
-    Of several ranks' word on a step the slowest counts; a step that was computed again is another one.
+    Of several ranks' times of a step the slowest counts; a step that was computed again is another one. In
+    `job` every `stride`-th number is a step.
     """
 
     writers: tuple[str, ...]
     ranks: StepRows
     job: StepRows
+    stride: int = 1
 
     def between(self, start_s: float, end_s: float) -> "StepTable":
         """The steps that began from `start_s` until `end_s` (epoch seconds)."""
         ranks, job = (
             rows.where((rows.start_s >= start_s) & (rows.start_s < end_s)) for rows in (self.ranks, self.job)
         )
-        return StepTable(self.writers, ranks, job)
+        return self._replace(ranks=ranks, job=job)
 
 
-def step_table(events: Sequence[GoodputEvent]) -> StepTable:
-    """The steps that `events` tell of; times that are no numbers, or run backwards, are passed over.
+def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
+    """The steps in `events`; times that are no numbers, or run backwards, are passed over.
 
-    A step whose end was not told lasts to its writer's next one in the same run, whatever lies between; with
-    sparse numbers each of the steps on the way has its share. Where a writer tells of steps by both ends, its
-    starts say nothing more.
+    A step without a recorded end lasts to its writer's next one in the same run, whatever lies between; with
+    sparse numbers each of the steps on the way has its share. Where a writer records both ends of steps, its
+    starts say nothing more. If the numbers go up by a regular stride, each recorded step is one step, unless
+    steps are to be counted `by_number`.
     """
-    begun = [event for event in events if type(event) is StepStarted]
-    made = [event for event in events if type(event) is StepCompleted]
-    codes: dict[str, int] = {}
-    runs = np.array(run_starts(events), np.float64)
-    columns = _columns(made, codes, ("start_s", "end_s")), _columns(begun, codes, ("time_s",))
-    nameless = codes.get("", -1)
-    whole, starts = _by_both_ends(columns[0], runs, nameless), _by_starts(columns[1], runs, nameless)
-    known = np.unique(_group(whole))
-    starts = starts.where(~np.isin(_group(starts), known))
-    ranks = StepRows(*(np.concatenate(both) for both in zip(whole, starts, strict=True)))
-    return StepTable(tuple(codes), ranks, _of_the_job(ranks))
+    writers = tuple(dict.fromkeys([*events.whole_steps, *events.step_starts]))
+    runs_s = np.array(run_starts(events), np.float64)
+    parts = [part for code, name in enumerate(writers) for part in _of_writer(events, code, name, runs_s)]
+    parts = parts or [*_of_writer(_NO_STEPS, 0, "", runs_s)]
+    ranks = StepRows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) != 1 else parts[0]
+    job = _of_the_job(ranks)
+    stride = 1 if by_number else usual_stride(job.steps)
+    if stride > 1:
+        count = np.maximum(1, np.rint(job.steps / stride)).astype(np.int64)
+        job = job._replace(steps=count, took_s=job.took_s * stride)
+    return StepTable(writers, ranks, job, stride)
 
 
-def _columns(events: list[Any], codes: dict[str, int], times: tuple[str, ...]) -> list[Any]:
-    """Writer, number and `times` of the events that make sense; new writers are added to `codes`."""
-    numbers = list(map(_NUMBER, events))
-    if numbers and (min(numbers) <= -STEP_LIMIT or max(numbers) >= STEP_LIMIT):
-        return _columns([event for event in events if -STEP_LIMIT < event.step < STEP_LIMIT], codes, times)
-    writers = list(map(_WRITER, events))
-    for name in dict.fromkeys(writers):
-        codes.setdefault(name, len(codes))
-    writer = np.fromiter(map(codes.__getitem__, writers), np.int64, len(events))
-    number = np.array(numbers, dtype=np.int64)
-    told_s = [np.fromiter(map(attrgetter(name), events), np.float64, len(events)) for name in times]
-    good = np.isfinite(told_s).all(axis=0) & (told_s[-1] >= told_s[0])
-    return [column[good] for column in (writer, number, *told_s)]
+def _of_writer(events: JobEvents, code: int, name: str, runs_s: Seconds) -> Iterator[StepRows]:
+    """What one writer recorded by both ends, and of other runs by starts."""
+    known = np.empty(0, np.int64)
+    if whole := events.whole_steps.get(name):
+        columns = (np.array(each) for each in (whole.numbers, whole.starts_s, whole.ends_s))
+        run, attempt, number, start_s, end_s = _attempts(name, runs_s, *columns)
+        one, writer, is_whole = (np.broadcast_to(each, len(run)) for each in (1, code, True))
+        yield StepRows(run, attempt, number, one, writer, start_s, end_s - start_s, is_whole)
+        known = np.unique(run)
+    if begun := events.step_starts.get(name):
+        columns = (np.array(each) for each in (begun.numbers, begun.times_s))
+        run, attempt, number, start_s = found = _attempts(name, runs_s, *columns)
+        if not _goes_up(run, attempt, number):  # of ranks without a name the first counts
+            order = np.lexsort((start_s, number, attempt, run))
+            order = order[_changes(run[order], attempt[order], number[order])]
+            run, attempt, number, start_s = found = [each[order] for each in found]
+        steps, took_s = np.diff(number), np.diff(start_s)
+        goes_on = (run[1:] == run[:-1]) & (steps > 0) & (took_s >= 0) & ~np.isin(run[:-1], known)
+        chosen = slice(None) if goes_on.all() else goes_on
+        run, attempt, number, start_s, steps, took_s = (
+            each[chosen] for each in (*(column[:-1] for column in found), steps, took_s)
+        )
+        writer, is_whole = (np.broadcast_to(each, len(run)) for each in (code, False))
+        yield StepRows(run, attempt, number, steps, writer, start_s, took_s / steps, is_whole)
 
 
-def _by_both_ends(columns: list[Any], runs_s: Seconds, nameless: int) -> StepRows:
-    writer, number, start_s, end_s = columns
+def _attempts(name: str, runs_s: Seconds, number: NDArray[Any], *times_s: Seconds) -> list[Any]:
+    """Run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
+    good = np.isfinite(times_s).all(axis=0) & (times_s[-1] >= times_s[0]) & (abs(number) < STEP_LIMIT)
+    columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]
+    if not _goes_up(columns[1]):
+        order = np.lexsort((*columns[2:], columns[0], columns[1]))
+        order = order[_changes(*(column[order] for column in columns))]
+        columns = [column[order] for column in columns]
+    number, start_s = columns[:2]
     run = np.searchsorted(runs_s, start_s, side="right")
-    order = np.lexsort((end_s, number, start_s, run, writer))
-    order = order[_changes(*(column[order] for column in (writer, number, start_s, end_s)))]
-    writer, run, number, start_s, end_s = (each[order] for each in (writer, run, number, start_s, end_s))
-    back = np.diff(number) <= 0
-    _mark_nameless(back, writer == nameless, (start_s, number), runs_s)
-    ones = np.ones(len(number), dtype=np.int64)
-    attempt = _attempts(back, writer, run)
-    return StepRows(run, attempt, number, ones, writer, start_s, end_s - start_s, ones.astype(bool))
-
-
-def _by_starts(columns: list[Any], runs_s: Seconds, nameless: int) -> StepRows:
-    writer, number, start_s = columns
-    run = np.searchsorted(runs_s, start_s, side="right")
-    order = np.lexsort((number, start_s, run, writer))
-    order = order[_changes(*(column[order] for column in (writer, number, start_s)))]
-    writer, run, number, start_s = (each[order] for each in (writer, run, number, start_s))
-    back = np.diff(number) <= 0
-    _mark_nameless(back, writer == nameless, (start_s, number), runs_s)
-    attempt = _attempts(back, writer, run)
-    order = np.lexsort((start_s, number, attempt, run, writer))  # of ranks without a name the first counts
-    order = order[_changes(*(column[order] for column in (writer, run, attempt, number)))]
-    writer, run, number, attempt = (each[order] for each in (writer, run, number, attempt))
-    start_s = start_s[order]
-    count = np.diff(number, append=0)
-    goes_on = np.append(~_changes(writer, run)[1:], np.zeros(min(1, len(number)), dtype=bool)) & (count > 0)
-    took_s = np.diff(start_s, append=0.0)[goes_on] / count[goes_on]
-    rows = StepRows(run, attempt, number, count, writer, start_s, start_s, np.zeros(len(number), dtype=bool))
-    return rows.where(goes_on)._replace(took_s=took_s)
-
-
-def _mark_nameless(
-    back: NDArray[np.bool_], which: NDArray[np.bool_], told: tuple[Seconds, _Whole], runs_s: Seconds
-) -> None:
-    """Of those without a name, ranks in turns are no going back: the ledger's rule says what is."""
-    rows = np.flatnonzero(which)
-    if not len(rows):
-        return
-    time, number = nanoseconds(told[0][rows]), told[1][rows]
-    once = np.flatnonzero(_changes(time, number))
-    found = rows[
-        once[nameless_rollbacks(number[once], np.searchsorted(nanoseconds(runs_s), time[once], side="right"))]
-    ]
-    back[rows[1:] - 1] = False
-    back[found - 1] = True
-
-
-def _attempts(back: NDArray[np.bool_], writer: _Whole, run: _Whole) -> _Whole:
-    """How often the numbers of a writer went back before, within its run; `back` is from one to the next."""
-    new = _changes(writer, run)
-    backs = np.cumsum(np.append(np.zeros(min(1, len(writer)), dtype=bool), back) & ~new)
-    return backs - np.maximum.accumulate(np.where(new, backs, 0))
+    back = np.append(np.zeros(min(1, len(number)), bool), number[1:] <= number[:-1])
+    if not name and back.any():  # ranks in turns are no going back: the ledger's rule says what is
+        time, back[:] = nanoseconds(start_s), False
+        once = np.flatnonzero(_changes(time, number))
+        back[once[nameless_rollbacks(number[once], run[once])]] = True
+    new_run = _changes(run)
+    backs = np.cumsum(back & ~new_run)
+    return [run, backs - np.maximum.accumulate(np.where(new_run, backs, 0)), *columns]
 
 
 def _of_the_job(ranks: StepRows) -> StepRows:
-    """Each step once: the slowest rank's, up to the next number that anybody tells of."""
-    rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.attempt, ranks.run)))
-    rows = rows.where(rows.new_step())
-    last = np.append(_changes(rows.run, rows.attempt)[1:], np.ones(min(1, len(rows.run)), dtype=bool))
-    room = np.where(last, rows.steps, np.diff(rows.number, append=0))
+    """Each step once: the slowest rank's, up to the next number that anybody recorded."""
+    rows = ranks
+    if not _goes_up(rows.run, rows.attempt, rows.number):
+        rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.attempt, ranks.run)))
+        rows = rows.where(rows.new_step())
+    goes_on = np.append(~_changes(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
+    room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
     rows = rows._replace(steps=np.minimum(rows.steps, room))
-    return rows.where(np.argsort(rows.start_s, kind="stable"))
+    return rows if _goes_up(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))
 
 
-def _group(rows: StepRows) -> _Whole:
-    """One number for each writer's part of each run."""
-    return rows.writer * (1 << 32) + rows.run
+def _goes_up(*columns: NDArray[Any]) -> bool:
+    """Whether rows are in the order of these columns, the first of which counts most, and each is another."""
+    later = np.zeros(max(0, len(columns[0]) - 1), dtype=bool)
+    for column in reversed(columns):
+        later = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & later)
+    return bool(later.all())
 
 
-def _changes(*columns: NDArray[Any]) -> NDArray[np.bool_]:
+def _changes(*columns: NDArray[Any]) -> _Mask:
     """Where any of the columns has another value than in the row before; the first row is one."""
     changed = np.ones(len(columns[0]), dtype=bool)
     if len(changed):
         changed[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
     return changed
+
+
+_NO_STEPS = JobEvents()
+_NO_STEPS.step_starts[""] = StepStarts()

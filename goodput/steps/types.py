@@ -1,6 +1,26 @@
 """Result structs of the analysis of steps; apart from the arithmetic, which loads numpy."""
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+class StepDeviations:
+    """Each step's number and distance from the ideal (s), in columns until somebody asks: there are millions.
+
+    Of a step that was computed again the last one counts.
+    """
+
+    def __init__(self, numbers: "NDArray[np.int64]", seconds: "NDArray[np.float64]") -> None:
+        self._columns = numbers, seconds
+
+    def __iter__(self) -> Iterator[tuple[int, float]]:
+        return zip(*(column.tolist() for column in self._columns), strict=True)
 
 
 class SlowStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,14 +54,15 @@ class Straggler(msgspec.Struct, frozen=True, kw_only=True):
 class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     """The step times of a job, or of a window of it; all in seconds.
 
-    `ideal_s` is ours (:func:`.estimators.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its
-    own rules for what a step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean
-    distance of a step from the ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all.
-    `deviations_s` has it for each step by number; of one that was computed again, the last time.
-    `no_stragglers` says why it cannot be told who holds the others up.
+    If the numbers go up by a regular `stride`, each recorded one is a step. `ideal_s` is ours
+    (:func:`.estimators.ideal_s`), `peers_ideal_s` that of ml-goodput-measurement, by its own rules for what a
+    step took; `no_peers_ideal` says why it gives none. `deviation_s` is the mean distance of a step from the
+    ideal, `rolling_deviation_s` that of the last `rolling` ones, 100 or all. `no_stragglers` says why it
+    cannot be told who holds the others up.
     """
 
     steps: int
+    stride: int = 1
     mean_s: float
     ideal_s: float
     peers_ideal_s: float | None
@@ -52,4 +73,4 @@ class StepSummary(msgspec.Struct, frozen=True, kw_only=True):
     slowest: tuple[SlowStep, ...]
     stragglers: tuple[Straggler, ...]
     no_stragglers: str
-    deviations_s: dict[int, float]
+    deviations_s: StepDeviations

@@ -186,7 +186,7 @@ def test_records_whose_times_cannot_be_do_not_count_and_are_reported(tmp_path: P
         StepCompleted(step=3, start_s=1e9 + 9, end_s=9e9),
     ]
     path = journal_of(JobPaths.of("j", base=tmp_path), [(1e9 + 10, event) for event in [*good, *bad]])
-    assert read_journal(path).events == good
+    assert list(read_journal(path).events) == good
     result = CliRunner().invoke(main, ["goodput", str(path), "--format", "json"])
     view = json.loads(result.stdout)
     assert view["garbage"] == 2

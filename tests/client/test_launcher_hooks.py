@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from scrtune.cli.main import main
 from scrtune.client import launcher_hooks as goodput_event
 from scrtune.client import launcher_hooks as goodput_logging
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 from scrtune.goodput.readers.resiliency import metrics
 
 PATIENCE_S = 60.0
@@ -39,7 +39,7 @@ def path(tmp_path: Path) -> Path:
 
 def read(path: Path) -> Log:
     log = Log()
-    log.lines(path.read_bytes().splitlines())
+    log.lines(path.read_bytes())
     assert log.problems == []
     return log
 

@@ -3,6 +3,8 @@
 import contextlib
 import inspect
 import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scrtune.client.recorder import Recorder, epoch_seconds
+from scrtune.client.recorder import Recorder, epoch_seconds, program_name
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
@@ -31,7 +33,7 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.peer_rules.peer_names import PeerNames
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 from scrtune.goodput.validation import defect
 
 # a noon at which there may have been a job: what a recorder is told of is not years ago
@@ -56,14 +58,14 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
 
 def read(path: Path) -> Log:
     log = Log()
-    log.lines(path.read_bytes().splitlines())
+    log.lines(path.read_bytes())
     assert log.problems == []
     return log
 
 
 def recorded(recorder: Recorder) -> list[GoodputEvent]:
     assert recorder.flush(60.0)
-    return read(recorder.log).jobs[recorder.job_name].events if recorder.log.exists() else []
+    return list(read(recorder.log).jobs[recorder.job_name].events) if recorder.log.exists() else []
 
 
 def started(kind: str, name: str = "") -> IntervalStarted:
@@ -334,7 +336,7 @@ def test_bad_arguments_are_counted_and_reported_and_affect_no_other_event(
         call(recorder)
         recorder.job_ended(at=NOON)
     log = read(tmp_path / "log")
-    assert log.jobs["j"].events == [JobEnded(time_s=NOON_S)]
+    assert list(log.jobs["j"].events) == [JobEnded(time_s=NOON_S)]
     assert recorder.lost == log.lost == 1
     assert log.garbage == 0
     told = capsys.readouterr().err
@@ -400,6 +402,53 @@ def test_the_log_is_named_by_the_job_and_lies_where_the_environment_says(
     assert (unnamed.job_name, unnamed.log) == ("4711", Path("/logs/4711-goodput.jsonl"))
 
 
+COMMANDS = {
+    "train": ["train.py", "--lr", "0.1"],
+    "another setting": ["train.py", "--lr", "0.2"],
+    "another program": ["evaluate.py"],
+    "code": ["-c", "from scrtune.client.recorder import Recorder; Recorder().job_started()"],
+    "other code": ["-c", "from scrtune.client.recorder import Recorder; Recorder().job_started(2)"],
+}
+
+
+def test_without_a_name_the_jobs_of_one_directory_do_not_mix_and_go_on_with_their_next_run(
+    tmp_path: Path,
+) -> None:
+    own = {name: value for name, value in os.environ.items() if not name.startswith("SCRTUNE")}
+    for script in ("train.py", "evaluate.py"):
+        (tmp_path / script).write_text(COMMANDS["code"][1])
+    for _ in range(2):
+        for command in COMMANDS.values():
+            subprocess.run([sys.executable, *command], cwd=tmp_path, env=own, check=True, timeout=60)
+    logs = [read(path) for path in tmp_path.glob("*-goodput.jsonl")]
+    jobs = {name: job for log in logs for name, job in log.jobs.items()}
+    assert len(logs) == len(jobs) == len(COMMANDS)
+    assert [len(job.events) for job in jobs.values()] == [2] * len(COMMANDS)
+    programs = sorted(name.rpartition("-")[0] for name in jobs)
+    assert programs == ["evaluate", "python", "python", "train", "train"]
+
+
+@pytest.mark.parametrize("option", ["--local_rank={}", "--local-rank={}", "--node_rank={}"])
+def test_without_a_name_the_ranks_that_a_launcher_numbers_are_one_job(
+    monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    names = set()
+    for rank in range(3):
+        monkeypatch.setattr(sys, "argv", ["train.py", option.format(rank), "--lr", "0.1"])
+        names.add(program_name())
+    assert len(names) == 1
+
+
+def test_a_program_without_a_name_or_a_directory_can_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone() -> str:
+        raise FileNotFoundError
+
+    monkeypatch.setattr(os, "getcwd", gone)
+    for argv in ([], [""], ["bytes \udcff"]):
+        monkeypatch.setattr(sys, "argv", argv)
+        assert program_name()
+
+
 def test_every_line_names_its_job_whatever_it_is_called(tmp_path: Path) -> None:
     for name in ('with "quotes"', "caf\u00e9", "bytes \udcff"):
         with Recorder(name, log=tmp_path / "log") as recorder:
@@ -437,7 +486,7 @@ def test_all_that_threads_record_arrives_once_and_in_each_threads_order(
             thread.start()
         for thread in threads:
             thread.join()
-    events = read(path).jobs["j"].events if any(calls) else []
+    events = list(read(path).jobs["j"].events) if any(calls) else []
     times = [event.time_s - YESTERDAY_S for event in events]  # type: ignore[union-attr]
     for number, made in enumerate(calls):
         mine = [t for t in times if t // 1000 == number]
@@ -473,5 +522,5 @@ def test_without_its_daemon_the_log_is_complete_and_the_loss_is_reported(
     monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / ("x" * 120)))
     with Recorder(log=tmp_path / "log") as recorder:
         recorder.job_ended(at=NOON)
-    assert read(tmp_path / "log").jobs["gone"].events == [JobEnded(time_s=NOON_S)]
+    assert list(read(tmp_path / "log").jobs["gone"].events) == [JobEnded(time_s=NOON_S)]
     assert capsys.readouterr().err == "scrtune: 1 events did not reach the daemon\n"

@@ -2,7 +2,6 @@
 
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -14,8 +13,7 @@ import pytest
 from scrtune.client.event_writer import EventWriter
 from scrtune.client.recorder import Recorder
 from scrtune.goodput.events import StepStarted
-from scrtune.goodput.log.line_log import LineLog
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 
 PATIENCE_S = 60.0
 HEAD = """
@@ -47,7 +45,7 @@ def run(log: Path, code: str, *arguments: str, exit_code: int = 0) -> tuple[str,
 
 def read(path: Path) -> Log:
     log = Log()
-    log.lines(path.read_bytes().splitlines())
+    log.lines(path.read_bytes())
     return log
 
 
@@ -338,38 +336,8 @@ def test_where_no_thread_can_be_had_the_end_writes(tmp_path: Path, monkeypatch: 
 # --- lines
 
 
-def test_a_line_that_a_killed_process_left_spoils_no_other(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(line(1) + b'{"number":2')
-    log = LineLog(path)
-    for number in (3, 4):
-        log.add(line(number))
-    log.write()
-    log.close()
-    assert path.read_bytes() == line(1) + b'{"number":2\n' + line(3) + line(4)
-
-
-@pytest.mark.parametrize("cut", range(1, 2 * len(line(1)) + 1))
-def test_wherever_a_write_is_cut_off_every_line_is_there_once(tmp_path: Path, cut: int) -> None:
-    log = LineLog(tmp_path / "log")
-    for number in (1, 2):
-        log.add(line(number))
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (cut, limits[1]))
-    try:
-        log.write()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    log.add(line(3))
-    log.write(now=True)
-    log.close()
-    assert not log.waiting
-    lines = (tmp_path / "log").read_bytes().splitlines(keepends=True)
-    assert [each for each in lines if each in (line(1), line(2), line(3))] == [line(1), line(2), line(3)]
-
-
 def test_lines_of_bytes_are_written_as_they_are(tmp_path: Path) -> None:
-    writer = EventWriter(LineLog(tmp_path / "log"))
+    writer = EventWriter(tmp_path / "log")
     assert all(writer.put(line(number)) for number in range(1000))
     writer.close()
     assert (tmp_path / "log").read_bytes() == b"".join(map(line, range(1000)))

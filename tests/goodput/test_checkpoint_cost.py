@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
+from scrtune.goodput.checkpoint_cost import CheckpointCost, CheckpointCosts, FlushSlowdown
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,
@@ -16,7 +16,6 @@ from scrtune.goodput.events import (
     OutputCompleted,
     StepCompleted,
 )
-from scrtune.goodput.flush_slowdown import FlushSlowdown
 
 from ..support.memory import kept_bytes
 
@@ -64,9 +63,9 @@ def charged(noise: Callable[[random.Random], float], *, beside: int, slower: flo
                 times.flush_started(dataset, now)
             for _ in range(count):
                 seconds = noise(rng) * factor
-                times.add(step(now, seconds))
+                times.add(now, now + seconds)
                 now += seconds
-        found.append(times.flush_completed(flush(dataset, begun, now)) / (now - begun))
+        found.append(times.flush_completed(flush(dataset, begun, now)).slowdown_s / (now - begun))
     return fmean(found)
 
 
@@ -85,7 +84,7 @@ def test_steps_beside_a_flush_take_bounded_memory() -> None:
         made = FlushSlowdown()
         made.flush_started(1, 0.0)
         for number in range(steps):
-            made.add(step(0.001 * number, 0.001))
+            made.add(0.001 * number, 0.001 * number + 0.001)
         return made
 
     assert kept_bytes(lambda: slowdown(20_000)) < 1.25 * kept_bytes(lambda: slowdown(2000))
@@ -98,41 +97,41 @@ def test_thousands_of_short_steps_beside_one_flush_all_count() -> None:
             times.flush_started(1, now)
             begun = now
         for _ in range(count):
-            times.add(step(now, seconds))
+            times.add(now, now + seconds)
             now += seconds
-    assert times.flush_completed(flush(1, begun, now)) == pytest.approx(20_000 * 0.0005, rel=1e-3)
+    assert times.flush_completed(flush(1, begun, now)).slowdown_s == pytest.approx(20_000 * 0.0005, rel=1e-3)
 
 
 def test_a_step_is_charged_up_to_the_time_it_ran_beside_the_flush() -> None:
     times = FlushSlowdown()
     for number in range(5):
-        times.add(step(number, 1.0))
+        times.add(number, number + 1.0)
     times.flush_started(1, 5.0)
-    times.add(step(5, 4.0))
-    assert times.flush_completed(flush(1, 5.0, 5.5)) == pytest.approx(0.5)
+    times.add(5, 9.0)
+    assert times.flush_completed(flush(1, 5.0, 5.5)).slowdown_s == pytest.approx(0.5)
 
 
 def test_without_an_undisturbed_step_nothing_is_charged() -> None:
     times = FlushSlowdown()
     times.flush_started(1, 0)
-    times.add(step(0, 9))
+    times.add(0, 9.0)
     assert times.reference_s is None
-    assert times.flush_completed(flush(1, 0, 9)) == 0
+    assert times.flush_completed(flush(1, 0, 9)).slowdown_s == 0
 
 
 def test_one_hiccup_does_not_spoil_the_reference() -> None:
     times = FlushSlowdown()
     for number in range(99):
-        times.add(step(number, 1.0))
-    times.add(step(99, 1000.0))
+        times.add(number, number + 1.0)
+    times.add(99, 1099.0)
     assert times.reference_s == pytest.approx(1.02)
 
 
 def test_steps_after_a_flush_that_ended_early_are_undisturbed_after_all() -> None:
     times = FlushSlowdown()
     times.flush_started(1, 0.0)
-    times.add(step(0, 2.0))
-    times.add(step(2, 1.0))
+    times.add(0, 2.0)
+    times.add(2, 3.0)
     times.flush_completed(flush(1, 0.0, 1.0))
     assert times.reference_s == 1.0
 

@@ -49,3 +49,32 @@ def test_events_of_one_writer_at_the_same_time_stay_in_the_order_in_which_they_w
     steps: list[GoodputEvent],
 ) -> None:
     assert list(JobEvents(steps)) == steps
+
+
+def test_each_event_is_kept_once() -> None:
+    once = [
+        JobStarted(time_s=1.0),
+        *(StepStarted(step=step, time_s=2.0 + step) for step in range(3)),
+        StepStarted(step=7, time_s=3.0),
+        StepCompleted(step=1, start_s=4.0, end_s=5.0, writer="a"),
+        StepCompleted(step=1, start_s=4.0, end_s=6.0, writer="a"),
+        IntervalStarted(kind="startup", time_s=1.0),
+        IntervalEnded(kind="startup", time_s=1.0),
+    ]
+    columns = JobEvents([*once, *once[:4], *once])
+    assert columns.drop_repeated() == 4 + len(once)
+    assert sorted(map(repr, columns)) == sorted(map(repr, once))
+    assert columns.drop_repeated() == 0
+
+
+def test_the_times_are_those_of_all_columns() -> None:
+    columns = JobEvents(
+        [
+            JobStarted(time_s=1.0),
+            StepStarted(step=1, time_s=2.0),
+            StepCompleted(step=1, start_s=3.0, end_s=4.0),
+            IntervalStarted(kind="startup", time_s=5.0),
+        ]
+    )
+    assert sorted(set(columns.times_s().tolist())) == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert len(JobEvents().times_s()) == 0

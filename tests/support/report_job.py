@@ -24,6 +24,7 @@ from scrtune.goodput.events import (
     RestartCompleted,
     StepCompleted,
 )
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.report import Report, report
 from scrtune.intents.tune.decisions import Decision, Verdict
 from scrtune.intents.tune.gains import Gain, GainView
@@ -137,8 +138,8 @@ def checkpointed(steps: int = 60, runs: int = 2) -> list[GoodputEvent]:
 
 def reported(events: list[GoodputEvent], name: str = "a job") -> Report:
     now = max(getattr(event, "end_s", getattr(event, "time_s", 0.0)) for event in events)
-    job = JobRecord(name=name, events=events, read=len(events), now=now)
-    return report(name, events, job.ledger, now, job.tuning.costs)
+    job = JobRecord(name=name, events=JobEvents(events), read=len(events), now=now)
+    return report(name, job.events, job.ledger, now, job.costs)
 
 
 def write_log(path: Path, events: list[GoodputEvent], name: str = "a job") -> Path:

@@ -52,6 +52,7 @@ ROOT = Path(__file__).parents[3]
 DATA = ROOT / "tests" / "data"
 SAMPLE = DATA / "goodput" / "resiliency.jsonl"
 PRIMER = DATA / "goodput" / "primer.jsonl"
+PRIMER_LAUNCHER = DATA / "goodput" / "primer_resiliency.jsonl"
 SCR_LOG = DATA / "scr_log" / "job.log"
 PAGE = (ROOT / "docs" / "goodput-logs.md").read_text(encoding="utf-8")
 
@@ -157,7 +158,7 @@ def test_the_primers_summary_has_exactly_its_six_rows() -> None:
     }
     assert job["conserving"]["wall_s"] == 200 * 60
     assert job["goodput"] == 0.5
-    assert job["metrics"]["goodput_percentage"] == 50.0
+    assert job["metrics"] is None, "the table is that of the resiliency library, for its own logs"
 
 
 # ---- policies ----
@@ -184,7 +185,7 @@ def test_each_policy_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
     assert [job["compat"] is not None for job in shown.values()] == [False, True, True]
     assert shown["both"]["compat"]["goodput_percent"] == 75.0
     policies = {row["policy"] for row in rows(log, "--policy", "both")}
-    assert policies == {"resiliency", "conserving", "compat", "steps"}
+    assert policies == {"conserving", "compat", "steps"}
     for policy, text in (("compat", "by ml-goodput-measurement"), ("conserving", "where the time went")):
         assert text in run(log, "--policy", policy).stdout
 
@@ -397,13 +398,13 @@ def test_a_windows_buckets_sum_to_its_length() -> None:
 
 def test_why_the_table_and_the_buckets_have_other_goodputs_is_said_where_they_have() -> None:
     text = "is steps saved x reference step time / total runtime"
-    assert text not in run(PRIMER, "--reference-step-time", "120").stdout
-    assert text not in run(PRIMER).stdout
-    assert text not in run(PRIMER, "--reference-step-time", "150").stdout  # 62.50% and 62.5%
-    window = run(PRIMER, "--reference-step-time", "120", "--window", "5m").stdout
-    assert f"The table's 50.00% of the whole job {text}; 0.0% here" in " ".join(window.split())
-    slower = run(PRIMER, "--reference-step-time", "240").stdout
-    assert f"The table's 100.00% {text}; 62.5% here" in " ".join(slower.split())
+    assert text not in run(PRIMER_LAUNCHER, "--reference-step-time", "120").stdout
+    assert text not in run(PRIMER_LAUNCHER).stdout
+    assert text not in run(PRIMER_LAUNCHER, "--reference-step-time", "150").stdout  # 62.50% and 62.5%
+    window = run(PRIMER_LAUNCHER, "--reference-step-time", "120", "--window", "5m").stdout
+    assert f"The table's 50.00% of the whole job {text}; 62.5% here" in " ".join(window.split())
+    slower = run(PRIMER_LAUNCHER, "--reference-step-time", "240").stdout
+    assert f"The table's 100.00% {text}; 67.5% here" in " ".join(slower.split())
 
 
 def test_a_window_beyond_the_jobs_time_says_what_the_job_has_of_it() -> None:
@@ -500,7 +501,7 @@ def test_of_an_application_that_reports_no_steps_none_are_shown() -> None:
     text = run(SCR_LOG).stdout
     assert "work between outputs 14 times, 14 checkpoints" in text
     assert "step" not in text
-    assert {row["policy"] for row in rows(SCR_LOG)} == {"resiliency", "conserving"}
+    assert {row["policy"] for row in rows(SCR_LOG)} == {"conserving"}
     assert only_job(PRIMER)["tells_steps"] is True
 
 
@@ -585,13 +586,83 @@ def test_what_names_no_job_belongs_to_the_one_that_is_named(tmp_path: Path) -> N
     named = [{"job_name": "a", "job_start_time": 1}, {"job_name": "a", "job_end_time": 9}]
     together = only_job(log_of(tmp_path / "one", *named), log_of(tmp_path / "two", save))
     assert together["conserving"]["buckets"]["checkpoint_other"] == 2.0
-    assert only_job(log_of(tmp_path / "two", save))["job_name"] == ""
+    hint = f"scrtune: {tmp_path / 'two'}: names no job and counts for 'a'; if it is of another, give it alone"
+    assert run(tmp_path / "one", tmp_path / "two").stderr == f"{hint}\n"
+    alone = log_of(tmp_path / "two", save)
+    assert only_job(alone)["job_name"] == run(alone).stderr == ""
 
 
 def test_what_two_files_have_alike_counts_once(tmp_path: Path) -> None:
     copy = tmp_path / "copy.jsonl"
     copy.write_bytes(PRIMER.read_bytes())
     assert only_job(PRIMER, copy) == only_job(PRIMER)
+
+
+# ---- what is said of it ----
+
+
+def test_regular_numbers_that_are_far_apart_are_one_step_each(tmp_path: Path) -> None:
+    told = [{"job_name": "rl", "step_count": 4096 * n, "step_start_time": 10 + 2 * n} for n in range(20)]
+    log = log_of(tmp_path / "log", {"job_name": "rl", "job_start_time": 1}, *told)
+    assert only_job(log)["steps"]["stride"] == 4096
+    shown = run(log).stdout
+    assert "\n20 steps (4096 numbers apart), 0 checkpoints, 1 run; goodput" in shown
+    assert "19, 2.00 s on average; one for each 4096 numbers, 0.5 ms a number" in shown
+    assert "step 0: 2.00 s, " in shown
+    slowest = [row for row in rows(log) if row["what"].startswith("slow_step:4096:")]
+    assert [float(row["seconds"]) for row in slowest] == [2.0]
+
+
+def test_what_a_job_does_not_have_is_not_shown_and_no_time_is_rounded_to_nothing(tmp_path: Path) -> None:
+    at = "2025-09-27T04:00:{:02}"
+    kinds = ("job_started", "checkpoint_saved", "job_terminated")
+    told = [
+        {"timestamp": at.format(3 * n), "job_name": "a", "event_type": kind} for n, kind in enumerate(kinds)
+    ]
+    shown = run(log_of(tmp_path / "log", *told)).stdout
+    assert "Loaded" not in shown
+    assert "| Total Runtime (hours) | 0.0017  |" in shown
+
+
+def test_what_is_estimated_is_said_in_every_form(tmp_path: Path) -> None:
+    at = "2025-09-27T04:{}:00"
+    minutes = [
+        *((0, "job_started", 0), (5, "checkpoint_loaded", 0), (15, "checkpoint_saved", 100)),
+        *((21, "job_started", 0), (25, "checkpoint_loaded", 100), (35, "checkpoint_saved", 200)),
+    ]
+    log = log_of(
+        tmp_path / "log",
+        *(
+            {"timestamp": at.format(f"{minute:02}"), "job_name": "a", "event_type": kind, "step": step}
+            for minute, kind, step in minutes
+        ),
+    )
+    job = only_job(log)
+    assert job["estimated"] == {"runs": 1, "lost_s": 180.0, "most_s": 360.0}
+    assert job["conserving"]["buckets"]["wasted_progress"] == 180.0
+    assert "Estimated: 180.000 s of wasted_progress, which may be 0 to 360.000 s" in run(log).stdout
+    (row,) = (row for row in rows(log) if row["policy"] == "estimated")
+    assert (row["what"], float(row["seconds"])) == ("wasted_progress", 180.0)
+    assert run(log, "--html", tmp_path / "page").exit_code == 0
+    page = (tmp_path / "page").read_text()
+    assert "Estimated: 180.000 s of wasted_progress" in page
+    assert "a run broke off" in page
+
+
+def test_which_of_several_jobs_is_shown_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path))
+    for name in ("first", "second"):
+        path = JobPaths.of(name, base=tmp_path).journal
+        path.parent.parent.mkdir(mode=0o700)
+        path.parent.mkdir(mode=0o700)
+        journal = Journal(path)
+        journal.append(9.0, JobStarted(time_s=1.0))
+        journal.flush(9.0)
+        journal.close()
+        assert ("of 2 jobs here" in run().stderr) == (name == "second")
+    shown = run()
+    assert "name another one with --job-id" in shown.stderr
+    assert run("--job-id", "first").stderr == ""
 
 
 # ---- forms of files ----
@@ -624,7 +695,7 @@ def test_an_entry_far_from_all_others_is_reported_and_does_not_count(tmp_path: P
     alone = log_of(tmp_path / "alone", launched)
     view = json.loads(run(log, alone, "--format", "json").stdout)
     assert view["garbage"] == 3
-    assert [job["metrics"]["total_runtime_s"] for job in view["jobs"]] == [4.0, 0.0]
+    assert [job["conserving"]["wall_s"] for job in view["jobs"]] == [4.0, 0.0]
     assert f"{log}: line 6: 1970-01-01 00:00:00 UTC is more than a year from the bulk" in view["problems"][0]
     assert f"{log}: line 7: 5138-11-16 09:46:40 UTC" in view["problems"][1]
     assert f"{alone}: line 1: 1970-01-01" in view["problems"][2]

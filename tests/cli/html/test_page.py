@@ -149,7 +149,7 @@ def test_thinned_lanes_lose_no_event_and_no_second() -> None:
 
 def test_a_disruption_is_counted_once() -> None:
     told = [each.what for each in reported(checkpointed()).disruptions]
-    assert told == ["node node7 failed"]
+    assert told == ["a node failed: node7"]
     ended = [JobStarted(time_s=T), JobEnded(time_s=T + 5, exit_code=137), JobStarted(time_s=T + 9)]
     assert [each.what for each in reported(ended).disruptions] == ["a run ended with exit code 137"]
     broken = [JobStarted(time_s=T), StepStarted(step=1, time_s=T + 5), JobStarted(time_s=T + 9)]
@@ -173,9 +173,10 @@ def test_many_disruptions_are_rows_by_kind_with_their_number() -> None:
         "a node failed": "33",
         "a run ended with exit code 9": "1",
     }
-    assert {row[0]: row[2:] for row in rows}["a node failed"] == ["16 min 50 s", "18 h 03 min"]
+    nodes = {row[0]: row[2:] for row in rows}["a node failed"]
+    assert nodes == ["n1, n3, n5, 30 more", "16 min 50 s", "18 h 03 min"]
     alone = page(reported([JobStarted(time_s=T), NodeFailed(time_s=T + 1, node="n7")]), (), version="0")
-    assert section(alone, "Disruptions") == [["node n7 failed", "1", "1.00 s", "1.00 s"]]
+    assert section(alone, "Disruptions") == [["a node failed", "1", "n7", "1.00 s", "1.00 s"]]
 
 
 def test_events_without_a_length_are_counted_beside_what_the_account_has() -> None:
@@ -224,14 +225,18 @@ def test_a_step_takes_as_long_as_its_slowest_rank() -> None:
         ]
     steps = reported(events).steps
     assert steps is not None
-    assert (steps.count, steps.mean_s, steps.most_s) == (4, pytest.approx(0.75), pytest.approx(0.75))
+    assert (steps.summary.steps, steps.summary.mean_s, steps.most_s) == (
+        4,
+        pytest.approx(0.75),
+        pytest.approx(0.75),
+    )
 
 
 def test_sparse_starts_share_the_time_between_them() -> None:
     events = [JobStarted(time_s=T), StepStarted(step=0, time_s=T), StepStarted(step=10, time_s=T + 20)]
     steps = reported(events).steps
     assert steps is not None
-    assert (steps.count, steps.mean_s) == (10, pytest.approx(2.0))
+    assert (steps.summary.steps, steps.summary.mean_s) == (10, pytest.approx(2.0))
 
 
 def test_stragglers_are_marked_or_the_page_says_why_they_are_unknown() -> None:
@@ -305,7 +310,7 @@ def test_references_within_the_page_lead_somewhere_and_ids_are_unique(text: str)
 
 def test_figures_have_tooltips_and_tables_say_the_same_without_colours(text: str) -> None:
     assert "<title>step.9 (dataset 1): 500.0 ms at 14.00 s</title>" in text
-    assert "<title>node node7 failed, at" in text
+    assert "<title>a node failed: node7, at" in text
     for heading in (
         "Where the time went",
         "What steps took",

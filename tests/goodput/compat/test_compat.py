@@ -477,7 +477,7 @@ def test_the_core_does_not_load_it() -> None:
     """Who only names the ledger, or this policy, as the command line does, loads no numpy and no I/O."""
     code = (
         "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.peer_rules.rules,"
-        " scrtune.goodput.peer_rules.differences, scrtune.goodput.readers.formats; print(*sys.modules)"
+        " scrtune.goodput.peer_rules.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert {"numpy", "scrtune.goodput.log.store"}.isdisjoint(ran.stdout.split())

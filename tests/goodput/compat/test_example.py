@@ -17,7 +17,7 @@ import pytest
 from scrtune.client.recorder import Recorder
 from scrtune.goodput.compat import compat_account, goodput
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.readers.formats import Log
+from scrtune.goodput.readers.jsonl import Log
 
 ROOT = Path(__file__).parents[3]
 QUICK = ["--steps", "8", "--repeats", "1", "--fail-at", "6", "--eval-every", "3", "--checkpoint-every", "4"]
@@ -89,7 +89,7 @@ def test_the_loop_comes_to_the_same_account_with_either_recorder(
     accounts = []
     for name in ("compat", "scrtune"):
         log, ledger = Log(), Ledger()
-        log.lines((tmp_path / f"{name}.jsonl").read_bytes().splitlines())
+        log.lines((tmp_path / f"{name}.jsonl").read_bytes())
         events = log.jobs["job"].timeline()
         for event in events:
             ledger.handle(event)

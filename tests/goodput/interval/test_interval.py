@@ -1,6 +1,7 @@
 """How long to compute between checkpoints, how sure that is, and that simulated machines agree."""
 
 import random
+from collections.abc import Iterator
 from math import exp, log, sqrt
 from statistics import fmean, stdev
 
@@ -15,6 +16,7 @@ from scipy.special import lambertw
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import (
     AllocationEnded,
+    FlushCompleted,
     GoodputEvent,
     Interval,
     IntervalEnded,
@@ -23,12 +25,13 @@ from scrtune.goodput.events import (
     JobHalted,
     JobStarted,
     NodeFailed,
+    OutputCompleted,
     RestartCompleted,
     StepCompleted,
     StepStarted,
 )
 from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, Posterior, Prior, posterior, typical
-from scrtune.goodput.interval.failures import Failures, failures_of
+from scrtune.goodput.interval.failures import Failures, FailureWatch, failures_of
 from scrtune.goodput.interval.model import (
     IntervalError,
     Levels,
@@ -49,12 +52,14 @@ from scrtune.goodput.interval.recommend import (
     IN_USE,
     Estimate,
     Measured,
+    Outlook,
     measured,
     recommend,
-    what_if,
 )
-from scrtune.goodput.interval.save_costs import costs_of_saves
+from scrtune.goodput.interval.save_costs import costs_of, costs_of_saves
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
+from scrtune.goodput.validation import span
 
 MTBF_S = 10_000.0
 
@@ -729,18 +734,22 @@ def test_the_credible_interval_of_the_best_interval_covers_at_its_rate() -> None
     assert inside / machines == pytest.approx(0.9, abs=0.055)
 
 
+def what_if(found: Measured, prior: Prior, interval_s: float, flush_every: int = 0) -> Outlook:
+    return recommend(found, Failures(), prior, Schedule(interval_s=interval_s, flush_every=flush_every))
+
+
 def test_what_if_sets_the_question_beside_the_answer() -> None:
-    view = what_if(TWO, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+    view = what_if(TWO, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     others = [each.name for each in recommend(TWO, Failures(), Prior(mtbf_s=MTBF_S)).choices]
     assert [each.name for each in view.choices] == [IN_USE, ASKED, *others[1:]]
     asked, used = view.choice(ASKED), view.choice(IN_USE)
     assert (asked.interval_s.value, asked.flush_every.value) == (200, 4)
     assert 0 < asked.lost.value < used.lost.value
-    assert what_if(TWO, Failures(), Prior(mtbf_s=MTBF_S), 200).choice(ASKED).flush_every.value == 1
+    assert what_if(TWO, Prior(mtbf_s=MTBF_S), 200).choice(ASKED).flush_every.value == 1
 
 
 def test_what_is_gained_over_the_schedule_in_use_has_an_interval_too() -> None:
-    view = what_if(TWO, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+    view = what_if(TWO, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     asked, used, best = view.choice(ASKED), view.choice(IN_USE), view.choice(view.best)
     assert asked.gained is not None
     assert asked.gained.value == pytest.approx(asked.goodput.value - used.goodput.value)
@@ -753,7 +762,7 @@ def test_what_is_gained_over_the_schedule_in_use_has_an_interval_too() -> None:
 
 def test_a_what_if_shorter_than_its_flush_says_so() -> None:
     found = Measured(checkpoint_s=5, flush_s=60, interval_s=100, flush_every=1, checkpoints=12)
-    view = what_if(found, Failures(), Prior(mtbf_s=1e7), interval_s=20, flush_every=1)
+    view = what_if(found, Prior(mtbf_s=1e7), interval_s=20, flush_every=1)
     asked, used = view.choice(ASKED), view.choice(IN_USE)
     assert asked.goodput.value == pytest.approx(1 / 3, abs=1e-4)
     assert (asked.flush_wait_s, asked.shortest_interval_s) == (35, 55)
@@ -781,6 +790,46 @@ def test_waits_that_come_of_the_interval_in_use_are_no_cost_of_the_flush() -> No
 
 def test_a_what_if_that_makes_no_sense_is_reported() -> None:
     with pytest.raises(IntervalError, match="not cached"):
-        what_if(ONE, Failures(), Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
+        what_if(ONE, Prior(mtbf_s=MTBF_S), interval_s=200, flush_every=4)
     with pytest.raises(IntervalError, match="interval_s is -5"):
-        what_if(ONE, Failures(), Prior(mtbf_s=MTBF_S), interval_s=-5)
+        what_if(ONE, Prior(mtbf_s=MTBF_S), interval_s=-5)
+
+
+# events in columns ----------------------------------------------------------------------------------------
+
+TIMES_S = st.integers(0, 60).map(float)
+EVENTS: st.SearchStrategy[GoodputEvent] = st.one_of(
+    st.builds(StepStarted, step=st.just(1), time_s=TIMES_S, writer=st.sampled_from("ab")),
+    st.builds(lambda at, s: StepCompleted(step=1, start_s=at, end_s=at + s), TIMES_S, TIMES_S),
+    st.builds(IntervalStarted, kind=st.sampled_from(["custom", "checkpoint_restore"]), time_s=TIMES_S),
+    st.builds(IntervalEnded, kind=st.sampled_from(["custom", "checkpoint_restore"]), time_s=TIMES_S),
+    st.builds(JobStarted, time_s=TIMES_S),
+    st.builds(JobEnded, time_s=TIMES_S, exit_code=st.sampled_from([0, 1])),
+    st.builds(NodeFailed, node=st.just("n"), time_s=TIMES_S),
+    st.builds(AllocationEnded, time_s=TIMES_S),
+)
+
+
+@settings(max_examples=300)
+@given(st.lists(EVENTS, max_size=40, unique_by=lambda event: span(event)[1]))
+def test_failures_of_columns_are_those_of_the_events_one_by_one(events: list[GoodputEvent]) -> None:
+    watch = FailureWatch()
+    for event in sorted(events, key=lambda event: span(event)[1]):
+        watch.handle(event)
+    assert failures_of(JobEvents(events)) == failures_of(events) == watch.failures
+
+
+def test_a_million_steps_are_not_made_events_for_what_checkpoints_cost() -> None:
+    class Columns(JobEvents):
+        def __iter__(self) -> Iterator[GoodputEvent]:
+            raise AssertionError("events were made")
+
+    events: list[GoodputEvent] = [StepStarted(step=step, time_s=float(step)) for step in range(100)]
+    events += [StepCompleted(step=step, start_s=step, end_s=step + 1.0) for step in range(10)]
+    flush = FlushCompleted(dataset=1, start_s=12.0, end_s=16.0)
+    output = OutputCompleted(
+        dataset=1, name="c1", start_s=10.0, end_s=12.0, generation=0, write_s=2.0, flush_due=True
+    )
+    events += [StepCompleted(step=step, start_s=12 + 2 * step, end_s=14.0 + 2 * step) for step in range(2)]
+    (cost,) = costs_of(Columns([*events, flush, output]))  # whatever came first
+    assert (cost.blocking_s, cost.slowdown_s) == (2.0, 2.0)

@@ -13,7 +13,7 @@ def test_tensorboard_reads_what_is_written(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())  # nothing is there before there is something to read
     writer.flush()
     writer.add_scalar("not a:tag", 2, 8)
-    writer.close()
+    writer.flush()
     version, first, second = events_in(tmp_path)
     assert version.file_version == "brain.Event:2"
     assert (first.wall_time, first.step, first.summary.value[0].tag) == (12.25, 7, "a/b")

@@ -1,7 +1,5 @@
 """The resiliency library's log in the ledger: every second has a place, and one that a reader recognises."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,28 +8,24 @@ from scrtune.goodput.account import Account
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
-    IntervalEnded,
-    IntervalStarted,
     JobEnded,
-    JobQueued,
     JobStarted,
-    NodeFailed,
-    OutputCompleted,
-    RestartCompleted,
-    StepCompleted,
     StepStarted,
 )
 from scrtune.goodput.interval.failures import failures_of
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.readers.formats import JobLog
-from scrtune.goodput.readers.launcher_log import as_goodput_events
+from scrtune.goodput.readers.jsonl import JobLog
+from scrtune.goodput.readers.launcher_log import (
+    EstimatedLoss,
+    as_goodput_events,
+    estimated_loss,
+    with_real_end,
+)
 from scrtune.goodput.readers.resiliency import (
     KINDS,
     LauncherEvent,
-    Metrics,
     metrics,
-    metrics_of_job,
-    rows,
 )
 from scrtune.goodput.validation import span
 
@@ -170,9 +164,78 @@ def test_launchers_that_end_late_are_of_the_run_before() -> None:
     }
 
 
-def test_a_run_that_never_said_that_it_ended_was_last_heard_of_with_its_last_save() -> None:
-    said = [started(0), loaded(5, 0), saved(60, 50), started(80), loaded(85, 50), saved(95, 60)]
-    assert minutes(as_goodput_events(said)) == {"startup": 5, "productive": 65, "recovery": 20, "restore": 5}
+def loss(said: list[LauncherEvent]) -> EstimatedLoss | None:
+    return estimated_loss(JobEvents(as_goodput_events(said)))
+
+
+def test_the_end_of_a_run_that_nobody_recorded_is_estimated() -> None:
+    first = [started(0), loaded(5, 0), saved(25, 20), saved(45, 40), saved(65, 60)]
+    again = [loaded(5, 60), saved(25, 80)]
+    for pause, lost in ((10, 5), (20, 10), (500, 10)):  # at most until the next save was due, 20 min on
+        begin = 65 + pause
+        said = [
+            *first,
+            started(begin),
+            *(launcher(e.kind, begin + e.time_s / 60, step=e.step) for e in again),
+        ]
+        assert minutes(as_goodput_events(said)) == {
+            "startup": 5,
+            "productive": 80,
+            "wasted_progress": lost,
+            "recovery": pause - lost,
+            "restore": 5,
+        }
+        assert loss(said) == EstimatedLoss(runs=1, lost_s=60.0 * lost, most_s=120.0 * lost)
+        assert failures_of(as_goodput_events(said)).total == 1
+    assert loss(first) is None
+
+
+def test_what_was_made_since_a_load_is_lost_as_well() -> None:
+    said = [started(0), loaded(5, 0), saved(15, 10), started(20), loaded(25, 10), started(45), loaded(50, 10)]
+    assert loss(said) == EstimatedLoss(runs=2, lost_s=(2.5 + 5) * 60, most_s=(5 + 10) * 60)
+    assert minutes(as_goodput_events(said))["wasted_progress"] == 7.5
+
+
+def test_where_one_launcher_ended_and_the_others_went_on_the_end_is_estimated_too() -> None:
+    said = [started(0), started(0, 1), loaded(5, 0), saved(15, 10), terminated(16, 1), saved(25, 20)]
+    assert loss([*said, started(35), loaded(40, 20)]) == EstimatedLoss(runs=1, lost_s=300.0, most_s=600.0)
+    ended = [*said, terminated(26), started(35), loaded(40, 20)]
+    assert loss(ended) is None
+    assert minutes(as_goodput_events(ended))["wasted_progress"] == 1
+
+
+def test_sixty_seven_disruptions_of_a_hundred_nodes_lose_work() -> None:
+    said, at, step = [], 0.0, 0
+    for _ in range(68):
+        said += [started(at + node / 1000, node) for node in range(112)]
+        said.append(loaded(at + 2, step))
+        for save in range(1, 4):
+            said.append(saved(at + 2 + 7 * save, step + 100 * save))
+        step, at = step + 300, at + 2 + 21 + 0.66
+    found = loss(said)
+    assert found is not None
+    assert (found.runs, found.lost_s) == (67, pytest.approx(67 * 0.33 * 60, rel=1e-3))
+    account = accounted(as_goodput_events(said))
+    assert account.runs == 68
+    assert account.buckets["wasted_progress"] == pytest.approx(found.lost_s, abs=1e-3)
+    assert account.buckets["recovery"] == pytest.approx(67 * 0.66 * 60 - found.lost_s, abs=1e-3)
+
+
+def test_estimated_ends_are_none_for_rules_by_which_a_job_ends_there() -> None:
+    said = [
+        started(0),
+        loaded(5, 0),
+        saved(15, 10),
+        started(20),
+        loaded(25, 10),
+        saved(35, 20),
+        terminated(40),
+    ]
+    events = JobEvents(as_goodput_events(said))
+    assert [event.writer for event in events.others if isinstance(event, JobEnded)] == ["(estimated)", ""]
+    ends = [event for event in with_real_end(events, said).others if isinstance(event, JobEnded)]
+    assert ends == [JobEnded(time_s=2100.0), JobEnded(time_s=2400.0)]
+    assert with_real_end(events, ()) is events
 
 
 def test_each_run_that_another_one_follows_counts_as_a_failure_unless_the_user_ended_it() -> None:
@@ -225,102 +288,29 @@ def test_beside_a_job_its_launcher_adds_ends_and_saves() -> None:
         *(StepStarted(step=number, time_s=60.0 + 10 * number) for number in range(10)),
     ]
     said = [started(0), loaded(1, 0), saved(2, 5), terminated(3)]
-    events = JobLog(events=own, launcher=said).timeline()
+    events = JobLog(events=JobEvents(own), launcher=said).timeline()
     assert [event for event in events if event not in own] == [
         Interval(kind="checkpoint_save", start_s=120.0, end_s=120.0),
         JobEnded(time_s=180.0),
     ]
     account = accounted(events)
     assert (account.wall_s, account.checkpoints, account.runs) == (180.0, 1, 1)
-    assert JobLog(events=[*own, JobEnded(time_s=170.0)], launcher=said).timeline()[-1] == JobEnded(
-        time_s=170.0
-    )
+    ended = JobLog(events=JobEvents([*own, JobEnded(time_s=170.0)]), launcher=said).timeline()
+    assert list(ended)[-1] == JobEnded(time_s=170.0)
 
 
 def test_a_launcher_that_started_again_tells_that_the_run_before_failed() -> None:
     own: list[GoodputEvent] = [JobStarted(time_s=0.0), JobStarted(time_s=600.0)]
-    events = JobLog(events=own, launcher=[started(0), terminated(8), started(10), terminated(20)]).timeline()
+    events = JobLog(
+        events=JobEvents(own), launcher=[started(0), terminated(8), started(10), terminated(20)]
+    ).timeline()
     assert [event.exit_code for event in events if isinstance(event, JobEnded)] == [1, None]
 
 
 def test_steps_of_the_job_are_never_mixed_with_those_between_its_checkpoints() -> None:
     own: list[GoodputEvent] = [StepStarted(step=number, time_s=60.0 * number) for number in range(1, 4)]
-    events = JobLog(events=own, launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]).timeline()
+    events = JobLog(
+        events=JobEvents(own), launcher=[started(0), loaded(1, 0), saved(3, 2), terminated(5)]
+    ).timeline()
     assert [event for event in events if isinstance(event, StepStarted)] == own
     assert [event for event in events if isinstance(event, JobStarted)] == [JobStarted(time_s=0.0)]
-
-
-# ---- the table of a log that is another one ----
-
-
-def table(events: list[GoodputEvent], reference_step_time_s: float | None = None) -> Metrics:
-    return metrics_of_job(events, accounted(events), reference_step_time_s)
-
-
-def save(end_s: float, dataset: int = 1) -> OutputCompleted:
-    return OutputCompleted(dataset=dataset, name="c", start_s=end_s - 1, end_s=end_s)
-
-
-def test_steps_and_saves_in_any_form_are_in_the_table() -> None:
-    started_steps = [StepStarted(step=number, time_s=10.0 * number) for number in range(6)]
-    whole_steps = [StepCompleted(step=n, start_s=10.0 * n, end_s=10.0 * n + 8) for n in range(6)]
-    saves: list[list[GoodputEvent]] = [
-        [save(30.0)],
-        [Interval(kind="checkpoint_save", start_s=29.0, end_s=30.0)],
-        [
-            IntervalStarted(kind="checkpoint_save", time_s=29.0),
-            IntervalEnded(kind="checkpoint_save", time_s=30.0),
-        ],
-    ]
-    for made in (started_steps, whole_steps):
-        for each in saves:
-            told = table([JobStarted(time_s=0.0), *made, *each, JobEnded(time_s=60.0)], 2.0)
-            assert (told.min_loaded_step, told.max_saved_step, told.checkpoints_saved) == (0, 3, 1)
-            assert told.goodput_percentage == 10.0
-
-
-def test_the_table_counts_what_the_account_below_it_counts() -> None:
-    said: list[Any] = [
-        JobQueued(time_s=0.0),
-        JobStarted(time_s=1.0),
-        JobStarted(time_s=2.0),  # the library would take the two for launchers of one run
-        StepStarted(step=0, time_s=2.0),
-        save(4.0, 1),
-        OutputCompleted(dataset=2, name="o", start_s=4.0, end_s=4.5, checkpoint=False),
-        StepStarted(step=10, time_s=5.0),
-        JobStarted(time_s=7.0),
-        StepStarted(step=10, time_s=8.0),
-        save(10.0, 3),
-        NodeFailed(time_s=10.5),
-        JobEnded(time_s=11.0),
-    ]
-    account, told = accounted(said), table(said)
-    assert told.total_events == len(said)
-    assert (told.job_started_count, told.checkpoints_saved) == (account.runs, account.checkpoints) == (3, 2)
-    assert told.total_runtime_s == account.wall_s
-    assert (told.checkpoints_loaded, told.min_loaded_step, told.max_saved_step) == (1, 0, 11)
-
-
-def test_a_restart_within_a_run_has_loaded_and_saved_nothing_beyond_it() -> None:
-    told = table(
-        [
-            *(StepStarted(step=number, time_s=float(number)) for number in range(20)),
-            RestartCompleted(dataset=1, name="c", start_s=20.0, end_s=21.0),
-            *(StepStarted(step=number, time_s=12.0 + number) for number in range(10, 15)),
-            Interval(kind="checkpoint_save", start_s=27.0, end_s=28.0),
-        ]
-    )
-    assert (told.checkpoints_loaded, told.max_saved_step) == (1, 15)
-
-
-def test_what_a_log_does_not_tell_of_has_no_row() -> None:
-    nothing = rows(table([Interval(kind="custom", name="x", start_s=1.0, end_s=3.0)]))
-    assert [name for name, _ in nothing] == ["Total Events", "Checkpoints Saved", "Total Runtime (hours)"]
-    places = [StepCompleted(step=n * 2**20 + 1, start_s=5.0 * n, end_s=5.0 * n + 3) for n in range(4)]
-    of_calls = table([JobStarted(time_s=0.0), *places, save(5.0), save(10.0, 2)], 1.0)
-    assert of_calls.checkpoints_saved == 2
-    assert (of_calls.checkpoints_loaded, of_calls.step_difference, of_calls.goodput_percentage) == (
-        None,
-        None,
-        None,
-    )

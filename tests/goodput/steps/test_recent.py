@@ -37,8 +37,14 @@ def test_steps_that_only_begin_last_to_the_next_one_of_their_writer() -> None:
 
 
 def test_sparse_steps_share_the_time_between_them() -> None:
-    seen = recent(*(StepStarted(step=step, time_s=step * 0.5) for step in range(0, 50, 10)))
+    seen = recent(*(StepStarted(step=step, time_s=step * 0.5) for step in (0, 10, 17, 40, 41)))
     assert seen.ideal_s == pytest.approx(0.5)
+
+
+def test_a_regular_stride_makes_each_recorded_step_one_step() -> None:
+    seen = recent(*(StepStarted(step=step, time_s=step * 0.5) for step in range(0, 50, 10)))
+    assert seen.ideal_s == pytest.approx(5.0)
+    assert [step for step, _ in seen.take_deviations()] == [0, 10, 20, 30]
 
 
 def test_going_back_or_a_new_run_ends_no_step() -> None:

@@ -1,6 +1,7 @@
 """Logs of other systems, and our own: what they say, by whose rules, and what becomes of garbage."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,24 +26,17 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.peer_rules.rules import compat_account
 from scrtune.goodput.peer_rules.types import BadputType
-from scrtune.goodput.readers.formats import (
-    HEAD_BYTES,
-    MAX_JOBS,
-    MAX_PROBLEMS,
-    JobLog,
-    Log,
-    LogProblem,
-    detect,
-)
+from scrtune.goodput.readers.detect import detect
+from scrtune.goodput.readers.jsonl import MAX_JOBS, MAX_PROBLEMS, JobLog, Log, LogProblem, bulk_of
 from scrtune.goodput.readers.launcher_log import as_goodput_events
 from scrtune.goodput.readers.resiliency import (
     LauncherEvent,
     Metrics,
     metrics,
-    metrics_of_job,
     microseconds,
     rows,
 )
@@ -57,7 +51,7 @@ SAMPLE_JOB = "yejingxin-dev2-goodput-n1--a3h-unittest-09261818"
 
 def read(*lines: bytes | str | dict[str, Any]) -> Log:
     log = Log()
-    log.lines(line if isinstance(line, bytes) else as_text(line).encode() for line in lines)
+    log.lines(b"\n".join(line if isinstance(line, bytes) else as_text(line).encode() for line in lines))
     return log
 
 
@@ -67,12 +61,11 @@ def as_text(line: str | dict[str, Any]) -> str:
 
 def read_file(path: Path) -> Log:
     log = Log()
-    with path.open("rb") as file:
-        log.lines(file)
+    log.lines(path.read_bytes())
     return log
 
 
-def account(said: list[GoodputEvent], reference_step_s: float | None = None) -> Account:
+def account(said: Iterable[GoodputEvent], reference_step_s: float | None = None) -> Account:
     ledger = Ledger(remembered=None)
     ledger.extend(said)
     return ledger.account(
@@ -83,7 +76,7 @@ def account(said: list[GoodputEvent], reference_step_s: float | None = None) -> 
 def events(*lines: bytes | str | dict[str, Any], job: str = "") -> list[GoodputEvent]:
     log = read(*lines)
     assert log.problems == []
-    return log.jobs[job].events
+    return list(log.jobs[job].events)
 
 
 # ---- the resiliency library ----
@@ -110,14 +103,8 @@ def test_the_sample_log_has_the_goodput_that_its_guide_prints() -> None:
     assert log.garbage == 0
 
 
-@pytest.mark.parametrize("path", [PRIMER, PRIMER_LAUNCHER])
-def test_the_primers_example_has_half_its_time_for_goodput(path: Path) -> None:
-    job = read_file(path).jobs["primer"]
-    told = (
-        metrics(job.launcher, 120.0)
-        if job.launcher
-        else metrics_of_job(job.events, account(job.events), 120.0)
-    )
+def test_the_primers_example_has_half_its_time_for_goodput() -> None:
+    told = metrics(read_file(PRIMER_LAUNCHER).jobs["primer"].launcher, 120.0)
     assert (told.min_loaded_step, told.max_saved_step, told.step_difference) == (25, 75, 50)
     assert (told.effective_computation_time_s, told.total_runtime_s) == (6000.0, 12000.0)
     assert told.goodput_percentage == 50.0
@@ -190,8 +177,8 @@ def test_launchers_that_start_one_behind_the_other_are_one_run_and_one_that_star
 
 
 def test_a_launcher_is_silent_beside_a_job_that_speaks_for_itself() -> None:
-    job = JobLog(events=[JobStarted(time_s=5.0)], launcher=[launcher("job_started", 0)])
-    assert job.timeline() == job.events
+    job = JobLog(events=JobEvents([JobStarted(time_s=5.0)]), launcher=[launcher("job_started", 0)])
+    assert list(job.timeline()) == [JobStarted(time_s=5.0)]
 
 
 @pytest.mark.parametrize(
@@ -287,18 +274,18 @@ def test_entries_as_the_cloud_exports_them() -> None:
             }
         },
     ]
-    expected = [JobStarted(time_s=1.0), JobEnded(time_s=2.0), StepStarted(step=1, time_s=1.5)]
+    expected = [JobStarted(time_s=1.0), StepStarted(step=1, time_s=1.5), JobEnded(time_s=2.0)]
     printed = json.dumps(wrapped, indent=2).encode()
     compact = json.dumps(wrapped).encode()
     for text in (printed, compact):
         log = Log()
         log.array(text)
         assert detect(text) == "json"
-        assert (log.jobs["run-1"].events, log.problems) == (expected, [])
+        assert (list(log.jobs["run-1"].events), log.problems) == (expected, [])
         assert [event.kind for event in log.jobs["run-1"].launcher] == ["job_started"]
-    assert read(*wrapped).jobs["run-1"].events == expected
+    assert list(read(*wrapped).jobs["run-1"].events) == expected
     with_commas = read(b"[", *(as_text(each).encode() + b"," for each in wrapped), b"]")
-    assert (with_commas.jobs["run-1"].events, with_commas.garbage) == (expected, 0)
+    assert (list(with_commas.jobs["run-1"].events), with_commas.garbage) == (expected, 0)
 
 
 def test_the_primer_as_dense_steps_is_what_the_facts_say_of_the_peer() -> None:
@@ -367,8 +354,50 @@ happenings = st.one_of(
 def test_the_compat_api_reads_from_a_log_what_every_other_reader_does(said: list[dict[str, Any]]) -> None:
     entries = [peer(job_start_time=0.0), *(peer(**entry) for entry in said)]
     log, reader = read(*entries), EntryReader("run-1")
-    assert reader.read(entries) == log.jobs["run-1"].events
+    assert list(JobEvents(reader.read(entries))) == list(log.jobs["run-1"].events)
     assert reader.unread == log.garbage
+
+
+OFTEN = ("step_started", "step_completed", "interval_started", "interval_ended")
+steps_and_loads = st.lists(
+    st.one_of(
+        happenings,
+        st.builds(
+            lambda step, time_s: {"step_count": step, "step_start_time": time_s},
+            st.integers(0, 9) | st.sampled_from((None, 5.0, 2**60, "5")),
+            times | st.sampled_from((1e12, None)),
+        ),
+        st.dictionaries(
+            st.sampled_from(("data_loading_start_time", "data_loading_end_time", "step_start_time")), times
+        ),
+        st.fixed_dictionaries(
+            {
+                "type": st.sampled_from(
+                    ("step_started", "step_completed", "interval_started", "interval_ended")
+                )
+            },
+            optional={
+                "step": st.integers(0, 9) | st.just(2**60),
+                "time_s": times | st.just(1e12),
+                "start_s": times,
+                "end_s": times,
+                "kind": st.sampled_from(("startup", "custom")),
+                "writer": st.sampled_from(("a", "b")),
+                "job_name": st.sampled_from(("x", "y")),
+            },
+        ),
+    ),
+    max_size=20,
+)
+
+
+@given(steps_and_loads)
+def test_a_block_of_lines_says_what_its_lines_say_one_by_one(entries: list[dict[str, Any]]) -> None:
+    block, lines = read(*entries), read(*({"jsonPayload": entry} for entry in entries))
+    assert (block.problems, block.garbage, block.forms) == (lines.problems, lines.garbage, lines.forms)
+    assert block.jobs.keys() == lines.jobs.keys()
+    for name, job in block.jobs.items():
+        assert list(job.events) == list(lines.jobs[name].events)
 
 
 def test_a_save_in_two_places_is_two_and_what_several_hosts_say_of_one_is_its_mean() -> None:
@@ -418,7 +447,8 @@ def test_every_event_of_ours_comes_back_from_its_line(said: list[tuple[GoodputEv
     log = read(*lines)
     assert (log.garbage, log.ignored) == (0, {})
     for job in {job for _, job in said}:
-        assert log.jobs[job].events == [event for event, name in said if name == job]
+        expected = JobEvents(event for event, name in said if name == job)
+        assert list(log.jobs[job].events) == list(expected)
 
 
 def test_entries_of_another_use_or_a_later_version_are_passed_over_and_losses_are_reported() -> None:
@@ -462,7 +492,7 @@ def test_what_is_wrong_is_reported_with_its_line_and_costs_no_other(line: Any, w
     assert problem.line == 3
     assert what.replace(".*", "") in problem.what or all(part in problem.what for part in what.split(".*"))
     assert log.garbage == 1
-    assert log.jobs["run-1"].events == [JobStarted(time_s=1.0), JobEnded(time_s=2.0)]
+    assert list(log.jobs["run-1"].events) == [JobStarted(time_s=1.0), JobEnded(time_s=2.0)]
 
 
 def test_much_garbage_is_counted_and_a_part_of_it_kept() -> None:
@@ -476,10 +506,30 @@ def test_jobs_are_bounded() -> None:
     assert (len(log.jobs), log.garbage) == (MAX_JOBS, 3)
 
 
+def test_lines_go_on_from_one_block_to_the_next() -> None:
+    log = Log()
+    log.lines(b'{"job_start_time":1}\n\n')
+    log.lines(b"garbage\n")
+    assert log.problems == [LogProblem(line=3, what="no JSON object")]
+
+
+def test_what_lies_far_from_the_rest_of_its_job_is_garbage_when_it_is_read_again() -> None:
+    lines = [peer(step_count=step, step_start_time=1e9 + step) for step in range(9)]
+    lines.insert(4, peer(step_count=0, step_start_time=5.0))
+    bulk = bulk_of(read(*lines).jobs.values())
+    assert bulk is not None
+    assert bulk_of(read(*lines[:4]).jobs.values()) is None
+    log = Log({"run-1": bulk})
+    log.lines("\n".join(map(json.dumps, lines)).encode())
+    assert [problem.line for problem in log.problems] == [5]
+    assert "1970-01-01 00:00:05 UTC is more than a year from the bulk" in log.problems[0].what
+    assert len(log.jobs["run-1"].events) == 9
+
+
 def test_an_array_that_is_cut_off_is_read_as_far_as_it_goes() -> None:
     log = Log()
     log.array(b'[\n{"job_name":"a","job_start_time":1},\n{"job_name":"a","job_e')
-    assert log.jobs["a"].events == [JobStarted(time_s=1.0)]
+    assert list(log.jobs["a"].events) == [JobStarted(time_s=1.0)]
     assert [problem.line for problem in log.problems] == [3]
 
 
@@ -515,17 +565,18 @@ def torn(draw: st.DrawFn) -> bytes:
     )
 )
 def test_no_line_whatever_it_holds_raises_or_costs_another(lines: list[bytes | str]) -> None:
-    whole = [line if isinstance(line, bytes) else line.encode() for line in lines]
+    text = b"\n".join(line if isinstance(line, bytes) else line.encode() for line in lines)
+    whole = text.split(b"\n")
     log = Log()
-    log.lines(whole)
+    log.lines(text)
     counted = log.garbage + sum(log.forms.values()) + sum(log.ignored.values())
     said = [line for line in whole if line.strip() not in (b"", b"[", b"]", b",")]
     assert counted == len(said)
-    log.array(b"\n".join(whole))
-    detect(b"\n".join(whole))
+    log.array(text)
+    detect(text)
     for job in log.jobs.values():
         metrics(job.launcher, 1.0)
-        metrics_of_job(job.timeline(), account(job.timeline()), 1.0)
+        job.timeline()
 
 
 def test_nesting_beyond_all_bounds_is_garbage() -> None:
@@ -533,38 +584,3 @@ def test_nesting_beyond_all_bounds_is_garbage() -> None:
     log = read(b'{"type":' + deep, b'{"job_start_time":' + deep)
     log.array(deep)
     assert log.garbage == 3
-
-
-# ---- which form a file has ----
-
-
-@pytest.mark.parametrize(
-    ("path", "form"),
-    [
-        ("goodput/resiliency.jsonl", "json"),
-        ("goodput/primer.jsonl", "json"),
-        ("scr_log/job.log", "scr log"),
-        ("scr_log/scripts.log", "scr log"),
-        ("traces/gen2-dftracer-2.0.0/c0-d7c1d5ac973acb01-app.pfw", "dftracer"),
-        ("traces/gen4-preload/pre-171c84479e2aa9a1-preload.pfw", "dftracer"),
-    ],
-)
-def test_a_files_form_shows_in_its_content(path: str, form: str) -> None:
-    assert detect((DATA / path).read_bytes()[:HEAD_BYTES]) == form
-
-
-@pytest.mark.parametrize(
-    ("head", "form"),
-    [
-        (b"scrtune journal 1\n", "journal"),
-        (b"\x1f\x8b\x08\x00", "gzip"),
-        (b"garbage\n\xff\xfe\n{}\n", "json"),
-        (b'[{"job_start_time":1}', "json"),
-        (b'{"job_name": "' + b"x" * HEAD_BYTES, "json"),
-        (b"", None),
-        (b"Dear diary,\n", None),
-        (b"\x7fELF\x02\x01", None),
-    ],
-)
-def test_forms(head: bytes, form: str | None) -> None:
-    assert detect(head) == form

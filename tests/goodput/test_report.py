@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scrtune.goodput.account import Window
 from scrtune.goodput.checkpoint_cost import CheckpointCost
 from scrtune.goodput.events import FlushCompleted
-from scrtune.goodput.report_slices import SlowedSteps, flush_slowdowns, placed_slowdown
+from scrtune.goodput.report import SlowedSteps, flush_slowdowns, placed_slowdown
 
 LENGTH_S = 10.0
 

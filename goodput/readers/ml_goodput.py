@@ -1,0 +1,133 @@
+"""What the entries of ml-goodput-measurement's recorder, and of Orbax beside it, say as goodput events.
+
+An entry is a flat JSON object; the key that holds a time says what happened then.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+from ..events import (
+    GoodputEvent,
+    Interval,
+    IntervalEnded,
+    IntervalStarted,
+    JobEnded,
+    JobStarted,
+    SlicesObserved,
+    StepStarted,
+)
+from ..validation import LARGEST_INTEGER, LARGEST_S
+
+Entry: TypeAlias = Mapping[str, object]
+
+_CHECKPOINTER = {
+    "save": ("checkpoint_save", "checkpoint_manager_blocking"),
+    "restore": ("checkpoint_restore", "checkpoint_manager"),
+    "emergency_restore": ("checkpoint_restore", "checkpoint_manager"),
+}
+_PLAIN = {
+    "tpu_init": "device_init",
+    "training_prep": "training_prep",
+    "data_loading": "data_loading",
+    "elastic_reinit": "elastic_reinit",
+}
+
+
+class NotUnderstoodError(ValueError):
+    """An entry that cannot be used; the text says why."""
+
+
+def recorder_events(entry: Entry) -> Iterator[GoodputEvent]:
+    """Yield the events in an entry of the recorder, or of Orbax. Raises NotUnderstoodError."""
+    for key in entry:
+        read = _READERS.get(key)
+        if read is not None:
+            yield read(entry, key)
+    kind = entry.get("event_type")
+    if isinstance(kind, str) and kind in _CHECKPOINTER:
+        yield _checkpoint(entry, *_CHECKPOINTER[kind])
+
+
+def elastic_wait_kind(event_type: object) -> str:
+    """Return the kind of interval that a wait is: for more slices (``scale_up`` in its type), else for fewer.
+
+    ml-goodput-measurement documents ``scale_up`` and ``slice_down``, and counts any other type as the latter.
+    """
+    is_scale_up = isinstance(event_type, str) and "scale_up" in event_type.lower()
+    return "elastic_scale_up" if is_scale_up else "elastic_slice_down"
+
+
+def checkpoint_name(step: int, directory: object) -> str:
+    """Return the same for all hosts that tell of a checkpoint; another in the cloud than on a file system."""
+    is_remote = isinstance(directory, str) and directory.startswith("gs://")
+    return f"{step} {'persistent' if is_remote else 'local'}"
+
+
+def seconds_of(entry: Entry, key: str) -> float:
+    """Return the epoch seconds that `key` holds. Raises NotUnderstoodError."""
+    value = entry.get(key)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) <= LARGEST_S:
+        raise NotUnderstoodError(f"{key} is {value!r:.100}, no epoch seconds")
+    return float(value)
+
+
+def integer_of(entry: Entry, key: str) -> int:
+    """Return the integer that `key` holds, also of 5.0, which clouds make of 5; 0 of null, or of nothing.
+
+    Raises NotUnderstoodError.
+    """
+    value = entry.get(key)
+    if value is None:
+        return 0
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) <= LARGEST_INTEGER:
+        whole = int(value)
+        if whole == value:
+            return whole
+    raise NotUnderstoodError(f"{key} is {value!r:.100}, no whole number")
+
+
+def _border(entry: Entry, key: str) -> GoodputEvent:
+    """Return the start or end of an interval, with the name that the entry has for it."""
+    event = IntervalStarted if key.endswith("_start_time") else IntervalEnded
+    time_s = seconds_of(entry, key)
+    if key.startswith("custom_"):
+        name = str(entry.get("custom_badput_event_type", "unknown")).upper()
+        return event(kind="custom", time_s=time_s, name=name)
+    if key.startswith("elastic_wait_"):
+        name = str(entry.get("elastic_wait_event_type", "unknown"))
+        return event(kind=elastic_wait_kind(name), time_s=time_s, name=name)
+    return event(kind=_PLAIN[key.rpartition("_")[0].rpartition("_")[0]], time_s=time_s)
+
+
+def _checkpoint(entry: Entry, kind: str, key: str) -> Interval:
+    """Return what blocked in Orbax's checkpoint manager. Raises NotUnderstoodError if it does not say."""
+    start, seconds = f"{key}_start_time", f"{key}_duration_secs"
+    if entry.get(start) is None or entry.get(seconds) is None:
+        raise NotUnderstoodError(f"{entry['event_type']} without {start} and {seconds}")
+    start_s, duration_s = seconds_of(entry, start), seconds_of(entry, seconds)
+    if duration_s < 0:
+        raise NotUnderstoodError(f"{seconds} is negative")
+    has_step = entry.get("step") is not None
+    name = checkpoint_name(integer_of(entry, "step"), entry.get("directory")) if has_step else ""
+    return Interval(kind=kind, start_s=start_s, end_s=start_s + duration_s, name=name)
+
+
+_READERS: dict[str, Callable[[Entry, str], GoodputEvent]] = {
+    "step_start_time": lambda entry, key: StepStarted(
+        step=integer_of(entry, "step_count"), time_s=seconds_of(entry, key)
+    ),
+    "job_start_time": lambda entry, key: JobStarted(time_s=seconds_of(entry, key)),
+    "job_end_time": lambda entry, key: JobEnded(time_s=seconds_of(entry, key)),
+    "elastic_slice_counts_timestamp": lambda entry, key: SlicesObserved(
+        time_s=seconds_of(entry, key),
+        active=integer_of(entry, "active_slices"),
+        total=integer_of(entry, "total_slices"),
+        available=integer_of(entry, "available_slices"),
+    ),
+    **{
+        f"{interval}_{border}_time": _border
+        for interval in (*_PLAIN, "custom_badput_event", "elastic_wait")
+        for border in ("start", "end")
+    },
+}
+"""What the recorder's entries say, by the key that holds the time of it."""
