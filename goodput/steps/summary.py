@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compat.columns import ideal_step_time_s, step_times_s
 from ..events import GoodputEvent
-from ..peer_rules.steps import CompatStepTimes
+from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
 from ..validation import span
-from .estimators import deviations_s, ideal_s, peers_ideal_s
+from .estimators import deviations_s, ideal_s
 from .stragglers import CannotTellError, stragglers
 from .table import StepTable, step_table
 from .types import SlowStep, StepSummary, Straggler
@@ -71,11 +72,10 @@ def stragglers_of(table: StepTable) -> tuple[tuple[Straggler, ...], str]:
 
 
 def _peers(events: Sequence[GoodputEvent]) -> tuple[float | None, str]:
-    times = CompatStepTimes()
-    times.extend(events)
-    if not times.times_s:
+    times_s = step_times_s(JobEvents(events))
+    if not len(times_s):
         return None, "no step is followed by the one with the next number"
-    found = peers_ideal_s(list(times.times_s.values()))
+    found = ideal_step_time_s(times_s)
     return found, "" if found is not None else "it leaves out steps that last less than a second"
 
 
