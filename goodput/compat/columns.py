@@ -4,71 +4,179 @@ Times are epoch seconds, and spans seconds.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import islice, pairwise
-from typing import TypeAlias
+from itertools import pairwise
+from math import modf
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..events import GoodputEvent, SlicesObserved, StepCompleted, StepStarted
+from ..events import SlicesObserved
 from ..job_events import JobEvents
 from .goodput_utils import BadputTimes, BadputType
-from .rules import CompatAccount, CompatError, Segment, Walk, complete, overlap, total_s
-
-Seconds: TypeAlias = NDArray[np.float64]
-Span: TypeAlias = tuple[float, float]
+from .rules import CompatAccount, CompatError
+from .table import Intervals, Rows, Seconds, Segment, Span, Whole
 
 _SHORTEST_STEP_S = 1.0
 _DEVIATIONS = 3.0
+_ROUNDING_S = 1e-5
+"""Sums of up to millions of steps, each to the microsecond, may be so much too large."""
+_PAIRED = {"device_init": BadputType.TPU_INITIALIZATION, "training_prep": BadputType.TRAINING_PREP}
+_ELASTIC = {
+    "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
+    "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
+    "elastic_reinit": BadputType.ELASTIC_REINITIALIZATION,
+}
 
 
-def spent(walk: Walk) -> tuple[float, BadputTimes, int, int]:
+def account_of(rows: Rows, now: float, *, elastic: bool = False) -> CompatAccount:
+    """Account for a job until its last end, or until `now` if it never ended. Raises :class:`CompatError`."""
+    if rows.job_start_s is None:
+        raise CompatError(
+            "no start of the job among the events: record_job_start_time was not called, or the log or the "
+            "job name is another one"
+        )
+    return _account(rows, _total_s(rows, now), elastic=elastic)
+
+
+def window_of(rows: Rows, *, elastic: bool = False) -> CompatAccount:
+    """Account for what is from the first row to the last. Raises :class:`CompatError`."""
+    if not len(rows.starts_s):
+        raise CompatError("no events in the window")
+    first_s, last_s = rows.starts_s[[0, -1]].tolist()
+    if first_s >= last_s:
+        raise CompatError("the window's first event is not before its last one: no time to account for")
+    return _account(rows, _whole_us(last_s) - _whole_us(first_s), elastic=elastic)
+
+
+def _total_s(rows: Rows, now: float) -> float:
+    end_s = now if rows.job_end_s is None else rows.job_end_s
+    return _whole_us(end_s) - _whole_us(rows.job_start_s or 0.0)
+
+
+def _whole_us(time_s: float) -> float:
+    """Return the time as a datetime would have it."""
+    fraction_s, whole_s = modf(time_s)
+    return (int(whole_s) * 1_000_000 + round(fraction_s * 1e6)) / 1_000_000
+
+
+def _account(rows: Rows, total_s: float, *, elastic: bool) -> CompatAccount:
+    productive_s, badput_s, max_step, last_step = _spent(rows)
+    if elastic:
+        _add_elastic(badput_s, rows)
+    if total_s == 0:
+        raise CompatError("the job took no time at all: its start and its end are the same moment")
+    if not 0 <= productive_s <= total_s:
+        raise CompatError(
+            f"{productive_s!r} s of productive time in {total_s!r} s: {_why(productive_s, total_s)}"
+        )
+    return CompatAccount(
+        total_s=total_s,
+        productive_s=productive_s,
+        badput_s=_completed(badput_s, productive_s, total_s),
+        max_productive_step=max_step,
+        last_step=last_step,
+        disruptions=max(0, len(rows.segments) - 1),
+        elastic=elastic,
+    )
+
+
+def _why(productive_s: float, total_s: float) -> str:
+    """Say why the productive time is none."""
+    if productive_s < 0:
+        return "saves take more than the steps that count there: those that the next number follows"
+    if productive_s - total_s < _ROUNDING_S:
+        return "no more than a rounding error, but that is an error there, too"
+    return "steps lie outside the job's time, or are of several writers, or are told out of order"
+
+
+def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> BadputTimes:
+    """Return badput with what is below 0 or above the total as 0, and what is left of the total as OTHER."""
+    possible: BadputTimes = {}
+    known_s = 0.0
+    for badput, spent_s in badput_s.items():
+        parts_s = spent_s if isinstance(spent_s, dict) else {"": spent_s}
+        parts_s = {name: part_s if 0 <= part_s <= total_s else 0.0 for name, part_s in parts_s.items()}
+        possible[badput] = parts_s if isinstance(spent_s, dict) else parts_s[""]
+        known_s += 0.0 if badput is BadputType.DATA_LOADING_ASYNC else sum(parts_s.values())
+    return {**possible, BadputType.OTHER: max(0.0, total_s - productive_s - known_s)}
+
+
+def _spent(rows: Rows) -> tuple[float, BadputTimes, int, int]:
     """Return productive seconds, badput, the last step that counts and the last one recorded.
 
-    Badput is in the order in which the peer comes to it.
+    Badput is in the order in which the peer comes to it. Of loads of data the first one after a start or a
+    disruption is synchronous, and the last one before the step that tells of a disruption.
     """
     badput_s: BadputTimes = {}
-    customs = Customs(walk.customs)
+    segments, customs = rows.segments, Customs(rows.intervals("custom").lasting)
+    loads = rows.intervals("data_loading")
+    loads_s, closed = loads.lengths_s, max(0, len(segments) - 1)
+    first, last = _ends_of_runs(loads.segment)
+    sync_s = _sum(loads_s[first]) + _sum(loads_s[last[loads.segment[last] < closed]])
     productive_s = 0.0
-    for number, segment in enumerate(walk.segments):
-        if walk.loaded_after == number:
-            badput_s[BadputType.DATA_LOADING_SYNC] = walk.sync_loading_s
+    for number, segment in enumerate(segments[:-1]):
+        if number in loads.segment[:1]:
+            badput_s[BadputType.DATA_LOADING_SYNC] = sync_s
         productive_s += _close(segment, customs, badput_s)[0]
         if segment.recovery is not None:
             start_s, end_s = segment.recovery
             _add(badput_s, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, end_s - start_s)
-    if walk.loaded_after is not None:
-        badput_s[BadputType.DATA_LOADING_SYNC] = walk.sync_loading_s
-    save_s = _mean_by_name(walk.saves)
+    if len(loads_s):
+        badput_s[BadputType.DATA_LOADING_SYNC] = sync_s
+    for kind, badput in _PAIRED.items():
+        badput_s[badput] = _sum(rows.intervals(kind).lengths_s)
+    async_s = _sum(rows.intervals("data_loading_async").lengths_s)
+    save_s = _mean_by_name(rows.intervals("checkpoint_save"))
     badput_s |= {
-        BadputType.TPU_INITIALIZATION: walk.paired_s.get("device_init", 0.0),
-        BadputType.TRAINING_PREP: walk.paired_s.get("training_prep", 0.0),
-        BadputType.DATA_LOADING_ASYNC: walk.loading_s - walk.sync_loading_s + walk.async_loading_s,
+        BadputType.DATA_LOADING_ASYNC: _sum(loads_s) - sync_s + async_s,
         BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME: save_s,
-        BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME: _mean_by_name(walk.restores),
+        BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME: _mean_by_name(rows.intervals("checkpoint_restore")),
     }
-    if not walk.steps:
+    if not segments:
         return 0.0, badput_s, 0, 0
-    latest = int(np.argmax(np.array(walk.steps)))
-    last_step = walk.steps[latest]
-    segment_s, max_step = _close(Segment(walk.steps, walk.times_s, last_step), customs, badput_s)
+    segment = segments[-1]
+    segment_s, max_step = _close(segment, customs, badput_s)
     productive_s += segment_s
-    if walk.job_end_s is not None:
-        productive_s += walk.job_end_s - walk.times_s[latest]
-        max_step = last_step
-    return productive_s - save_s, badput_s, max_step, last_step
+    if rows.job_end_s is not None:
+        max_step = segment.resumed_at
+        productive_s += rows.job_end_s - float(segment.times_s[np.argmax(segment.steps)])
+    return productive_s - save_s, badput_s, max_step, segment.resumed_at
+
+
+def _ends_of_runs(numbers: Whole) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return where runs of equal numbers begin, and where they end."""
+    changes = np.flatnonzero(np.diff(numbers)) + 1
+    if not len(numbers):
+        return changes, changes
+    return np.concatenate([[0], changes]), np.concatenate([changes - 1, [len(numbers) - 1]])
+
+
+def _add_elastic(badput_s: BadputTimes, rows: Rows) -> None:
+    spans = {kind: rows.intervals(kind).lasting for kind in (*_ELASTIC, *_PAIRED)}
+    # waits in their order of arrival, as there
+    for kind in sorted(_ELASTIC, key=lambda kind: (kind == "elastic_reinit", spans[kind].rows[:1].tolist())):
+        if len(spans[kind].rows):
+            badput_s[_ELASTIC[kind]] = _sum(spans[kind].lengths_s)
+    # what a re-initialisation has in it is not counted twice
+    for kind, badput in _PAIRED.items():
+        overlap_s = sum(_overlap(*each, spans["elastic_reinit"]) for each in spans[kind])
+        if overlap_s > 0:
+            badput_s[badput] = max(0.0, _sum(rows.intervals(kind).lengths_s) - overlap_s)
+
+
+def _overlap(start_s: float, end_s: float, spans: Iterable[Span]) -> float:
+    """Return how many of the seconds from `start_s` to `end_s` lie in each of the `spans`, summed."""
+    return sum((max(0.0, min(end_s, until_s) - max(start_s, from_s)) for from_s, until_s in spans), 0.0)
 
 
 class Customs:
     """Custom events as columns: each takes its time from the step it lies wholly inside of."""
 
-    def __init__(self, customs: Sequence[tuple[float, float, str]]) -> None:
-        self.start_s = np.array([custom[0] for custom in customs], dtype=float)
-        self.end_s = np.array([custom[1] for custom in customs], dtype=float)
-        self.names = sorted({custom[2] for custom in customs})
+    def __init__(self, customs: Intervals) -> None:
+        self.start_s, self.end_s = customs.starts_s, customs.ends_s
+        self.names = list(dict.fromkeys(customs.names))
         numbers = {name: number for number, name in enumerate(self.names)}
-        self.name_numbers = np.array([numbers[custom[2]] for custom in customs], dtype=int)
+        self.name_numbers = np.array([numbers[name] for name in customs.names], dtype=int)
         self._by_start = np.argsort(self.start_s, kind="stable")
         self._sorted_start_s = self.start_s[self._by_start]
 
@@ -111,8 +219,8 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
     """
     if segment.resumed_at == 0:
         return 0.0, 0
-    steps, times_s, kept, counted = _steps_of(segment)
-    spans_s = np.diff(times_s)
+    kept, counted = _kept_and_counted(segment)
+    steps, times_s, spans_s = segment.steps, segment.times_s, np.diff(segment.times_s)
     wasted_s = _sum(spans_s[~kept])
     if not counted.any():
         _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
@@ -132,12 +240,10 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
     return all_s - startup_s if others else first_s, int(steps[:-1][counted][-1])
 
 
-def _steps_of(segment: Segment) -> tuple[NDArray[np.int64], Seconds, NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return steps, their times, and which of the spans between are kept, and which count."""
-    # copies: an array whose memory is looked at cannot grow
-    steps = np.array(segment.steps, dtype=np.int64)
-    kept = steps[1:] <= segment.resumed_at
-    return steps, np.array(segment.times_s, dtype=np.float64), kept, kept & (np.diff(steps) == 1)
+def _kept_and_counted(segment: Segment) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return which of the spans between steps were not done again, and which of them count."""
+    kept = segment.steps[1:] <= segment.resumed_at
+    return kept, kept & (np.diff(segment.steps) == 1)
 
 
 def _add(badput_s: BadputTimes, badput: BadputType, seconds: float) -> None:
@@ -153,8 +259,14 @@ def _add_customs(badput_s: BadputTimes, by_name_s: dict[str, float]) -> None:
             custom_s[name] = custom_s.get(name, 0.0) + spent_s
 
 
-def _mean_by_name(durations_s: dict[str, list[float]]) -> float:
-    """Sum over checkpoints; what several writers say of the same one is averaged."""
+def _mean_by_name(checkpoints: Intervals) -> float:
+    """Sum over checkpoints; what several writers say of the same one is averaged.
+
+    They are told as durations there: two epoch times give one back to the microsecond.
+    """
+    durations_s: dict[str, list[float]] = {}
+    for name, (start_s, end_s) in zip(checkpoints.names, checkpoints, strict=True):
+        durations_s.setdefault(name or f"#{len(durations_s)}", []).append(round(end_s - start_s, 6))
     return sum((sum(told_s) / len(told_s) for told_s in durations_s.values()), 0.0)
 
 
@@ -169,69 +281,49 @@ def _sum(seconds: Seconds) -> float:
 # --- exclusions
 
 
-@dataclass
-class _LoadsWalk(Walk):
-    """Also keeps the loads of data, with how many segments were closed before each."""
-
-    loads: list[tuple[float, float, int]] = field(default_factory=list)
-
-    def _interval(self, kind: str, start_s: float, end_s: float, name: str) -> None:
-        if kind == "data_loading":
-            self.loads.append((start_s, end_s, len(self.segments)))
-        super()._interval(kind, start_s, end_s, name)
-
-
 def account_without(
-    events: Iterable[GoodputEvent], spans: Iterable[Span], now: float, *, elastic: bool = False
+    rows: Rows, spans: Iterable[Span], now: float, *, elastic: bool = False
 ) -> tuple[CompatAccount, dict[int, float]]:
     """Account for a job as if the time in `spans` had not been; also what each step took then.
 
     By the peer's rules, which are others here: saves, restores and elastic waits count as nothing, a custom
     event also where a step begins in it. The total may be 0, and the productive time above it.
     """
-    walk = _LoadsWalk()
-    for event in events:
-        walk.handle(event)
     left_out = _Exclusions(_united(spans))
-    loads_s = [(number, left_out.rest_s(start_s, end_s)) for start_s, end_s, number in walk.loads]
-    sync_s = sum(dict(reversed(loads_s)).values())  # the first one of each segment
     badput_s: BadputTimes = {}
     took_s: dict[int, float] = {}
-    productive_s, max_step, last_step = 0.0, 0, 0
-    segments = list(walk.segments)
-    if walk.steps:
-        last_step = max(walk.steps)
-        segments.append(Segment(walk.steps, walk.times_s, last_step))
+    segments, customs, loads = rows.segments, rows.intervals("custom").lasting, rows.intervals("data_loading")
+    loads_s = np.array([left_out.rest_s(*each) for each in loads])
+    sync_s = _sum(loads_s[_ends_of_runs(loads.segment)[0]])
+    productive_s, max_step = 0.0, 0
     for number, segment in enumerate(segments):
-        if number == walk.loaded_after:
+        if number in loads.segment[:1]:
             badput_s[BadputType.DATA_LOADING_SYNC] = sync_s
-        segment_s, reached = left_out.close(segment, walk.customs, badput_s, took_s)
+        segment_s, reached = left_out.close(segment, customs, badput_s, took_s)
         productive_s += segment_s
         max_step = max(max_step, reached)
         if segment.recovery is not None:
             recovery_s = left_out.rest_s(*segment.recovery)
             _add(badput_s, BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION, recovery_s)
-    if walk.steps and walk.job_end_s is not None:
-        productive_s += left_out.rest_s(walk.times_s[walk.steps.index(last_step)], walk.job_end_s)
+    last_step = segments[-1].resumed_at if segments else 0
+    if segments and rows.job_end_s is not None:
+        begun_s = segments[-1].times_s[np.argmax(segments[-1].steps)]
+        productive_s += left_out.rest_s(float(begun_s), rows.job_end_s)
         max_step = last_step
-    if walk.loads:
+    if len(loads_s):
         badput_s[BadputType.DATA_LOADING_SYNC] = sync_s
-    for badput, kind in (
-        (BadputType.TPU_INITIALIZATION, "device_init"),
-        (BadputType.TRAINING_PREP, "training_prep"),
-    ):
-        badput_s[badput] = sum((left_out.rest_s(*each) for each in walk.spans.get(kind, ())), 0.0)
-    badput_s[BadputType.DATA_LOADING_ASYNC] = sum((load_s for _, load_s in loads_s), 0.0) - sync_s
-    has_start = walk.first_job_start_s is not None
-    total = max(0.0, total_s(walk, now) - left_out.excluded_s) if has_start else 0.0
-    complete(badput_s, productive_s, total)
+    for kind, badput in _PAIRED.items():
+        badput_s[badput] = sum((left_out.rest_s(*each) for each in rows.intervals(kind)), 0.0)
+    badput_s[BadputType.DATA_LOADING_ASYNC] = _sum(loads_s) - sync_s
+    has_start = rows.job_start_s is not None
+    total_s = max(0.0, _total_s(rows, now) - left_out.excluded_s) if has_start else 0.0
     account = CompatAccount(
-        total_s=total,
+        total_s=total_s,
         productive_s=productive_s,
-        badput_s=badput_s,
+        badput_s=_completed(badput_s, productive_s, total_s),
         max_productive_step=max_step,
         last_step=last_step,
-        disruptions=len(walk.segments),
+        disruptions=max(0, len(segments) - 1),
         elastic=elastic,
         excluded_s=left_out.excluded_s,
     )
@@ -258,19 +350,20 @@ class _Exclusions:
 
     def rest_s(self, start_s: float, end_s: float) -> float:
         """Return what is left of a span."""
-        excluded_s = overlap(start_s, end_s, self._spans)
+        excluded_s = _overlap(start_s, end_s, self._spans)
         self.excluded_s += excluded_s
         return max(0.0, end_s - start_s - excluded_s)
 
     def close(
         self,
         segment: Segment,
-        customs: Sequence[tuple[float, float, str]],
+        customs: Intervals,
         badput_s: BadputTimes,
         step_took_s: dict[int, float],
     ) -> tuple[float, int]:
         """Add the steps between two disruptions: return productive seconds and the last step that counts."""
-        steps, times_s, kept, counted = _steps_of(segment)
+        kept, counted = _kept_and_counted(segment)
+        steps, times_s = segment.steps, segment.times_s
         excluded_s = sum((_overlaps(times_s, *each) for each in self._spans), np.zeros(len(kept)))
         self.excluded_s += _sum(excluded_s)
         left_s = np.diff(times_s) - excluded_s
@@ -279,7 +372,7 @@ class _Exclusions:
             _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
             return 0.0, 0
         by_name_s: dict[str, float] = {}
-        for start_s, end_s, name in customs:
+        for name, (start_s, end_s) in zip(customs.names, customs, strict=True):
             within_s = _overlaps(times_s, start_s, end_s) * counted
             left_s -= within_s
             by_name_s[name] = by_name_s.get(name, 0.0) + _sum(within_s)
@@ -299,7 +392,8 @@ class _Exclusions:
 
 def _overlaps(times_s: Seconds, start_s: float, end_s: float) -> Seconds:
     """Return how much of each span between two times lies between `start_s` and `end_s`."""
-    return np.maximum(0.0, np.minimum(times_s[1:], end_s) - np.maximum(times_s[:-1], start_s))
+    inside_s: Seconds = np.minimum(times_s[1:], end_s) - np.maximum(times_s[:-1], start_s)
+    return inside_s.clip(min=0.0)
 
 
 # --- step times
@@ -320,65 +414,44 @@ def ideal_step_time_s(times_s: ArrayLike) -> float | None:
 
 
 def step_times_s(events: JobEvents, window: Span | None = None) -> Seconds:
-    """Return how long each step took by the peer's rules, of a window from its start up to before its end.
-
-    From its begin to that of the next number, if that is what came next by time; of a step that was
-    computed again the last time counts, in the place of the first.
-    """
+    """Return how long each step took by the peer's rules, of a window from its start up to before its end."""
     columns = [(each.numbers, each.times_s) for each in events.step_starts.values()]
     columns += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
     steps = np.concatenate([np.empty(0, np.int64), *(np.array(numbers) for numbers, _ in columns)])
     starts_s = np.concatenate([np.empty(0), *(np.array(times_s) for _, times_s in columns)])
     order = np.argsort(starts_s, kind="stable")
-    steps, starts_s = steps[order], starts_s[order]
     if window is not None:
-        inside = (window[0] <= starts_s) & (starts_s < window[1])
-        steps, starts_s = steps[inside], starts_s[inside]
-    consecutive = np.flatnonzero(np.diff(steps) == 1)
-    took_s, numbers = (starts_s[1:] - starts_s[:-1])[consecutive], steps[consecutive]
+        order = order[(window[0] <= starts_s[order]) & (starts_s[order] < window[1])]
+    return step_times(steps[order], starts_s[order])[1]
+
+
+def step_times(steps: Whole, starts_s: Seconds) -> tuple[Whole, Seconds]:
+    """Return the steps, and how long each took: until the next one, if that has the next number.
+
+    Of a step that was computed again the last time counts, in the place of the first.
+    """
+    followed = np.flatnonzero(np.diff(steps) == 1)
+    numbers, took_s = steps[followed], np.diff(starts_s)[followed]
     first = np.unique(numbers, return_index=True)[1]
     last = len(numbers) - 1 - np.unique(numbers[::-1], return_index=True)[1]
-    return took_s[last[np.argsort(first)]]
+    order = np.argsort(first)
+    return numbers[first[order]], took_s[last[order]]
 
 
-class StepTimes:
-    """How long each step took, of events in their order of arrival, which may come in pieces."""
+def deviations_s(rows: Rows, ideal_s: float | None = None) -> tuple[float, Whole, Seconds]:
+    """Return the ideal step time, the steps, and how far each is from it.
 
-    def __init__(self) -> None:
-        self.times_s: dict[int, float] = {}
-        self.seen = 0
-        self._last: list[tuple[int, float]] = []
-
-    def extend(self, events: Iterable[GoodputEvent]) -> None:
-        """Take in the next events."""
-        starts = [
-            (event.step, event.time_s if isinstance(event, StepStarted) else event.start_s)
-            for event in events
-            if isinstance(event, (StepStarted, StepCompleted))
-        ]
-        self.seen += len(starts)
-        starts = self._last + starts
-        self.times_s |= {
-            step: until_s - from_s
-            for (step, from_s), (later, until_s) in pairwise(starts)
-            if later == step + 1
-        }
-        self._last = starts[-1:]
-
-    def deviations_s(self, ideal_s: float | None = None, first: int = 0) -> tuple[float, list[int], Seconds]:
-        """Return the ideal step time, and how far steps are from it, but for the `first` ones, as columns.
-
-        Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
-        """
-        if not self.times_s:
-            raise CompatError("no step times: no step was followed by the one with the next number")
-        times_s = np.fromiter(self.times_s.values(), dtype=np.float64)
-        ideal = ideal_step_time_s(times_s) if ideal_s is None else ideal_s
-        if not ideal:
-            raise CompatError(
-                "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
-            )
-        return ideal, list(islice(self.times_s, first, None)), np.abs(times_s[first:] - ideal)
+    Raises :class:`CompatError` if there are no step times, or none that an ideal can be made of.
+    """
+    steps, took_s = step_times(rows.steps, rows.times_s)
+    if not len(steps):
+        raise CompatError("no step times: no step was followed by the one with the next number")
+    ideal = ideal_step_time_s(took_s) if ideal_s is None else ideal_s
+    if not ideal:
+        raise CompatError(
+            "no ideal step time: by this policy a step must last a second; pass configured_ideal_step_time"
+        )
+    return ideal, steps, np.abs(took_s - ideal)
 
 
 def slice_efficiency(slices: Iterable[SlicesObserved], start_s: float, end_s: float) -> Span | None:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..log.store import tell, utc_now
-from .columns import ideal_step_time_s
+from .columns import account_of, account_without, deviations_s, ideal_step_time_s, window_of
 from .goodput_utils import (
     BadputTimes,
     BadputType,
@@ -73,7 +73,7 @@ _CHECKPOINTER = {
     "checkpoint_save": ("save", "_blocking", ("wait_for_prev", "get_old_steps")),
     "checkpoint_restore": ("restore", "", ()),
 }
-"""How Orbax, the checkpointer of the peer's users, logs these: what its keys end with, and what took no time."""
+"""How Orbax logs these, the checkpointer of the peer's users: what its keys end with, and what took no time."""
 
 
 class GoodputRecorder(JobNames):
@@ -198,12 +198,12 @@ class GoodputCalculator:
     def get_job_goodput(
         self, include_badput_breakdown: bool = False, configured_ideal_step_time: float | None = None
     ) -> tuple[float, BadputTimes, int]:
-        """Return goodput in percent, badput in percent (empty unless asked for), and the last productive step.
+        """Return goodput and badput in percent (empty unless asked for), and the last productive step.
 
         Raises ValueError if the log has no start of the job, no time, or more productive time than time.
         """
         self._job.read_on()
-        self._account = self._job.account(self.now_s(), elastic=self._elastic)
+        self._account = account_of(self._job.table.rows(), self.now_s(), elastic=self._elastic)
         with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
             self._update_deviations(configured_ideal_step_time)
         breakdown = self._account.breakdown() if include_badput_breakdown else {}
@@ -227,13 +227,14 @@ class GoodputCalculator:
             if start_s >= end_s:
                 tell(f"an exclusion from {start_s} to {end_s} is left out: it does not end after its start")
         kept = [each for each in spans if each[0] < each[1]]
-        account, took_s = self._job.account_without(kept, self.now_s(), elastic=self._elastic)
+        rows = self._job.table.rows()
+        account, took_s = account_without(rows, kept, self.now_s(), elastic=self._elastic)
         if not account.total_s:
             return 0.0, {}, account.max_productive_step, account.excluded_s
         self._account = account
         ideal_s = configured_ideal_step_time or ideal_step_time_s(np.fromiter(took_s.values(), float))
         if ideal_s is not None:  # the distances have signs here, as in the peer
-            self._ideal_step_time_s, self._steps_seen = ideal_s, self._job.steps.seen
+            self._ideal_step_time_s, self._steps_seen = ideal_s, len(rows.steps)
             self._deviations = {step: step_s - ideal_s for step, step_s in took_s.items()}
         breakdown = account.breakdown() if include_badput_breakdown else {}
         return account.goodput_percent, breakdown, account.max_productive_step, account.excluded_s
@@ -249,7 +250,8 @@ class GoodputCalculator:
         if interval_start is None or interval_end is None:
             raise CompatError("a window needs its start and its end: pass two datetimes")
         self._job.read_on()
-        account = self._job.window(epoch_s(interval_start), epoch_s(interval_end), elastic=self._elastic)
+        window = epoch_s(interval_start), epoch_s(interval_end)
+        account = window_of(self._job.table.rows(window), elastic=self._elastic)
         return (
             account.goodput_percent,
             account.breakdown(),
@@ -299,12 +301,12 @@ class GoodputCalculator:
         return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
 
     def _update_deviations(self, configured_ideal_step_time_s: float | None) -> None:
-        steps = self._job.steps
-        if self._deviations and steps.seen == self._steps_seen:
+        rows = self._job.table.rows()
+        if self._deviations and len(rows.steps) == self._steps_seen:
             return
-        self._ideal_step_time_s, numbers, distances_s = steps.deviations_s(configured_ideal_step_time_s)
-        self._deviations = dict(zip(numbers, distances_s.tolist(), strict=True))
-        self._steps_seen = steps.seen
+        self._ideal_step_time_s, steps, distances_s = deviations_s(rows, configured_ideal_step_time_s)
+        self._deviations = dict(zip(steps.tolist(), distances_s.tolist(), strict=True))
+        self._steps_seen = len(rows.steps)
 
 
 def epoch_s(time: dt.datetime) -> float:

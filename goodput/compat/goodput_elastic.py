@@ -60,7 +60,7 @@ class ElasticGoodputCalculator(GoodputCalculator):
     _elastic: ClassVar[bool] = True
 
     def get_job_goodput_details(self) -> ElasticWorkloadMetricDetails:
-        """Return the details of every job, with the efficiency of its slices (0 to 1) if any were recorded."""
+        """Return those of every job, with the efficiency of its slices (0 to 1) if any were recorded."""
         details = cast(ElasticWorkloadMetricDetails, super().get_job_goodput_details())
         if (efficiency := self._job.slice_efficiency(details["total_elapsed_time"])) is not None:
             details["stepping_slice_efficiency"], details["available_slice_efficiency"] = efficiency

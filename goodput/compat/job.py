@@ -1,26 +1,20 @@
-"""A job's log as far as it was read, by the rules of ml-goodput-measurement 0.2.3.
+"""A job's log as far as it was read: calculator and monitor look at one each.
 
-Calculator and monitor look at one each. What was read is kept: a question costs what is new in the log, and a
-pass over the steps as columns; one about a window costs what is in it.
+What was read is kept as columns: a question costs what is new in the log, and a pass over these.
 """
 
 import datetime as dt
-from array import array
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from itertools import accumulate
 from math import inf
 
-import numpy as np
-
-from ..events import GoodputEvent, SlicesObserved, StepStarted
+from ..events import GoodputEvent, StepStarted
 from ..log.store import tell, utc_now
 from ..readers.formats import NotUnderstoodError, own_event, recorder_events
 from ..validation import LARGEST_INTEGER, LARGEST_S, span
 from ..yield_hook import YieldHook, never_yield
-from .columns import Span, StepTimes, account_without, slice_efficiency
-from .rules import CompatAccount, Walk, account_of, window_of
+from .columns import slice_efficiency
 from .store import LogStore, encodable
+from .table import EventTable, Span
 
 _PIECE = 256
 """Events taken in between two rests: a fraction of a millisecond."""
@@ -56,10 +50,10 @@ class EntryReader:
 def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
     """Return all that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
-    if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
+    is_plain = type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP
+    if is_plain and abs(time_s) <= LARGEST_S and abs(step) <= LARGEST_INTEGER:
         # most of a log: looking for all that an entry may tell takes four times as long
-        if abs(time_s) <= LARGEST_S and abs(step) <= LARGEST_INTEGER:
-            return [StepStarted(step=step, time_s=time_s)]
+        return [StepStarted(step=step, time_s=time_s)]
     if isinstance(entry.get("type"), str):
         return [own_event(entry)]
     if events := list(recorder_events(entry)):
@@ -68,25 +62,19 @@ def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
 
 
 class CompatJob:
-    """The job `job_name` of the log `store`, without what is older than `retention` (seconds, if given as such).
+    """The job `job_name` of the log `store`, without what is older than `retention` (a number is seconds).
 
     One thread at a time may use it.
     """
 
     def __init__(self, store: LogStore, job_name: str, retention: dt.timedelta | float | None = None) -> None:
-        self.walk = Walk()
-        self.steps = StepTimes()
+        self.table = EventTable()
         self._store = store
         self._reader = EntryReader(encodable(job_name))
         self._is_unread_told = False
         self._position = 0
         age_s = retention.total_seconds() if isinstance(retention, dt.timedelta) else retention
         self._since_s = utc_now().timestamp() - age_s if age_s else -inf
-        self._events: list[GoodputEvent] = []
-        # of each event its time, and the latest time up to it: that one never falls, and can be searched
-        self._times_s = array("d")
-        self._latest_s = array("d", [-inf])
-        self._slices: list[SlicesObserved] = []
 
     def read_on(self, yield_hook: YieldHook = never_yield) -> None:
         """Take in what is new in the log. Raises OSError when it cannot be read."""
@@ -96,7 +84,8 @@ class CompatJob:
             entries, self._position = self._store.read(before)
             for begin in range(0, len(entries), _PIECE):
                 yield_hook()
-                self._take(self._reader.read(entries[begin : begin + _PIECE]))
+                events = self._reader.read(entries[begin : begin + _PIECE])
+                self.table.extend(event for event in events if span(event)[0] >= self._since_s)
         if self._reader.unread and not self._is_unread_told:  # the numbers are those of a part of the log
             self._is_unread_told = True
             tell(
@@ -104,51 +93,17 @@ class CompatJob:
                 f" the first: {self._reader.problem}"
             )
 
-    def account(self, now_s: float, *, elastic: bool) -> CompatAccount:
-        """Return the job up to its last end, or to `now_s`. Raises :class:`.CompatError`."""
-        return account_of(self.walk, now_s, elastic=elastic)
-
-    def account_without(
-        self, spans: Iterable[Span], now_s: float, *, elastic: bool
-    ) -> tuple[CompatAccount, dict[int, float]]:
-        """Return the same as if the time in `spans` had not been, and what each step took then."""
-        return account_without(self._events, spans, now_s, elastic=elastic)
-
-    def window(
-        self, start_s: float, end_s: float, *, elastic: bool, yield_hook: YieldHook = never_yield
-    ) -> CompatAccount:
-        """Return what is after `start_s` and up to `end_s` as if it were all. Raises :class:`.CompatError`."""
-        first = bisect_right(self._latest_s, start_s, 1) - 1
-        times_s = np.array(self._times_s[first:])
-        inside = np.flatnonzero((times_s > start_s) & (times_s <= end_s)) + first  # in order of arrival
-        walk = Walk()
-        for begin in range(0, len(inside), _PIECE):
-            for number in inside[begin : begin + _PIECE].tolist():
-                walk.handle(self._events[number])
-            yield_hook()
-        first_s, last_s = (self._times_s[n] for n in inside[[0, -1]]) if len(inside) else (None, None)
-        return window_of(walk, first_s, last_s, elastic=elastic)
-
     def slice_efficiency(self, total_s: float) -> Span | None:
         """Return active and available slices as shares of all, in the `total_s` from the job's start on.
 
         None where no slices were told.
         """
-        start_s = self.walk.first_job_start_s
-        return None if start_s is None else slice_efficiency(self._slices, start_s, start_s + total_s)
+        start_s = self.table.rows().job_start_s
+        if start_s is None:
+            return None
+        return slice_efficiency(self.table.slices, start_s, start_s + total_s)
 
     def slice_efficiency_within(self, start_s: float, end_s: float) -> Span | None:
         """Return the same by what was told after `start_s` and up to `end_s`."""
-        inside = (slices for slices in self._slices if start_s < slices.time_s <= end_s)
+        inside = (slices for slices in self.table.slices if start_s < slices.time_s <= end_s)
         return slice_efficiency(inside, start_s, end_s)
-
-    def _take(self, events: list[GoodputEvent]) -> None:
-        events = [event for event in events if span(event)[0] >= self._since_s]
-        times_s = [span(event)[0] for event in events]
-        self._times_s.extend(times_s)
-        self._latest_s.extend(accumulate([self._latest_s.pop(), *times_s], max))
-        self._events += events
-        for event in events:
-            self.walk.handle(event)
-        self._slices += [event for event in events if isinstance(event, SlicesObserved)]
-        self.steps.extend(events)

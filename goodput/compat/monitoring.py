@@ -17,6 +17,7 @@ from ..log.periodic_tasks import Uploads
 from ..log.store import tell, utc_now
 from ..log.tensorboard import TensorBoard
 from ..yield_hook import YieldHook
+from .columns import account_of, deviations_s, step_times, window_of
 from .goodput import GoodputCalculator
 from .goodput_utils import (
     ACTIVITY_EXCLUSION_LIST,
@@ -86,7 +87,7 @@ def _goodput(
     _is_last: bool,
 ) -> Iterator[list[Scalar]]:
     """Find goodput of the job so far, its badput by type, and the slices of an elastic one."""
-    account = job.account(utc_now().timestamp(), elastic=elastic)
+    account = account_of(job.table.rows(), utc_now().timestamp(), elastic=elastic)
     step = account.max_productive_step
     found = [Scalar("goodput/goodput", account.goodput_percent, step, "goodput")]
     if with_badput:
@@ -103,8 +104,9 @@ def _rolling(
     """Find goodput and badput of the last so many seconds; nothing of a window in which nothing happened."""
     now_s = utc_now().timestamp()
     for window_s in windows_s:
+        yield_hook()
         with suppress(CompatError):
-            account = job.window(now_s - window_s, now_s, elastic=elastic, yield_hook=yield_hook)
+            account = window_of(job.table.rows((now_s - window_s, now_s)), elastic=elastic)
             step = account.max_productive_step
             share = Scalar(f"rolling_goodput/{window_s}s", account.goodput_percent, step)
             yield [share, *_badput(f"rolling_badput/{window_s}s", account.breakdown(), step)]
@@ -133,9 +135,11 @@ class Deviations:
 
     def find(self, yield_hook: YieldHook, is_last: bool) -> Iterator[list[Scalar]]:
         """Find those that were not told; as long as nobody waits, and not too many at the end."""
-        if len(self._job.steps.times_s) == self._told:
+        rows = self._job.table.rows()
+        if len(step_times(rows.steps, rows.times_s)[0]) == self._told:
             return
-        _, steps, deviations_s = self._job.steps.deviations_s(self._ideal_step_time_s, self._told)
+        _, numbers, distances_s = deviations_s(rows, self._ideal_step_time_s)
+        steps, distances_s = numbers[self._told :].tolist(), distances_s[self._told :]
         left_out = max(0, len(steps) - self._most_at_the_end) if is_last else 0
         if left_out:
             tell(f"of {left_out} steps no deviation is written: there is no time for more than the last ones")
@@ -144,7 +148,7 @@ class Deviations:
             if yield_hook() and not is_last:
                 return
             piece = slice(begin, begin + _PIECE)
-            told_s = zip(steps[piece], deviations_s[piece].tolist(), strict=True)
+            told_s = zip(steps[piece], distances_s[piece].tolist(), strict=True)
             found = [Scalar("step_deviation", deviation_s, step) for step, deviation_s in told_s]
             yield found
             self._told += len(found)  # not if the write fails: nobody asks for more then

@@ -14,7 +14,7 @@ from .store import Entry, LocalLog
 
 @dataclass(frozen=True)
 class CloudLoggerOptions:
-    """The job, and the log it is recorded in. There is no cloud: `client` and `checkpoint_metadata` change nothing."""
+    """The job, and the log it is recorded in; `client` and `checkpoint_metadata` change nothing."""
 
     job_name: str = "checkpoint_job"
     logger_name: str = "checkpoint_logger"

@@ -87,7 +87,7 @@ class _PeerStore:
 
 
 def encodable(text: str) -> str:
-    """Return `text` with undecodable bytes of the environment or of a path, which JSON cannot have, escaped."""
+    """Return `text` with undecodable bytes of the environment, which JSON cannot have, escaped."""
     return text.encode("utf-8", "backslashreplace").decode() if isinstance(text, str) else text
 
 

@@ -1,4 +1,4 @@
-"""What logs and their monitors need of the machine besides files: the time, and a line of text for the user."""
+"""What logs and monitors need of the machine besides files: the time, and a line of text for the user."""
 
 import datetime as dt
 import logging

@@ -23,11 +23,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
-from scrtune.goodput.compat.columns import Customs, StepTimes, step_times_s
+from scrtune.goodput.compat.columns import Customs, step_times_s, window_of
 from scrtune.goodput.compat.goodput_utils import BadputType
 from scrtune.goodput.compat.job import CompatJob, EntryReader
 from scrtune.goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
 from scrtune.goodput.compat.store import LocalLog
+from scrtune.goodput.compat.table import EventTable
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -276,7 +277,10 @@ def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     starts = sorted(starts) if in_order else starts
     customs = [custom for custom in customs if custom[0] < custom[1]]
     counted = np.array([step % 3 != 0 for step in range(len(starts) - 1)], dtype=bool)
-    by_step_s, by_name_s = Customs(customs).within(np.array(starts), counted)
+    table = EventTable(
+        Interval(kind="custom", start_s=start_s, end_s=end_s, name=name) for start_s, end_s, name in customs
+    )
+    by_step_s, by_name_s = Customs(table.rows().intervals("custom")).within(np.array(starts), counted)
     expected = [
         sum(end - start for start, end, _ in customs if begin <= start and end <= until) if counts else 0
         for (begin, until), counts in zip(pairwise(starts), counted, strict=True)
@@ -429,7 +433,7 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
     for start_s, end_s in windows:
         found: list[CompatAccount | None] = []
         for ask in (
-            lambda: job.window(start_s, end_s, elastic=True),  # noqa: B023  called at once
+            lambda: window_of(job.table.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
             lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
         ):
             try:
@@ -439,35 +443,37 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
         assert found[0] == found[1]
 
 
-told_steps = st.lists(st.tuples(st.integers(0, 30), times), max_size=60)
-
-
-@given(told_steps, st.integers(0, 30), st.sampled_from([None, 2.0]))
-def test_deviations_from_a_step_on_are_the_last_of_all(
-    told: list[tuple[int, float]], first: int, ideal_s: float | None
-) -> None:
-    steps = StepTimes()
-    steps.extend(StepStarted(step=step, time_s=time_s) for step, time_s in sorted(told))
-    try:
-        ideal, every, all_s = steps.deviations_s(ideal_s)
-    except CompatError:
-        return
-    assert steps.deviations_s(ideal_s, first)[:2] == (ideal, every[first:])
-    assert steps.deviations_s(ideal_s, first)[2].tolist() == all_s[first:].tolist()
-
-
 @given(
     st.lists(st.builds(StepStarted, step=st.integers(0, 9), time_s=times, writer=names), max_size=40),
     st.lists(st.builds(StepCompleted, step=st.integers(0, 9), start_s=times, end_s=times), max_size=9),
     st.one_of(st.none(), st.tuples(times, times)),
 )
-def test_step_times_of_columns_are_those_of_events_by_time(
+def test_a_step_lasts_until_the_next_number_if_that_comes_next(
     begun: list[StepStarted], whole: list[StepCompleted], window: tuple[float, float] | None
 ) -> None:
     events = JobEvents([*begun, *whole])
-    steps = StepTimes()
-    steps.extend(event for event in events if window is None or window[0] <= span(event)[0] < window[1])
-    assert step_times_s(events, window).tolist() == list(steps.times_s.values())
+    told = [event for event in events if isinstance(event, (StepStarted, StepCompleted))]
+    if window is not None:
+        told = [event for event in told if window[0] <= span(event)[0] < window[1]]
+    expected: dict[int, float] = {}
+    for one, following in pairwise(told):
+        if following.step == one.step + 1:
+            expected[one.step] = span(following)[0] - span(one)[0]
+    assert step_times_s(events, window).tolist() == list(expected.values())
+
+
+@given(events_in_any_order, times, st.booleans())
+def test_columns_of_a_job_are_accounted_as_its_events_by_time(
+    events: list[GoodputEvent], now: float, elastic: bool
+) -> None:
+    columns = JobEvents(events)
+    found: list[CompatAccount | str] = []
+    for given_as in (columns, list(columns)):
+        try:
+            found.append(compat_account(given_as, now, elastic=elastic))
+        except CompatError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
 
 
 # --- exclusions

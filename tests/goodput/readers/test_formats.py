@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.account import Account
-from scrtune.goodput.compat.job import EntryReader
 from scrtune.goodput.compat.goodput_utils import BadputType
+from scrtune.goodput.compat.job import EntryReader
 from scrtune.goodput.compat.rules import compat_account
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
