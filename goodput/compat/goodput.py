@@ -73,7 +73,7 @@ _CHECKPOINTER = {
     "checkpoint_save": ("save", "_blocking", ("wait_for_prev", "get_old_steps")),
     "checkpoint_restore": ("restore", "", ()),
 }
-"""How Orbax logs these, the checkpointer of the peer's users: what its keys end with, and what took no time."""
+"""How the peer's users' checkpointer, Orbax, logs these: what its keys end with, what took no time."""
 
 
 class GoodputRecorder(JobNames):

@@ -10,7 +10,7 @@ from math import inf
 from ..events import GoodputEvent, StepStarted
 from ..log.store import tell, utc_now
 from ..readers.formats import NotUnderstoodError, own_event, recorder_events
-from ..validation import LARGEST_INTEGER, LARGEST_S, span
+from ..validation import defect_of_record, span
 from ..yield_hook import YieldHook, never_yield
 from .columns import slice_efficiency
 from .store import LogStore, encodable
@@ -50,10 +50,10 @@ class EntryReader:
 def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
     """Return all that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
-    is_plain = type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP
-    if is_plain and abs(time_s) <= LARGEST_S and abs(step) <= LARGEST_INTEGER:
+    if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
         # most of a log: looking for all that an entry may tell takes four times as long
-        return [StepStarted(step=step, time_s=time_s)]
+        event = StepStarted(step=step, time_s=time_s)
+        return [event] if defect_of_record(event) is None else list(recorder_events(entry))
     if isinstance(entry.get("type"), str):
         return [own_event(entry)]
     if events := list(recorder_events(entry)):

@@ -44,6 +44,19 @@ class _Kind(IntEnum):
     WHOLE = 6
 
 
+_KINDS: dict[type, _Kind] = {
+    StepStarted: _Kind.STEP,
+    StepCompleted: _Kind.STEP,
+    JobStarted: _Kind.JOB_START,
+    JobEnded: _Kind.JOB_END,
+    IntervalStarted: _Kind.BEGIN,
+    IntervalEnded: _Kind.END,
+    Interval: _Kind.WHOLE,
+    OutputCompleted: _Kind.WHOLE,
+    RestartCompleted: _Kind.WHOLE,
+}
+
+
 @dataclass(frozen=True)
 class Segment:
     """Steps by number and when they began, up to where the work went on at `resumed_at`; no step twice.
@@ -148,23 +161,19 @@ class EventTable:
         self._ends_s.extend(times_s)
 
     def _row(self, event: GoodputEvent) -> tuple[_Kind, int]:
+        if isinstance(event, SlicesObserved):
+            self.slices.append(event)
+        kind = _KINDS.get(type(event), _Kind.OTHER)
         match event:
             case StepStarted() | StepCompleted():
-                return _Kind.STEP, event.step
+                return kind, event.step
             case IntervalStarted() | IntervalEnded() | Interval():
-                edges = {IntervalStarted: _Kind.BEGIN, IntervalEnded: _Kind.END, Interval: _Kind.WHOLE}
-                return edges[type(event)], self._key(event.kind, event.name)
-            case OutputCompleted(checkpoint=True):
-                return _Kind.WHOLE, self._key("checkpoint_save", "")
+                return kind, self._key(event.kind, event.name)
+            case OutputCompleted():
+                return (kind, self._key("checkpoint_save", "")) if event.checkpoint else (_Kind.OTHER, 0)
             case RestartCompleted():
-                return _Kind.WHOLE, self._key("checkpoint_restore", "")
-            case JobStarted():
-                return _Kind.JOB_START, 0
-            case JobEnded():
-                return _Kind.JOB_END, 0
-            case SlicesObserved():
-                self.slices.append(event)
-        return _Kind.OTHER, 0
+                return kind, self._key("checkpoint_restore", "")
+        return kind, 0
 
     def _key(self, kind: str, name: str) -> int:
         return self._keys.setdefault((kind, name.upper() if kind == "custom" else name), len(self._keys))

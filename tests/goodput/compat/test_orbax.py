@@ -9,10 +9,12 @@ from scrtune.goodput.compat.goodput_utils import BadputType
 from scrtune.goodput.compat.orbax import CloudLogger, CloudLoggerOptions
 
 
-def test_saves_and_restores_that_orbax_logs_are_badput(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture(autouse=True)
+def _logs_lie_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
+
+
+def test_saves_and_restores_that_orbax_logs_are_badput() -> None:
     recorder = goodput.GoodputRecorder("run", "goodput_run", logging_enabled=True)
     recorder.record_job_start_time(0.0)
     for step in range(4):
@@ -45,8 +47,5 @@ def test_saves_and_restores_that_orbax_logs_are_badput(
     assert badput[BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME] == pytest.approx(6.0)
 
 
-def test_an_entry_that_no_json_can_have_raises_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path))
+def test_an_entry_that_no_json_can_have_raises_nothing() -> None:
     CloudLogger().log_entry({"event_type": object()})
