@@ -10,58 +10,41 @@ from .rules import CompatAccount
 
 TOTAL = "total"
 _LEAST_S = 1e-6
-_PAIRS = ("each end with the last start before it, overlaps twice", "each second once")
-_SAVES = "mean of what ranks tell of one by its step, summed"
-_ELASTIC = {
-    "elastic_scale_up": BadputType.ELASTIC_SCALE_UP,
-    "elastic_slice_down": BadputType.ELASTIC_SLICE_DOWN,
-    "elastic_reinit": BadputType.ELASTIC_REINITIALIZATION,
-}
-_RULES: dict[str, tuple[BadputType | None, str, str]] = {
-    TOTAL: (None, "first job start to last end; window: its first event to its last", "all of the time"),
-    PRODUCTIVE: (
-        None,
-        "step start to next number's start, slow or hung, less saves and what lies in one step",
-        "steps less all that lies in them",
-    ),
-    "device_init": (BadputType.TPU_INITIALIZATION, *_PAIRS),
-    "training_prep": (BadputType.TRAINING_PREP, *_PAIRS),
-    "startup": (
-        BadputType.PROGRAM_STARTUP,
-        "first step beyond the mean of the others",
-        "also all that nothing else claims before it",
-    ),
+_PAIRS = "each end less the start before, overlaps twice; each second once"
+_RULES: dict[str, tuple[BadputType | None, str]] = {
+    TOTAL: (None, "first job start to last end, of a window event to event; all"),
+    PRODUCTIVE: (None, "start to next number's start, hangs too; steps less all in them"),
+    "device_init": (BadputType.TPU_INITIALIZATION, _PAIRS),
+    "training_prep": (BadputType.TRAINING_PREP, _PAIRS),
+    "startup": (BadputType.PROGRAM_STARTUP, "first step beyond the mean of the others; all before it, too"),
     "data_loading": (
         BadputType.DATA_LOADING_SYNC,
-        "first load of a run, last before a disruption",
-        "every load that steps wait for",
+        "first of a run, last before a disruption; all steps wait for",
     ),
     "checkpoint_save": (
         BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
-        _SAVES,
-        "each second once, less what settings took",
+        "by step the mean of what ranks tell; each second once",
     ),
     "checkpoint_restore": (
         BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
-        _SAVES,
-        "each second once, with SCR's fetches and rebuilds",
+        "by step the mean of what ranks tell; each second, with rebuilds",
     ),
     "wasted_progress": (
         BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
-        "steps made again up to the last one's start, none if from 0",
-        "up to the last that is known of the run",
+        "up to the last step's start, 0 if from step 0; up to its end",
     ),
     "recovery": (
         BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
-        "last step's start to the job's next, if a step number comes again",
-        "end of a run that failed to the next start",
+        "last step's start to job start, if steps repeat; end to start",
     ),
-    "custom": (BadputType.CUSTOM_BADPUT_EVENTS, "only what lies wholly inside one step", "each second once"),
-    "other": (BadputType.OTHER, "rest of the total, never below 0", "what nothing claims: hangs, pauses"),
-    **{kind: (badput, *_PAIRS) for kind, badput in _ELASTIC.items()},
+    "custom": (BadputType.CUSTOM_BADPUT_EVENTS, "only what lies wholly inside one step; each second once"),
+    "other": (BadputType.OTHER, "rest, as where step numbers are missing; what nothing claims"),
+    "elastic_scale_up": (BadputType.ELASTIC_SCALE_UP, _PAIRS),
+    "elastic_slice_down": (BadputType.ELASTIC_SLICE_DOWN, _PAIRS),
+    "elastic_reinit": (BadputType.ELASTIC_REINITIALIZATION, _PAIRS),
 }
-"""Of each kind of time the peer's type, and what counts as it by compat, and by conserving."""
-_UNKNOWN = "no such kind: productive or other"
+"""Of each kind of time the peer's type, and the rules for it: compat's; conserving's."""
+_UNKNOWN = "none, productive or other; a bucket of its own"
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +63,7 @@ def differences(buckets: Mapping[str, float], wall_s: float, compat: CompatAccou
     """
     ours = _by_kind(buckets) | {TOTAL: wall_s}
     theirs = {PRODUCTIVE: compat.productive_s, TOTAL: compat.total_s}
-    for kind, (badput, *_) in _RULES.items():
+    for kind, (badput, _) in _RULES.items():
         if badput is not None:
             spent_s = compat.badput_s.get(badput, 0.0)
             theirs[kind] = sum(spent_s.values()) if isinstance(spent_s, dict) else spent_s
@@ -89,7 +72,7 @@ def differences(buckets: Mapping[str, float], wall_s: float, compat: CompatAccou
             what=kind,
             conserving_s=ours.get(kind, 0.0),
             compat_s=theirs.get(kind, 0.0),
-            why="; ".join(_RULES[kind][1:]) if kind in _RULES else _UNKNOWN,
+            why=_RULES[kind][1] if kind in _RULES else _UNKNOWN,
         )
         for kind in {**ours, **theirs}
     ]
