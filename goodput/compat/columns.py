@@ -214,30 +214,33 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
     """Add the steps between two disruptions: return productive seconds and the last step that counts.
 
     A step lasts until the next step number begins; where a number is missing, nothing counts. What lies past
-    the step the work went on at was wasted. The first step's excess over the mean of the others is start-up.
-    Work that went on at step 0 has no segment before it.
+    the step the work went on at was wasted. Work that went on at step 0 has no segment before it.
     """
     if segment.resumed_at == 0:
         return 0.0, 0
     kept, counted = _kept_and_counted(segment)
-    steps, times_s, spans_s = segment.steps, segment.times_s, np.diff(segment.times_s)
+    spans_s = np.diff(segment.times_s)
     wasted_s = _sum(spans_s[~kept])
     if not counted.any():
         _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
         return 0.0, 0
-    in_customs_s, by_name_s = customs.within(times_s, counted)
-    took_s = np.maximum(0.0, spans_s - in_customs_s)[counted]
-    all_s = _sum(took_s)
-    first = steps[:-1][counted] == steps.min()
-    first_s, others = float(took_s[first].sum()), int((~first).sum())
-    startup_s = max(0.0, first_s - (all_s - first_s) / others) if others else 0.0
-    if others:
+    in_customs_s, by_name_s = customs.within(segment.times_s, counted)
+    steps, took_s = segment.steps[:-1][counted], np.maximum(0.0, spans_s - in_customs_s)[counted]
+    first = steps == segment.steps.min()
+    startup_s = _startup_s(took_s, first)
+    if not first.all():
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
     _add_customs(badput_s, by_name_s)
-    if not others:  # there, a segment of one step is told in another order
+    if first.all():  # there, a segment of one step is told in another order
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
-    return all_s - startup_s if others else first_s, int(steps[:-1][counted][-1])
+    return _sum(took_s) - startup_s, int(steps[-1])
+
+
+def _startup_s(took_s: Seconds, first: NDArray[np.bool_]) -> float:
+    """Return the first step's excess over the mean of the others."""
+    first_s, others = float(took_s[first].sum()), int((~first).sum())
+    return max(0.0, first_s - (_sum(took_s) - first_s) / others) if others else 0.0
 
 
 def _kept_and_counted(segment: Segment) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -363,7 +366,7 @@ class _Exclusions:
     ) -> tuple[float, int]:
         """Add the steps between two disruptions: return productive seconds and the last step that counts."""
         kept, counted = _kept_and_counted(segment)
-        steps, times_s = segment.steps, segment.times_s
+        times_s = segment.times_s
         excluded_s = sum((_overlaps(times_s, *each) for each in self._spans), np.zeros(len(kept)))
         self.excluded_s += _sum(excluded_s)
         left_s = np.diff(times_s) - excluded_s
@@ -376,18 +379,15 @@ class _Exclusions:
             within_s = _overlaps(times_s, start_s, end_s) * counted
             left_s -= within_s
             by_name_s[name] = by_name_s.get(name, 0.0) + _sum(within_s)
-        took_s = np.maximum(0.0, left_s)[counted]
-        numbers = steps[:-1][counted].tolist()
-        all_s, first = _sum(took_s), steps[:-1][counted] == steps.min()
-        first_s, others = float(took_s[first].sum()), len(took_s) - 1
-        mean_s = _sum(took_s[~first]) / others if others else first_s
-        startup_s = max(0.0, first_s - mean_s)
+        steps, took_s = segment.steps[:-1][counted], np.maximum(0.0, left_s)[counted]
+        first = steps == segment.steps.min()
+        startup_s = _startup_s(took_s, first)
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
         _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
         _add_customs(badput_s, by_name_s)
-        took_s[first] = min(first_s, mean_s)
-        step_took_s |= dict(zip(numbers, took_s.tolist(), strict=True))
-        return all_s - startup_s, numbers[-1]
+        took_s[first] -= startup_s
+        step_took_s |= dict(zip(steps.tolist(), took_s.tolist(), strict=True))
+        return _sum(took_s), int(steps[-1])
 
 
 def _overlaps(times_s: Seconds, start_s: float, end_s: float) -> Seconds:
