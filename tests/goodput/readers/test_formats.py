@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.account import Account
-from scrtune.goodput.compat.entries import EntryReader
+from scrtune.goodput.compat.goodput_utils import BadputType
+from scrtune.goodput.compat.job import EntryReader
+from scrtune.goodput.compat.rules import compat_account
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -26,8 +28,6 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.peer_rules.rules import compat_account
-from scrtune.goodput.peer_rules.types import BadputType
 from scrtune.goodput.readers.formats import (
     HEAD_BYTES,
     MAX_JOBS,
