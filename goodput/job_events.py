@@ -1,4 +1,4 @@
-"""The events of one job: steps and borders of intervals in columns by writer, what is rare as it was recorded.
+"""The events of one job: steps and borders of intervals in columns by writer, rare events as they are.
 
 A million steps are two arrays here, not a million objects: readers fill them block by block, and the ledger
 and the table of steps read them as they are.

@@ -226,7 +226,9 @@ class Pipeline:
     def _node(self, node: NodeObserved, now: float) -> None:
         self.node = node
         if is_cached(self.settings):
-            self._held = Held(self.intents.flush.evidence.count, self.settings, node.cache_free_bytes)
+            flush = self.intents.flush
+            free_bytes, each_bytes = node.cache_free_bytes, flush.checkpoint_bytes
+            self._held = Held(flush.evidence.count, self.settings, free_bytes, each_bytes)
         self._observers.add_node(node, now)
 
     def _digest(self, digest: TraceDigest) -> Iterator[Effect]:

@@ -194,7 +194,7 @@ except LibscrUnavailable as error:
     sys.exit(str(error))
 """
 NODE = """
-node=$((PMI_RANK * $1 / $2)); base=$3; shift 3
+node=$((${PMI_RANK:-$OMPI_COMM_WORLD_RANK} * $1 / $2)); base=$3; shift 3
 mkdir -p "$base/node$node" "$base/cache"
 exec unshare --uts --mount sh -c 'hostname n$0; mount --bind "$1/node$0" "$1/cache"; shift; exec "$@"' \
     $node "$base" "$@"

@@ -20,7 +20,7 @@ HINTS = ("SCR_ROOT", "SCR_PREFIX_DIR", "SCR_DIR", "scr_DIR", "SCR_INSTALL", "SCR
 _MPI = re.compile(r"libmpi(ch|_cray|_ibm|_intel|_abi)?(_[a-z0-9]+)?\.so(\.[0-9]+)*")
 _USUAL = (Path("/usr/local"), Path("/usr"), *sorted(Path("/opt").glob("scr*"), reverse=True))
 _PT_LOAD, _PT_DYNAMIC = 1, 2  # the ELF specification, 64-bit
-_DT_NEEDED, _DT_STRTAB = 1, 5
+_DT_NEEDED, _DT_STRTAB, _DT_SONAME = 1, 5, 14
 _CMAKE_DEPTH = 4  # <prefix>/lib/cmake/scr, and one to spare
 
 
@@ -89,7 +89,7 @@ def why_not(path: Path, loaded: Iterable[Path]) -> str:
     except (OSError, ValueError) as error:
         return str(error)
     own = sorted(library for library in loaded if _MPI.fullmatch(library.name))
-    names = {library.name for library in own}
+    names = {_soname(library) for library in own}
     if wanted and names and not wanted <= names:
         return (
             f"it is linked to {', '.join(sorted(wanted))}, and this process runs on {own[0]}: build SCR with"
@@ -142,16 +142,29 @@ def _mpi_of(path: Path) -> frozenset[str]:
 
 def needed(path: Path) -> tuple[str, ...]:
     """Return the libraries that `path` is linked to (DT_NEEDED). Raises OSError, ValueError."""
+    return _names(path, _DT_NEEDED)
+
+
+def _soname(path: Path) -> str:
+    """Return the name by which others are linked to a library: its file may be named otherwise."""
+    try:
+        return next(iter(_names(path, _DT_SONAME)), path.name)
+    except (OSError, ValueError):  # it was replaced while we run
+        return path.name
+
+
+def _names(path: Path, wanted: int) -> tuple[str, ...]:
+    """Return the strings of `wanted` entries in a library's dynamic section. Raises OSError, ValueError."""
     data = path.read_bytes()
     if data[:5] != b"\x7fELF\x02":
         raise ValueError("it is no 64-bit shared library")
     try:
-        return tuple(_needed(data, "<" if data[5] == 1 else ">"))
+        return tuple(_strings(data, wanted, "<" if data[5] == 1 else ">"))
     except (struct.error, IndexError, ValueError):
         raise ValueError("it is a damaged shared library") from None
 
 
-def _needed(data: bytes, order: str) -> Iterator[str]:
+def _strings(data: bytes, wanted: int, order: str) -> Iterator[str]:
     table, _sections, _flags, _header, size, count = struct.unpack_from(order + "QQIHHH", data, 32)
     segments = [struct.unpack_from(order + "IIQQQQ", data, table + size * number) for number in range(count)]
     loaded = [
@@ -164,5 +177,5 @@ def _needed(data: bytes, order: str) -> Iterator[str]:
         (strings,) = (value for tag, value in entries if tag == _DT_STRTAB)
         (start,) = (strings - base + at for base, at, long in loaded if base <= strings < base + long)
         for tag, value in entries:
-            if tag == _DT_NEEDED:
+            if tag == wanted:
                 yield data[start + value : data.index(b"\0", start + value)].decode()

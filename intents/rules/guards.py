@@ -76,10 +76,7 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     if not _CACHE_USERS & changes.keys() or now.job is None:
         return None
     after = {**now.settings, **changes}
-    more_bytes = _bytes_held(number(after, "SCR_CACHE_SIZE"), after, now)
-    if now.held is not None:  # what was there when the free space was observed is not part of it
-        size = number(now.held.settings, "SCR_CACHE_SIZE")
-        more_bytes -= _bytes_held(min(size, now.held.checkpoints), now.held.settings, now)
+    more_bytes = _more_bytes(after, now)
     if number(after, "SCR_CACHE_BYPASS") or more_bytes <= 0:
         return None
     free_bytes = _free_bytes(now)
@@ -93,13 +90,41 @@ def _does_not_fit(changes: Values, now: Situation) -> str | None:
     )
 
 
-def _bytes_held(datasets: int, settings: Values, now: Situation) -> float:
+def outgrown(now: Situation) -> str:
+    """Return why the cache cannot take the next checkpoints under the active settings; empty when it can.
+
+    Checkpoints that fitted when the settings were chosen may have grown. What the user's own settings would
+    need as much as these is theirs to know.
+    """
+    more_bytes, free_bytes = _more_bytes(now.settings, now), _free_bytes(now)
+    if now.held is None or not 0 < free_bytes < more_bytes or more_bytes <= _more_bytes(now.own, now):
+        return ""
+    before, after = now.held.checkpoint_bytes, now.intents.flush.checkpoint_bytes
+    grown = f"{bytes_text(after)} instead of {bytes_text(before)}"
+    return (
+        f"checkpoints have grown to {grown}: {bytes_text(more_bytes)} more do not fit into the cache's"
+        f" {bytes_text(free_bytes)} free"
+    )
+
+
+def _more_bytes(settings: Values, now: Situation) -> float:
+    """Return the bytes that the cache takes under `settings`, but for what it held when it was observed."""
+    if number(settings, "SCR_CACHE_BYPASS"):
+        return 0.0
+    each_bytes = now.intents.flush.checkpoint_bytes
+    more_bytes = _bytes_held(number(settings, "SCR_CACHE_SIZE"), each_bytes, settings, now)
+    if now.held is not None:
+        held = min(number(now.held.settings, "SCR_CACHE_SIZE"), now.held.checkpoints)
+        more_bytes -= _bytes_held(held, now.held.checkpoint_bytes, now.held.settings, now)
+    return more_bytes
+
+
+def _bytes_held(datasets: int, each_bytes: int, settings: Values, now: Situation) -> float:
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
     redundancy = now.intents.redundancy
     scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
     factor = storage_factor(scheme, min(redundancy.set_size, redundancy.nodes))
-    here = now.intents.flush.checkpoint_bytes * now.ranks_per_node / redundancy.ranks
-    return datasets * here * factor
+    return datasets * each_bytes * now.ranks_per_node / redundancy.ranks * factor
 
 
 def _free_bytes(now: Situation) -> int:

@@ -20,11 +20,15 @@ MAX_FLUSH_THREADS = 16  # AXL's own cap (axl_pthread.c:26)
 
 
 class Held(msgspec.Struct, frozen=True):
-    """The cache as it was observed last with datasets in it: `checkpoints` so far, under `settings`."""
+    """The cache as it was observed last with datasets in it: `checkpoints` so far, under `settings`.
+
+    Each checkpoint of the job had `checkpoint_bytes`.
+    """
 
     checkpoints: int
     settings: Values
     free_bytes: int
+    checkpoint_bytes: int
 
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):

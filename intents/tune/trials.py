@@ -14,7 +14,7 @@ from ..events import Values
 from ..mutability import RunMutability
 from ..observe.shared_files import starts_past_the_cache
 from ..rules.explain import describe
-from ..rules.guards import veto
+from ..rules.guards import outgrown, veto
 from ..rules.levers import LEVERS, Component
 from ..rules.situation import Proposal, Situation
 from ..settings import difference, flush_every, is_cached
@@ -223,7 +223,9 @@ class Trials(ActiveSettings):
     def _decide(self, belief: Belief, now_is: Situation, now: float) -> None:
         trial, self._leaving = self._trial, None
         view = self._view(belief, now_is)
-        if trial is not None:
+        if self.wanted != self.baseline and (why := outgrown(now_is)):
+            self._go_back(why, now)
+        elif trial is not None:
             self._judge(trial, view, now)
         elif self.wanted != self.baseline and (
             why := self._why_back(view) or belief.why_at_risk(view.incumbent, now_is)

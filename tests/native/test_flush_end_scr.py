@@ -31,7 +31,7 @@ SLOW = r"""
 #include <unistd.h>
 static int is_rank(const char *wanted)
 {
-    const char *rank = getenv("PMI_RANK");
+    const char *rank = getenv(getenv("PMI_RANK") ? "PMI_RANK" : "OMPI_COMM_WORLD_RANK");
     return rank != NULL && wanted != NULL && strcmp(rank, wanted) == 0;
 }
 int axl_file_copy(const char *source, const char *target, unsigned long buffer, int resume)

@@ -74,6 +74,7 @@ class Job:
         self._in_force: Values = {}
         self._reinit_s = reinit_s
         self.applied_s = 0.0
+        self.checkpoint_bytes = 4 * GIB
         self.past_the_cache_s = 0.0
         """Seconds of an output that bypasses the cache; 0: as one that is cached and flushed."""
         self.start()
@@ -87,6 +88,11 @@ class Job:
         described = {"ranks": 4, "nodes": 1, "cache": "/ssd/scr", **self._described}
         self.tell(JobStarted(time_s=self.now, ranks=4))
         self.tell(SettingsObserved(settings=self._own, sources={**every, **(sources or {})}, **described))
+        self.look_at_node()
+        self.compute(2)
+
+    def look_at_node(self, cache_free_bytes: int = 64 * GIB) -> None:
+        """The daemon observes its node."""
         uses = tuple(ProcessUse(pid=pid, cpus=tuple(range(16)), cores_used=1.0) for pid in range(4))
         self.tell(
             NodeObserved(
@@ -94,10 +100,9 @@ class Job:
                 cpus=tuple(range(16)),
                 processes=uses,
                 memory_available_bytes=64 * GIB,
-                cache_free_bytes=64 * GIB,
+                cache_free_bytes=cache_free_bytes,
             )
         )
-        self.compute(2)
 
     def relaunch(self, **sources: str) -> None:
         """The next run, which reads the config file that was written for it."""
@@ -171,7 +176,7 @@ class Job:
                 start_s=started_s,
                 end_s=self.now,
                 generation=advice.generation,
-                bytes=4 * GIB,
+                bytes=self.checkpoint_bytes,
                 files=16,
                 write_s=write_s,
                 flush_s=blocked_s,

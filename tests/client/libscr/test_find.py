@@ -16,13 +16,14 @@ from scrtune.client.libscr.find import (
 )
 
 
-def shared_library(path: Path, *names: str) -> Path:
+def shared_library(path: Path, *names: str, soname: str = "") -> Path:
     """The least that the loader would call a shared library: it needs `names`."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    strings = b"\0" + b"".join(name.encode() + b"\0" for name in names)
-    at = [strings.index(name.encode()) for name in names]
+    strings = b"\0" + b"".join(name.encode() + b"\0" for name in (*names, soname))
+    tagged = [(1, name) for name in names] + ([(14, soname)] if soname else [])
     start = 64 + 2 * 56
-    dynamic = struct.pack("<qQ", 5, start) + b"".join(struct.pack("<qQ", 1, one) for one in at)
+    dynamic = struct.pack("<qQ", 5, start)
+    dynamic += b"".join(struct.pack("<qQ", tag, strings.index(name.encode())) for tag, name in tagged)
     end = start + len(strings)
     header = (
         b"\x7fELF\x02\x01\x01"
@@ -107,3 +108,12 @@ def test_a_library_of_another_mpi_is_refused_before_it_is_loaded(tmp_path: Path,
     assert "libmpi.so.40" in why_not(path, mpich.loaded())
     openmpi = machine(tmp_path, "/usr/lib/libmpi.so.40")
     assert find({"SCR_ROOT": str(tmp_path)}, openmpi) == path
+
+
+def test_a_library_is_of_the_mpi_whose_file_says_more_of_its_version(tmp_path: Path) -> None:
+    """Debian's Open MPI: linked to as libmpi.so.40, the file in the process is libmpi.so.40.30.4."""
+    mpi = shared_library(tmp_path / "mpi" / "libmpi.so.40.30.4", soname="libmpi.so.40")
+    other = shared_library(tmp_path / "mpi" / "libmpi.so.20.10.1", soname="libmpi.so.20")
+    library = shared_library(tmp_path / "lib" / "libscr.so", "libmpi.so.40")
+    assert why_not(library, [mpi]) == ""
+    assert "this process runs on" in why_not(library, [other])

@@ -91,7 +91,8 @@ class Ended:
 def submit(cluster: Cluster, script: str) -> Job:
     directory = Path(tempfile.mkdtemp(dir=cluster.base))
     (directory / ".scrconf").write_text(POOR)
-    return cluster.submit(script, directory, {"SCRTUNE_RUN_DIR": str(directory / "r")})
+    environment = {"SCRTUNE_RUN_DIR": str(directory / "r"), "SCRTUNE_ENGINE": "embedded"}
+    return cluster.submit(script, directory, environment)
 
 
 def run_to_its_end(cluster: Cluster, script: str) -> Ended:
@@ -356,7 +357,8 @@ class Elsewhere:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         shared_memory = JobPaths.of("any").shared_memory  # each node has its own
-        self._variables = {"SCRTUNE_RUN_DIR": str(shared_memory / f"r{os.getpid()}")}
+        run_directory = str(shared_memory / f"r{os.getpid()}")
+        self._variables = {"SCRTUNE_RUN_DIR": run_directory, "SCRTUNE_ENGINE": "embedded"}
         directory = Path(tempfile.mkdtemp(dir=cluster.base))
         (directory / ".scrconf").write_text(POOR)
         train = f"{TRAIN} --steps 5000 --every 50 --scale 0.0003 --compute-ms 50 --device-ms 50"

@@ -12,7 +12,7 @@ from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import SURVIVES, effective
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
-from scrtune.intents.rules.guards import NEVER, required, veto
+from scrtune.intents.rules.guards import NEVER, outgrown, required, veto
 from scrtune.intents.rules.situation import Held, Situation
 from scrtune.intents.settings import DEFAULTS
 
@@ -41,7 +41,9 @@ def situation(
         ),
         own=every,
         settings=every,
-        held=None if every["SCR_CACHE_BYPASS"] else Held(count, every, (node or PLENTY).cache_free_bytes),
+        held=None
+        if every["SCR_CACHE_BYPASS"]
+        else Held(count, every, (node or PLENTY).cache_free_bytes, 40 * GIB),
         job=observed,
         node=node or PLENTY,
     )
@@ -226,6 +228,16 @@ class TestCapacity:
         past = msgspec.structs.replace(inside, settings=outside, node=free(free_gib))
         assert veto(change(SCR_CACHE_BYPASS=0), past) is None, "it was there before"
         assert (veto(change(SCR_CACHE_BYPASS=0, SCR_CACHE_SIZE=3), past) is None) is fits
+
+    @pytest.mark.parametrize(("gib", "fits"), [(40, True), (119, True), (121, False)])
+    def test_grown_checkpoints_must_fit_where_only_scrtune_put_them(self, gib: int, fits: bool) -> None:
+        """Two datasets of SINGLE, 10 GiB of each on this node, with 40 GiB free beside them."""
+        chosen = situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"}, node=free(40))
+        flush = msgspec.structs.replace(chosen.intents.flush, checkpoint_bytes=gib * GIB)
+        grown = msgspec.structs.replace(chosen, intents=msgspec.structs.replace(chosen.intents, flush=flush))
+        assert not outgrown(grown), "the user's own settings are theirs"
+        tuned = msgspec.structs.replace(grown, own={**chosen.own, "SCR_CACHE_BYPASS": 1})
+        assert (not outgrown(tuned)) is fits
 
     def test_less_always_fits(self) -> None:
         now = situation(

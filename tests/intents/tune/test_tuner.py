@@ -15,7 +15,7 @@ from scrtune.intents.settings import DEFAULTS
 from scrtune.intents.tune.decisions import Verdict
 from scrtune.intents.tune.tuner import Tuner
 
-from ...support.simulated_job import CACHED, REAL, Job
+from ...support.simulated_job import CACHED, GIB, REAL, Job
 
 sys.path.append(str(Path(__file__).parents[3]))  # benchmarks are no part of the package
 
@@ -110,6 +110,25 @@ def test_the_way_back_waits_for_a_flush_that_is_due_where_it_would_force_one() -
     assert settings[back] == made.own
     assert back % 10 == 1, "the one before was flushed"
     assert max(there_s, back_s) < 1.5 * made.job.reinit_s
+
+
+def test_settings_that_checkpoints_have_outgrown_are_left_at_once() -> None:
+    """What fitted into the cache when it was tried: 4 GiB, of 64 GiB free."""
+    job = Job({"SCR_COPY_TYPE": "SINGLE"}, floor="PROCESS", mutability=REAL)
+    job.past_the_cache_s = 20.0
+    job.settled()
+    assert job.in_force["SCR_CACHE_BYPASS"] == 0
+    job.look_at_node(30 * GIB)
+    job.checkpoint_bytes = 24 * GIB
+    job.checkpoint()
+    assert job.in_force["SCR_CACHE_BYPASS"] == 0, "there is room for 20 GiB more"
+    job.checkpoint_bytes = 40 * GIB
+    job.checkpoint()
+    assert job.in_force["SCR_CACHE_BYPASS"] == 1
+    (back,) = (each for each in job.pipeline.decisions if each.verdict is Verdict.BASELINE)
+    assert "checkpoints have grown to 40 GiB instead of 4 GiB" in back.because
+    job.checkpoints(10)
+    assert job.in_force["SCR_CACHE_BYPASS"] == 1, "and not tried again"
 
 
 def test_the_users_own_settings_come_first() -> None:
