@@ -243,7 +243,8 @@ class FlushSlowdown:
         reference_s, error_s = self.reference_s, self._error_s(flush)
         slowdown_s = 0.0
         if reference_s is not None:
-            slowdown_s = sum(_excess_s(each, flush, reference_s) for each in self._recent)
+            beside = [s for s in self._recent if s.end_s > flush.start_s and s.start_s < flush.end_s]
+            slowdown_s = sum((_excess_s(each, flush, reference_s) for each in beside), 0.0)
         self._judge(flush)
         return _Flushed(flush, slowdown_s, error_s)
 
@@ -261,9 +262,10 @@ class FlushSlowdown:
 
     def _remember(self, step: _Stretch) -> None:
         if len(self._recent) >= _RECENT:
-            pairs = zip(self._recent[::2], self._recent[1::2], strict=True)
-            halved = [first.joined(second) for first, second in pairs]
-            self._recent = halved if self._running else self._recent[_RECENT // 2 :]
+            if self._running:
+                self._recent = list(map(_Stretch.joined, self._recent[::2], self._recent[1::2]))
+            else:
+                del self._recent[: _RECENT // 2]
         self._recent.append(step)
 
     def _judge(self, flush: FlushCompleted) -> None:

@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ..yield_hook import YieldHook
@@ -32,12 +32,11 @@ class _Upload:
 class Uploads:
     """Does works in turn, behind a common preparation that is done every second, until they are stopped.
 
-    A work calls the :data:`~..yield_hook.YieldHook` that it is given between small pieces: the thread
-    then rests, so that it takes a tenth of the time at most, and nobody waits longer than for one piece.
-    While somebody waits for a stop, nothing rests. All stops together wait `patience_s` at most (None: as
-    long as it takes), and anew when something was started since. A failure is told, once while it stays
-    the same, and ends nothing. The thread is a daemon, and ends with the last work; a forked child has
-    none of the works.
+    A work calls its :data:`~..yield_hook.YieldHook` between small pieces: the thread then rests, so that it
+    takes a tenth of the time at most; not while somebody waits for a stop. All stops together wait
+    `patience_s` at most (None: as long as it takes), and anew when something was started since. A failure is
+    told, once while it stays the same, and ends nothing. The thread is a daemon, and ends with the last work;
+    a forked child has none of the works.
     """
 
     def __init__(self, name: str, prepare: Callable[[YieldHook], None], patience_s: float | None) -> None:
@@ -58,8 +57,7 @@ class Uploads:
 
     def start(self, name: str, work: Work, interval_s: float) -> bool:
         """Do `work` every `interval_s` seconds; false when `name` is at work already."""
-        self._forget_in_child()
-        with self._changed:
+        with self._in_this_process():
             if name in self._uploads:
                 return False
             self._left_s = self._patience_s
@@ -67,36 +65,36 @@ class Uploads:
         return True
 
     def stop(self, name: str, work: Work | None, *, once_more: bool) -> bool:
-        """Stop `name`, after one more time if `once_more`; whether that is done in time.
+        """Stop `name`, after one more time if `once_more`; return whether that is done in time.
 
         When it is not at work, `work` is done once, if there is one.
         """
-        self._forget_in_child()
-        with self._changed:
+        with self._in_this_process():
             if name not in self._uploads and work is not None and once_more:
                 self._add(name, _Upload(work, 0.0, time.monotonic()))
-            stopped = {name: self._uploads[name]} if name in self._uploads else {}
-            self._hurry_up(stopped, once_more=once_more)
+            stopped = self._hurry_up({name} & self._uploads.keys(), once_more=once_more)
         return self._wait(stopped)
 
     def stop_all(self, *, once_more: bool) -> bool:
-        """Stop all that nobody has stopped; whether that is done in time."""
-        self._forget_in_child()
-        with self._changed:
-            stopped = {name: upload for name, upload in self._uploads.items() if not upload.is_last}
-            self._hurry_up(stopped, once_more=once_more)
+        """Stop all that nobody has stopped; return whether that is done in time."""
+        with self._in_this_process():
+            names = [name for name, upload in self._uploads.items() if not upload.is_last]
+            stopped = self._hurry_up(names, once_more=once_more)
         return self._wait(stopped)
 
-    def _hurry_up(self, stopped: dict[str, _Upload], *, once_more: bool) -> None:
+    def _in_this_process(self) -> threading.Condition:
+        if self._process != os.getpid():  # whoever had the lock when it forked is not here to give it back
+            self._begin()
+        return self._changed
+
+    def _hurry_up(self, names: Collection[str], *, once_more: bool) -> dict[str, _Upload]:
         """Somebody waits for these; to be called before the thread can see one that was added just now."""
+        stopped = {name: self._uploads[name] for name in names}
         for upload in stopped.values():
             upload.is_last, upload.once_more = True, once_more
             self._hurry.set()
         self._changed.notify()
-
-    def _forget_in_child(self) -> None:
-        if self._process != os.getpid():  # whoever had the lock when it forked is not here to give it back
-            self._begin()
+        return stopped
 
     def _add(self, name: str, upload: _Upload) -> None:
         if self._thread is None:
@@ -111,17 +109,13 @@ class Uploads:
         self._changed.notify()
 
     def _wait(self, stopped: dict[str, _Upload]) -> bool:
-        in_time = [self._wait_for(name, upload) for name, upload in stopped.items()]
-        return all(in_time)
-
-    def _wait_for(self, name: str, upload: _Upload) -> bool:
-        began_s = time.monotonic()
-        done = upload.done.wait(self._left_s)
-        if self._left_s is not None:
-            self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
-        if not done:
-            tell(f"{name}: the last update is not done in time and is given up")
-        return done
+        for name, upload in stopped.items():
+            began_s = time.monotonic()
+            if not upload.done.wait(self._left_s):
+                tell(f"{name}: the last update is not done in time and is given up")
+            if self._left_s is not None:
+                self._left_s = max(0.0, self._left_s - (time.monotonic() - began_s))
+        return all(upload.done.is_set() for upload in stopped.values())
 
     def _run(self) -> None:
         self._rested_s = time.thread_time()
@@ -133,7 +127,10 @@ class Uploads:
                     self._try(name, lambda: upload.work(self._yield, is_last))  # noqa: B023  called at once
                 upload.due_s = time.monotonic() + upload.interval_s
                 if is_last:
-                    self._end(name, upload)
+                    with self._changed:
+                        del self._uploads[name]
+                    self._told.pop(name, None)
+                    upload.done.set()
             with self._changed:
                 if not any(upload.is_last for upload in self._uploads.values()):
                     self._hurry.clear()
@@ -141,25 +138,15 @@ class Uploads:
                     self._thread = None
                     return
                 if not self._hurry.is_set():
-                    self._changed.wait(self._until_due_s())
+                    due_s = min(upload.due_s for upload in self._uploads.values()) - time.monotonic()
+                    self._changed.wait(max(0.0, min(due_s, _PREPARE_S)))
 
     def _due(self) -> list[tuple[str, _Upload]]:
-        """What is to be done now; only what somebody waits for, if there is such."""
+        """Return what is to be done now; only what somebody waits for, if there is such."""
         with self._changed:
             uploads = list(self._uploads.items())
-        if last := [(name, upload) for name, upload in uploads if upload.is_last]:
-            return last
-        return [(name, upload) for name, upload in uploads if upload.due_s <= time.monotonic()]
-
-    def _end(self, name: str, upload: _Upload) -> None:
-        with self._changed:
-            del self._uploads[name]
-        self._told.pop(name, None)
-        upload.done.set()
-
-    def _until_due_s(self) -> float:
-        due_s = min(upload.due_s for upload in self._uploads.values()) - time.monotonic()
-        return max(0.0, min(due_s, _PREPARE_S))
+        last = [(name, upload) for name, upload in uploads if upload.is_last]
+        return last or [(name, upload) for name, upload in uploads if upload.due_s <= time.monotonic()]
 
     def _yield(self) -> bool:
         spent_s = time.thread_time() - self._rested_s
