@@ -28,6 +28,7 @@ from ...daemon.views import ExplainView, StatusView
 from ...intents.events import TextEnum, Values
 from ...units import seconds_text
 from .. import job_state
+from ..defaults import VARIABLE
 from ..errors import CommandError
 from ..options import command, option
 from ..text import job as text
@@ -207,14 +208,14 @@ def _run(place: Path, config: str, wrapper: Sequence[str], settings: Values) -> 
 
 
 def _environment() -> dict[str, str]:
-    """Return ours, without what would be in force in all runs (a shell has it of `scrtune env`)."""
+    """Return ours, without what would be in force in all runs (a shell has it of `scrtune env`), and defaults."""
     ours = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("SCR_", "SCRTUNE_", "DFTRACER_")) or name == "SCRTUNE_RUN_DIR"
     }
     # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
-    return {**ours, "SCRTUNE_EMBEDDED_NODES": str(RANKS), "OMP_NUM_THREADS": "1"}
+    return {**ours, "SCRTUNE_EMBEDDED_NODES": str(RANKS), VARIABLE: os.devnull, "OMP_NUM_THREADS": "1"}
 
 
 def _mpiexec() -> str:

@@ -135,17 +135,23 @@ def to_follow(settings: Values) -> Values:
 
 
 def variables_by_hand(
-    paths: JobPaths, settings: Values, preload: Preload, inherited: Mapping[str, str]
+    paths: JobPaths, config: str, settings: Values, preload: Preload, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables that an application needs beside `settings` when it is started by hand.
 
+    `config` is the file that the daemon rewrites. An application reads it where it has what the user wants:
+    where they have named it, or where it began with their own.
+
     LD_PRELOAD is the library alone: the shell keeps what else is preloaded. Raises OSError.
     """
-    own = user_conf_path(inherited, Path.cwd())
+    is_wanted = config and (config != str(paths.scr_conf) or paths.begun_with.exists())
+    named = {"SCR_CONF_FILE": config} if is_wanted else {}
+    own = user_conf_path({**inherited, **named}, Path.cwd())
     logs = log_variables(own if own.is_file() else None, inherited)
     return {
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
+        **named,
         **{name: value for name, value in logs.items() if name not in settings},
         **library_variables(paths, library(preload), ""),
     }

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
 @pytest.fixture(scope="module")
 def view(tmp_path_factory: pytest.TempPathFactory) -> DemoView:
     place = tmp_path_factory.mktemp("demo")
+    (place / "scrtune.toml").write_text('[run]\nmode = "observe"\n')  # what is measured does not depend on it
     ran = subprocess.run(
         [sys.executable, "-m", "scrtune", "demo", "--json"],
         cwd=place,
@@ -29,7 +30,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> DemoView:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert sorted(path.name for path in place.iterdir()) == ["r"], "the demo cleans up after itself"
+    assert sorted(path.name for path in place.iterdir()) == ["r", "scrtune.toml"], "it cleans up after itself"
     jobs = [path.name for path in (place / "r").iterdir() if path.name.startswith("demo-")]
     assert len(jobs) == 2, "jobs alone have no daemon"
     return msgspec.json.decode(ran.stdout, type=DemoView)
