@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,7 +30,7 @@ from .options import READY, DaemonOptions
 from .probe.process import ProbeProcess
 from .signals import Parent, Signals
 from .sockets import Sockets
-from .views import StatusView
+from .views import UNREAD, StatusView
 
 if TYPE_CHECKING:
     from .node import JobNode
@@ -317,6 +317,8 @@ class Daemon:
             self._take(message, sockets)
             if self._late():
                 break
+        if unread := self._unread(sockets):
+            self._handle(EventsLost(source=UNREAD, count=unread))
         if (digest := self._ingest.digest(final=True)) is not None:
             self._handle(digest)
         if left := self._ingest.give_up():
@@ -330,6 +332,14 @@ class Daemon:
         if self._parent.fd is not None:
             self._leave_status()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
+
+    def _unread(self, sockets: Sockets) -> int:
+        """Return how many messages there is no time for; they are gone then."""
+        if not self._late():
+            return 0
+        leave_s = time.monotonic() + _LAST_DRAIN_S
+        unread = takewhile(lambda _: time.monotonic() < leave_s, sockets.events(_LAST_QUIET_S))
+        return sum(1 for _ in unread)
 
     def _reserve(self) -> None:
         """Take now the room that the last status needs: the file system may be full by then."""

@@ -5,17 +5,24 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import zmq
 
+from scrtune.cli.views.summary import summary
+from scrtune.client.transport import wire
+from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.journal.records import JournalReader
-from scrtune.goodput.events import OutputCompleted
+from scrtune.daemon.views import UNREAD, status_view
+from scrtune.goodput.events import OutputCompleted, StepCompleted
 
 from ..conftest import until
 from ..support.phased_job import PhasedJob
 
 OUTPUTS = 200
+NOW_S = 1.79e9
 
 
 @pytest.fixture
@@ -56,3 +63,28 @@ def test_outputs_do_not_wait_for_a_stopped_daemon_and_all_of_them_are_told_after
     assert stopped.slept < OUTPUTS // 10
     job.assert_kept(*stopped.valid)
     assert told(job) == [*range(1, OUTPUTS + 11)]
+
+
+MESSAGES, STEPS_IN_EACH = 100, 500  # some seconds of work
+
+
+def test_what_it_has_no_time_for_when_it_goes_on_at_the_very_end_is_counted_and_said(real_daemon: Any) -> None:
+    process = real_daemon.start().process
+    os.kill(process.pid, signal.SIGSTOP)
+    with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
+        socket.linger = 0
+        socket.connect(real_daemon.paths.events_endpoint)
+        for sequence in range(MESSAGES):
+            first = sequence * STEPS_IN_EACH
+            steps = range(first, first + STEPS_IN_EACH)
+            events = [StepCompleted(step=step, start_s=NOW_S + step, end_s=NOW_S + step + 1) for step in steps]
+            socket.send(wire.encode(sender="test", sequence=sequence, events=events))
+        os.kill(process.pid, signal.SIGTERM)
+        os.kill(process.pid, signal.SIGCONT)
+        assert process.wait(30) == 0
+    pipeline, last_s = replay_journal(real_daemon.paths.journal)
+    unread = pipeline.counters.lost[UNREAD]
+    taken = sum(isinstance(each, StepCompleted) for _, each in JournalReader(real_daemon.paths.journal))
+    assert 0 < unread <= MESSAGES - taken // STEPS_IN_EACH
+    view = status_view(pipeline, last_s, job_id="j", host="n", running=False)
+    assert f"scrtune: the daemon had no time for the last {unread} messages; no account has them" in summary(view)
