@@ -22,6 +22,7 @@ log = logging.getLogger("scrtune.run")
 
 Trace = Literal["auto", "preload", "function", "off"]
 Mode = Literal["auto", "recommend", "observe"]
+KEEP_S = 30 * 86_400.0
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
     probe: bool = True
+    keep_s: float = KEEP_S
     application: str = ""
     """The name under which the job's daemon keeps what it learns; empty: it does not."""
     monitoring: Monitoring = Monitoring()
@@ -63,6 +65,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
     probe: bool = True
+    keep_s: float = KEEP_S
+    """How long the run directories of jobs that have ended stay on a node."""
     application: str = ""
     monitoring: Monitoring = Monitoring()
 
@@ -96,6 +100,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         trace=options.trace,
         library=library(options.preload),
         probe=options.probe,
+        keep_s=options.keep_s,
         application=options.application,
         monitoring=options.monitoring,
     )
