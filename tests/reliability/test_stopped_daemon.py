@@ -25,16 +25,22 @@ OUTPUTS = 200
 NOW_S = 1.79e9
 
 
-@pytest.fixture
-def job(tmp_path: Path) -> Iterator[PhasedJob]:
+@pytest.fixture(params=["embedded", "libscr"])
+def job(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[PhasedJob]:
     # in memory, and written by the main thread alone: there the application has nothing else to wait for
     with tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        own: dict[str, str] = {}
+        if request.param == "libscr":
+            found = request.getfixturevalue("libscr").environment(Path(memory))
+            own = {name: found[name] for name in ("LD_LIBRARY_PATH", "SCR_CNTL_BASE", "SCR_ROOT", "USER")}
         job = PhasedJob(
             tmp_path,
             *(5, OUTPUTS, 5),
             options=("--trace", "off", "--mode", "observe"),
+            SCRTUNE_ENGINE=request.param,
             SCR_PREFIX=memory,
             SCR_CACHE_BYPASS="1",
+            **own,
         )
         yield job
         job.close()
@@ -59,8 +65,11 @@ def test_outputs_do_not_wait_for_a_stopped_daemon_and_all_of_them_are_told_after
     last = job.phase(2)
     job.end()
     assert [*first.valid, *stopped.valid, *last.valid] == [*range(1, OUTPUTS + 11)]
-    # whoever waits gives up the processor: once an output would be 200 times
-    assert stopped.slept < OUTPUTS // 10
+    # whoever waits gives up the processor: once an output would be 200 times more
+    usual = 0
+    if job.engine == "libscr":  # SCR itself waits, for its own files: about 70 times an output
+        usual = OUTPUTS * last.slept // len(last.valid) + OUTPUTS // 2
+    assert stopped.slept < usual + OUTPUTS // 10
     job.assert_kept(*stopped.valid)
     assert told(job) == [*range(1, OUTPUTS + 11)]
 
