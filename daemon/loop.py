@@ -154,7 +154,7 @@ class Daemon:
         return JournalReader(paths.journal, start, number)
 
     def _keep_state(self) -> None:
-        """Pack the journal, and in the turn after that take a snapshot, when enough has come since the last."""
+        """Pack the journal, and in the next turn take a snapshot, when enough has come since the last one."""
         journal, begun_s = self._journal, time.monotonic()
         if self._packed_s is not None:
             begun_s, self._packed_s = self._packed_s, None

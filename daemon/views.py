@@ -19,7 +19,6 @@ from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
 from ..intents.tune.knowledge import Knowledge
 
-
 UNREAD = "messages that waited when the daemon ended"
 """What is said to be lost when there was no time for all that an application had sent."""
 

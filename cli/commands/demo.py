@@ -208,7 +208,7 @@ def _run(place: Path, config: str, wrapper: Sequence[str], settings: Values) -> 
 
 
 def _environment() -> dict[str, str]:
-    """Return ours, without what would be in force in all runs (a shell has it of `scrtune env`), and defaults."""
+    """Return ours, without what would be in force in all runs (of `scrtune env`, or the user's defaults)."""
     ours = {
         name: value
         for name, value in os.environ.items()

@@ -74,8 +74,8 @@ def env(options: EnvOptions) -> None:
         _say_that_it_has_none(paths)
     variables = {}
     if by_hand:
-        config = job_state.status(paths).config
-        variables = variables_by_hand(paths, config, settings, options.preload, os.environ)
+        rewritten = job_state.status(paths).config
+        variables = variables_by_hand(paths, rewritten, settings, options.preload, os.environ)
     text = export_text(settings, variables, options.form, os.environ.get("LD_PRELOAD", ""))
     click.echo(text, nl=False)
 

@@ -147,7 +147,7 @@ def _at_end(paths: JobPaths, keep_s: float) -> None:
 
 
 def _forget_ended(paths: JobPaths, keep_s: float) -> None:
-    """Forget the jobs that ended on this node `keep_s` seconds ago or more; that of `paths` is none of them."""
+    """Forget the jobs that ended on this node `keep_s` seconds ago or more, other than that of `paths`."""
     from ..ended_jobs import ended_jobs  # noqa: PLC0415 - the application does not wait for it
 
     for job in ended_jobs(time.time() - keep_s):

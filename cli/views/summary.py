@@ -79,7 +79,11 @@ def missing(view: StatusView) -> str:
 def unread(view: StatusView) -> str:
     """Return how much of what the application had sent was not taken in at the end; empty when all was."""
     count = view.counters.lost.get(UNREAD, 0)
-    return f"the daemon had no time for the last {count_text(count, 'message')}; no account has them" if count else ""
+    return (
+        f"the daemon had no time for the last {count_text(count, 'message')}; no account has them"
+        if count
+        else ""
+    )
 
 
 def failures(view: StatusView) -> list[str]:

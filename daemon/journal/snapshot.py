@@ -105,7 +105,7 @@ class Snapshots:
 
 
 def _give_back_memory() -> None:
-    """Give what packing and pickling took for a moment back to the system, of which glibc keeps tens of MB."""
+    """Give back to the system what packing and pickling took for a moment; glibc keeps tens of MB of it."""
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 

@@ -16,7 +16,7 @@ _MIN_SIZES = 2
 _MIN_CALLS = 8
 _FAR_BELOW = 0.5
 EVENT_LIMIT = 2000
-"""An output of which rank 0 has as many calls traced was not traced to its end: that of `native/observe.c`."""
+"""An output of which rank 0 has as many calls traced was not traced to its end (`native/observe.c`)."""
 _FILES = (Tier.CACHE, Tier.PREFIX)
 _PREFERENCE = tuple(
     (tier, op) for op in (Operation.WRITE, Operation.READ) for tier in (Tier.CACHE, Tier.PREFIX, Tier.OTHER)

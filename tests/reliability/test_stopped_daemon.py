@@ -77,7 +77,9 @@ def test_outputs_do_not_wait_for_a_stopped_daemon_and_all_of_them_are_told_after
 MESSAGES, STEPS_IN_EACH = 100, 500  # some seconds of work
 
 
-def test_what_it_has_no_time_for_when_it_goes_on_at_the_very_end_is_counted_and_said(real_daemon: Any) -> None:
+def test_what_it_has_no_time_for_when_it_goes_on_at_the_end_is_counted_and_said(
+    real_daemon: Any,
+) -> None:
     process = real_daemon.start().process
     os.kill(process.pid, signal.SIGSTOP)
     with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
@@ -86,7 +88,9 @@ def test_what_it_has_no_time_for_when_it_goes_on_at_the_very_end_is_counted_and_
         for sequence in range(MESSAGES):
             first = sequence * STEPS_IN_EACH
             steps = range(first, first + STEPS_IN_EACH)
-            events = [StepCompleted(step=step, start_s=NOW_S + step, end_s=NOW_S + step + 1) for step in steps]
+            events = [
+                StepCompleted(step=step, start_s=NOW_S + step, end_s=NOW_S + step + 1) for step in steps
+            ]
             socket.send(wire.encode(sender="test", sequence=sequence, events=events))
         os.kill(process.pid, signal.SIGTERM)
         os.kill(process.pid, signal.SIGCONT)
@@ -96,4 +100,6 @@ def test_what_it_has_no_time_for_when_it_goes_on_at_the_very_end_is_counted_and_
     taken = sum(isinstance(each, StepCompleted) for _, each in JournalReader(real_daemon.paths.journal))
     assert 0 < unread <= MESSAGES - taken // STEPS_IN_EACH
     view = status_view(pipeline, last_s, job_id="j", host="n", running=False)
-    assert f"scrtune: the daemon had no time for the last {unread} messages; no account has them" in summary(view)
+    assert f"scrtune: the daemon had no time for the last {unread} messages; no account has them" in summary(
+        view
+    )

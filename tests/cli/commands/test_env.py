@@ -97,7 +97,11 @@ def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
 
 @pytest.mark.parametrize("given", [(), ("--scr-conf",), ("--user-conf",), ("--user-conf", "--scr-conf")])
 def test_the_application_reads_the_config_file_that_the_daemon_rewrites_if_it_has_what_its_user_wants(
-    scrtune: Scrtune, real_daemon: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: tuple[str, ...]
+    scrtune: Scrtune,
+    real_daemon: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
 ) -> None:
     own, named = tmp_path / "own.conf", tmp_path / "named.conf"
     own.write_text("SCR_LOG_ENABLE=0\n")
