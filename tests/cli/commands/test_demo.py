@@ -9,11 +9,13 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.commands.demo import CHECKPOINTS, DemoOutcome, DemoView, judged, report, verdict
+from scrtune.cli.commands.demo import DemoOutcome, DemoView, judged, report, verdict
 from scrtune.daemon.views import SavingsView
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
+
+CHECKPOINTS = 10
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +23,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> DemoView:
     place = tmp_path_factory.mktemp("demo")
     (place / "scrtune.toml").write_text('[run]\nmode = "observe"\n')  # what is measured does not depend on it
     ran = subprocess.run(
-        [sys.executable, "-m", "scrtune", "demo", "--json"],
+        [sys.executable, "-m", "scrtune", "demo", "--json", "--checkpoints", str(CHECKPOINTS)],
         cwd=place,
         env={**os.environ, "SCRTUNE_RUN_DIR": str(place / "r"), "TMPDIR": str(place)},
         capture_output=True,
