@@ -59,8 +59,8 @@ def user_file() -> Path:
 def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[str, object]:
     """Return the defaults of the command `name`, by click's names, from the first file that is there.
 
-    $SCRTUNE_DEFAULTS names another. `known` are the commands that may have a table. Raises DefaultsError, with
-    file, line and key.
+    $SCRTUNE_DEFAULTS names another. `known` are the commands that may have a table. Raises DefaultsError,
+    with file, line and key.
     """
     named = os.environ.get(VARIABLE)
     places = (Path(named),) if named else (Path(FILE), user_file())
