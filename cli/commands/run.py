@@ -28,6 +28,9 @@ from ..errors import UnknownJobError
 from ..options import MonitoringOptions, Probed, Remembered, command, option
 
 
+_KEEP = f"{KEEP_S / 86_400:.0f}d"
+
+
 @dataclass(frozen=True)
 class Traced:
     """The option of a command that starts a job under DFTracer."""
@@ -90,7 +93,7 @@ class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
     keep_s: float = option(
         "--keep TIME",
         "How long run directories of jobs that have ended stay; older ones go at this job's end.",
-        default=f"{KEEP_S / 86_400:.0f}d",
+        default=_KEEP,
         parse=parse_duration_s,
     )
     override: bool = option("--override", "Also change SCR_* that your environment sets.")
@@ -188,7 +191,7 @@ class NodeOptions(MonitoringOptions, Probed, Remembered, Traced):
     scr_conf: Path = option("--scr-conf")
     user_conf: Path | None = option("--user-conf")
     library: Path | None = option("--library")
-    keep_s: float = option("--keep TIME", parse=parse_duration_s)
+    keep_s: float = option("--keep TIME", default=_KEEP, parse=parse_duration_s)
 
 
 @command(NodeOptions)
