@@ -27,7 +27,6 @@ from ...units import parse_duration_s
 from ..errors import UnknownJobError
 from ..options import MonitoringOptions, Probed, Remembered, command, option
 
-
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
 
 
