@@ -85,7 +85,7 @@ def main() -> None:
     application = ["bash", "-c", APPLICATION, str(options.seconds)]
     with tempfile.TemporaryDirectory(prefix="start-cost-") as place:
         own = {name: text for name, text in os.environ.items() if not name.startswith(("SCR", "SLURM"))}
-        environment = {**own, "SCRTUNE_RUN_DIR": place}
+        environment = {**own, "SCRTUNE_RUN_DIR": place, "SCRTUNE_DEFAULTS": os.devnull}
         plan: list[tuple[str, list[str], dict[str, str]]] = [("plain", ["true"], environment)]
         for name, path in trees.items():
             there = {**environment, "PYTHONPATH": path}

@@ -15,6 +15,8 @@ import click
 from .errors import DefaultsError
 
 FILE = "scrtune.toml"
+VARIABLE = "SCRTUNE_DEFAULTS"
+"""Names a file that is read instead; with that of `/dev/null` nothing is."""
 WITHOUT_DEFAULTS = frozenset({"daemon", "forward", "init", "node"})
 """Commands that scrtune itself starts, with all that counts on their command lines, or that make the file."""
 
@@ -57,9 +59,12 @@ def user_file() -> Path:
 def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[str, object]:
     """Return the defaults of the command `name`, by click's names, from the first file that is there.
 
-    `known` are the commands that may have a table. Raises DefaultsError, with file, line and key.
+    $SCRTUNE_DEFAULTS names another. `known` are the commands that may have a table. Raises DefaultsError,
+    with file, line and key.
     """
-    found = next(filter(_is_there, (Path(FILE), user_file())), None)
+    named = os.environ.get(VARIABLE)
+    places = (Path(named),) if named else (Path(FILE), user_file())
+    found = next(filter(_is_there, places), None)
     if found is None or not _is_ours(found):
         return {}
     file, tables = _read(found)

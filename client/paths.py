@@ -58,6 +58,8 @@ class JobPaths:
     """The daemon's log."""
     scr_conf = _File("scr.conf")
     """The SCR config file that is rewritten for this job, unless the user names another."""
+    begun_with = _File("user.conf")
+    """The user's own config file, as that began with it."""
     environment = _File("environment.sh")
     """The additions to the application's environment, as ``export`` lines for a task prolog."""
     decision = _File("decision")

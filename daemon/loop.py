@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -30,7 +30,7 @@ from .options import READY, DaemonOptions
 from .probe.process import ProbeProcess
 from .signals import Parent, Signals
 from .sockets import Sockets
-from .views import StatusView
+from .views import UNREAD, StatusView
 
 if TYPE_CHECKING:
     from .node import JobNode
@@ -66,6 +66,8 @@ class Daemon:
         self._journal: Journal
         self._snapshots = Snapshots(options.paths)
         self._next_snapshot_s = 0.0
+        self._packed_s: float | None = None
+        """When the journal was packed, until the snapshot of that is taken."""
         self._steps = RecentSteps()
         self._pipeline = Pipeline()
         self._ingest = Ingest()
@@ -152,19 +154,26 @@ class Daemon:
         return JournalReader(paths.journal, start, number)
 
     def _keep_state(self) -> None:
-        """Pack the journal and take a snapshot, when enough has come since the last ones."""
+        """Pack the journal, and in the next turn take a snapshot, when enough has come since the last one."""
         journal, begun_s = self._journal, time.monotonic()
-        if journal.unsealed < SNAPSHOT_EVENTS or begun_s < self._next_snapshot_s or journal.error:
+        if self._packed_s is not None:
+            begun_s, self._packed_s = self._packed_s, None
+            work = self._snapshot
+        elif journal.unsealed >= SNAPSHOT_EVENTS and begun_s >= self._next_snapshot_s and not journal.error:
+            work, self._packed_s = journal.seal, begun_s
+        else:
             return
         try:
-            journal.seal()
-            senders = self._ingest.senders()
-            self._snapshots.write(
-                State(self._pipeline, self._steps, senders, journal.end, journal.number, journal.last_s)
-            )
+            work()
         except Exception as error:  # noqa: BLE001 - the journal is as good as before, only longer
             log.warning("the journal could not be packed (%s); a restart replays more", error)
+            self._packed_s = None
         self._next_snapshot_s = begun_s + _SNAPSHOT_PACE * (time.monotonic() - begun_s)
+
+    def _snapshot(self) -> None:
+        journal = self._journal
+        end = (journal.end, journal.number, journal.last_s)
+        self._snapshots.write(State(self._pipeline, self._steps, self._ingest.senders(), *end))
 
     def _serve(self, sockets: Sockets) -> None:
         gc.freeze()  # what is here now stays: the collector need not look at it, and pauses less
@@ -180,6 +189,8 @@ class Daemon:
 
     def _idle_s(self, time_s: float) -> float:
         """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
+        if self._packed_s is not None:
+            return 0.0
         is_busy = self._executor.unfinished or self._probe.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
@@ -317,6 +328,8 @@ class Daemon:
             self._take(message, sockets)
             if self._late():
                 break
+        if unread := self._unread(sockets):
+            self._handle(EventsLost(source=UNREAD, count=unread))
         if (digest := self._ingest.digest(final=True)) is not None:
             self._handle(digest)
         if left := self._ingest.give_up():
@@ -324,12 +337,22 @@ class Daemon:
         self._memory.keep(self._pipeline)
         self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
+        if self._packed_s is not None:
+            self._keep_state()
         self._journal.close()
         self._snapshots.wait(_SNAPSHOT_WAIT_S)
         self._monitor.end(self._clock())
         if self._parent.fd is not None:
             self._leave_status()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
+
+    def _unread(self, sockets: Sockets) -> int:
+        """Return how many messages there is no time for; they are gone then."""
+        if not self._late():
+            return 0
+        leave_s = time.monotonic() + _LAST_DRAIN_S
+        unread = takewhile(lambda _: time.monotonic() < leave_s, sockets.events(_LAST_QUIET_S))
+        return sum(1 for _ in unread)
 
     def _reserve(self) -> None:
         """Take now the room that the last status needs: the file system may be full by then."""

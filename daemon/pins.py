@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from ..intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
+from ..intents.rules.guards import overruled
 from ..scr_config.catalogue import (
     CATALOGUE,
     SECRETS,
@@ -48,10 +49,8 @@ def pin(texts: Mapping[str, str], job: SettingsObserved | None) -> UserEdited:
     """
     job = _known(job)
     changes = {name: pinnable(name, text) for name, text in texts.items()}
-    own = _from_environment(job)
-    if overruled := [] if job.override else sorted(own & changes.keys()):
-        names = ", ".join(overruled)
-        raise PinError(f"{names}: your environment sets it, which wins (scrtune run --override allows it)")
+    if reasons := [f"{name}: {why}" for name in sorted(changes) if (why := overruled(name, job))]:
+        raise PinError("; ".join(reasons))
     if problems := fatal({**job.settings, **changes}):
         raise PinError("; ".join(map(str, problems)))
     if changes.get("SCR_COPY_TYPE") == "FILE":
@@ -84,7 +83,3 @@ def _new(changes: Values, job: SettingsObserved) -> Values:
         for name, value in changes.items()
         if job.sources.get(name) != ValueSource.EDITED or job.settings.get(name) != value
     }
-
-
-def _from_environment(job: SettingsObserved) -> set[str]:
-    return {name for name, source in job.sources.items() if source == ValueSource.ENVIRONMENT}

@@ -19,6 +19,9 @@ from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
 from ..intents.tune.knowledge import Knowledge
 
+UNREAD = "messages that waited when the daemon ended"
+"""What is said to be lost when there was no time for all that an application had sent."""
+
 
 class IntentView(msgspec.Struct, frozen=True, kw_only=True):
     """One intent as a sentence, with its evidence."""

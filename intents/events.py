@@ -41,6 +41,8 @@ class ValueSource(TextEnum):
 
     EDITED = "edited"
     """Within the pipeline only: the user edited the config file while the job ran."""
+    UNSAFE_CACHE = "unsafe cache"
+    """Nobody's choice: the engine bypasses a cache directory that is not the user's alone."""
     ENVIRONMENT = "environment"
     USER_CONFIG = "user config"
     SCR_CONFIG = "SCR_Config"

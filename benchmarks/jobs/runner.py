@@ -148,6 +148,7 @@ class JobRunner:
             "SCR_CACHE_BASE": str(cache),
             "SCR_CNTL_BASE": str(cache),
             "SCRTUNE_RUN_DIR": str(base / "jobs"),
+            "SCRTUNE_DEFAULTS": os.devnull,
             "XDG_STATE_HOME": str(base / "state"),
             "OMP_NUM_THREADS": "1",
         }

@@ -28,6 +28,7 @@ from ...daemon.views import ExplainView, StatusView
 from ...intents.events import TextEnum, Values
 from ...units import seconds_text
 from .. import job_state
+from ..defaults import VARIABLE
 from ..errors import CommandError
 from ..options import command, option
 from ..text import job as text
@@ -58,7 +59,7 @@ SCR_FILE_BUF_SIZE=16KB
 and none, where the cache is bypassed and files go straight to the prefix directory."""
 
 INTRODUCTION = f"""
-The same job eight times: {RANKS} ranks, {CHECKPOINTS} checkpoints. Alone means without scrtune and DFTracer;
+The same job eight times: {RANKS} ranks, {{}} checkpoints. Alone means without scrtune and DFTracer;
 tuned means under `scrtune run {" ".join(TUNED)}` (one copy is declared to be enough).
 Then alone once more, with the settings that scrtune found, from the first checkpoint on."""
 
@@ -113,6 +114,9 @@ class DemoView(msgspec.Struct, frozen=True, kw_only=True):
 class DemoOptions:
     """Options of `scrtune demo`."""
 
+    checkpoints: int = option(
+        "--checkpoints N", "How many the job takes.", click.IntRange(FIRST + LAST), default=CHECKPOINTS
+    )
     as_json: bool = option("--json", "Print the report as one JSON object, and nothing else.")
 
 
@@ -123,20 +127,22 @@ def demo(options: DemoOptions) -> None:
     From poor settings and from SCR's defaults: alone, tuned, alone, and alone with what was found. All
     measured here and now.
     """
-    print_view(run_demo(quiet=options.as_json), "json" if options.as_json else "table", report)
+    print_view(
+        run_demo(options.checkpoints, quiet=options.as_json), "json" if options.as_json else "table", report
+    )
 
 
-def run_demo(*, quiet: bool) -> DemoView:
+def run_demo(checkpoints: int, *, quiet: bool) -> DemoView:
     """Run the demo; unless `quiet`, say what each run took. Raises CommandError."""
     began_s = time.monotonic()
     if not quiet:
-        click.echo(INTRODUCTION)
+        click.echo(INTRODUCTION.format(checkpoints))
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-") as place:
-        comparisons = tuple(_compare(Path(place), start, quiet=quiet) for start in STARTS)
+        comparisons = tuple(_compare(Path(place), start, checkpoints, quiet=quiet) for start in STARTS)
     return DemoView(comparisons=comparisons, seconds=time.monotonic() - began_s)
 
 
-def _compare(place: Path, start: str, *, quiet: bool) -> DemoComparison:
+def _compare(place: Path, start: str, checkpoints: int, *, quiet: bool) -> DemoComparison:
     if not quiet:
         settings = ", ".join(STARTS[start].split()) or "no config file"
         click.echo("\n" + click.wrap_text(f"{start}: {settings}", subsequent_indent="  "))
@@ -146,7 +152,7 @@ def _compare(place: Path, start: str, *, quiet: bool) -> DemoComparison:
     def run(way: str, wrapper: Sequence[str] = (), settings: Values | None = None) -> DemoRun:
         if not quiet:
             click.echo(f"  {way:24} ", nl=False)
-        made = _run(place, STARTS[start], wrapper, settings or {})
+        made = _run(place, checkpoints, STARTS[start], wrapper, settings or {})
         if not quiet:
             click.echo(f"{made.whole_s:.1f} s")
         return made
@@ -178,7 +184,7 @@ def judged(before_s: float, tuned_s: float, after_s: float) -> tuple[float, floa
     return ratio, noise, DemoOutcome.FASTER if ratio < 1 else DemoOutcome.SLOWER
 
 
-def _run(place: Path, config: str, wrapper: Sequence[str], settings: Values) -> DemoRun:
+def _run(place: Path, checkpoints: int, config: str, wrapper: Sequence[str], settings: Values) -> DemoRun:
     """Run the job once, from a clean prefix directory and cache, with `settings` over those of `config`.
 
     `wrapper` is what comes before mpiexec.
@@ -187,7 +193,7 @@ def _run(place: Path, config: str, wrapper: Sequence[str], settings: Values) -> 
     conf, prefix, output, times = (place / name for name in ("scr.conf", "prefix", "output", "times.json"))
     conf.write_text(config, encoding="utf-8")
     prefix.mkdir()
-    steps = f"--steps {CHECKPOINTS * STEPS_BETWEEN_CHECKPOINTS} --every {STEPS_BETWEEN_CHECKPOINTS}"
+    steps = f"--steps {checkpoints * STEPS_BETWEEN_CHECKPOINTS} --every {STEPS_BETWEEN_CHECKPOINTS}"
     train = f"-m scrtune.examples.train {steps} --scale {SCALE} --times".split()
     job = [*wrapper, _mpiexec(), "-n", str(RANKS), sys.executable, *train, str(times)]
     with tempfile.TemporaryDirectory(prefix="scrtune-demo-", dir=shared_memory) as cache:
@@ -207,14 +213,14 @@ def _run(place: Path, config: str, wrapper: Sequence[str], settings: Values) -> 
 
 
 def _environment() -> dict[str, str]:
-    """Return ours, without what would be in force in all runs (a shell has it of `scrtune env`)."""
+    """Return ours, without what would be in force in all runs (of `scrtune env`, or the user's defaults)."""
     ours = {
         name: value
         for name, value in os.environ.items()
         if not name.startswith(("SCR_", "SCRTUNE_", "DFTRACER_")) or name == "SCRTUNE_RUN_DIR"
     }
     # two ranks on one host are one node: SCR would fall back to SINGLE and there were nothing to encode
-    return {**ours, "SCRTUNE_EMBEDDED_NODES": str(RANKS), "OMP_NUM_THREADS": "1"}
+    return {**ours, "SCRTUNE_EMBEDDED_NODES": str(RANKS), VARIABLE: os.devnull, "OMP_NUM_THREADS": "1"}
 
 
 def _mpiexec() -> str:

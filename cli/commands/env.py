@@ -54,7 +54,8 @@ def env(options: EnvOptions) -> None:
     LD_PRELOAD among it: yours stays behind ours.
     Prints nothing but that on standard output, and nothing at all when there is no job. Without --job-id it
     is about this environment's job, else the one that runs on this host. Where a job has its files and what
-    it is called (SCR_PREFIX, SCR_CACHE_BASE and the like) stays as it is here.
+    it is called (SCR_PREFIX, SCR_CACHE_BASE and the like) stays as it is here, but for SCR_CONF_FILE beside a
+    daemon.
 
     With --resolved: the value of each parameter, the layer and the place it comes from, and what it shadows.
     """
@@ -71,7 +72,10 @@ def env(options: EnvOptions) -> None:
     by_hand = find_job.is_running(paths)
     if by_hand and not settings:
         _say_that_it_has_none(paths)
-    variables = variables_by_hand(paths, settings, options.preload, os.environ) if by_hand else {}
+    variables = {}
+    if by_hand:
+        rewritten = job_state.status(paths).config
+        variables = variables_by_hand(paths, rewritten, settings, options.preload, os.environ)
     text = export_text(settings, variables, options.form, os.environ.get("LD_PRELOAD", ""))
     click.echo(text, nl=False)
 

@@ -44,7 +44,7 @@ def daemon(options: DaemonFlags) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
     paths = JobPaths.of(options.job_id)
-    scr_conf = options.scr_conf or paths.scr_conf
+    scr_conf = (options.scr_conf or paths.scr_conf).absolute()
     if options.user_conf and not options.until_eof:  # `scrtune run` has done so
         _begin_with(options.user_conf, scr_conf, paths)
     Daemon(
@@ -65,9 +65,9 @@ def _begin_with(user_conf: Path, scr_conf: Path, paths: JobPaths) -> None:
     paths.create()
     check_alone(paths)  # else the file is that daemon's
     if user_conf.is_file() and not (scr_conf.exists() and scr_conf.samefile(user_conf)):
-        lay_out(scr_conf, user_conf, paths.scr_conf.with_name("user.conf"))
+        lay_out(scr_conf, user_conf, paths.begun_with)
         text = "%s is %s now; start the application with SCR_CONF_FILE=%s"
-        logging.getLogger("scrtune.daemon").info(text, scr_conf, user_conf, scr_conf.absolute())
+        logging.getLogger("scrtune.daemon").info(text, scr_conf, user_conf, scr_conf)
 
 
 @dataclass(frozen=True)

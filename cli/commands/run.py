@@ -16,7 +16,7 @@ import click
 from ...client.paths import JobPaths
 from ...daemon.launch import run as launch
 from ...daemon.launch.application import application_of
-from ...daemon.launch.environment import ConfigFiles, Job, JobOptions, Mode, Trace
+from ...daemon.launch.environment import KEEP_S, ConfigFiles, Job, JobOptions, Mode, Trace
 from ...daemon.launch.mpi import mpi_mismatch
 from ...daemon.launch.preload import Preload
 from ...daemon.launch.slurm import serve_node
@@ -26,6 +26,8 @@ from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
 from ..errors import UnknownJobError
 from ..options import MonitoringOptions, Probed, Remembered, command, option
+
+_KEEP = f"{KEEP_S / 86_400:.0f}d"
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ class RunOptions(MonitoringOptions, Probed, Preloaded, Traced):
     keep_s: float = option(
         "--keep TIME",
         "How long run directories of jobs that have ended stay; older ones go at this job's end.",
-        default="30d",
+        default=_KEEP,
         parse=parse_duration_s,
     )
     override: bool = option("--override", "Also change SCR_* that your environment sets.")
@@ -120,6 +122,7 @@ def run(options: RunOptions) -> None:
         scr_conf=options.scr_conf,
         observe_budget=options.observe_budget / 100,
         probe=not options.no_probe,
+        keep_s=options.keep_s,
         application="" if options.no_memory else application_of(options.command),
         monitoring=options.monitoring,
     )
@@ -140,8 +143,13 @@ def missing(monitoring: Monitoring) -> Iterator[str]:
 
 
 def _at_end(paths: JobPaths, keep_s: float) -> None:
-    """Sum up the job, and forget those that ended `keep_s` seconds ago or more."""
+    """Sum up the job, and forget earlier ones."""
     _summary(paths)
+    _forget_ended(paths, keep_s)
+
+
+def _forget_ended(paths: JobPaths, keep_s: float) -> None:
+    """Forget the jobs that ended on this node `keep_s` seconds ago or more, other than that of `paths`."""
     from ..ended_jobs import ended_jobs  # noqa: PLC0415 - the application does not wait for it
 
     for job in ended_jobs(time.time() - keep_s):
@@ -182,6 +190,7 @@ class NodeOptions(MonitoringOptions, Probed, Remembered, Traced):
     scr_conf: Path = option("--scr-conf")
     user_conf: Path | None = option("--user-conf")
     library: Path | None = option("--library")
+    keep_s: float = option("--keep TIME", default=_KEEP, parse=parse_duration_s)
 
 
 @command(NodeOptions)
@@ -197,4 +206,6 @@ def node(options: NodeOptions) -> None:
         application=options.application or "",
         monitoring=options.monitoring,
     )
-    serve_node(JobPaths.of(), job, options.prolog)
+    paths = JobPaths.of()
+    serve_node(paths, job, options.prolog)
+    _forget_ended(paths, options.keep_s)

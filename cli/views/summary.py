@@ -2,7 +2,7 @@
 
 import shlex
 
-from ...daemon.views import SavingsView, StatusView
+from ...daemon.views import UNREAD, SavingsView, StatusView
 from ...intents.events import Values
 from ...intents.mutability import LEVER
 from ...units import count_text, seconds_text
@@ -27,7 +27,7 @@ def summary(view: StatusView) -> list[str]:
         lines = [f"job {view.job_id}: no checkpoint was seen, nothing was tuned"]
         if not view.engine:
             lines.append(f"seen are {seen} (`scrtune run --preload always` says why it is missing)")
-    lines += filter(None, [view.pace, missing(view)])
+    lines += filter(None, [view.pace, missing(view), unread(view)])
     lines += failures(view)
     if view.config_failure:
         lines.append(f"the last changes were never active: {view.config_failure}")
@@ -73,6 +73,16 @@ def missing(view: StatusView) -> str:
     return (
         f"{count_text(view.journal_lost, 'event')} could not be written to the journal{why};"
         " whatever is shown of this job after its end misses them"
+    )
+
+
+def unread(view: StatusView) -> str:
+    """Return how much of what the application had sent was not taken in at the end; empty when all was."""
+    count = view.counters.lost.get(UNREAD, 0)
+    return (
+        f"the daemon had no time for the last {count_text(count, 'message')}; no account has them"
+        if count
+        else ""
     )
 
 

@@ -11,6 +11,7 @@ from ...goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from ...intents.effects import Advice
 from ...intents.events import SettingsObserved
 from ...scr_config.files import make_directory
+from ...units import count_text
 from ..engine import EngineError, OutputFlags
 from .cache import Dataset, FileMap, NodeCache, datasets_in
 from .flush import Flusher
@@ -58,7 +59,7 @@ class EmbeddedEngine:
         self._checkpoint_clock = CheckpointClock(ended_s=time.time())
         self._ranks.warn(
             "this is scrtune's embedded engine (SCR's semantics on one machine, not libscr):"
-            f" {self._comm.size} ranks on {self._ranks.nodes} nodes, cache {self._cache_root}"
+            f" {self._comm.size} ranks on {count_text(self._ranks.nodes, 'node')}, cache {self._cache_root}"
         )
         for problem in found.resolved.problems:
             self._ranks.warn(str(problem))

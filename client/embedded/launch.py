@@ -63,12 +63,12 @@ class Launch(msgspec.Struct, frozen=True):
     node_of: tuple[int, ...]
 
     def without_cache(self) -> "Launch":
-        """Return it for a cache that is not the user's alone: as if they had chosen to bypass it."""
+        """Return it for a cache that is not the user's alone: it is bypassed."""
         name, resolved = "SCR_CACHE_BYPASS", self.resolved
         bypassed = msgspec.structs.replace(
             resolved,
             settings={**resolved.settings, name: 1},
-            sources={**resolved.sources, name: ValueSource.ENVIRONMENT.value},
+            sources={**resolved.sources, name: ValueSource.UNSAFE_CACHE.value},
         )
         return msgspec.structs.replace(self, resolved=bypassed, cache=str(Path(self.prefix, ".scr", "cache")))
 

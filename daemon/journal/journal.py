@@ -24,6 +24,7 @@ from .records import (
     Senders,
     SendersHeard,
     framed,
+    headed,
     unpacked,
 )
 
@@ -150,15 +151,15 @@ class Journal:
         new = self._path.with_suffix(".new")
         descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            sealed = self._before() + batches
-            _write_all(descriptor, sealed, 0)
+            end = self._copy_packed(descriptor)
+            end = _write_all(descriptor, batches, end)
             new.replace(self._path)
         except BaseException:
             os.close(descriptor)
             new.unlink(missing_ok=True)
             raise
         os.close(self._fd)
-        self._fd, self._end, self._sealed = descriptor, len(sealed), len(sealed)
+        self._fd, self._end, self._sealed = descriptor, end, end
         self._number, self.unsealed = number, 0
 
     def close(self) -> None:
@@ -178,30 +179,38 @@ class Journal:
         last = Batch(first=first, count=0, senders=reader.recovered.senders)
         return b"".join([*packed, framed(msgspec.msgpack.encode(last))]), first
 
-    def _before(self) -> bytes:
-        """Return what is packed already; of its oldest batches only what decides, if that is too much."""
-        sealed = os.pread(self._fd, self._sealed, 0)
-        if len(sealed) <= SEALED_LIMIT_BYTES:
-            return sealed
+    def _copy_packed(self, descriptor: int) -> int:
+        """Copy what is packed already, of its oldest batches only what decides if that is too much.
+
+        Returns the length of the copy.
+        """
+        if self._sealed <= SEALED_LIMIT_BYTES:
+            end = 0
+            while copied := os.sendfile(descriptor, self._fd, end, self._sealed - end):
+                end += copied
+            return end
         from .batches import thinned  # noqa: PLC0415 - as above
 
-        left, parts = len(sealed), [MAGIC]
+        left, end = self._sealed, _write_all(descriptor, MAGIC, 0)
         reader = JournalReader(self._path)
         for payload in reader.payloads():
             if reader.recovered.end > self._sealed:
                 break
             thin = thinned(unpacked(payload)) if left > SEALED_LIMIT_BYTES // 2 else None
-            parts.append(framed(unpacked(payload) if thin is None else thin))
-            left += len(parts[-1]) - len(payload)
-        return b"".join(parts)
+            part = headed(payload) if thin is None else framed(thin)
+            end = _write_all(descriptor, part, end)
+            left += len(part) - len(headed(payload))
+        return end
 
     def _lose(self, records: int) -> None:
         self.lost += records
         self._unrecorded += records
 
 
-def _write_all(fd: int, data: bytes, offset: int) -> None:
+def _write_all(fd: int, data: bytes, offset: int) -> int:
+    """Write `data` at `offset`; return where it ends."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, offset)
         view, offset = view[written:], offset + written
+    return offset

@@ -227,6 +227,11 @@ def framed(payload: bytes) -> bytes:
     """Return a record, compressed if that is shorter: masks of many processes repeat themselves."""
     if len(payload) >= _SMALL_BYTES:
         payload = min(payload, zlib.compress(payload, 1), key=len)
+    return headed(payload)
+
+
+def headed(payload: bytes) -> bytes:
+    """Return the record of a `payload` as it lay in a file."""
     return _HEADER.pack(len(payload), zlib.crc32(payload)) + payload
 
 

@@ -22,6 +22,7 @@ log = logging.getLogger("scrtune.run")
 
 Trace = Literal["auto", "preload", "function", "off"]
 Mode = Literal["auto", "recommend", "observe"]
+KEEP_S = 30 * 86_400.0
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,6 +38,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     scr_conf: Path | None = None
     observe_budget: float = DEFAULT_BUDGET
     probe: bool = True
+    keep_s: float = KEEP_S
     application: str = ""
     """The name under which the job's daemon keeps what it learns; empty: it does not."""
     monitoring: Monitoring = Monitoring()
@@ -63,6 +65,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     library: Path | None = None
     """The preloaded library, None without; on all ranks or on none: they agree on settings by it."""
     probe: bool = True
+    keep_s: float = KEEP_S
+    """How long the run directories of jobs that have ended stay on a node."""
     application: str = ""
     monitoring: Monitoring = Monitoring()
 
@@ -96,6 +100,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         trace=options.trace,
         library=library(options.preload),
         probe=options.probe,
+        keep_s=options.keep_s,
         application=options.application,
         monitoring=options.monitoring,
     )
@@ -135,17 +140,23 @@ def to_follow(settings: Values) -> Values:
 
 
 def variables_by_hand(
-    paths: JobPaths, settings: Values, preload: Preload, inherited: Mapping[str, str]
+    paths: JobPaths, config: str, settings: Values, preload: Preload, inherited: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the variables that an application needs beside `settings` when it is started by hand.
 
+    `config` is the file that the daemon rewrites. An application reads it where it has what the user wants:
+    where they have named it, or where it began with their own.
+
     LD_PRELOAD is the library alone: the shell keeps what else is preloaded. Raises OSError.
     """
-    own = user_conf_path(inherited, Path.cwd())
+    is_wanted = config and (config != str(paths.scr_conf) or paths.begun_with.exists())
+    named = {"SCR_CONF_FILE": config} if is_wanted else {}
+    own = user_conf_path({**inherited, **named}, Path.cwd())
     logs = log_variables(own if own.is_file() else None, inherited)
     return {
         "SCRTUNE_JOB_ID": paths.job_id,
         "SCRTUNE_RUN_DIR": str(paths.base),
+        **named,
         **{name: value for name, value in logs.items() if name not in settings},
         **library_variables(paths, library(preload), ""),
     }

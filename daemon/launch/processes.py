@@ -72,16 +72,19 @@ class Child:
         with contextlib.suppress(OSError):
             self._line.sendall(line, socket.MSG_NOSIGNAL)
 
-    def end(self, limit_s: float = _STOP_LIMIT_S) -> None:
-        """End its standard input, and wait for its own end; by force after `limit_s`."""
+    def end(self, limit_s: float = _STOP_LIMIT_S) -> bool:
+        """End its standard input, and wait for its own end; by force after `limit_s`, then return False."""
+        has_closed = True
         if self.poll() is None:
             with contextlib.suppress(OSError):
                 self._line.shutdown(socket.SHUT_WR)
-            if not self._has_closed(limit_s):
+            has_closed = self._has_closed(limit_s)
+            if not has_closed:
                 os.kill(self.pid, signal.SIGKILL)
             self.exit_code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         self.is_ready()  # what it has said stays known
         self._line.close()
+        return has_closed
 
     def _has_closed(self, limit_s: float) -> bool:
         """Return whether it has closed its end within `limit_s`: nobody else has that."""

@@ -155,8 +155,9 @@ class NodeServices:
 
     def _end(self, name: str) -> None:
         if child := self._running.get(name):
-            child.end()
-            if child.exit_code and name == DAEMON and not child.is_ready():
+            if not child.end():
+                log.warning("the %s did not end, and was killed: what it had not read is in no account", name)
+            elif child.exit_code and name == DAEMON and not child.is_ready():
                 self._say_how_it_ended(name)
             del self._running[name]
 

@@ -15,7 +15,7 @@ _DISTINCT_SIZES = 4096
 _MIN_SIZES = 2
 _MIN_CALLS = 8
 _FAR_BELOW = 0.5
-_WHOLE_CALLS = 2000
+EVENT_LIMIT = 2000
 """An output of which rank 0 has as many calls traced was not traced to its end (`native/observe.c`)."""
 _FILES = (Tier.CACHE, Tier.PREFIX)
 _PREFERENCE = tuple(
@@ -83,7 +83,7 @@ class BufferObserver:
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output: what it wrote should be in the trace, if it was traced to its end."""
-        if 0 < output.observed < _WHOLE_CALLS:
+        if 0 < output.observed < EVENT_LIMIT:
             self._written_bytes += output.bytes
 
     def add(self, digest: TraceDigest) -> None:

@@ -39,9 +39,9 @@ def rails(job: SettingsObserved | None, own: Values) -> Rails:
         )
     is_bypass = not is_cached(own)
     if is_bypass and _explicit(job, "SCR_CACHE_BYPASS"):
-        return Rails(
-            durability=Durability.STRICT, floor=declared or "SINGLE", because="you set SCR_CACHE_BYPASS=1"
-        )
+        is_unsafe = job.sources["SCR_CACHE_BYPASS"] == ValueSource.UNSAFE_CACHE
+        because = "the cache directory is not yours alone" if is_unsafe else "you set SCR_CACHE_BYPASS=1"
+        return Rails(durability=Durability.STRICT, floor=declared or "SINGLE", because=because)
     if not declared and not _explicit(job, "SCR_CACHE_BYPASS") and not _explicit(job, "SCR_COPY_TYPE"):
         return Rails()
     every = max(1, number(own, "SCR_FLUSH"))

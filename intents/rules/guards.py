@@ -1,7 +1,7 @@
 """Guard rails: the changes that must not be tried at any gain. A new one is a function in `GUARDS`."""
 
 from ...units import bytes_text
-from ..events import Values, ValueSource
+from ..events import SettingsObserved, Values, ValueSource
 from ..mutability import LEVER
 from ..observe.redundancy import effective, keeps_floor, storage_factor
 from ..settings import changes_text, is_cached, number
@@ -21,13 +21,22 @@ def _forbidden(changes: Values, _now: Situation) -> str | None:
     return f"{', '.join(sorted(names))}: only the user may change this" if names else None
 
 
+def overruled(name: str, job: SettingsObserved) -> str:
+    """Return what wins over a value of `name` in the config file of `job`; empty when nothing does."""
+    source = job.sources.get(name)
+    if source == ValueSource.UNSAFE_CACHE:
+        return "the cache directory is not yours alone, so that nothing is cached"
+    if source == ValueSource.ENVIRONMENT and not job.override:
+        return "your environment sets it, which wins (scrtune run --override allows it)"
+    return ""
+
+
 def not_by_us(name: str, now: Situation) -> str:
     """Return why nothing but the user may change `name` in this job; empty when the tuner may."""
-    source = now.job.sources.get(name) if now.job else None
-    if source == ValueSource.EDITED:
+    if now.job and now.job.sources.get(name) == ValueSource.EDITED:
         return f"{name}: you gave it in the config file while the job ran, which wins"
-    if source == ValueSource.ENVIRONMENT and now.job is not None and not now.job.override:
-        return f"{name}: set in your environment, which wins (scrtune run --override allows it)"
+    if now.job and (why := overruled(name, now.job)):
+        return f"{name}: {why}"
     if now.mutability.is_inert(name):
         return f"{name}: this SCR does not read it"
     if name.startswith(LEVER) and now.mutability.is_fixed(name):

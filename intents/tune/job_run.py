@@ -1,6 +1,7 @@
 """A run of the job as its user wants it: their own values, apart from those tuned in earlier runs."""
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
@@ -10,6 +11,7 @@ from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.redundancy import FLOORS
 from ..observe.shared_files import starts_past_the_cache
+from ..rules.guards import overruled
 from ..settings import DEFAULTS
 from .decisions import NOT_MADE
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:  # numpy, which is loaded with the first job
     from .tuner import Tuner
 
 _SCHEME = "SCR_COPY_TYPE"
+_NOT_CHOSEN = (ValueSource.DEFAULT, ValueSource.UNSAFE_CACHE)
+_PUBLISHED = 4096
 _FROM_AN_EARLIER_JOB = (
     "SCR's config file still had the settings tuned for an earlier job; your own are measured first"
 )
@@ -39,7 +43,7 @@ class JobRun:
     def __init__(self, job: SettingsObserved) -> None:
         self.job = job
         self.new_because = _FROM_AN_EARLIER_JOB if job.advised else ""
-        self._published: dict[str, set[Value]] = {}
+        self._published: dict[tuple[str, Value], None] = {}
         self._before_pin: dict[str, _Own] = {}
 
     @property
@@ -69,7 +73,7 @@ class JobRun:
         own = self.job
         settings, sources = dict(job.settings), dict(job.sources)
         for name, value in job.settings.items():
-            if sources.get(name) != ValueSource.USER_CONFIG or value not in self._published.get(name, ()):
+            if sources.get(name) != ValueSource.USER_CONFIG or (name, value) not in self._published:
                 continue
             if name not in own.settings:
                 del settings[name], sources[name]
@@ -86,10 +90,9 @@ class JobRun:
     def permitted(self, edit: UserEdited) -> tuple[Values, list[str]]:
         """Return the changes of `edit` that become active, and why its other lines do not."""
         wanted = {**edit.changes, **{name: DEFAULTS[name] for name in edit.removed if name in DEFAULTS}}
-        pinned = set() if self.job.override else wanted.keys() & _pinned(self.job)
-        overruled = (f"{name}: your environment sets it, which wins" for name in sorted(pinned))
-        changes = {name: value for name, value in wanted.items() if name not in pinned}
-        return changes, [*edit.refused, *overruled]
+        refused = {name: why for name in sorted(wanted) if (why := overruled(name, self.job))}
+        changes = {name: value for name, value in wanted.items() if name not in refused}
+        return changes, [*edit.refused, *(f"{name}: {why}" for name, why in refused.items())]
 
     def released(self, names: Iterable[str]) -> tuple["JobRun", Values]:
         """Return this run with `names` unpinned, and the values that come back by that."""
@@ -128,7 +131,7 @@ class JobRun:
     def advice(self, tuner: "Tuner") -> Advice:
         """Return what every rank applies at the next SCR_Start_output: the user's values and tuned ones."""
         job, own, found = self.job, self.own, tuner.mutability.found
-        explicit = {name for name, source in job.sources.items() if source != ValueSource.DEFAULT}
+        explicit = {name for name, source in job.sources.items() if source not in _NOT_CHOSEN}
         other = {name for name, value in tuner.settings.items() if found.get(name) != value}
         names = explicit | tuner.touched | other
         last = next((each for each in reversed(tuner.decisions) if each.verdict not in NOT_MADE), None)
@@ -153,21 +156,24 @@ class JobRun:
         return advice
 
     def remember(self, values: Values) -> None:
-        """Remember `values`, which are written into the config file."""
-        for name, value in values.items():
-            self._published.setdefault(name, set()).add(value)
+        """Remember `values`, which are written into the config file: the last 4,096 of all."""
+        for item in values.items():
+            self._published.pop(item, None)
+            self._published[item] = None
+        for oldest in list(islice(self._published, max(0, len(self._published) - _PUBLISHED))):
+            del self._published[oldest]
 
 
 def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
     """Return why what was measured in the run `then` does not hold for `now`; empty when it does."""
     if now.settings != then.settings:
         return "its settings differ from those of the last run"
-    if _pinned(now) != _pinned(then) and not now.override:
-        return "its environment sets other parameters than that of the last run"
     if (now.ranks, now.nodes) != (then.ranks, then.nodes):
         return f"it has {_shape(now)}, the last run had {_shape(then)}"
     if _declared(now) != _declared(then):
         return "its redundancy floor, override, interval or tuning differs from that of the last run"
+    if _overruled(now) != _overruled(then):
+        return "its environment sets other parameters than that of the last run"
     return ""
 
 
@@ -179,6 +185,6 @@ def _shape(job: SettingsObserved) -> str:
     return f"{count_text(job.ranks, 'rank')} on {count_text(job.nodes, 'node')}"
 
 
-def _pinned(job: SettingsObserved) -> set[str]:
-    """Return the names that the environment sets."""
-    return {name for name, source in job.sources.items() if source == ValueSource.ENVIRONMENT}
+def _overruled(job: SettingsObserved) -> set[str]:
+    """Return the names that the config file cannot set."""
+    return {name for name in job.sources if overruled(name, job)}

@@ -46,6 +46,17 @@ def test_our_own_job_says_its_times_itself(runner: ModuleType) -> None:
     assert (ran.loop_s, ran.checkpoint_s, ran.step_s) == (3.5, (0.5, 1.0), (1, 1))
 
 
+def test_what_is_measured_does_not_depend_on_the_users_defaults(
+    runner: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scrtune.toml").write_text("[run]\nno-such-option = 1\n")
+    monkeypatch.chdir(tmp_path)
+    line = '{"loop_s": 3.5, "checkpoint_s": [0.5], "step_s": [1]}'
+    instead = ["sh", "-c", f"{sys.executable} -m scrtune run --help >&2 && echo '{line}'"]
+    work = runner.Work(checkpoints=1, compute_ms=1, busy=1, mib=1)
+    assert "Options:" in runner.JobRunner("embedded", tmp_path).run(work, "", instead).said
+
+
 @pytest.mark.parametrize("script", ["echo nothing", f"{TEST_API}\nexit 3"])
 def test_a_job_that_fails_or_says_nothing_is_an_error(runner: ModuleType, script: str) -> None:
     with pytest.raises(runner.JobFailedError, match="ended with exit code"):

@@ -46,6 +46,19 @@ def test_the_working_directory_comes_before_the_users_config_directory(
     assert scrtune("status").stdout.startswith("job ")
 
 
+def test_a_variable_names_another_file_or_none(
+    scrtune: Scrtune, here: Path, base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended_job("j")
+    (here / "scrtune.toml").write_text('[status]\nformat = "json"\n')
+    monkeypatch.setenv("SCRTUNE_DEFAULTS", os.devnull)
+    assert scrtune("status").stdout.startswith("job ")
+    (here / "other.toml").write_text('[explain]\nformat = "json"\n')
+    monkeypatch.setenv("SCRTUNE_DEFAULTS", "other.toml")
+    assert scrtune("status").stdout.startswith("job ")
+    assert scrtune("explain").stdout.startswith("{")
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [

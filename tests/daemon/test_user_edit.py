@@ -143,7 +143,7 @@ def test_what_the_environment_sets_or_what_is_no_value_is_refused_once_and_told(
     assert job.pipeline.advice.settings == advice.settings
     assert [each.because for each in job.pipeline.decisions][before:] == [
         "SCR_SET_SIZE: 'ten' is not a number",
-        "SCR_FLUSH: your environment sets it, which wins",
+        "SCR_FLUSH: your environment sets it, which wins (scrtune run --override allows it)",
     ]
     assert [effect for effect in job.effects if isinstance(effect, RewriteConfig)][-1].advice == advice
 

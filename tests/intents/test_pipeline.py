@@ -176,7 +176,7 @@ def test_a_parameter_of_the_environment_is_never_changed_and_says_why() -> None:
     assert job.pipeline.settings["SCR_FLUSH_ASYNC"] == 0
     assert not any("SCR_FLUSH_ASYNC" in each.changes for each in job.pipeline.decisions)
     lever = next(each for each in job.pipeline.levers() if each.name == "SCR_FLUSH_ASYNC")
-    assert "set in your environment" in lever.why
+    assert "your environment sets it" in lever.why
 
 
 def test_a_flush_that_fails_on_trial_ends_the_trial_for_good() -> None:

@@ -4,6 +4,7 @@ DFTracer and the library are real, SCR is not there: the program says itself whe
 """
 
 import os
+import re
 import signal
 import subprocess
 from collections import Counter
@@ -13,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.capture.environment import OBSERVE
+from scrtune.intents.observe.buffers import EVENT_LIMIT
 
 from ..support.native_build import build, build_library
 from ..support.observed import OPEN_AND_CLOSE, Program
 
-LIMIT = 2000
 SMALL_BYTES = 256 * 1024
 OFF = 'OFF = TRACE / "observe.off"\n'
 
@@ -33,6 +34,11 @@ def program(library: Path, tmp_path: Path) -> Program:
 
 
 # ---- what is traced
+
+
+def test_the_daemon_knows_the_limit_of_the_library() -> None:
+    source = Path(__file__).parents[2] / "native" / "observe.c"
+    assert re.findall(r"EVENT_LIMIT = (\d+),", source.read_text()) == [str(EVENT_LIMIT)]
 
 
 def test_outputs_are_traced_and_nothing_else(program: Program) -> None:
@@ -125,7 +131,7 @@ close_gate()
 deliver()
 output(("next", 100))
 """)
-    assert LIMIT / 2 < traced.writes(program.data / "long") <= 4000
+    assert EVENT_LIMIT / 2 < traced.writes(program.data / "long") <= 4000
     assert traced.calls(program.data / "beyond") == []
     assert traced.writes(program.data / "next") == 100
 

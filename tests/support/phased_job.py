@@ -48,11 +48,12 @@ class PhasedJob:
         own = {name: text for name, text in os.environ.items() if not name.startswith(foreign)}
         self._environment = {**own, **SETTINGS, **places, **variables}
         self.paths = JobPaths.of("j", base=Path(self._environment["SCRTUNE_RUN_DIR"]))
+        self.engine = self._environment["SCRTUNE_ENGINE"]
         self.prefix = Path(self._environment["SCR_PREFIX"])
         application = [sys.executable, str(APPLICATION), str(self._words), *map(str, counts)]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "scrtune", "run", "--job-id", "j", *options, "--", *application],
-            cwd=base,
+            cwd=self.prefix,  # where a real SCR takes relative names from
             env=self._environment,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,

@@ -9,18 +9,21 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from scrtune.cli.commands.demo import CHECKPOINTS, DemoOutcome, DemoView, judged, report, verdict
+from scrtune.cli.commands.demo import DemoOutcome, DemoView, judged, report, verdict
 from scrtune.daemon.views import SavingsView
 from scrtune.intents.tune.decisions import Verdict
 
 pytestmark = [pytest.mark.mpi, pytest.mark.timeout(900)]
 
+CHECKPOINTS = 10
+
 
 @pytest.fixture(scope="module")
 def view(tmp_path_factory: pytest.TempPathFactory) -> DemoView:
     place = tmp_path_factory.mktemp("demo")
+    (place / "scrtune.toml").write_text('[run]\nmode = "observe"\n')  # what is measured does not depend on it
     ran = subprocess.run(
-        [sys.executable, "-m", "scrtune", "demo", "--json"],
+        [sys.executable, "-m", "scrtune", "demo", "--json", "--checkpoints", str(CHECKPOINTS)],
         cwd=place,
         env={**os.environ, "SCRTUNE_RUN_DIR": str(place / "r"), "TMPDIR": str(place)},
         capture_output=True,
@@ -29,7 +32,7 @@ def view(tmp_path_factory: pytest.TempPathFactory) -> DemoView:
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    assert sorted(path.name for path in place.iterdir()) == ["r"], "the demo cleans up after itself"
+    assert sorted(path.name for path in place.iterdir()) == ["r", "scrtune.toml"], "it cleans up after itself"
     jobs = [path.name for path in (place / "r").iterdir() if path.name.startswith("demo-")]
     assert len(jobs) == 2, "jobs alone have no daemon"
     return msgspec.json.decode(ran.stdout, type=DemoView)

@@ -95,6 +95,28 @@ def test_a_running_job_is_asked(scrtune: Scrtune, real_daemon: Any) -> None:
     assert "name one that has ended with --job-id" in ran.stderr
 
 
+@pytest.mark.parametrize("given", [(), ("--scr-conf",), ("--user-conf",), ("--user-conf", "--scr-conf")])
+def test_the_application_reads_the_config_file_that_the_daemon_rewrites_if_it_has_what_its_user_wants(
+    scrtune: Scrtune,
+    real_daemon: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: tuple[str, ...],
+) -> None:
+    own, named = tmp_path / "own.conf", tmp_path / "named.conf"
+    own.write_text("SCR_LOG_ENABLE=0\n")
+    files = {"--user-conf": own, "--scr-conf": named}
+    daemon = real_daemon.start(*(part for option in given for part in (option, str(files[option]))))
+    monkeypatch.setenv("SCR_CONF_FILE", str(own))
+    ran = scrtune("env", "--preload", "never", "--format", "json")
+    expected = {(): None, ("--user-conf",): str(daemon.paths.scr_conf)}.get(given, str(named))
+    variables = msgspec.json.decode(ran.stdout)
+    assert variables.get("SCR_CONF_FILE") == expected
+    if expected and "--user-conf" in given:
+        assert Path(expected).read_text() == own.read_text()
+        assert "SCR_LOG_ENABLE" not in variables, "what is in the file is the user's"
+
+
 def test_of_several_running_jobs_one_must_be_named(
     scrtune: Scrtune, real_daemon: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

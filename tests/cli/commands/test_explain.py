@@ -98,7 +98,7 @@ def test_a_lever_that_the_environment_sets_or_this_scr_does_not_read_says_so(scr
     ended("j", job.checkpoints(5))
     why = {each.name: each.why for each in view(scrtune, "explain").levers}
     assert why["SCR_FLUSH_ASYNC"] == (
-        "SCR_FLUSH_ASYNC: set in your environment, which wins (scrtune run --override allows it)"
+        "SCR_FLUSH_ASYNC: your environment sets it, which wins (scrtune run --override allows it)"
     )
     assert why["SCR_FLUSH_TYPE"] == "SCR_FLUSH_TYPE: this SCR does not read it"
 

@@ -422,7 +422,7 @@ def test_a_cache_that_somebody_else_has_made_is_not_used_and_the_job_goes_on_in_
     assert "goes on as with SCR_CACHE_BYPASS=1" in job.errors
     assert re.search("cache/somebody: .*set SCR_CACHE_BASE to", job.errors), job.errors
     assert described["settings"]["SCR_CACHE_BYPASS"] == 1
-    assert described["sources"]["SCR_CACHE_BYPASS"] == "environment", "the tuner leaves it alone"
+    assert described["sources"]["SCR_CACHE_BYPASS"] == "unsafe cache", "the tuner leaves it alone"
     assert written["valid"]
     assert sorted(theirs.rglob("*")) == before
     (restarted,) = job("restart")

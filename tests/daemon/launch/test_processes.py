@@ -79,7 +79,7 @@ def test_it_says_that_it_is_ready_and_hears_lines_and_their_end(tmp_path: Path) 
         while not child.is_ready():
             wakeup.wait(PATIENCE_S, child.fileno())
     child.send(b"a line\n")
-    child.end()
+    assert child.end()
     assert child.exit_code == 0
     assert child.is_ready(), "it stays known"
     child.send(b"nobody is there\n")
@@ -88,7 +88,7 @@ def test_it_says_that_it_is_ready_and_hears_lines_and_their_end(tmp_path: Path) 
 
 def test_one_that_does_not_end_is_ended(tmp_path: Path) -> None:
     child = start(lambda: time.sleep(100) or 0, tmp_path)
-    child.end(limit_s=0.1)
+    assert not child.end(limit_s=0.1)
     assert child.exit_code == -signal.SIGKILL
 
 

@@ -116,6 +116,11 @@ def tuned(cluster: Cluster) -> Ended:
     return run_to_its_end(
         cluster,
         f"""
+        for node in {" ".join(NODES)}; do
+            mkdir -p r/old/$node
+            touch -d '40 days ago' r/old/$node/journal r/old/$node/daemon.lock
+        done
+        chmod 700 r r/old r/old/*
         {SCRTUNE} run --redundancy-floor single -- \
             srun --mpi=pmi2 {RANK} given {TRAIN} --steps {CHECKPOINTS} {size}
         code=$?
@@ -197,6 +202,9 @@ class TestATunedJob:
             files = list((tuned.directory / f"step.{step}").iterdir())
             assert len(files) == 4 * (1 + 44 + 1)
             assert all(path.stat().st_size for path in files)
+
+    def test_each_node_forgets_jobs_of_long_ago(self, tuned: Ended) -> None:
+        assert [each.name for each in (tuned.directory / "r").iterdir()] == [tuned.job.id]
 
     def test_the_users_own_config_is_as_it_was(self, tuned: Ended) -> None:
         assert (tuned.directory / ".scrconf").read_text() == POOR

@@ -107,6 +107,7 @@ def test_the_daemon_of_every_node_of_an_allocation_is_told(
 ) -> None:
     monitoring = Monitoring(metrics="9464", tensorboard=Path("/d/tb"), every_s=5.0, windows_s=(60,))
     job = Job(files=ConfigFiles(scr_conf=tmp_path / "scr.conf"), trace="off", monitoring=monitoring)
+    monkeypatch.setenv("SCRTUNE_RUN_DIR", str(tmp_path / "r"))  # where what is old is forgotten
     served: list[Job] = []
     monkeypatch.setattr(
         "scrtune.cli.commands.run.serve_node", lambda _paths, job, _prolog: served.append(job)

@@ -81,7 +81,7 @@ def test_what_the_environment_sets_is_not_changed() -> None:
     now = situation(sources={"SCR_FLUSH": "environment", "SCR_FLUSH_ASYNC": "user config"})
     reason = veto(change(SCR_FLUSH=1, SCR_FLUSH_ASYNC=1), now)
     assert reason is not None
-    assert "SCR_FLUSH: set in your environment" in reason
+    assert "SCR_FLUSH: your environment sets it" in reason
     assert "--override" in reason
     assert veto(change(SCR_FLUSH_ASYNC=1), now) is None
     assert veto(change(SCR_FLUSH=DEFAULTS["SCR_FLUSH"]), now) is None, "no change, no veto"
@@ -89,6 +89,14 @@ def test_what_the_environment_sets_is_not_changed() -> None:
 
 def test_the_user_may_allow_it() -> None:
     assert veto(change(SCR_FLUSH=1), situation(sources={"SCR_FLUSH": "environment"}, override=True)) is None
+
+
+def test_a_cache_that_is_not_the_users_alone_is_used_under_no_option() -> None:
+    now = situation({"SCR_CACHE_BYPASS": 1}, sources={"SCR_CACHE_BYPASS": "unsafe cache"}, override=True)
+    assert veto(change(SCR_CACHE_BYPASS=0), now) == (
+        "SCR_CACHE_BYPASS: the cache directory is not yours alone, so that nothing is cached"
+    )
+    assert now.rails.because == "the cache directory is not yours alone"
 
 
 class TestDurability:

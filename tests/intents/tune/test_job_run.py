@@ -36,6 +36,15 @@ class TestRuns:
         first.remember({"A": 7})
         assert first.next(self.job({"A": "user config"}, A=8)).job.settings == {"A": 8}
 
+    def test_a_value_that_was_written_long_ago_is_forgotten(self) -> None:
+        first = JobRun(self.job({"A": "default"}, A=1))
+        for value in range(10, 10_000):
+            first.remember({"A": value, "B": 5})
+        for value, own in ((10, 10), (9999, 1)):
+            assert first.next(self.job({"A": "user config"}, A=value)).job.settings == {"A": own}
+        found = first.next(self.job({"B": "user config"}, B=5)).job
+        assert found.settings == {}, "what is written again is as new"
+
     def test_another_shape_or_another_declaration_is_another_job_to_learn(self) -> None:
         first = JobRun(self.job(A=1))
         assert "4 ranks" in first.next(self.job(A=1, ranks=4)).new_because
