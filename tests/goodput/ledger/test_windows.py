@@ -11,12 +11,15 @@ from scrtune.goodput.buckets import FLUSH_SLOWDOWN
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
+    IntervalEnded,
+    IntervalStarted,
     JobEnded,
     JobStarted,
     RestartCompleted,
     StepCompleted,
     StepStarted,
 )
+from scrtune.goodput.ledger.derivation import Limits
 from scrtune.goodput.ledger.ledger import Ledger
 
 T0 = 1_700_000_000.0
@@ -168,3 +171,33 @@ def test_the_slowdown_of_each_window_is_as_defined(
         assert made.buckets["productive"] + made.buckets["step_slowdown"] == pytest.approx(
             plain.buckets["productive"], abs=1e-9
         )
+
+
+@pytest.mark.parametrize("remembered", [60, 200])
+def test_forgetting_does_not_change_what_is_said_of_what_is_remembered(remembered: int) -> None:
+    """Two ranks load data, go back by five steps now and then, and start again."""
+    forgets = Ledger(remembered=remembered, limits=Limits(tail=10))
+    knows = Ledger(remembered=None)
+    at, step = 0.0, 0
+    for turn in range(400):
+        if turn % 90 == 50:
+            step -= 5
+        for writer in ("a", "b"):
+            events: list[GoodputEvent] = [StepStarted(step=step, time_s=T0 + at, writer=writer)]
+            if turn % 130 == 0:
+                events.insert(0, JobStarted(time_s=T0 + at - 0.5, writer=writer))
+            loads = {"kind": "data_loading", "writer": writer}
+            events += [
+                IntervalStarted(time_s=T0 + at + 0.1, **loads),
+                IntervalEnded(time_s=T0 + at + 0.3, **loads),
+            ]
+            for ledger in (forgets, knows):
+                for event in events:
+                    ledger.handle(event)
+        at, step = at + 1 + 20 * (turn % 70 == 0), step + 1
+        assert forgets.account(T0 + at) == knows.account(T0 + at)
+    start = forgets.window(T0, T0 + at, T0 + at).start_s
+    assert T0 + 100 < start < T0 + at - remembered / 8
+    for length in (5.0, 12.5):
+        bounds = T0 + at - length, T0 + at
+        assert forgets.window(*bounds, T0 + at) == knows.window(*bounds, T0 + at)
