@@ -18,6 +18,7 @@ from typing import SupportsInt
 import msgspec
 from typing_extensions import Self
 
+from ..goodput.compat.peer_names import Moment, PeerNames
 from ..goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
@@ -34,7 +35,6 @@ from ..goodput.events import (
 )
 from ..goodput.log.line_log import WAITING_LIMIT, absolute, log_path
 from ..goodput.log.line_writer import CLOSE_LIMIT_S
-from ..goodput.peer_rules.peer_names import Moment, PeerNames
 from ..goodput.readers.ml_goodput import checkpoint_name, elastic_wait_kind
 from ..goodput.validation import defect, is_near, is_within_bounds
 from .event_writer import EventWriter

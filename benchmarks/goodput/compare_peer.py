@@ -25,8 +25,7 @@ from peer import ask
 from peer.fixed_logs import fixed_logs
 from peer.random_logs import NOW_S, random_log
 
-from scrtune.goodput import compat
-from scrtune.goodput.compat import calculator as compat_calculator
+from scrtune.goodput.compat import goodput, goodput_elastic
 
 HERE = Path(__file__).parent
 PEER = "ml-goodput-measurement==0.2.3"
@@ -55,12 +54,13 @@ def ours(log: dict[str, Any]) -> dict[str, Any]:
     """What our compat API answers."""
     store = ListStore()
     prefix = "Elastic" if log["elastic"] else ""
-    recorder = getattr(compat, f"{prefix}GoodputRecorder")("job", "log", True, store)
-    calculators: Callable[..., Any] = getattr(compat, f"{prefix}GoodputCalculator")
+    module = goodput_elastic if log["elastic"] else goodput
+    recorder = getattr(module, f"{prefix}GoodputRecorder")("job", "log", True, store)
+    calculators: Callable[..., Any] = getattr(module, f"{prefix}GoodputCalculator")
     now = ask.dt.datetime.fromtimestamp(NOW_S, ask.UTC)
     with (
-        mock.patch.object(compat_calculator, "utc_now", return_value=now),
-        mock.patch.object(compat_calculator, "tell"),
+        mock.patch.object(goodput, "utc_now", return_value=now),
+        mock.patch.object(goodput, "tell"),
     ):
         answers = ask.ask(log, recorder, store.append, lambda: calculators("job", "log", store))
     answers_as_json: dict[str, Any] = json.loads(json.dumps(answers))

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from ...daemon.views import GoodputView
 from ...goodput.account import Account, Window
-from ...goodput.peer_rules.differences import Difference
+from ...goodput.compat.differences import Difference
 from ...goodput.readers import resiliency
 from ...goodput.steps.types import SlowStep, StepSummary, Straggler
 from ...intents.tune.gains import GainView, together
@@ -334,11 +334,15 @@ def _compat(compat: CompatView, *, tells_steps: bool) -> list[RenderableType]:
 
 
 def _differences(found: Sequence[Difference]) -> Table:
-    rows: list[tuple[str, str, str, str]] = []
-    above = ""
-    for each in found:
-        here, there = f"{each.conserving_s:.3f}", f"{each.compat_s:.3f}"
-        if here != there:
-            rows.append((printable(each.what), here, there, "the same" if each.why == above else each.why))
-            above = each.why
-    return plain_table("where they differ", ">conserving", ">compat", "why (there: compat)", rows=rows)
+    rows = [
+        (
+            printable(each.what),
+            f"{each.conserving_s:.3f}",
+            f"{each.compat_s:.3f}",
+            f"{each.compat_s - each.conserving_s:+.3f}",
+            each.why,
+        )
+        for each in found
+    ]
+    headings = (">conserving", ">compat", ">difference", "rule of compat; of conserving")
+    return plain_table("where they differ", *headings, rows=rows)

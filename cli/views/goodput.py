@@ -12,8 +12,8 @@ from ...daemon.journal.records import JournalError
 from ...daemon.views import GoodputView
 from ...goodput.account import Account
 from ...goodput.account import Window as LedgerWindow
-from ...goodput.peer_rules.differences import Difference, differences
-from ...goodput.peer_rules.rules import CompatAccount, CompatError, compat_account, compat_window
+from ...goodput.compat.differences import Difference, differences
+from ...goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
@@ -176,8 +176,7 @@ def _job_view(job: JobRecord, query: GoodputQuery) -> JobView:
     compat, no_compat = _compat(job, bounds) if query.has("compat") else (None, "")
     differ: list[Difference] = []
     if conserving is not None and compat is not None:
-        begun = [event for event in job.events if bounds is None or bounds[0] <= span(event)[0] < bounds[1]]
-        differ = differences(conserving.buckets, conserving.wall_s, compat, begun)
+        differ = differences(conserving.buckets, conserving.wall_s, compat)
     return JobView(
         job_name=job.name,
         events=job.read,

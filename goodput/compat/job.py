@@ -1,120 +1,110 @@
-"""A job's log as far as it was read, by the rules of ml-goodput-measurement 0.2.3.
+"""A job's log as far as it was read: calculator and monitor look at one each.
 
-Calculator and monitor look at one each. What was read is kept: a question costs what is new in the log, and a
-pass over the steps as columns; one about a window costs what is in it.
+What was read is kept as columns: a question costs what is new in the log, and a pass over these.
 """
 
-from array import array
-from bisect import bisect_right
-from itertools import accumulate, islice
+import datetime as dt
+from collections.abc import Iterable, Mapping
 from math import inf
 
-import numpy as np
-import numpy.typing as npt
-
-from ..events import GoodputEvent, SlicesObserved, StepStarted
-from ..log.store import LogStore, encodable, tell
-from ..peer_rules.rules import CompatAccount, account_of, window_of
-from ..peer_rules.steps import CompatStepTimes, slice_efficiency
-from ..peer_rules.walk import Walk
-from ..validation import span
+from ..events import GoodputEvent, StepStarted
+from ..log.store import tell, utc_now
+from ..readers.jsonl import own_event
+from ..readers.ml_goodput import NotUnderstoodError, recorder_events
+from ..validation import defect_of_record, span
 from ..yield_hook import YieldHook, never_yield
-from .entries import EntryReader
+from .columns import slice_efficiency
+from .store import LogStore, encodable
+from .table import EventTable, Span
 
 _PIECE = 256
 """Events taken in between two rests: a fraction of a millisecond."""
+_KEYS_OF_A_STEP = {"job_name", "step_count", "step_start_time"}
+
+
+class EntryReader:
+    """Turns entries into events, in order. `job_name` leaves out other jobs' entries; "" takes all.
+
+    Events of our own logs (with a `type`) are taken as they are. What cannot be understood is left out and
+    counted in `unread`; `problem` says what the first of it was.
+    """
+
+    def __init__(self, job_name: str = "") -> None:
+        self.unread = 0
+        self.problem = ""
+        self._job_name = job_name
+
+    def read(self, entries: Iterable[Mapping[str, object]]) -> list[GoodputEvent]:
+        """Return the events of these entries."""
+        events: list[GoodputEvent] = []
+        for entry in entries:
+            if self._job_name and entry.get("job_name", self._job_name) != self._job_name:
+                continue
+            try:
+                events += _events_of(entry)
+            except NotUnderstoodError as error:
+                self.unread += 1
+                self.problem = self.problem or str(error)
+        return events
+
+
+def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
+    """Return all that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
+    time_s, step = entry.get("step_start_time"), entry.get("step_count")
+    if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
+        # most of a log: looking for all that an entry may tell takes four times as long
+        event = StepStarted(step=step, time_s=time_s)
+        return [event] if defect_of_record(event) is None else list(recorder_events(entry))
+    if isinstance(entry.get("type"), str):
+        return [own_event(entry)]
+    if events := list(recorder_events(entry)):
+        return events
+    raise NotUnderstoodError("an entry of no kind that is known")
 
 
 class CompatJob:
-    """The job `job_name` of the log `store`, without what is older than `since_s` (epoch seconds).
+    """The job `job_name` of the log `store`, without what is older than `retention` (a number is seconds).
 
     One thread at a time may use it.
     """
 
-    def __init__(self, store: LogStore, job_name: str, since_s: float | None = None) -> None:
-        self.walk = Walk()
-        self.steps = CompatStepTimes()
+    def __init__(self, store: LogStore, job_name: str, retention: dt.timedelta | float | None = None) -> None:
+        self.table = EventTable()
         self._store = store
         self._reader = EntryReader(encodable(job_name))
         self._is_unread_told = False
         self._position = 0
-        self._since_s = since_s
-        self._events: list[GoodputEvent] = []
-        # of each event its time, and the latest time up to it: that one never falls, and can be searched
-        self._times_s = array("d")
-        self._latest_s = array("d")
-        self._slices: list[SlicesObserved] = []
+        age_s = retention.total_seconds() if isinstance(retention, dt.timedelta) else retention
+        self._since_s = utc_now().timestamp() - age_s if age_s else -inf
 
     def read_on(self, yield_hook: YieldHook = never_yield) -> None:
         """Take in what is new in the log. Raises OSError when it cannot be read."""
-        while True:
+        before = -1
+        while self._position != before:
             before = self._position
             entries, self._position = self._store.read(before)
-            if self._position == before:
-                self._tell_unread()
-                return
-            yield_hook()
             for begin in range(0, len(entries), _PIECE):
-                self._take(self._reader.read(entries[begin : begin + _PIECE]))
                 yield_hook()
-
-    def account(self, now_s: float, *, elastic: bool) -> CompatAccount:
-        """The job up to its last end, or to `now_s`. Raises :class:`.CompatError`."""
-        return account_of(self.walk, now_s, elastic=elastic)
-
-    def window(
-        self, start_s: float, end_s: float, *, elastic: bool, yield_hook: YieldHook = never_yield
-    ) -> CompatAccount:
-        """What is after `start_s` and up to `end_s` as if it were all. Raises :class:`.CompatError`."""
-        inside = self._inside(start_s, end_s)
-        walk = Walk()
-        for begin in range(0, len(inside), _PIECE):
-            for number in inside[begin : begin + _PIECE].tolist():
-                walk.handle(self._events[number])
-            yield_hook()
-        first_s, last_s = (self._times_s[n] for n in inside[[0, -1]]) if len(inside) else (None, None)
-        return window_of(walk, first_s, last_s, elastic=elastic)
-
-    def slice_efficiency(self, total_s: float) -> tuple[float, float] | None:
-        """Active and available slices as shares of all, in the `total_s` from the job's start on.
-
-        None where no slices were told.
-        """
-        start_s = self.walk.first_job_start_s
-        return None if start_s is None else slice_efficiency(self._slices, start_s, start_s + total_s)
-
-    def slice_efficiency_within(self, start_s: float, end_s: float) -> tuple[float, float] | None:
-        """The same by what was told after `start_s` and up to `end_s`."""
-        inside = [slices for slices in self._slices if start_s < slices.time_s <= end_s]
-        return slice_efficiency(inside, start_s, end_s)
-
-    def _tell_unread(self) -> None:
-        """Say, once, that the numbers are those of a part of the log."""
-        if self._reader.unread and not self._is_unread_told:
+                events = self._reader.read(entries[begin : begin + _PIECE])
+                self.table.extend(event for event in events if span(event)[0] >= self._since_s)
+        if self._reader.unread and not self._is_unread_told:  # the numbers are those of a part of the log
             self._is_unread_told = True
             tell(
                 f"entries of the log that are not understood are left out, {self._reader.unread} so far;"
                 f" the first: {self._reader.problem}"
             )
 
-    def _take(self, events: list[GoodputEvent]) -> None:
-        if self._since_s is not None:
-            events = [event for event in events if span(event)[0] >= self._since_s]
-        times_s = [event.time_s if type(event) is StepStarted else span(event)[0] for event in events]
-        latest_s = self._latest_s[-1:] or array("d", [-inf])
-        self._times_s.extend(times_s)
-        self._latest_s.extend(islice(accumulate(times_s, max, initial=latest_s[0]), 1, None))
-        self._events += events
-        for event in events:
-            self.walk.handle(event)
-        self._slices += [event for event in events if isinstance(event, SlicesObserved)]
-        self.steps.extend(events)
+    def slice_efficiency(self, total_s: float) -> Span | None:
+        """Return active and available slices as shares of all, in the `total_s` from the job's start on.
 
-    def _inside(self, start_s: float, end_s: float) -> npt.NDArray[np.intp]:
-        """The numbers of the events in a window, in their order of arrival.
-
-        Those that :func:`.compat_window` searches all events for.
+        None where no slices were told.
         """
-        first = bisect_right(self._latest_s, start_s)
-        times_s = np.array(self._times_s[first:])
-        return np.flatnonzero((times_s > start_s) & (times_s <= end_s)) + first
+        start_s = self.table.rows().job_start_s
+        if start_s is None:
+            return None
+        return slice_efficiency(self.table.slices, start_s, start_s + total_s)
+
+    def slice_efficiency_within(self, start_s: float, end_s: float) -> Span | None:
+        """Return the same by what was told after `start_s` and up to `end_s`."""
+        inside = (slices for slices in self.table.slices if start_s < slices.time_s <= end_s)
+        return slice_efficiency(inside, start_s, end_s)

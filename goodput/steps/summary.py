@@ -8,9 +8,10 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
+from ..compat.columns import ideal_step_time_s, step_times_s
 from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
-from .estimators import Seconds, deviations_s, ideal_s, peers_ideal_s
+from .estimators import Seconds, deviations_s, ideal_s
 from .table import StepRows, StepTable, step_table
 from .types import SlowStep, StepDeviations, StepSummary, Straggler
 
@@ -43,9 +44,12 @@ def summary_of(
     ideal = ideal_s(rows.times_s)
     if ideal is None:
         return None
-    peers_times_s = peers_step_times(events, window)[1]
-    peers = peers_ideal_s(peers_times_s)
-    no_peers = "" if peers is not None else "it leaves out steps that last less than a second"
+    peers_times_s = step_times_s(events, window)
+    no_peers = "no step is followed by the one with the next number"
+    if (peers := ideal_step_time_s(peers_times_s)) is not None:
+        no_peers = ""
+    elif len(peers_times_s):
+        no_peers = "it leaves out steps that last less than a second"
     found, no_stragglers = stragglers(table)
     distances_s = deviations_s(rows.took_s, ideal)
     last = _last(rows.steps)
@@ -55,9 +59,7 @@ def summary_of(
         mean_s=float(np.average(rows.took_s, weights=rows.steps)),
         ideal_s=ideal,
         peers_ideal_s=peers,
-        no_peers_ideal=no_peers
-        if len(peers_times_s)
-        else "no step is followed by the one with the next number",
+        no_peers_ideal=no_peers,
         deviation_s=float(np.average(distances_s, weights=rows.steps)),
         rolling_deviation_s=float(np.average(distances_s, weights=last)),
         rolling=int(last.sum()),
@@ -66,32 +68,6 @@ def summary_of(
         no_stragglers=no_stragglers,
         deviations_s=StepDeviations(rows.number, distances_s),
     )
-
-
-def peers_step_times(
-    events: JobEvents, window: tuple[float, float] | None = None
-) -> tuple[NDArray[np.int64], Seconds]:
-    """Number and seconds of each step by the rule of ml-goodput-measurement, by number.
-
-    A step lasts to the start of the next number, if that is what begins next, whoever records it; of a number
-    that comes again the last time counts.
-    """
-    told = [*((each.numbers, each.times_s) for each in events.step_starts.values())]
-    told += [(each.numbers, each.starts_s) for each in events.whole_steps.values()]
-    number = np.concatenate([np.empty(0, np.int64), *(numbers for numbers, _ in told)])
-    start_s = np.concatenate([np.empty(0), *(starts_s for _, starts_s in told)])
-    if window is not None:
-        is_within = (start_s >= window[0]) & (start_s < window[1])
-        number, start_s = number[is_within], start_s[is_within]
-    if (start_s[1:] < start_s[:-1]).any():
-        order = np.argsort(start_s, kind="stable")
-        number, start_s = number[order], start_s[order]
-    is_next = number[1:] == number[:-1] + 1
-    number, took_s = number[:-1][is_next], np.diff(start_s)[is_next]
-    if (number[1:] > number[:-1]).all():
-        return number, took_s
-    number, last = np.unique(number[::-1], return_index=True)
-    return number, took_s[::-1][last]
 
 
 def stragglers(table: StepTable) -> tuple[tuple[Straggler, ...], str]:

@@ -95,7 +95,7 @@ def step_table(events: JobEvents, *, by_number: bool = False) -> StepTable:
     parts = [part for code, name in enumerate(writers) for part in _of_writer(events, code, name, runs_s)]
     parts = parts or [*_of_writer(_NO_STEPS, 0, "", runs_s)]
     ranks = StepRows(*map(np.concatenate, zip(*parts, strict=True))) if len(parts) != 1 else parts[0]
-    job = _of_the_job(ranks)
+    job = _of_the_job(ranks, is_shared=len(parts) > 1)
     stride = 1 if by_number else usual_stride(job.steps)
     if stride > 1:
         count = np.maximum(1, np.rint(job.steps / stride)).astype(np.int64)
@@ -131,7 +131,8 @@ def _of_writer(events: JobEvents, code: int, name: str, runs_s: Seconds) -> Iter
 
 def _attempts(name: str, runs_s: Seconds, number: NDArray[Any], *times_s: Seconds) -> list[Any]:
     """Run and attempt of each of a writer's steps, and the columns, by their starts, each once."""
-    good = np.isfinite(times_s).all(axis=0) & (times_s[-1] >= times_s[0]) & (abs(number) < STEP_LIMIT)
+    good = np.isfinite(times_s[-1] - times_s[0]) & (times_s[-1] >= times_s[0])
+    good &= np.isfinite(times_s[0]) & (abs(number) < STEP_LIMIT)
     columns: list[Any] = [each if good.all() else each[good] for each in (number, *times_s)]
     if not _goes_up(columns[1]):
         order = np.lexsort((*columns[2:], columns[0], columns[1]))
@@ -144,20 +145,24 @@ def _attempts(name: str, runs_s: Seconds, number: NDArray[Any], *times_s: Second
         time, back[:] = nanoseconds(start_s), False
         once = np.flatnonzero(_changes(time, number))
         back[once[nameless_rollbacks(number[once], run[once])]] = True
-    new_run = _changes(run)
-    backs = np.cumsum(back & ~new_run)
-    return [run, backs - np.maximum.accumulate(np.where(new_run, backs, 0)), *columns]
+    attempt = np.zeros(len(run), np.int64)
+    if back.any():
+        new_run = _changes(run)
+        backs = np.cumsum(back & ~new_run)
+        attempt = backs - np.maximum.accumulate(np.where(new_run, backs, 0))
+    return [run, attempt, *columns]
 
 
-def _of_the_job(ranks: StepRows) -> StepRows:
-    """Each step once: the slowest rank's, up to the next number that anybody recorded."""
+def _of_the_job(ranks: StepRows, *, is_shared: bool) -> StepRows:
+    """Each step once: the slowest rank's, if they are several up to the next number that anybody recorded."""
     rows = ranks
     if not _goes_up(rows.run, rows.attempt, rows.number):
         rows = ranks.where(np.lexsort((-ranks.took_s, ranks.number, ranks.attempt, ranks.run)))
         rows = rows.where(rows.new_step())
-    goes_on = np.append(~_changes(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
-    room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
-    rows = rows._replace(steps=np.minimum(rows.steps, room))
+    if is_shared:
+        goes_on = np.append(~_changes(rows.run, rows.attempt)[1:], [False] * min(1, len(rows.run)))
+        room = np.where(goes_on, np.diff(rows.number, append=0), rows.steps)
+        rows = rows._replace(steps=np.minimum(rows.steps, room))
     return rows if _goes_up(rows.start_s) else rows.where(np.argsort(rows.start_s, kind="stable"))
 
 

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scrtune.client.recorder import Recorder, epoch_seconds, program_name
+from scrtune.goodput.compat.peer_names import PeerNames
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     AllocationEnded,
@@ -32,7 +33,6 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.peer_rules.peer_names import PeerNames
 from scrtune.goodput.readers.jsonl import Log
 from scrtune.goodput.validation import defect
 

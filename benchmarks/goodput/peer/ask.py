@@ -47,9 +47,17 @@ def ask(
         "details": answer(lambda: plain(calculator.get_job_goodput_details())),
         "deviation": answer(lambda: plain(new_calculator().get_step_deviation())),
         "deviation_of_2s": answer(lambda: plain(new_calculator().get_step_deviation(2.0))),
+        "without": {},
         "windows": [],
         "window_details": [],
     }
+    spans = [tuple(dt.datetime.fromtimestamp(time_s, UTC) for time_s in window) for window in log["windows"]]
+    for name, excluded in {"all": spans, "first": spans[:1], "none": []}.items():
+        asked = new_calculator()
+        answers["without"][name] = [
+            answer(lambda: plain(asked.get_job_goodput_with_exclusions(excluded, True))),  # noqa: B023
+            answer(lambda: plain(asked.get_job_goodput_details())),  # noqa: B023
+        ]
     for window in log["windows"]:
         start, end = (dt.datetime.fromtimestamp(time_s, UTC) for time_s in window)
         answers["windows"].append(

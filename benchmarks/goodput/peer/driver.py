@@ -16,6 +16,7 @@ from typing import Any
 
 import ask
 from ml_goodput_measurement import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
+from ml_goodput_measurement.src import goodput_exclusion
 
 
 class ListLogger:
@@ -54,7 +55,8 @@ def main() -> None:
         def now(cls, tz: Any = None) -> dt.datetime:  # noqa: ARG003
             return now
 
-    goodput.datetime = SimpleNamespace(datetime=FixedTime, timezone=dt.timezone, timedelta=dt.timedelta)
+    for module in (goodput, goodput_exclusion):
+        module.datetime = SimpleNamespace(datetime=FixedTime, timezone=dt.timezone, timedelta=dt.timedelta)
     answers = []
     with contextlib.redirect_stdout(sys.stderr):
         for log in given["logs"]:

@@ -28,12 +28,13 @@ from scrtune.client.scr_log.log import parse_line
 from scrtune.client.scr_log.preload_events import Output, parse_library_line
 from scrtune.client.scr_log.standalone import by_job
 from scrtune.daemon.journal.journal import Journal
-from scrtune.goodput.compat import GoodputRecorder
+from scrtune.goodput.compat.differences import Difference, differences
+from scrtune.goodput.compat.goodput import GoodputRecorder
+from scrtune.goodput.compat.rules import CompatError, compat_account
+from scrtune.goodput.compat.store import LocalLog
 from scrtune.goodput.events import (
     GoodputEvent,
     Interval,
-    IntervalEnded,
-    IntervalStarted,
     JobEnded,
     JobStarted,
     OutputCompleted,
@@ -42,9 +43,6 @@ from scrtune.goodput.events import (
     StepStarted,
 )
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.log.store import LocalLog
-from scrtune.goodput.peer_rules.differences import differences
-from scrtune.goodput.peer_rules.rules import CompatError, compat_account
 from scrtune.intents.events import TuningSwitched
 from scrtune.replay.run import JobShape, replay_traces
 
@@ -193,21 +191,20 @@ def test_each_policy_is_shown_when_it_is_asked_for(tmp_path: Path) -> None:
 def test_both_says_where_the_policies_differ_and_why() -> None:
     job = only_job(SAMPLE, "--policy", "both")
     found = {each["what"]: each for each in job["differences"]}
-    assert "numbers of steps are missing" in found["productive"]["why"]
     assert all(each["why"] for each in found.values())
     differences_s = [abs(each["conserving_s"] - each["compat_s"]) for each in job["differences"]]
     assert differences_s == sorted(differences_s, reverse=True)
     assert "where they differ" in run(SAMPLE, "--policy", "both").stdout
 
 
-def whys(*events: GoodputEvent) -> dict[str, str]:
-    """Why the policies differ over `events`, by the kind of time."""
+def differing(*events: GoodputEvent) -> dict[str, Difference]:
+    """The kinds of time of which the policies differ over `events`."""
     ledger = Ledger()
     for event in events:
         ledger.handle(event)
     account = ledger.account(100.0)
-    found = differences(account.buckets, account.wall_s, compat_account(events, 100.0), events)
-    return {each.what: each.why for each in found}
+    found = differences(account.buckets, account.wall_s, compat_account(events, 100.0))
+    return {each.what: each for each in found}
 
 
 START, END = JobStarted(time_s=0.0), JobEnded(time_s=100.0)
@@ -217,108 +214,18 @@ def steps(*times_s: float, first: int = 0, writer: str = "") -> list[GoodputEven
     return [StepStarted(step=first + n, time_s=time_s, writer=writer) for n, time_s in enumerate(times_s)]
 
 
-def test_a_reason_is_given_where_the_log_has_its_cause() -> None:
-    plain = whys(START, *steps(10, 20, 30, 40), END)
+def test_each_bucket_that_differs_has_the_rule_of_either_policy() -> None:
     evaluation = Interval(kind="custom", name="EVAL", start_s=25, end_s=35)
-    crossing = whys(START, *steps(10, 20, 30), evaluation, *steps(40, first=3), END)
-    assert "1 event with a step's begin inside" in crossing["custom"]
-    assert "custom" not in plain
-    nested = [
-        Interval(kind="training_prep", start_s=0, end_s=9),
-        Interval(kind="device_init", start_s=1, end_s=5),
-    ]
-    assert (
-        "1 event within others: counted twice" in whys(START, *nested, *steps(10, 20), END)["training_prep"]
-    )
-    late = whys(START, *steps(10, 20), *reversed(steps(30, 40, first=2)), END)
-    assert "1 step told of behind later ones" in late["productive"]
-    assert "behind later ones" not in crossing["productive"]
+    found = differing(START, *steps(10, 20, 30), evaluation, *steps(40, first=3), END)
+    assert found["custom"].why == "only what lies wholly inside one step; each second once"
+    assert (found["custom"].conserving_s, found["custom"].compat_s) == (10.0, 0.0)
+    assert "custom" not in differing(START, *steps(10, 20, 30, 40), END)
 
 
-def test_a_hang_is_the_reason_for_what_it_made_larger_and_smaller_and_for_nothing_else() -> None:
-    loading = Interval(kind="data_loading", start_s=8, end_s=9)
-    found = whys(START, *steps(10, 11, 12, 60, 61, 62), loading, JobEnded(time_s=63.0))
-    assert "a step that hung" in found["productive"]
-    assert "a step that hung" in found["other"]
-    assert "hung" not in found["startup"]
-    last = whys(START, *steps(10, 11, 12, 13), END)
-    assert "a step that hung" in last["other"]
-    usual = whys(START, *steps(10, 20, 30, 40), JobEnded(time_s=60.0))
-    assert not any("hung" in why for why in usual.values())
-
-
-def test_of_a_window_only_what_is_in_it_is_a_reason(tmp_path: Path) -> None:
-    begun = [*range(50), *range(1050, 1100)]
-    log = log_of(
-        tmp_path / "log",
-        {"job_name": "a", "job_start_time": 0.0},
-        *({"job_name": "a", "step_count": n, "step_start_time": at} for n, at in enumerate(begun)),
-    )
-    whole = {each["what"]: each["why"] for each in only_job(log, "--policy", "both")["differences"]}
-    part = only_job(log, "--policy", "both", "--window", "500..1100")["differences"]
-    assert "a step that hung" in whole["other"]
-    assert {each["what"] for each in part} >= {"other", "total"}
-    assert not any("hung" in each["why"] for each in part)
-
-
-def test_a_restart_within_a_run_is_the_reason_where_it_was_not_logged() -> None:
-    again = [*steps(10, 20, 30, 40), *steps(50, 60, 70, first=2)]
-    found = whys(START, *again, END)
-    for what in ("productive", "wasted_progress"):
-        assert "numbers of steps come again (once)" in found[what]
-    restore = Interval(kind="checkpoint_restore", start_s=45, end_s=50)
-    told = whys(START, *again[:4], restore, *again[4:], END)
-    assert not any("come again" in why for why in told.values())
-
-
-def test_what_is_said_of_a_kind_is_true_whichever_is_the_larger() -> None:
-    saves = [Interval(kind="checkpoint_save", name="7", start_s=50 + at, end_s=52 + at) for at in (0, 4)]
-    assert (
-        "the mean of what is told of it by its name"
-        in whys(START, *steps(10, 20), *saves, END)["checkpoint_save"]
-    )
-    starts = [IntervalStarted(kind="device_init", time_s=1.0 + n, writer=f"rank{n}") for n in range(2)]
-    ends = [IntervalEnded(kind="device_init", time_s=5.0 + n, writer=f"rank{n}") for n in range(2)]
-    less = whys(START, *starts, *ends, *steps(10, 20, 30), END)["device_init"]
-    assert "there each end with the last start before it, whoever told them" in less
-    compiled = whys(START, *steps(10, 40, 50), END)["startup"]
-    assert "what that took beyond those behind it" in compiled
-
-
-def test_steps_that_begin_again_at_0_are_the_reason_for_what_is_other_there() -> None:
-    found = whys(START, *steps(10, 20, 30, writer="a"), *steps(40, 50, 60, writer="a"), END)
-    assert "steps begin again at 0 (once)" in found["other"]
-    assert "steps begin again at 0 (once)" in found["wasted_progress"]
-    assert not any("at 0" in why for why in whys(START, *steps(10, 20, 30), END).values())
-
-
-def test_a_run_that_counts_on_is_no_disruption_there() -> None:
-    found = whys(START, *steps(10, 20, 30), JobStarted(time_s=80.0), *steps(85, 95, first=3), END)
-    assert "a run whose steps count on from the one before" in found["recovery"]
-    assert "a run whose steps count on from the one before" in found["productive"]
-    again = whys(START, *steps(10, 20, 30), JobStarted(time_s=80.0), *steps(85, 95, first=1), END)
-    assert not any("count on" in why for why in again.values())
-
-
-def test_the_pause_between_two_runs_is_the_reason_for_what_is_more_there() -> None:
-    found = whys(
-        START, *steps(10, 20), JobEnded(time_s=30.0), JobStarted(time_s=60.0), *steps(70, first=2), END
-    )
-    assert "the pause after an end of the job" in found["other"]
-
-
-def test_loading_in_each_step_is_badput_here_as_the_peers_document_says() -> None:
-    loads = [Interval(kind="data_loading", start_s=at, end_s=at + 2) for at in (8, 18, 28)]
-    assert (
-        "its document says it is the time spent on loading each batch"
-        in (whys(START, *loads, *steps(10, 20, 30), END)["data_loading"])
-    )
-
-
-def test_ranks_that_tell_of_the_same_steps_disrupt_each_other_there() -> None:
-    ranks = (steps(10, 20, 30, 40, writer="rank0"), steps(11, 21, 31, 41, writer="rank1"))
-    told = [event for both in zip(*ranks, strict=True) for event in both]
-    assert "there each of 2 writers of steps disrupts the others" in whys(START, *told, END)["productive"]
+def test_buckets_of_one_account_only_differ_by_all_they_have() -> None:
+    found = differing(START, *steps(10, 20, 30, writer="a"), *steps(40, 50, 60, writer="a"), END)
+    assert found["wasted_progress"].compat_s == 0.0
+    assert sum(each.compat_s - each.conserving_s for each in found.values()) == pytest.approx(0.0)
 
 
 def test_a_log_that_the_peers_rules_cannot_take_says_so(tmp_path: Path) -> None:

@@ -22,16 +22,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput import compat
-from scrtune.goodput.compat import (
-    BadputType,
-    CompatAccount,
-    CompatError,
-    compat_account,
-    compat_window,
-)
-from scrtune.goodput.compat.entries import EntryReader
-from scrtune.goodput.compat.job import CompatJob
+from scrtune.goodput.compat import goodput, goodput_elastic, goodput_utils, monitoring, monitoring_elastic
+from scrtune.goodput.compat.columns import Customs, step_times_s, window_of
+from scrtune.goodput.compat.goodput_utils import BadputType
+from scrtune.goodput.compat.job import CompatJob, EntryReader
+from scrtune.goodput.compat.rules import CompatAccount, CompatError, compat_account, compat_window
+from scrtune.goodput.compat.store import LocalLog
+from scrtune.goodput.compat.table import EventTable
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -46,18 +43,24 @@ from scrtune.goodput.events import (
     StepCompleted,
     StepStarted,
 )
-from scrtune.goodput.log.store import LocalLog
-from scrtune.goodput.peer_rules.segments import Customs
-from scrtune.goodput.peer_rules.steps import (
-    CompatStepTimes,
-    compat_deviations_from,
-    compat_step_deviation,
-)
+from scrtune.goodput.job_events import JobEvents
+from scrtune.goodput.validation import span
 
 ROOT = Path(__file__).parents[3]
 PEER = ROOT / "tests" / "data" / "peer"
 LOGS = sorted(PEER.glob("log-*.json"))
 API = json.loads((PEER / "api.json").read_text())
+CLASSES: dict[str, Any] = {
+    described.__name__: described
+    for described in (
+        goodput.GoodputRecorder,
+        goodput.GoodputCalculator,
+        goodput_elastic.ElasticGoodputRecorder,
+        goodput_elastic.ElasticGoodputCalculator,
+        monitoring.GoodputMonitor,
+        monitoring_elastic.ElasticGoodputMonitor,
+    )
+}
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +103,9 @@ def test_every_answer_is_the_peers(path: Path) -> None:
     golden = json.loads(path.read_text())
     log = LocalLog("log")
     prefix = "Elastic" if golden["elastic"] else ""
-    recorder = getattr(compat, f"{prefix}GoodputRecorder")("job", "log", True, log)
+    recorder = CLASSES[f"{prefix}GoodputRecorder"]("job", "log", True, log)
     calculators: Callable[..., Any] = type(
-        "Then", (getattr(compat, f"{prefix}GoodputCalculator"),), {"now_s": lambda _self: golden["now_s"]}
+        "Then", (CLASSES[f"{prefix}GoodputCalculator"],), {"now_s": lambda _self: golden["now_s"]}
     )
     answers = ASK.ask(golden, recorder, log.append, lambda: calculators("job", "log", log))
     assert_same(answers, golden["answers"])
@@ -122,7 +125,7 @@ def test_there_are_logs_for_every_known_fault() -> None:
 
 
 def test_signatures_are_the_peers_but_for_what_the_documentation_names() -> None:
-    ours = ASK.signatures([getattr(compat, name) for name in API["signatures"]])
+    ours = ASK.signatures([CLASSES[name] for name in API["signatures"]])
     differing = {
         (method, parameter)
         for name, methods in API["signatures"].items()
@@ -141,35 +144,46 @@ def test_signatures_are_the_peers_but_for_what_the_documentation_names() -> None
 
 
 def test_every_method_is_there_but_those_that_the_peer_does_not_document() -> None:
-    ours = ASK.signatures([getattr(compat, name) for name in API["signatures"]])
+    ours = ASK.signatures([CLASSES[name] for name in API["signatures"]])
     missing = {
         method
         for name, methods in API["signatures"].items()
         for method in methods
         if method not in ours[name]
     }
-    assert missing == {"get_job_goodput_with_exclusions", "sync_to_gcs"}
+    assert missing == {"sync_to_gcs"}
 
 
 def test_badput_types_have_the_peers_numbers() -> None:
     assert {badput.name: badput.value for badput in BadputType} == API["badput_types"]
 
 
-def test_the_peers_five_modules_can_be_imported_from_here() -> None:
-    from scrtune.goodput.compat import (  # noqa: PLC0415
-        goodput,
-        goodput_elastic,
-        goodput_utils,
-        monitoring,
-        monitoring_elastic,
-    )
+def test_the_peers_modules_have_the_names_that_are_imported_from_them() -> None:
+    for module, names in {
+        goodput: "GoodputRecorder GoodputCalculator BadputType GoodputType MetricType IntervalMetricType "
+        "WorkloadMetricDetails IntervalWorkloadMetricDetails UnproductiveTimeDict "
+        "compute_ideal_step_time get_timestamp_from_log_entry _JOB_NAME _STEP_COUNT",
+        goodput_elastic: "ElasticGoodputRecorder ElasticGoodputCalculator GoodputRecorder _ACTIVE_SLICES",
+        goodput_utils: "BadputType GoodputType MetricType IntervalMetricType GCPOptions "
+        "WorkloadMetricDetails ElasticIntervalWorkloadMetricDetails ACTIVITY_EXCLUSION_LIST",
+        monitoring: "GoodputMonitor GoodputCalculator GCPOptions BadputType MetricType",
+        monitoring_elastic: "ElasticGoodputMonitor GCPOptions",
+    }.items():
+        assert [name for name in names.split() if not hasattr(module, name)] == []
 
-    assert goodput.GoodputRecorder
-    assert goodput.BadputType.OTHER.value == 11
-    assert goodput_utils.GCPOptions().replica_id == "0"
-    assert monitoring.GoodputMonitor
-    assert goodput_elastic.ElasticGoodputRecorder
-    assert monitoring_elastic.ElasticGoodputMonitor
+
+def test_raw_entries_have_the_keys_and_the_callers_spelling() -> None:
+    store = ListStore([])
+    recorder = goodput.GoodputRecorder("job", "log", True, store)
+    recorder.record_custom_badput_event_start_time(1.0, "eval_Step")
+    (entry,) = store.entries
+    assert entry == {
+        goodput._JOB_NAME: "job",
+        goodput._CUSTOM_BADPUT_EVENT_TYPE: "eval_Step",
+        goodput._CUSTOM_BADPUT_EVENT_START_TIME: 1.0,
+    }
+    assert goodput.get_timestamp_from_log_entry(entry) == dt.datetime.fromtimestamp(1, dt.timezone.utc)
+    assert goodput.get_timestamp_from_log_entry({"job_name": "job"}) is None
 
 
 def test_a_job_accounts_for_its_parts() -> None:
@@ -263,7 +277,10 @@ def test_a_custom_event_belongs_to_the_step_it_lies_inside_of(
     starts = sorted(starts) if in_order else starts
     customs = [custom for custom in customs if custom[0] < custom[1]]
     counted = np.array([step % 3 != 0 for step in range(len(starts) - 1)], dtype=bool)
-    by_step_s, by_name_s = Customs(customs).within(np.array(starts), counted)
+    table = EventTable(
+        Interval(kind="custom", start_s=start_s, end_s=end_s, name=name) for start_s, end_s, name in customs
+    )
+    by_step_s, by_name_s = Customs(table.rows().intervals("custom")).within(np.array(starts), counted)
     expected = [
         sum(end - start for start, end, _ in customs if begin <= start and end <= until) if counts else 0
         for (begin, until), counts in zip(pairwise(starts), counted, strict=True)
@@ -318,7 +335,7 @@ def test_all_that_an_entry_tells_counts(step_count: float) -> None:
 
 
 def test_a_window_without_its_start_or_end_is_the_peers_error() -> None:
-    calculator = compat.GoodputCalculator("job", "log")
+    calculator = goodput.GoodputCalculator("job", "log")
     now = dt.datetime.now(dt.timezone.utc)
     for window in ((None, now), (now, None)):
         with pytest.raises(ValueError, match="a window needs its start and its end"):
@@ -334,7 +351,7 @@ def test_that_a_part_of_the_log_is_not_understood_is_reported_once(caplog: pytes
     log.flush()
     with log.path.open("ab") as file:
         file.write(b'{"job_name":"job","step_co\n')
-    calculator = compat.GoodputCalculator("job", "log")
+    calculator = goodput.GoodputCalculator("job", "log")
     with caplog.at_level(logging.WARNING):
         calculator.get_job_goodput()
         log.append({"job_name": "job"})
@@ -349,14 +366,14 @@ def test_that_a_part_of_the_log_is_not_understood_is_reported_once(caplog: pytes
 
 def test_a_name_with_bytes_that_no_text_has_is_recorded_and_found() -> None:
     """As the environment's undecodable bytes come into Python; a job must not end because of its name."""
-    recorder = compat.GoodputRecorder("a\udcff", "log", True)
+    recorder = goodput.GoodputRecorder("a\udcff", "log", True)
     recorder.record_job_start_time(0.0)
     recorder.record_step_start_time(0, 0.0)
     recorder.record_custom_badput_event_start_time(1.0, "eval\udcff")
     recorder.record_custom_badput_event_end_time(3.0, "eval\udcff")
     recorder.record_step_start_time(1, 10.0)
     recorder.record_job_end_time(10.0)
-    calculator = compat.GoodputCalculator("a\udcff", "log")
+    calculator = goodput.GoodputCalculator("a\udcff", "log")
     assert calculator.get_job_goodput(include_badput_breakdown=True)[0] == 80.0
     spent_s = calculator.get_job_goodput_details()["badput_time"][BadputType.CUSTOM_BADPUT_EVENTS]
     assert spent_s == {r"EVAL\UDCFF": 2.0}
@@ -365,12 +382,12 @@ def test_a_name_with_bytes_that_no_text_has_is_recorded_and_found() -> None:
 def test_a_calculator_reads_its_own_job_only() -> None:
     log = LocalLog("shared")
     for job, length_s in (("one", 100), ("other", 200)):
-        recorder = compat.GoodputRecorder(job, "shared", True, log)
+        recorder = goodput.GoodputRecorder(job, "shared", True, log)
         start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
         recorder.record_job_start_time(start)
         recorder.record_job_end_time(start + dt.timedelta(seconds=length_s))
     for job, length_s in (("one", 100), ("other", 200)):
-        calculator = compat.GoodputCalculator(job, "shared", log)
+        calculator = goodput.GoodputCalculator(job, "shared", log)
         calculator.get_job_goodput()
         assert calculator.get_job_goodput_details()["total_elapsed_time"] == length_s
 
@@ -380,26 +397,26 @@ def test_a_new_process_reads_on_where_the_job_goes_on() -> None:
     start = dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc)
 
     def steps(first: int, last: int) -> None:
-        recorder = compat.GoodputRecorder("job", "log", True, LocalLog("log"))
+        recorder = goodput.GoodputRecorder("job", "log", True, LocalLog("log"))
         for step in range(first, last):
             recorder.record_step_start_time(step, start + dt.timedelta(seconds=2 * step))
 
-    compat.GoodputRecorder("job", "log", True, LocalLog("log")).record_job_start_time(start)
+    goodput.GoodputRecorder("job", "log", True, LocalLog("log")).record_job_start_time(start)
     steps(0, 5)
-    assert compat.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 3
+    assert goodput.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 3
     steps(5, 50)
-    assert compat.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 48
+    assert goodput.GoodputCalculator("job", "log", LocalLog("log")).get_job_goodput()[2] == 48
 
 
 def test_what_is_older_than_the_retention_period_is_left_out() -> None:
     log = LocalLog("log")
-    recorder = compat.GoodputRecorder("job", "log", True, log)
+    recorder = goodput.GoodputRecorder("job", "log", True, log)
     now = dt.datetime.now(dt.timezone.utc)
     recorder.record_job_start_time(now - dt.timedelta(days=30))
     recorder.record_job_start_time(now - dt.timedelta(days=1))
     recorder.record_job_end_time(now)
     for week in (dt.timedelta(days=7), 7 * 24 * 60 * 60, 7 * 86_400.0):  # its README says seconds
-        newer = compat.GoodputCalculator("job", "log", log, max_logs_retention_period=week)
+        newer = goodput.GoodputCalculator("job", "log", log, max_logs_retention_period=week)
         newer.get_job_goodput()
         assert newer.get_job_goodput_details()["total_elapsed_time"] == pytest.approx(86_400)
 
@@ -416,7 +433,7 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
     for start_s, end_s in windows:
         found: list[CompatAccount | None] = []
         for ask in (
-            lambda: job.window(start_s, end_s, elastic=True),  # noqa: B023  called at once
+            lambda: window_of(job.table.rows((start_s, end_s)), elastic=True),  # noqa: B023  called at once
             lambda: compat_window(understood, start_s, end_s, elastic=True),  # noqa: B023
         ):
             try:
@@ -427,24 +444,84 @@ def test_a_window_that_is_looked_up_is_the_one_that_is_searched(
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 30), times), max_size=60),
-    st.integers(0, 30),
-    st.sampled_from([None, 2.0]),
+    st.lists(st.builds(StepStarted, step=st.integers(0, 9), time_s=times, writer=names), max_size=40),
+    st.lists(st.builds(StepCompleted, step=st.integers(0, 9), start_s=times, end_s=times), max_size=9),
+    st.one_of(st.none(), st.tuples(times, times)),
 )
-def test_deviations_from_a_step_on_are_the_last_of_all(
-    told: list[tuple[int, float]], first: int, ideal_s: float | None
+def test_a_step_lasts_until_the_next_number_if_that_comes_next(
+    begun: list[StepStarted], whole: list[StepCompleted], window: tuple[float, float] | None
 ) -> None:
-    steps = CompatStepTimes()
-    steps.extend(StepStarted(step=step, time_s=time_s) for step, time_s in sorted(told))
-    if not steps.times_s:
-        assert compat_deviations_from(0, steps.times_s, ideal_s)[0] == []
-        return
-    try:
-        _, every = compat_step_deviation(steps.times_s, ideal_s)
-    except CompatError:
-        return
-    numbers, deviations_s = compat_deviations_from(first, steps.times_s, ideal_s)
-    assert list(zip(numbers, deviations_s.tolist(), strict=True)) == list(every.items())[first:]
+    events = JobEvents([*begun, *whole])
+    told = [event for event in events if isinstance(event, (StepStarted, StepCompleted))]
+    if window is not None:
+        told = [event for event in told if window[0] <= span(event)[0] < window[1]]
+    expected: dict[int, float] = {}
+    for one, following in pairwise(told):
+        if following.step == one.step + 1:
+            expected[one.step] = span(following)[0] - span(one)[0]
+    assert step_times_s(events, window).tolist() == list(expected.values())
+
+
+@given(events_in_any_order, times, st.booleans())
+def test_columns_of_a_job_are_accounted_as_its_events_by_time(
+    events: list[GoodputEvent], now: float, elastic: bool
+) -> None:
+    columns = JobEvents(events)
+    found: list[CompatAccount | str] = []
+    for given_as in (columns, list(columns)):
+        try:
+            found.append(compat_account(given_as, now, elastic=elastic))
+        except CompatError as error:
+            found.append(str(error))
+    assert found[0] == found[1]
+
+
+# --- exclusions
+
+
+def excluding(*spans_s: tuple[float, float]) -> list[tuple[dt.datetime, dt.datetime]]:
+    def time(time_s: float) -> dt.datetime:
+        return dt.datetime.fromtimestamp(time_s, dt.timezone.utc)
+
+    return [(time(start_s), time(end_s)) for start_s, end_s in spans_s]
+
+
+def job_of_100s() -> goodput.GoodputCalculator:
+    store = ListStore([])
+    recorder = goodput.GoodputRecorder("job", "log", True, store)
+    recorder.record_job_start_time(0.0)
+    recorder.record_training_preparation_start_time(0.0)
+    recorder.record_training_preparation_end_time(10.0)
+    for step in range(9):
+        recorder.record_step_start_time(step, 10.0 + 10 * step)
+    recorder.record_job_end_time(100.0)
+    return goodput.GoodputCalculator("job", "log", store)
+
+
+def test_time_that_is_excluded_is_no_part_of_the_job() -> None:
+    spans = excluding((92, 97), (95, 98), (5, 10))
+    percent, badput, last_step, excluded_s = job_of_100s().get_job_goodput_with_exclusions(spans, True)
+    assert excluded_s == 11
+    assert percent == pytest.approx(84 / 89 * 100)
+    assert badput[BadputType.TRAINING_PREP] == pytest.approx(5 / 89 * 100)
+    assert last_step == 8
+
+
+def test_without_exclusions_a_plain_job_has_its_goodput() -> None:
+    calculator = job_of_100s()
+    assert calculator.get_job_goodput_with_exclusions([])[::3] == (90.0, 0.0)
+    assert calculator.get_job_goodput()[0] == 90.0
+
+
+def test_of_a_job_that_is_excluded_nothing_is_left() -> None:
+    assert job_of_100s().get_job_goodput_with_exclusions(excluding((0, 200)), True) == (0.0, {}, 8, 100.0)
+
+
+def test_an_exclusion_that_ends_before_its_start_is_left_out_and_told(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert job_of_100s().get_job_goodput_with_exclusions(excluding((20, 10)))[3] == 0.0
+    assert "it does not end after its start" in caplog.text
 
 
 class ListStore:
@@ -465,7 +542,7 @@ class ListStore:
 
 def test_a_process_that_does_not_log_does_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCRTUNE_GOODPUT_DIR", str(tmp_path / "none"))
-    recorder = compat.ElasticGoodputRecorder("job", "log")
+    recorder = goodput_elastic.ElasticGoodputRecorder("job", "log")
     recorder.record_job_start_time()
     recorder.record_step_start_time(1)
     recorder.record_elastic_slice_counts(1, 2, 2)
@@ -476,8 +553,8 @@ def test_a_process_that_does_not_log_does_nothing(tmp_path: Path, monkeypatch: p
 def test_the_core_does_not_load_it() -> None:
     """Who only names the ledger, or this policy, as the command line does, loads no numpy and no I/O."""
     code = (
-        "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.peer_rules.rules,"
-        " scrtune.goodput.peer_rules.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
+        "import sys, scrtune.goodput.ledger.ledger, scrtune.goodput.compat.rules,"
+        " scrtune.goodput.compat.differences, scrtune.goodput.readers.jsonl; print(*sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert {"numpy", "scrtune.goodput.log.store"}.isdisjoint(ran.stdout.split())
+    assert {"numpy", "scrtune.goodput.compat.store"}.isdisjoint(ran.stdout.split())

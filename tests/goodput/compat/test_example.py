@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from scrtune.client.recorder import Recorder
-from scrtune.goodput.compat import compat_account, goodput
+from scrtune.goodput.compat import goodput
+from scrtune.goodput.compat.rules import compat_account
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.readers.jsonl import Log
 

@@ -14,17 +14,12 @@ from typing import Any
 
 import pytest
 
-from scrtune.goodput.compat import (
-    GCPOptions,
-    goodput,
-    goodput_elastic,
-    monitoring,
-    monitoring_elastic,
-)
+from scrtune.goodput.compat import goodput, goodput_elastic, monitoring, monitoring_elastic
+from scrtune.goodput.compat.goodput_utils import GCPOptions
 from scrtune.goodput.compat.job import CompatJob
-from scrtune.goodput.compat.scalars import Deviations
+from scrtune.goodput.compat.monitoring import Deviations
+from scrtune.goodput.compat.store import LocalLog
 from scrtune.goodput.log.periodic_tasks import Uploads
-from scrtune.goodput.log.store import LocalLog
 from scrtune.goodput.yield_hook import never_yield
 
 event_pb2 = pytest.importorskip("tensorboardX.proto.event_pb2")

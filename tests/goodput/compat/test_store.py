@@ -16,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.compat import goodput
+from scrtune.goodput.compat.store import LocalLog
 from scrtune.goodput.log.line_log import WAITING_LIMIT, log_path
-from scrtune.goodput.log.store import LocalLog, utc_now
+from scrtune.goodput.log.store import utc_now
 
 
 @pytest.fixture(autouse=True)
@@ -85,7 +86,7 @@ def test_garbage_is_counted_and_costs_no_neighbour(garbage: list[bytes]) -> None
 
 def test_two_processes_write_whole_lines_into_one_log(tmp_path: Path) -> None:
     code = (
-        "import sys; from scrtune.goodput.log.store import LocalLog; log = LocalLog('run')\n"
+        "import sys; from scrtune.goodput.compat.store import LocalLog; log = LocalLog('run')\n"
         "for number in range(500): log.append({'writer': sys.argv[1], 'number': number, 'text': 'x' * 300})"
     )
     writers = [subprocess.Popen([sys.executable, "-c", code, name]) for name in "ab"]
@@ -230,7 +231,7 @@ for step in range(5000):
 def test_every_waiter_for_a_log_that_hangs_waits_from_when_the_first_one_did(tmp_path: Path) -> None:
     """A second for each flush, for the monitor's reading of the log and for the end would add up."""
     code = """
-from scrtune.goodput.compat import GCPOptions, monitoring
+from scrtune.goodput.compat import monitoring
 from scrtune.goodput.log.line_writer import LineWriter
 waited_s = []
 left_s, write = LineWriter._left_s, os.write
@@ -241,7 +242,7 @@ def hanging(descriptor, data):
     time.sleep(3600 if b"step_count" in data else 0)
     return write(descriptor, data)
 LineWriter._left_s, os.write = noted, hanging
-options = GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviation_metrics=False)
+options = monitoring.GCPOptions(enable_gcp_goodput_metrics=False, enable_gcp_step_deviation_metrics=False)
 monitor = monitoring.GoodputMonitor("job", "log", "tb", 3600, True, gcp_options=options)
 recorder = goodput.GoodputRecorder("job", "log", True)
 recorder.record_step_start_time(1)

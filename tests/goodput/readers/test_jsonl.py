@@ -11,7 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.account import Account
-from scrtune.goodput.compat.entries import EntryReader
+from scrtune.goodput.compat.goodput_utils import BadputType
+from scrtune.goodput.compat.job import EntryReader
+from scrtune.goodput.compat.rules import compat_account
 from scrtune.goodput.events import (
     INTERVAL_KINDS,
     GoodputEvent,
@@ -28,8 +30,6 @@ from scrtune.goodput.events import (
 )
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
-from scrtune.goodput.peer_rules.rules import compat_account
-from scrtune.goodput.peer_rules.types import BadputType
 from scrtune.goodput.readers.detect import detect
 from scrtune.goodput.readers.jsonl import MAX_JOBS, MAX_PROBLEMS, JobLog, Log, LogProblem, bulk_of
 from scrtune.goodput.readers.launcher_log import as_goodput_events

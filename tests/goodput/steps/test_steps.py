@@ -9,11 +9,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scrtune.goodput.compat.columns import ideal_step_time_s
 from scrtune.goodput.events import GoodputEvent, JobStarted, StepCompleted, StepStarted
 from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.steps import summary as module
-from scrtune.goodput.steps.estimators import deviations_s, ideal_s, peers_ideal_s
+from scrtune.goodput.steps.estimators import deviations_s, ideal_s
 from scrtune.goodput.steps.summary import ROLLING, stragglers
 from scrtune.goodput.steps.table import StepTable
 from scrtune.goodput.steps.table import step_table as table_of_columns
@@ -52,11 +53,11 @@ def steps_of(events: list[GoodputEvent]) -> list[tuple[int, float]]:
 
 
 def test_the_peers_estimator_drops_what_is_below_a_second_and_what_is_far_above() -> None:
-    assert peers_ideal_s([2.0, 2.0, 2.5, 3.0, 60.0, 0.9]) == pytest.approx((2.0 + 2.0 + 2.5 + 3.0) / 4)
+    assert ideal_step_time_s([2.0, 2.0, 2.5, 3.0, 60.0, 0.9]) == pytest.approx((2.0 + 2.0 + 2.5 + 3.0) / 4)
 
 
 def test_the_peers_estimator_has_no_answer_for_short_steps_and_ours_has() -> None:
-    assert peers_ideal_s([0.5] * 100) is None
+    assert ideal_step_time_s([0.5] * 100) is None
     assert ideal_s([0.5] * 100) == 0.5
     assert ideal_s([]) is None
 

@@ -1,6 +1,8 @@
 """Names and shapes of ml-goodput-measurement 0.2.3 as it documents them: what its users' code reads."""
 
+import datetime as dt
 import enum
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, TypedDict
 
@@ -22,28 +24,6 @@ class BadputType(enum.Enum):
     ELASTIC_SLICE_DOWN = 12
     ELASTIC_SCALE_UP = 13
     ELASTIC_REINITIALIZATION = 14
-
-
-ELASTIC_BADPUT = (
-    BadputType.ELASTIC_SLICE_DOWN,
-    BadputType.ELASTIC_SCALE_UP,
-    BadputType.ELASTIC_REINITIALIZATION,
-)
-BREAKDOWN_ORDER = (
-    BadputType.TPU_INITIALIZATION,
-    BadputType.TRAINING_PREP,
-    BadputType.DATA_LOADING_SYNC,
-    BadputType.DATA_LOADING_ASYNC,
-    BadputType.UNPRODUCTIVE_CHECKPOINT_SAVE_TIME,
-    BadputType.UNPRODUCTIVE_CHECKPOINT_RESTORE_TIME,
-    BadputType.PROGRAM_STARTUP,
-    BadputType.WASTED_PROGRESS_FROM_DISRUPTION,
-    BadputType.INFRASTRUCTURE_RECOVERY_FROM_DISRUPTION,
-    BadputType.CUSTOM_BADPUT_EVENTS,
-    BadputType.OTHER,
-    *ELASTIC_BADPUT,
-)
-"""The order of the peer's breakdown in percent."""
 
 
 class GoodputType(enum.Enum):
@@ -72,6 +52,9 @@ class IntervalMetricType(enum.Enum):
     INTERVAL_BADPUT = "interval_badput"
     INTERVAL_SIZE = "interval_size"
 
+
+ACTIVITY_EXCLUSION_LIST = [BadputType.DATA_LOADING_ASYNC.name]
+"""Names of badput that overlaps with steps, and is no part of the total."""
 
 BadputTimes: TypeAlias = dict[BadputType, float | dict[str, float]]
 """Seconds, or percent, of each type; custom events by their upper-cased name."""
@@ -123,3 +106,17 @@ class GCPOptions:
     cluster_name: str | None = None
     enable_gcp_goodput_metrics: bool = True
     enable_gcp_step_deviation_metrics: bool = True
+
+
+def compute_ideal_step_time(step_times: Sequence[float]) -> float | None:
+    """Return the ideal step time in seconds, or None when no step lasts a second."""
+    from .columns import ideal_step_time_s  # noqa: PLC0415 - numpy: who only needs names shall not load it
+
+    return ideal_step_time_s(step_times)
+
+
+def get_timestamp_from_log_entry(entry: Mapping[str, object]) -> dt.datetime | None:
+    """Return the first time in a log entry, in UTC, or None."""
+    times_s = (value for key, value in entry.items() if "time" in key)
+    found = next(times_s, None)
+    return dt.datetime.fromtimestamp(found, dt.timezone.utc) if isinstance(found, int | float) else None

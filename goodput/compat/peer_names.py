@@ -1,7 +1,7 @@
 """The methods of ml-goodput-measurement's recorders under their names, on any recorder of ours.
 
-Names and signatures are those that the README of ml-goodput-measurement 0.2 documents for `GoodputRecorder`
-and `ElasticGoodputRecorder`. Times are datetimes; one without a zone is local (`datetime.timestamp`).
+Names and signatures are those of `GoodputRecorder` and `ElasticGoodputRecorder` 0.2.3. Times are datetimes;
+one without a zone is local (`datetime.timestamp`).
 """
 
 from abc import ABC, abstractmethod
@@ -18,89 +18,93 @@ class JobNames(ABC):
 
     @abstractmethod
     def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:
-        """The job's processes are up."""
+        """Record that the job's processes are up."""
 
     @abstractmethod
     def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:
-        """The job ended by itself."""
+        """Record that the job ended by itself."""
 
     @abstractmethod
     def step_started(self, step: int, at: Moment = None) -> None:
-        """A step of the main loop begins."""
+        """Record the start of a step of the main loop."""
 
     @abstractmethod
     def started(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """An interval of that kind begins."""
+        """Record the start of an interval."""
 
     @abstractmethod
     def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
-        """The interval of that kind and name ends."""
+        """Record the end of the interval of that kind and name."""
 
     @abstractmethod
     def checkpointed(self, kind: str, step: int, start: Moment, end: Moment, directory: str) -> None:
-        """A checkpoint of that step was written to `directory`, or read from it."""
+        """Record that a checkpoint of that step was written to `directory`, or read from it."""
+
+    def custom_name(self, event_type: str) -> str:
+        """Return the name that a custom event is recorded under: in upper case, as the peer counts it."""
+        return event_type.upper() if isinstance(event_type, str) else event_type
 
     def record_job_start_time(self, start_time: Moment = None) -> None:
-        """The job starts."""
+        """Record the start of the job, or of its next run."""
         self.job_started(at=start_time)
 
     def record_job_end_time(self, end_time: Moment = None) -> None:
-        """The job ends."""
+        """Record the end of the job."""
         self.job_ended(at=end_time)
 
     def record_step_start_time(self, step: int, start_time: Moment = None) -> None:
-        """Step `step` starts; it lasts until what is recorded next."""
+        """Record the start of `step`; it lasts until what is recorded next."""
         self.step_started(step, start_time)
 
     def record_checkpoint_progress(self, step: int, checkpoint_start_time: Moment) -> None:  # noqa: B027
-        """Nothing, as with the peer: which steps were for nothing shows when they are done again."""
+        """Do nothing, as the peer: which steps were for nothing shows when they are done again."""
 
     def record_tpu_init_start_time(self, start_time: Moment = None) -> None:
-        """The initialization of the accelerators starts."""
+        """Record the start of the accelerators' initialization."""
         self.started("device_init", at=start_time)
 
     def record_tpu_init_end_time(self, end_time: Moment = None) -> None:
-        """The initialization of the accelerators ends."""
+        """Record its end."""
         self.ended("device_init", at=end_time)
 
     def record_training_preparation_start_time(self, start_time: Moment = None) -> None:
-        """The preparation of the training starts."""
+        """Record the start of the training's preparation."""
         self.started("training_prep", at=start_time)
 
     def record_training_preparation_end_time(self, end_time: Moment = None) -> None:
-        """The preparation of the training ends."""
+        """Record its end."""
         self.ended("training_prep", at=end_time)
 
     def record_data_loading_start_time(self, start_time: Moment = None) -> None:
-        """Loading a batch of data starts."""
+        """Record the start of loading a batch of data."""
         self.started("data_loading", at=start_time)
 
     def record_data_loading_end_time(self, end_time: Moment = None) -> None:
-        """Loading a batch of data ends."""
+        """Record its end."""
         self.ended("data_loading", at=end_time)
 
     def record_custom_badput_event_start_time(
         self, start_time: Moment = None, custom_badput_event_type: str = "unknown"
     ) -> None:
-        """Something that holds up the training starts, such as an evaluation."""
-        self.started("custom", _upper(custom_badput_event_type), start_time)
+        """Record the start of what holds up the training, such as an evaluation."""
+        self.started("custom", self.custom_name(custom_badput_event_type), start_time)
 
     def record_custom_badput_event_end_time(
         self, end_time: Moment = None, custom_badput_event_type: str = "unknown"
     ) -> None:
-        """What held up the training ends."""
-        self.ended("custom", _upper(custom_badput_event_type), end_time)
+        """Record its end."""
+        self.ended("custom", self.custom_name(custom_badput_event_type), end_time)
 
     def record_checkpoint_save(
         self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
     ) -> None:
-        """A checkpoint held up the training. Not in the peer, whose checkpointer logs it."""
+        """Record a checkpoint that held up the training. The peer has it from the checkpointer."""
         self.checkpointed("checkpoint_save", step, start_time, end_time, directory)
 
     def record_checkpoint_restore(
         self, step: int, start_time: Moment, end_time: Moment = None, directory: str = ""
     ) -> None:
-        """A checkpoint was read back. Not in the peer, as :meth:`record_checkpoint_save`."""
+        """Record that a checkpoint was read back. The peer has it from the checkpointer."""
         self.checkpointed("checkpoint_restore", step, start_time, end_time, directory)
 
 
@@ -109,31 +113,26 @@ class PeerNames(JobNames):
 
     @abstractmethod
     def slices(self, active: int, total: int, available: int = 0, at: Moment = None) -> None:
-        """So many slices work, are asked for, and could be had."""
+        """Record how many slices work, are asked for, and could be had."""
 
     def record_elastic_slice_counts(
         self, active_slices: int, total_slices: int, available_slices: int, timestamp: Moment = None
     ) -> None:
-        """So many slices work, are asked for, and could be had."""
+        """Record how many slices work, are asked for, and could be had."""
         self.slices(active_slices, total_slices, available_slices, timestamp)
 
     def record_elastic_wait_start_time(self, event_type: str, start_time: Moment = None) -> None:
-        """The job starts to wait for slices: ``scale_up`` or ``slice_down``."""
+        """Record the start of a wait for slices: ``scale_up`` or ``slice_down``."""
         self.started(elastic_wait_kind(event_type), event_type, start_time)
 
     def record_elastic_wait_end_time(self, event_type: str, end_time: Moment = None) -> None:
-        """The job ends to wait for slices."""
+        """Record its end."""
         self.ended(elastic_wait_kind(event_type), event_type, end_time)
 
     def record_elastic_reinit_start_time(self, start_time: Moment = None) -> None:
-        """The initialization with other slices starts."""
+        """Record the start of the initialization with other slices."""
         self.started("elastic_reinit", at=start_time)
 
     def record_elastic_reinit_end_time(self, end_time: Moment = None) -> None:
-        """The initialization with other slices ends."""
+        """Record its end."""
         self.ended("elastic_reinit", at=end_time)
-
-
-def _upper(event_type: str) -> str:
-    """A custom event's type as the peer tells it; what is no text is left to who refuses it."""
-    return event_type.upper() if isinstance(event_type, str) else event_type

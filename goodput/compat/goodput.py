@@ -1,0 +1,314 @@
+"""The peer's module `goodput`: ``GoodputRecorder`` and ``GoodputCalculator``, over a local log.
+
+An entry of the log is a flat JSON object with ``job_name`` and one happening; times are epoch seconds.
+"""
+
+import datetime as dt
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import ClassVar
+
+import numpy as np
+
+from ..log.store import tell, utc_now
+from .columns import account_of, account_without, deviations_s, ideal_step_time_s, window_of
+from .goodput_utils import (
+    BadputTimes,
+    BadputType,
+    GoodputType,
+    IntervalMetricType,
+    IntervalWorkloadMetricDetails,
+    MetricType,
+    WorkloadMetricDetails,
+    compute_ideal_step_time,
+    get_timestamp_from_log_entry,
+)
+from .job import CompatJob
+from .peer_names import JobNames, Moment
+from .rules import CompatAccount, CompatError
+from .store import Entry, LogStore, PeerLogger, store_of
+
+__all__ = [
+    "BadputType",
+    "GoodputCalculator",
+    "GoodputRecorder",
+    "GoodputType",
+    "IntervalMetricType",
+    "IntervalWorkloadMetricDetails",
+    "MetricType",
+    "UnproductiveTimeDict",
+    "WorkloadMetricDetails",
+    "compute_ideal_step_time",
+    "get_timestamp_from_log_entry",
+]
+
+UnproductiveTimeDict = BadputTimes
+
+# keys of entries, under the names that the peer's users read raw entries by
+_JOB_NAME = "job_name"
+_STEP_COUNT = "step_count"
+_STEP_START_TIME = "step_start_time"
+_JOB_START_TIME = "job_start_time"
+_JOB_END_TIME = "job_end_time"
+_TPU_INIT_START_TIME = "tpu_init_start_time"
+_TPU_INIT_END_TIME = "tpu_init_end_time"
+_TRAINING_PREPARATION_START_TIME = "training_prep_start_time"
+_TRAINING_PREPARATION_END_TIME = "training_prep_end_time"
+_DATA_LOADING_START_TIME = "data_loading_start_time"
+_DATA_LOADING_END_TIME = "data_loading_end_time"
+_CUSTOM_BADPUT_EVENT_TYPE = "custom_badput_event_type"
+_CUSTOM_BADPUT_EVENT_START_TIME = "custom_badput_event_start_time"
+_CUSTOM_BADPUT_EVENT_END_TIME = "custom_badput_event_end_time"
+
+_PREFIXES = {
+    "device_init": "tpu_init",
+    "custom": "custom_badput_event",
+    "elastic_scale_up": "elastic_wait",
+    "elastic_slice_down": "elastic_wait",
+}
+"""What the keys of an interval begin with, where it is not its kind."""
+_NAMED = {"custom_badput_event": _CUSTOM_BADPUT_EVENT_TYPE, "elastic_wait": "elastic_wait_event_type"}
+"""What these begin with, and the key that holds the interval's name."""
+_CHECKPOINTER = {
+    "checkpoint_save": ("save", "_blocking", ("wait_for_prev", "get_old_steps")),
+    "checkpoint_restore": ("restore", "", ()),
+}
+"""How the peer's users' checkpointer, Orbax, logs these: what its keys end with, what took no time."""
+
+
+class GoodputRecorder(JobNames):
+    """Writes down when a job, its steps and all that is not training begin and end.
+
+    One process of a job has `logging_enabled`; with the others, every call returns at once. `logger_name`
+    names the log (:func:`~.line_log.log_path`). `cloud_logger` takes another :class:`~.store.LogStore`, or
+    a logger with the peer's two methods. No call waits for a disk or a network, and none fails because of
+    the log; the three ``background_`` settings change nothing.
+    """
+
+    def __init__(  # noqa: PLR0913  the peer's signature
+        self,
+        job_name: str,
+        logger_name: str,
+        logging_enabled: bool = False,
+        cloud_logger: LogStore | PeerLogger | None = None,
+        *,
+        background_grace_period_s: float = 5.0,  # noqa: ARG002
+        background_batch_size: int = 100,  # noqa: ARG002
+        background_max_latency_s: float = 2.0,  # noqa: ARG002
+    ) -> None:
+        self.job_name = job_name
+        self._store = store_of(cloud_logger, logger_name) if logging_enabled else None
+
+    def flush(self) -> None:
+        """Return when all that was recorded is safe on disk, or after a second; it is told when it is not."""
+        if self._store is not None:
+            self._store.flush()
+
+    def custom_name(self, event_type: str) -> str:
+        """Return it as the caller spells it: entries are upper-cased when they are read."""
+        return event_type
+
+    def job_started(self, ranks: int = 1, nodes: int = 1, at: Moment = None) -> None:  # noqa: ARG002
+        """Record that the job, or its next run, starts; entries have no number of ranks or nodes."""
+        self._write(lambda: {_JOB_START_TIME: seconds(at)})
+
+    def job_ended(self, exit_code: int | None = None, at: Moment = None) -> None:  # noqa: ARG002
+        """Record that the job ends; entries have no exit code."""
+        self._write(lambda: {_JOB_END_TIME: seconds(at)})
+
+    def step_started(self, step: int, at: Moment = None) -> None:
+        """Record that a step begins; it lasts until the next one does."""
+        self._write(lambda: {_STEP_COUNT: int(step), _STEP_START_TIME: seconds(at)})
+
+    def started(self, kind: str, name: str = "", at: Moment = None) -> None:
+        """Record that an interval begins."""
+        self._write(lambda: _edge(kind, "start", name, at))
+
+    def ended(self, kind: str, name: str = "", at: Moment = None) -> None:
+        """Record that it ends."""
+        self._write(lambda: _edge(kind, "end", name, at))
+
+    def checkpointed(
+        self, kind: str, step: int, start: Moment, end: Moment = None, directory: str = ""
+    ) -> None:
+        """Record that a ``checkpoint_save`` or ``checkpoint_restore`` blocked from `start` to `end`."""
+        event_type, suffix, instant = _CHECKPOINTER[kind]
+
+        def entry() -> Entry:
+            start_s, end_s = seconds(start), seconds(end)
+            took_s = {f"{name}{suffix}": end_s - start_s for name in ("checkpointer", "checkpoint_manager")}
+            entry: Entry = {"step": int(step), "event_type": event_type, "directory": directory}
+            for what, duration_s in {**took_s, **dict.fromkeys(instant, 0.0)}.items():
+                entry |= {f"{what}_start_time": start_s, f"{what}_duration_secs": duration_s}
+            return entry
+
+        self._write(entry)
+
+    def _write(self, entry: Callable[[], Entry]) -> None:
+        if self._store is not None:
+            self._store.append({_JOB_NAME: self.job_name, **entry()})
+
+
+def _edge(kind: str, edge: str, name: str, at: Moment) -> Entry:
+    prefix = _PREFIXES.get(kind, kind)
+    named: Entry = {_NAMED[prefix]: name} if prefix in _NAMED else {}
+    return {**named, f"{prefix}_{edge}_time": seconds(at)}
+
+
+def seconds(moment: Moment) -> float:
+    """Return epoch seconds; a datetime without a zone is local."""
+    if moment is None:
+        return utc_now().timestamp()
+    return float(moment) if isinstance(moment, float | int) else moment.timestamp()
+
+
+class GoodputCalculator:
+    """Goodput and badput of a job, by its log. Use a calculator from one thread.
+
+    `cloud_logger` takes another :class:`~.store.LogStore` than the local log `logger_name`, or a logger with
+    the peer's two methods. With `max_logs_retention_period` (a timedelta, or seconds), what is older than
+    that is left out; else all counts. `using_pathways`, `gcs_path` and `cache_dir` change nothing: there is
+    no cache on disk that could go stale, and no cloud.
+    """
+
+    _elastic: ClassVar[bool] = False
+
+    def __init__(  # noqa: PLR0913, PLR0917  the peer's signature
+        self,
+        job_name: str,
+        logger_name: str,
+        cloud_logger: LogStore | PeerLogger | None = None,
+        using_pathways: bool = False,
+        max_logs_retention_period: dt.timedelta | float | None = None,
+        gcs_path: str | None = None,  # noqa: ARG002
+        cache_dir: str = "/tmp",  # noqa: S108, ARG002  the peer's signature; nothing is written there
+    ) -> None:
+        self.job_name = job_name
+        self.using_pathways = using_pathways
+        self._job = CompatJob(store_of(cloud_logger, logger_name), job_name, max_logs_retention_period)
+        self._steps_seen = 0
+        self._ideal_step_time_s = 0.0
+        self._deviations: dict[int, float] = {}
+        self._account: CompatAccount | None = None
+
+    def now_s(self) -> float:
+        """Return the time up to which a job that has not ended is counted, in epoch seconds."""
+        return utc_now().timestamp()
+
+    def get_job_goodput(
+        self, include_badput_breakdown: bool = False, configured_ideal_step_time: float | None = None
+    ) -> tuple[float, BadputTimes, int]:
+        """Return goodput and badput in percent (empty unless asked for), and the last productive step.
+
+        Raises ValueError if the log has no start of the job, no time, or more productive time than time.
+        """
+        self._job.read_on()
+        self._account = account_of(self._job.table.rows(), self.now_s(), elastic=self._elastic)
+        with suppress(CompatError):  # a job may have goodput and no two steps yet: get_step_deviation says so
+            self._update_deviations(configured_ideal_step_time)
+        breakdown = self._account.breakdown() if include_badput_breakdown else {}
+        return self._account.goodput_percent, breakdown, self._account.max_productive_step
+
+    def get_job_goodput_with_exclusions(
+        self,
+        exclusion_intervals: Iterable[tuple[dt.datetime, dt.datetime]],
+        include_badput_breakdown: bool = False,
+        configured_ideal_step_time: float | None = None,
+    ) -> tuple[float, BadputTimes, int, float]:
+        """Return the same as if some time had not been, and how many seconds of the job that was.
+
+        A time without a zone is UTC; an interval that does not end after its start is left out, and told.
+        Nothing is left of a job that they cover: 0 percent. Saves and restores of checkpoints count as
+        nothing here, as in the peer.
+        """
+        self._job.read_on()
+        spans = [(epoch_s(start), epoch_s(end)) for start, end in exclusion_intervals]
+        for start_s, end_s in spans:
+            if start_s >= end_s:
+                tell(f"an exclusion from {start_s} to {end_s} is left out: it does not end after its start")
+        kept = [each for each in spans if each[0] < each[1]]
+        rows = self._job.table.rows()
+        account, took_s = account_without(rows, kept, self.now_s(), elastic=self._elastic)
+        if not account.total_s:
+            return 0.0, {}, account.max_productive_step, account.excluded_s
+        self._account = account
+        ideal_s = configured_ideal_step_time or ideal_step_time_s(np.fromiter(took_s.values(), float))
+        if ideal_s is not None:  # the distances have signs here, as in the peer
+            self._ideal_step_time_s, self._steps_seen = ideal_s, len(rows.steps)
+            self._deviations = {step: step_s - ideal_s for step, step_s in took_s.items()}
+        breakdown = account.breakdown() if include_badput_breakdown else {}
+        return account.goodput_percent, breakdown, account.max_productive_step, account.excluded_s
+
+    def get_job_goodput_interval(
+        self, interval_start: dt.datetime, interval_end: dt.datetime
+    ) -> tuple[float, BadputTimes, int, float, int]:
+        """Return goodput and badput in percent, last productive step, seconds and disruptions of a window.
+
+        The seconds are those from the window's first entry to its last. A time without a zone is UTC. Raises
+        ValueError if the window has no two moments to tell of.
+        """
+        if interval_start is None or interval_end is None:
+            raise CompatError("a window needs its start and its end: pass two datetimes")
+        self._job.read_on()
+        window = epoch_s(interval_start), epoch_s(interval_end)
+        account = window_of(self._job.table.rows(window), elastic=self._elastic)
+        return (
+            account.goodput_percent,
+            account.breakdown(),
+            account.max_productive_step,
+            account.total_s,
+            account.disruptions,
+        )
+
+    def get_step_deviation(self, configured_ideal_step_time: float | None = None) -> dict[int, float]:
+        """Return how far each step is from the ideal step time, in seconds.
+
+        Until a new step is logged, what was found before is returned, whatever ideal is configured now, as in
+        the peer. Raises ValueError if there are no step times, or no ideal one.
+        """
+        self._job.read_on()
+        self._update_deviations(configured_ideal_step_time)
+        return dict(self._deviations)
+
+    def get_job_goodput_details(self) -> WorkloadMetricDetails:
+        """Return what the last question about the job found, in seconds; zeros before the first one."""
+        account = self._account or CompatAccount(total_s=0.0, productive_s=0.0, badput_s={})
+        return {
+            "goodput_time": {GoodputType.TOTAL: account.productive_s} if self._account else {},
+            "badput_time": dict(account.badput_s),
+            "max_productive_step": account.max_productive_step,
+            "total_elapsed_time": account.total_s,
+            "disruption_count": account.disruptions,
+            "step_time_deviation": dict(self._deviations) if self._account else {},
+            "ideal_step_time": self._ideal_step_time_s if self._account else 0.0,
+            "total_excluded_time": 0.0,  # as there: get_job_goodput_with_exclusions returns it
+        }
+
+    def get_interval_metric_details(
+        self, interval_start: dt.datetime, interval_end: dt.datetime
+    ) -> IntervalWorkloadMetricDetails:
+        """Return a window's goodput and badput in percent, empty if there is none, and its length in s."""
+        details: IntervalWorkloadMetricDetails = {
+            "interval_goodput": {},
+            "interval_badput": {},
+            "interval_size": int((interval_end - interval_start).total_seconds()),
+        }
+        try:
+            goodput, badput, *_ = self.get_job_goodput_interval(interval_start, interval_end)
+        except ValueError as error:
+            tell(f"no goodput from {interval_start} to {interval_end}: {error}")
+            return details
+        return {**details, "interval_goodput": {GoodputType.TOTAL: goodput}, "interval_badput": badput}
+
+    def _update_deviations(self, configured_ideal_step_time_s: float | None) -> None:
+        rows = self._job.table.rows()
+        if self._deviations and len(rows.steps) == self._steps_seen:
+            return
+        self._ideal_step_time_s, steps, distances_s = deviations_s(rows, configured_ideal_step_time_s)
+        self._deviations = dict(zip(steps.tolist(), distances_s.tolist(), strict=True))
+        self._steps_seen = len(rows.steps)
+
+
+def epoch_s(time: dt.datetime) -> float:
+    """Return epoch seconds; a datetime without a zone is UTC."""
+    return (time if time.tzinfo else time.replace(tzinfo=dt.timezone.utc)).timestamp()
