@@ -163,19 +163,17 @@ def study(runs: Sequence[Run], base: str = "") -> Study:
     rows = [each.row() for each in seen]
     checkpoints = {each.run.name: each.rows for each in seen}
     base = base or names[0]
+    differences = tuple(
+        difference for name in names if name != base for difference in _differences(name, base, checkpoints)
+    )
     return Study(
         base=base,
         runs=tuple(rows),
-        differences=tuple(
-            difference
-            for name in names
-            if name != base
-            for difference in _differences(name, base, checkpoints)
-        ),
+        differences=differences,
         checkpoints=tuple(row for each in seen for row in each.rows),
         file_classes=tuple(row for each in seen for row in _file_classes(each.run.name, each.table)),
         activity=tuple(row for each in seen for row in _activity(each.run.name, each.table)),
-        notes=tuple(_notes(rows)),
+        notes=(*_notes(rows), *_notes_of_differences(differences, base, checkpoints)),
     )
 
 
@@ -425,15 +423,33 @@ def _interval(own: Sequence[float], others: Sequence[float]) -> tuple[float | No
     return difference - half, difference + half
 
 
+def _notes_of_differences(
+    differences: Sequence[RunDifference], base: str, checkpoints: Mapping[str, Sequence[CheckpointRow]]
+) -> Iterator[str]:
+    if differences:
+        yield "Intervals are over the checkpoints of one run each: how runs vary is not in them"
+    elif not checkpoints[base] and any(checkpoints.values()):
+        yield f"Nothing is compared: {base}, the base, has no checkpoints; --base names another run"
+
+
 def _notes(rows: Sequence[RunRow]) -> Iterator[str]:
     for row in rows:
         if row.reading.unread:
             unread = count_text(row.reading.unread, "file")
             yield f"{row.name}: interrupted: {unread} of {row.reading.files} not read to the end"
-        if not row.checkpoints:
-            yield f"{row.name}: no checkpoints: none by spans, none by bursts of writes below a prefix"
-        elif "inferred" in row.checkpoints_from:
-            yield f"{row.name}: its checkpoints are {row.checkpoints_from}"
+        if not row.reading.events:
+            yield f"{row.name}: its traces have no event"
+        elif not row.checkpoints:
+            yield f"{row.name}: no checkpoints: none by spans, none by bursts of writes below the prefix directory"
+        elif not row.saving_threads:
+            yield (
+                f"{row.name}: its checkpoints are {row.checkpoints_from}; their seconds are from the first write"
+                " of a burst to its last, not those of a thread"
+            )
+    if any(row.reading.events for row in rows) and not any(
+        row.cache.calls + row.prefix.calls for row in rows
+    ):
+        yield "No run has a file below a cache or prefix directory: all accesses count for the tier other"
     sources = {row.checkpoints_from for row in rows if row.checkpoints}
     if len(sources) > 1:
         yield "Checkpoints of some runs are spans, of others inferred: their seconds are not alike"
@@ -443,12 +459,10 @@ def _notes(rows: Sequence[RunRow]) -> Iterator[str]:
             "Sums over all threads are other numbers than the largest of one; compare like with like: "
             + "; ".join(mixed)
         )
-    threads = {row.saving_threads for row in rows if row.saving_threads}
-    if len(threads) > 1:
-        counts = ", ".join(f"{row.name} {row.saving_threads}" for row in rows)
+    threads = {row.name: row.saving_threads for row in rows if row.saving_threads}
+    if len(set(threads.values())) > 1:
+        counts = ", ".join(f"{name} {count}" for name, count in threads.items())
         yield f"Runs have different numbers of threads that save: {counts}"
-    if any(row.checkpoints for row in rows):
-        yield "Intervals are over the checkpoints of one run each: how runs vary is not in them"
 
 
 def _sums(row: RunRow) -> Iterator[str]:

@@ -85,18 +85,18 @@ def study(options: StudyOptions) -> None:
     source = _source(options)
     base = options.base or source.base
     if base and base not in source.runs:
-        raise click.UsageError(f"--base {base}: no such run; there are {', '.join(source.runs)}")
+        raise click.UsageError(f"the base {base!r} is no run; there are {', '.join(source.runs)}")
     progress = Progress()
     with _shown(progress):
         runs = [
             _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
         ]
     found = compare(runs, base)
+    print_view(found, options.form, text.study, csv_text)
     if options.parquet is not None:
         _write_parquet(runs, options.parquet)
     if options.html is not None:
         _write_page(found, options.html)
-    print_view(found, options.form, text.study, csv_text)
     if progress.stop:
         click.echo("scrtune: interrupted: these are the results of what was read until then", err=True)
         sys.exit(INTERRUPTED)
@@ -170,6 +170,8 @@ def read_study_file(path: Path) -> StudySource:
     if not isinstance(runs, dict) or not runs:
         raise file.error("name the runs, as in [runs.base]", "runs")
     read = {name: file.converted(run, RunSource, "runs", name) for name, run in runs.items()}
+    if bare := next((name for name, run in read.items() if not run.traces), ""):
+        raise file.error("name a trace, or a directory of them", "runs", bare, "traces")
     rest = file.converted(given | {"runs": {}}, StudySource)
     return msgspec.structs.replace(
         rest, runs={name: _relative(run, path.parent) for name, run in read.items()}
@@ -188,7 +190,9 @@ class _StudyFile(NamedTuple):
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             why, _, at = str(error).partition(" - at `$")
-            raise self.error(why, *keys, *filter(None, at.removesuffix("`").split("."))) from None
+            if "unknown field" in why:
+                why += f"; there are {', '.join(kind.__struct_fields__)}"
+            raise self.error(why, *keys, *filter(None, [at.removesuffix("`").removeprefix(".")])) from None
 
     def error(self, why: str, *keys: str) -> DefaultsError:
         """Return the error that says file, line and key."""

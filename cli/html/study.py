@@ -11,6 +11,7 @@ from ...intents.events import Operation
 from ...replay.study import ActivityRow, CheckpointRow, RunRow, Study
 from ...units import bytes_text, duration_text
 from ..format import printable
+from ..text.study import difference_word, seconds_column
 from .theme import DARK, GROUPS, LIGHT, PAPER
 
 WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0
@@ -21,6 +22,7 @@ _TICKS = 5
 _ROOM = 1.03
 _NICE = (1, 2, 5, 10)
 _MOST_FILE_CLASSES = 60
+_NAME_LENGTH = 18
 
 SERIES = {
     "checkpoint": GROUPS["checkpoints"].colour,
@@ -45,18 +47,20 @@ class Bar(msgspec.Struct, frozen=True):
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A text of a figure."""
+    """A text of a figure; `note` is its tooltip."""
 
     x: float
     y: float
     text: str
+    note: str = ""
 
 
 class StudyFigure(msgspec.Struct, frozen=True):
-    """What a figure is drawn from; `ticks` are on the axis at its foot."""
+    """What a figure is drawn from; `ticks` are on the axis at its foot, `series` in its key."""
 
     title: str
     note: str
+    series: tuple[str, ...]
     height: float
     bars: tuple[Bar, ...]
     labels: tuple[Label, ...]
@@ -74,11 +78,19 @@ def study_page(found: Study, *, version: str) -> str:
         finalize=lambda value: printable(value) if type(value) is str else value,
     )
     environment.globals.update(
-        LIGHT=LIGHT, DARK=DARK, PAPER=PAPER, SERIES=SERIES, WIDTH=WIDTH, LEFT=LEFT, RIGHT=RIGHT
+        LIGHT=LIGHT,
+        DARK=DARK,
+        PAPER=PAPER,
+        SERIES=SERIES,
+        WIDTH=WIDTH,
+        LEFT=LEFT,
+        RIGHT=RIGHT,
+        difference_word=difference_word,
     )
     environment.filters.update(
         number=lambda count: f"{count:,}",
-        seconds=lambda value_s: "-" if value_s is None else f"{value_s:,.3f}",
+        seconds=seconds_column,
+        precise=lambda value_s: f"{value_s:,.3f}",
         signed=lambda value_s: f"{value_s:+,.3f}",
         bytes=bytes_text,
         duration=duration_text,
@@ -111,16 +123,23 @@ def _bars(found: Study) -> StudyFigure:
     labels: list[Label] = []
     for number, row in enumerate(found.runs):
         top = number * (_LANE + 6)
-        labels.append(Label(LEFT - 8, top + _LANE / 2 + 4, row.name))
+        labels.append(_name(row.name, top + _LANE / 2))
         values = {"checkpoint": row.checkpoint_s, "cache": row.cache.seconds, "prefix": row.prefix.seconds}
         for index, (name, value_s) in enumerate(values.items()):
             if value_s <= 0:
                 continue
             note = f"{row.name}, {name}: {value_s:,.3f} s"
             y, width = top + index * _LANE / 3, value_s / end * _PLOT
-            bars.append(Bar(LEFT, y, width, _LANE / 3 - 1.5, SERIES[name], note, f"{value_s:,.2f}"))
+            bars.append(Bar(LEFT, y, width, _LANE / 3 - 1.5, SERIES[name], note, seconds_column(value_s)))
     title, note = "Seconds of each run", f"{found.grouping[0].upper()}{found.grouping[1:]}."
-    return StudyFigure(title, note, height, tuple(bars), tuple(labels), ticks)
+    series = ("checkpoint", "cache", "prefix")
+    return StudyFigure(title, note, series, height, tuple(bars), tuple(labels), ticks)
+
+
+def _name(text: str, middle: float) -> Label:
+    """Return the name of a run at the left edge, cut to what has room there."""
+    shown = text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return Label(LEFT - 8, middle + 4, shown, text)
 
 
 def _costs(found: Study) -> StudyFigure:
@@ -133,7 +152,7 @@ def _costs(found: Study) -> StudyFigure:
     by_run = _of_runs(found.checkpoints)
     for number, run in enumerate(found.runs):
         rows = by_run.get(run.name, [])
-        labels.append(Label(LEFT - 8, number * lane + lane / 2 + 4, run.name))
+        labels.append(_name(run.name, number * lane + lane / 2))
         for row in rows:
             x = LEFT + row.seconds / end * _PLOT
             note = f"{run.name}, checkpoint {row.number}: {row.seconds:,.3f} s"
@@ -145,7 +164,7 @@ def _costs(found: Study) -> StudyFigure:
             x = LEFT + mean_s / end * _PLOT
             bars.append(Bar(x - 0.5, number * lane + 1, 1, lane - 2, "var(--ink)", f"mean {mean_s:,.3f} s"))
     note = "A mark for each checkpoint, of the thread that took longest; the thin line is their mean."
-    return StudyFigure("Checkpoints one by one", note, height, tuple(bars), tuple(labels), ticks)
+    return StudyFigure("Checkpoints one by one", note, (), height, tuple(bars), tuple(labels), ticks)
 
 
 def _timeline(found: Study) -> StudyFigure:
@@ -158,14 +177,14 @@ def _timeline(found: Study) -> StudyFigure:
     labels: list[Label] = []
     for number, run in enumerate(found.runs):
         top, scale = number * lane, _PLOT / end
-        labels.append(Label(LEFT - 8, top + lane / 2 + 4, run.name))
+        labels.append(_name(run.name, top + lane / 2))
         bars += _activity_bars(run, activity.get(run.name, []), top, lane, scale)
         bars += _checkpoint_bars(run, checkpoints.get(run.name, []), top, scale)
     note = (
         "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a"
         " second written in the cache and below the prefix directory, each run to its own highest."
     )
-    return StudyFigure("Over time", note, height, tuple(bars), tuple(labels), ticks)
+    return StudyFigure("Over time", note, tuple(SERIES), height, tuple(bars), tuple(labels), ticks)
 
 
 def _of_runs(rows: "Sequence[CheckpointRow] | Sequence[ActivityRow]") -> dict[str, list]:  # type: ignore[type-arg]

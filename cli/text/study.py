@@ -5,26 +5,24 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...replay.study import RunDifference, RunRow, Study, TierTotals
+from ...replay.study import RunDifference, RunRow, Study
 from ...units import bytes_text, count_text
 from .tables import facts, plain_table
 
 _FILE_CLASSES = 12
+_SMALL_S = 0.1
 
 
 def study(found: Study) -> RenderableType:
     """Return the table of runs, how they differ, where their bytes went, and what to know of the numbers."""
-    return Group(
-        _runs(found),
-        "",
-        _differences(found),
-        "",
-        _file_classes(found),
-        "",
-        facts({row.name: _reading(row) for row in found.runs}, title="Read"),
-        "",
-        *(Text(f"- {note}.") for note in found.notes),
-    )
+    tables = [_runs(found)]
+    if found.differences:
+        tables.append(_differences(found))
+    if found.file_classes:
+        tables.append(_file_classes(found))
+    tables.append(facts({row.name: _reading(row) for row in found.runs}, title="Read"))
+    notes = (Text(f"- {note}.") for note in found.notes)
+    return Group(*(part for table in tables for part in (table, "")), *notes)
 
 
 def _runs(found: Study) -> RenderableType:
@@ -32,20 +30,20 @@ def _runs(found: Study) -> RenderableType:
         (
             row.name,
             str(row.checkpoints),
-            f"{row.checkpoint_s:,.2f}",
-            _seconds(row.cache),
-            _seconds(row.prefix),
+            seconds_column(row.checkpoint_s if row.checkpoints else None),
+            seconds_column(row.cache.seconds if row.cache.calls else None),
+            seconds_column(row.prefix.seconds if row.prefix.calls else None),
             bytes_text(row.cache.written_bytes),
             bytes_text(row.prefix.written_bytes),
             "-" if row.bytes_per_s is None else f"{bytes_text(row.bytes_per_s)}/s",
-            "-" if row.flush_s is None else f"{row.flush_s:,.2f}",
+            seconds_column(row.flush_s),
             settings_text(row),
         )
         for row in found.runs
     )
     heads = (
         "run",
-        ">saves",
+        ">checkpoints",
         ">checkpoint s",
         ">cache s",
         ">prefix s",
@@ -54,11 +52,15 @@ def _runs(found: Study) -> RenderableType:
         ">bandwidth",
     )
     title = f"Seconds: {found.grouping}"
-    return plain_table(*heads, ">flush s", "settings", rows=rows, title=title)
+    settings = "settings" if any(row.settings for row in found.runs) else ""
+    return plain_table(*heads, ">flush s", settings, rows=rows, title=title)
 
 
-def _seconds(tier: TierTotals) -> str:
-    return f"{tier.seconds:,.2f}" if tier.calls else "-"
+def seconds_column(seconds: float | None) -> str:
+    """Return seconds with two digits after the point, or with two that are not 0; a dash for none."""
+    if seconds is None:
+        return "-"
+    return f"{seconds:#.2g}" if 0 < seconds < _SMALL_S else f"{seconds:,.2f}"
 
 
 def settings_text(row: RunRow) -> str:
@@ -67,10 +69,18 @@ def settings_text(row: RunRow) -> str:
 
 
 def _differences(found: Study) -> RenderableType:
-    heads = ("run", "a", f">s in {found.base}", ">s here", ">difference", ">95 %", ">of", "")
-    return plain_table(
-        *heads, rows=map(_difference, found.differences), title=f"Mean of a checkpoint against {found.base}"
+    heads = (
+        "run",
+        "mean of a",
+        f">{found.base} s",
+        ">run s",
+        ">difference s",
+        ">95 %",
+        ">of",
+        "the run's is",
     )
+    title = f"Means against {found.base}: a checkpoint by its slowest thread, a flush by its slowest rank"
+    return plain_table(*heads, rows=map(_difference, found.differences), title=title)
 
 
 def _difference(row: RunDifference) -> tuple[str, ...]:
@@ -82,7 +92,7 @@ def _difference(row: RunDifference) -> tuple[str, ...]:
         f"{row.mean_s:,.3f}",
         f"{row.difference_s:+,.3f}",
         interval,
-        f"{row.checkpoints} and {row.base_checkpoints}",
+        f"{row.base_checkpoints} and {row.checkpoints}",
         difference_word(row),
     )
 
@@ -97,7 +107,7 @@ def difference_word(row: RunDifference) -> str:
 
 
 def _file_classes(found: Study) -> RenderableType:
-    heads = ("run", "tier", "files", "operation", ">calls", ">bytes", ">seconds", ">summed over threads")
+    heads = ("run", "tier", "files", "operation", ">calls", ">bytes", ">s of a thread", ">s of all threads")
     rows = [
         (
             row.run,
@@ -124,8 +134,12 @@ def _facts(row: RunRow) -> Iterator[str]:
     reading = row.reading
     yield f"{count_text(reading.files, 'file')}, {reading.lines:,} lines, {bytes_text(reading.bytes)}"
     processes = count_text(row.processes, "process", "processes")
-    yield f"{processes} on {count_text(row.hosts, 'host')}, {row.span_s:,.1f} s"
-    yield f"checkpoints by {row.checkpoints_from}" if row.checkpoints_from else ""
+    yield f"{processes} on {count_text(row.hosts, 'host')}, {row.span_s:,.1f} s from first to last event"
+    yield (
+        f"checkpoints {'by ' * bool(row.saving_threads)}{row.checkpoints_from}"
+        if row.checkpoints_from
+        else ""
+    )
     yield count_text(row.loads, "restart") if row.loads else ""
     dropped = sum(reading.dropped.values())
     yield f"{count_text(dropped, 'line')} dropped" if dropped else ""

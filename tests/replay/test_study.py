@@ -64,7 +64,7 @@ def table_of(spans: list[tuple[float, float]], flushes: list[tuple[float, float]
         processes=(("n1", 1),),
         start_s=0.5,
         end_s=100.0,
-        reading=Reading(files=1),
+        reading=Reading(files=1, events=len(spans) + len(flushes)),
     )
 
 
@@ -125,10 +125,25 @@ def test_a_code_without_spans_shows_its_checkpoints_by_bursts() -> None:
 
 
 def test_what_was_interrupted_or_has_no_checkpoints_is_noted() -> None:
-    table = TraceTable(reading=Reading(files=3, unread=2))
+    table = TraceTable(reading=Reading(files=3, unread=2, events=1))
     notes = study([Run(name="a", table=table)]).notes
     assert any("2 files of 3 not read" in note for note in notes)
     assert any("no checkpoints" in note for note in notes)
+    assert any("No run has a file below a cache or prefix directory" in note for note in notes)
+
+
+def test_files_that_are_no_traces_are_noted() -> None:
+    assert study([Run(name="a", table=TraceTable(reading=Reading(lines=26)))]).notes == (
+        "a: its traces have no event",
+    )
+
+
+def test_a_base_without_checkpoints_is_noted() -> None:
+    runs = [Run(name="a", table=table_of([])), Run(name="b", table=table_of([(1.0, 2.0)]))]
+    assert (
+        study(runs).notes[-1]
+        == "Nothing is compared: a, the base, has no checkpoints; --base names another run"
+    )
 
 
 def test_rows_become_columns_of_any_library(notebook: Study, tmp_path: Path) -> None:

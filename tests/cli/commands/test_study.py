@@ -9,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from scrtune.cli.commands.study import INTERRUPTED
+from scrtune.cli.text.study import seconds_column
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
 from scrtune.replay import scan
 
@@ -90,7 +91,12 @@ def test_a_file_names_runs_their_tiers_and_settings(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('[runs.a]\ntraces = ["x"]\npreifx = "/p"\n', ":1: runs.a: Object contains unknown field `preifx`"),
+        (
+            '[runs.a]\ntraces = ["x"]\npreifx = "/p"\n',
+            ":1: runs.a: Object contains unknown field `preifx`; there are traces,",
+        ),
+        ("[runs.a]\ntraces = []\n", ":2: runs.a.traces: name a trace, or a directory of them"),
+        ("[runs.a]\ntraces = ['x']\nsettings = {x = [1]}\n", ":3: runs.a.settings[...]: Expected"),
         ("prefix = '/p'\n\n[runs.a]\ntraces = 3\n", ":4: runs.a.traces: Expected `array`, got `int`"),
         ("a = [\n", ":1: not TOML"),
         ("prefix = '/p'\n", ":1: runs: name the runs, as in [runs.base]"),
@@ -111,7 +117,7 @@ def test_what_is_wrong_in_a_file_is_said_with_line_and_key(
     [
         (("traces/",), 2, "'traces/' is no run: write NAME=PATH"),
         (("a=/nowhere",), 1, "/nowhere: not there"),
-        (("a=/", "--base", "b"), 2, "--base b: no such run; there are a"),
+        (("a=/", "--base", "b"), 2, "the base 'b' is no run; there are a"),
         (("nothing.toml",), 1, "No such file"),
     ],
 )
@@ -119,6 +125,31 @@ def test_what_cannot_be_studied(scrtune: Scrtune, arguments: tuple[str, ...], co
     shown = scrtune("study", *arguments)
     assert shown.exit_code == code
     assert told in shown.stderr
+
+
+def test_one_run_alone_has_no_table_of_differences_and_no_note_of_them(
+    scrtune: Scrtune, two: tuple[str, str]
+) -> None:
+    shown = scrtune("study", two[0], *TIERS).stdout
+    assert "Means against" in scrtune("study", *two, *TIERS).stdout
+    assert "Means against" not in shown
+    assert "Intervals are over" not in shown
+    assert "settings" not in shown
+
+
+def test_a_page_that_cannot_be_written_does_not_cost_the_table(
+    scrtune: Scrtune, two: tuple[str, str], tmp_path: Path
+) -> None:
+    shown = scrtune("study", *two, *TIERS, "--html", tmp_path / "no" / "study.html")
+    assert shown.exit_code == 1
+    assert "study.html" in shown.stderr
+    assert "121.62" in shown.stdout
+
+
+def test_milliseconds_are_no_zeros() -> None:
+    assert [seconds_column(each) for each in (None, 0.0, 0.00152, 0.0104, 0.153, 1234.567)] == [
+        *("-", "0.00", "0.0015", "0.010", "0.15", "1,234.57"),
+    ]
 
 
 def test_an_interrupt_leaves_what_was_read(
