@@ -434,21 +434,9 @@ def _notes_of_differences(
 
 def _notes(rows: Sequence[RunRow]) -> Iterator[str]:
     for row in rows:
-        if row.reading.unread:
-            unread = count_text(row.reading.unread, "file")
-            yield f"{row.name}: interrupted: {unread} of {row.reading.files} not read to the end"
-        if not row.reading.events:
-            yield f"{row.name}: its traces have no event"
-        elif not row.checkpoints:
-            yield f"{row.name}: no checkpoints: none by spans, none by bursts of writes below the prefix directory"
-        elif not row.saving_threads:
-            yield (
-                f"{row.name}: its checkpoints are {row.checkpoints_from}; their seconds are from the first write"
-                " of a burst to its last, not those of a thread"
-            )
-    if any(row.reading.events for row in rows) and not any(
-        row.cache.calls + row.prefix.calls for row in rows
-    ):
+        yield from _notes_of_run(row)
+    calls = sum(row.cache.calls + row.prefix.calls for row in rows)
+    if not calls and any(row.reading.events for row in rows):
         yield "No run has a file below a cache or prefix directory: all accesses count for the tier other"
     sources = {row.checkpoints_from for row in rows if row.checkpoints}
     if len(sources) > 1:
@@ -463,6 +451,21 @@ def _notes(rows: Sequence[RunRow]) -> Iterator[str]:
     if len(set(threads.values())) > 1:
         counts = ", ".join(f"{name} {count}" for name, count in threads.items())
         yield f"Runs have different numbers of threads that save: {counts}"
+
+
+def _notes_of_run(row: RunRow) -> Iterator[str]:
+    if row.reading.unread:
+        unread = count_text(row.reading.unread, "file")
+        yield f"{row.name}: interrupted: {unread} of {row.reading.files} not read to the end"
+    if not row.reading.events:
+        yield f"{row.name}: its traces have no event"
+    elif not row.checkpoints:
+        yield f"{row.name}: no checkpoints: none by spans, none by bursts of writes below the prefix directory"
+    elif not row.saving_threads:
+        yield (
+            f"{row.name}: its checkpoints are {row.checkpoints_from}; their seconds are from the first"
+            " write of a burst to its last, not those of a thread"
+        )
 
 
 def _sums(row: RunRow) -> Iterator[str]:

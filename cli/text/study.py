@@ -135,11 +135,8 @@ def _facts(row: RunRow) -> Iterator[str]:
     yield f"{count_text(reading.files, 'file')}, {reading.lines:,} lines, {bytes_text(reading.bytes)}"
     processes = count_text(row.processes, "process", "processes")
     yield f"{processes} on {count_text(row.hosts, 'host')}, {row.span_s:,.1f} s from first to last event"
-    yield (
-        f"checkpoints {'by ' * bool(row.saving_threads)}{row.checkpoints_from}"
-        if row.checkpoints_from
-        else ""
-    )
+    if row.checkpoints:
+        yield f"checkpoints {'by ' if row.saving_threads else ''}{row.checkpoints_from}"
     yield count_text(row.loads, "restart") if row.loads else ""
     dropped = sum(reading.dropped.values())
     yield f"{count_text(dropped, 'line')} dropped" if dropped else ""

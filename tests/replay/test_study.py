@@ -140,10 +140,7 @@ def test_files_that_are_no_traces_are_noted() -> None:
 
 def test_a_base_without_checkpoints_is_noted() -> None:
     runs = [Run(name="a", table=table_of([])), Run(name="b", table=table_of([(1.0, 2.0)]))]
-    assert (
-        study(runs).notes[-1]
-        == "Nothing is compared: a, the base, has no checkpoints; --base names another run"
-    )
+    assert study(runs).notes[-1].startswith("Nothing is compared: a, the base, has no checkpoints")
 
 
 def test_rows_become_columns_of_any_library(notebook: Study, tmp_path: Path) -> None:
