@@ -23,7 +23,7 @@ from ..goodput.validation import defect
 from ..intents.intent import Confidence
 from ..replay.run import JobShape, find_checkpoints, read_digests
 from ..replay.salvage import MAGIC, Damage, inflate, read_at
-from ..replay.traces import Summary
+from ..replay.traces import Summary, TraceNotFoundError
 from ..units import count_text
 from .errors import CommandError
 
@@ -95,7 +95,10 @@ def read_logs(paths: Iterable[Path]) -> Logs:
                 lines.append(path)
     _take_lines(lines, logs)
     if traces:
-        inferred[""] += _trace_events(traces, logs)
+        try:
+            inferred[""] += _trace_events(traces, logs)
+        except TraceNotFoundError as error:
+            raise CommandError(f"{error}; of other logs name each file") from None
         logs.nameless += traces
     _name_the_nameless(logs, inferred)
     for name, events in inferred.items():  # a job's own steps and runs count for more

@@ -29,6 +29,7 @@ Form = Literal["table", "json", "csv"]
 
 _NUMBER = re.compile(r"-?\d{1,11}(\.\d{1,9})?")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_MINUTE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d")
 _DAY_S = 86_400.0
 _LONGEST_STEP_S = 1e9
 _FLUSH_EVERY = re.compile(r"[1-9][0-9]{0,5}")
@@ -70,7 +71,9 @@ def _moment_s(text: str) -> float | None:
         return None
     if _NUMBER.fullmatch(text):
         return float(text)
-    return resiliency.microseconds(f"{text}T00:00:00" if _DATE.fullmatch(text) else text) / 1e6
+    if _DATE.fullmatch(text):
+        text += "T00:00"
+    return resiliency.microseconds(f"{text}:00" if _MINUTE.fullmatch(text) else text) / 1e6
 
 
 def asked_schedule(words: str) -> Schedule:

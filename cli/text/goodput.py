@@ -28,7 +28,9 @@ _MILLISECOND_S = 1e-3
 _SHOWN_PERCENT = 0.05
 _LEAST_SKEW_S = 0.001
 _LEAST_SHARE = 0.0005
-"""A smaller share would be shown as 0.0 %."""
+"""A smaller share is shown as 0.0 %."""
+_LEAST_SHOWN_S = 0.0005
+"""Less would be shown as 0.000 seconds."""
 _MANY = 100.0
 _SHOWN_STEPS = 3
 _GAINS_NOTE = (
@@ -175,7 +177,7 @@ def _window_text(asked: tuple[float, float], found: Account | Window | None) -> 
     if not isinstance(found, Window) or abs(found.wall_s - (asked[1] - asked[0])) < _MILLISECOND_S:
         return f"{text}:"
     if not found.wall_s:
-        return f"{text}: the job has nothing of it"
+        return f"{text}: no part of the job's time lies in it"
     return f"{text}; the job has that from {_moment(found.start_s)} to {_moment(found.end_s)}:"
 
 
@@ -229,11 +231,14 @@ def _steps_made(count: int, steps: StepSummary | None) -> str:
 
 
 def _buckets(spent: Account | Window, whole: str) -> Table:
-    """Return a row for each bucket of at least 0.05 %, and the sum, named `whole`."""
+    """Return a row for each bucket, one for all below 0.05 % where they are several; the sum is `whole`."""
+    shown = sorted(spent.buckets.items(), key=lambda item: -item[1])
+    shown = [each for each in shown if each[1] >= _LEAST_SHOWN_S]
+    small_s = [bucket_s for _, bucket_s in shown if bucket_s < _LEAST_SHARE * spent.wall_s]
+    if len(small_s) > 1:
+        shown[-len(small_s) :] = [(f"{len(small_s)} more", sum(small_s))]
     rows = (
-        (printable(bucket), f"{bucket_s:.3f}", f"{bucket_s / spent.wall_s:.1%}")
-        for bucket, bucket_s in sorted(spent.buckets.items(), key=lambda item: -item[1])
-        if bucket_s > 0 and bucket_s >= _LEAST_SHARE * spent.wall_s
+        (printable(bucket), f"{bucket_s:.3f}", f"{bucket_s / spent.wall_s:.1%}") for bucket, bucket_s in shown
     )
     total = (whole, f"{spent.wall_s:.3f}", "100.0%" if spent.wall_s else "-")
     return plain_table("where the time went", ">seconds", ">share", rows=rows, total=total)

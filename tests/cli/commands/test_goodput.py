@@ -254,6 +254,21 @@ def test_a_launchers_job_lasts_to_its_end_by_either_policy() -> None:
     assert "total" not in {each["what"] for each in job["differences"]}
 
 
+def test_the_rows_of_buckets_sum_to_the_wall_time_however_small_some_are(tmp_path: Path) -> None:
+    log = tmp_path / "long.jsonl"
+    lines = [
+        {"type": "job_started", "time_s": 0.0},
+        {"type": "step_completed", "step": 0, "start_s": 20.0, "end_s": 1_000_000.0},
+        {"type": "job_ended", "time_s": 1_000_000.0},
+    ]
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert ["startup", "20.000", "0.0%"] in map(str.split, run(log).stdout.splitlines())
+    with log.open("a") as more:
+        restore = {"type": "interval", "kind": "checkpoint_restore", "start_s": 5.0, "end_s": 12.0}
+        more.write(json.dumps(restore) + "\n")
+    assert ["2", "more", "20.000", "0.0%"] in map(str.split, run(log).stdout.splitlines())
+
+
 # ---- windows ----
 
 
@@ -269,6 +284,7 @@ def test_a_launchers_job_lasts_to_its_end_by_either_policy() -> None:
         ("..1970-01-01T00:01:00", TimeWindow(end_s=60.0)),
         ("1970-01-01T01:00:00+01:00..", TimeWindow(start_s=0.0)),
         ("1970-01-02..1970-01-04", TimeWindow(start_s=86_400.0, end_s=3 * 86_400.0)),
+        ("1970-01-01T00:01..1970-01-01 00:02", TimeWindow(start_s=60.0, end_s=120.0)),
         ("1970-01-02", TimeWindow(start_s=86_400.0, end_s=2 * 86_400.0)),
     ],
 )
@@ -320,7 +336,7 @@ def test_a_window_beyond_the_jobs_time_says_what_the_job_has_of_it() -> None:
     assert "from 2025-01-01 03:15:00 UTC to 2025-01-01 03:20:00 UTC:" in " ".join(beyond.split())
     assert only_job(PRIMER, "--window", "1735701300..1735709999.5")["window"] == [1735701300.0, 1735709999.5]
     nothing = run(PRIMER, "--window", "2024-01-01").stdout
-    assert "the job has nothing of it" in nothing
+    assert "no part of the job's time lies in it" in nothing
     assert "where the time went" not in nothing
     assert "the job has" not in run(PRIMER, "--window", "5m").stdout
 
@@ -777,7 +793,7 @@ def test_files_that_cannot_be_used_are_named_with_the_line(tmp_path: Path) -> No
         (tmp_path / "missing", "No such file"),
         (diary, "line 1: no goodput log"),
         (empty, "line 1: no goodput log"),
-        (tmp_path, "no .pfw"),
+        (tmp_path, "no .pfw or .pfw.gz file in it; name a directory with some; of other logs name each file"),
     ):
         result = run(SAMPLE, path)
         assert (result.exit_code, result.stdout) == (1, "")
