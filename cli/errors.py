@@ -24,8 +24,11 @@ def error_text(error: Exception) -> str:
     from .format import printable  # noqa: PLC0415 - as below
 
     text = str(error)
-    if isinstance(error, OSError) and error.strerror and error.filename is None:  # as of a write
-        text = f"what was to be written could not be: {error.strerror}; write to where there is room"
+    if isinstance(error, OSError) and error.strerror:
+        if error.filename is None:  # as of a write
+            text = f"what was to be written could not be: {error.strerror}; write to where there is room"
+        elif error.filename2 is None:
+            text = f"{error.filename}: {error.strerror}"
     return "\n".join(map(printable, text.split("\n")))
 
 

@@ -4,11 +4,9 @@ Of an application that tells of no steps, what lies between SCR's calls is its w
 the ledger finds what was lost and made again, but they mean nothing to people, and neither do their times.
 """
 
-from collections.abc import Iterable
 from operator import sub
 
 from .events import (
-    GoodputEvent,
     Interval,
     IntervalEnded,
     JobStarted,
@@ -16,7 +14,6 @@ from .events import (
     StepCompleted,
 )
 from .job_events import JobEvents
-from .validation import span
 
 LEAP = 1 << 19
 """Numbers of steps that lie so far apart are synthetic: a dataset's number times 2**20, and more."""
@@ -24,16 +21,13 @@ _BEGINS = (JobStarted, RestartCompleted)
 _RESTORE = "checkpoint_restore"
 
 
-def are_synthetic(events: Iterable[GoodputEvent]) -> bool:
+def are_synthetic(events: JobEvents) -> bool:
     """Return whether the steps of a job are synthetic: numbers of a writer in a run lie too far apart."""
-    if isinstance(events, JobEvents) and not events.whole_steps:
-        return False
-    events = list(events)
-    numbers = sorted([event.step for event in events if type(event) is StepCompleted])
+    numbers = sorted(number for whole in events.whole_steps.values() for number in whole.numbers)
     if max(map(sub, numbers[1:], numbers), default=0) < LEAP:
         return False
     last: dict[str, int] = {}
-    for event in sorted(events, key=lambda event: span(event)[0]):
+    for event in events:
         if isinstance(event, StepCompleted):
             if abs(event.step - last.get(event.writer, event.step)) >= LEAP:
                 return True

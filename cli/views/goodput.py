@@ -17,7 +17,6 @@ from ...goodput.compat.rules import CompatAccount, CompatError, compat_account, 
 from ...goodput.readers import resiliency
 from ...goodput.readers.launcher_log import EstimatedLoss, estimated_loss, with_real_end
 from ...goodput.steps.types import StepSummary
-from ...goodput.validation import span
 from ...intents.tune.gains import GainView
 from .. import job_record, job_state
 from ..errors import UnknownJobError
@@ -202,8 +201,9 @@ def _steps(job: JobRecord, bounds: Bounds | None = None) -> StepSummary | None:
 
 def _compat(job: JobRecord, bounds: Bounds | None) -> tuple[CompatAccount | None, str]:
     events = with_real_end(job.events, job.launcher)
-    elastic = any(getattr(event, "kind", "").startswith("elastic") for event in events)
-    last_s = max(span(event)[1] for event in events)
+    kinds = {kind for kind, _, _ in events.borders} | {getattr(event, "kind", "") for event in events.others}
+    elastic = any(kind.startswith("elastic") for kind in kinds)
+    last_s = float(events.times_s().max())
     runs_on = job.account.start_s + job.account.wall_s > last_s + _MILLISECOND_S
     try:
         if bounds is not None:

@@ -54,14 +54,13 @@ class Failures(msgspec.Struct, frozen=True, kw_only=True):
         return self.cache + self.prefix + self.unknown
 
 
-def failures_of(events: Iterable[GoodputEvent]) -> Failures:
+def failures_of(events: JobEvents) -> Failures:
     """The failures of one job, of all its events.
 
     A failure is a run that ended badly, or that another one follows without its having ended. What was
     halted, or came to the planned end of its allocation, did not fail, unless a node did. Time counts while a
     run gives signs of life. A run that broke off last is not counted: it may still run.
     """
-    events = events if isinstance(events, JobEvents) else JobEvents(events)
     begins = set(run_starts(events))
     watch = FailureWatch()
     for event in _thinned(events):

@@ -12,9 +12,8 @@ from ..validation import span
 _SAVE = "checkpoint_save"
 
 
-def costs_of(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
+def costs_of(events: JobEvents) -> list[CheckpointCost]:
     """What each checkpoint cost; of writers that know nothing of SCR, each save."""
-    events = events if isinstance(events, JobEvents) else JobEvents(events)
     return _costs_of_outputs(events) or costs_of_saves(events)
 
 
@@ -34,14 +33,13 @@ def _costs_of_outputs(events: JobEvents) -> list[CheckpointCost]:
     return found + costs.ended()
 
 
-def costs_of_saves(events: Iterable[GoodputEvent]) -> list[CheckpointCost]:
+def costs_of_saves(events: JobEvents) -> list[CheckpointCost]:
     """What each save blocked. Saves that overlap, of several ranks or one inside the other, are one.
 
     A save that has no end says nothing and is left out; so is what passed between two runs.
     """
     from ..ledger.pairing import whole_intervals  # noqa: PLC0415 - numpy: who has no saves shall not pay for it
 
-    events = events if isinstance(events, JobEvents) else JobEvents(events)
     costs: list[CheckpointCost] = []
     saves = _united((each.start_s, each.end_s) for each in whole_intervals(events, {_SAVE}))
     runs = run_starts(events) if saves else []

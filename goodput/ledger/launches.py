@@ -4,7 +4,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from math import isfinite
 
-from ..events import GoodputEvent, JobEnded, JobStarted
+from ..events import JobEnded, JobStarted
 from ..job_events import JobEvents
 
 Launch = tuple[int, set[str]]
@@ -36,15 +36,11 @@ def launches(
     return made
 
 
-def run_starts(events: Iterable[GoodputEvent]) -> list[float]:
+def run_starts(events: JobEvents) -> list[float]:
     """Return when the runs of a job began (epoch seconds), in order, as in the account."""
-    if not isinstance(events, JobEvents):
-        events = list(events)
-    rare = events.others if isinstance(events, JobEvents) else events
-    starts = [each for each in rare if isinstance(each, JobStarted) and isfinite(each.time_s)]
+    starts = [each for each in events.others if isinstance(each, JobStarted) and isfinite(each.time_s)]
     if not any(each.writer for each in starts):
         return sorted({each.time_s for each in starts})
-    events = events if isinstance(events, JobEvents) else JobEvents(events)
     columns = [each.times_s for each in events.step_starts.values()]
     columns += [each.starts_s for each in events.whole_steps.values()]
     stepped = sorted(to_ns(time_s) for column in columns for time_s in column if isfinite(time_s))

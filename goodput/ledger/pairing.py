@@ -1,11 +1,11 @@
 """Pair the starts and ends of intervals, which writers tell of one by one."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import numpy.typing as npt
 
-from ..events import GoodputEvent, Interval
+from ..events import Interval
 from ..job_events import JobEvents
 from .claims import OPEN, Claims, Flags, Longs, is_changed, last_of_each
 from .facts import NO_STEP, Tokens
@@ -15,12 +15,11 @@ REACH = 32
 """So many starts and ends may lie within an interval: a later end belongs to another one."""
 
 
-def whole_intervals(events: Iterable[GoodputEvent], kinds: Collection[str] | None = None) -> list[Interval]:
+def whole_intervals(events: JobEvents, kinds: Collection[str] | None = None) -> list[Interval]:
     """Return the intervals of a job that have both ends: told whole, or by starts and ends.
 
     Only those of `kinds`, where they are given.
     """
-    events = events if isinstance(events, JobEvents) else JobEvents(events)
     made = [each for each in events.others if isinstance(each, Interval)]
     made = [each for each in made if kinds is None or each.kind in kinds]
     columns = [(key, told) for key, told in events.borders.items() if kinds is None or key[0] in kinds]

@@ -118,7 +118,7 @@ def test_what_is_wrong_in_a_file_is_said_with_line_and_key(
         (("traces/",), 2, "'traces/' is no run: write NAME=PATH"),
         (("a=/nowhere",), 1, "/nowhere: not there"),
         (("a=/", "--base", "b"), 2, "the base 'b' is no run; there are a"),
-        (("nothing.toml",), 1, "No such file"),
+        (("nothing.toml",), 1, "scrtune: nothing.toml: No such file or directory"),
     ],
 )
 def test_what_cannot_be_studied(scrtune: Scrtune, arguments: tuple[str, ...], code: int, told: str) -> None:

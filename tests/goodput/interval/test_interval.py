@@ -412,7 +412,7 @@ def test_a_simulated_machine_that_waits_for_its_flushes_agrees(
 
 
 def seen(*events: GoodputEvent) -> Failures:
-    return failures_of(events)
+    return failures_of(JobEvents(events))
 
 
 def start(at_s: float, nodes: int = 4) -> JobStarted:
@@ -504,11 +504,11 @@ def test_saves_are_checkpoints_and_those_that_overlap_are_one() -> None:
     open_end = IntervalStarted(kind="checkpoint_save", time_s=400, writer="1")
     other = Interval(kind="custom", start_s=0, end_s=50)
     events = (start(0), save(100, 103, "0"), save(101, 104, "1"), *pair, start(250), save(300, 306), other)
-    found = costs_of_saves([*events, open_end])
+    found = costs_of_saves(JobEvents([*events, open_end]))
     assert [cost.blocking_s for cost in found] == [4, 5, 6]
     assert [cost.interval_s for cost in found] == [0, 100, 0]
     assert [cost.dataset for cost in found] == [1, 2, 3]
-    assert costs_of_saves([]) == []
+    assert costs_of_saves(JobEvents()) == []
 
 
 def test_saves_in_each_other_cost_what_the_account_has() -> None:
@@ -516,7 +516,7 @@ def test_saves_in_each_other_cost_what_the_account_has() -> None:
     log = [start(0), *(made(kind="checkpoint_save", time_s=float(at_s)) for at_s, made in marks)]
     ledger = Ledger()
     ledger.extend(log)
-    (cost,) = costs_of_saves(log)
+    (cost,) = costs_of_saves(JobEvents(log))
     assert cost.blocking_s == ledger.account(10).buckets["checkpoint_other"] == 7
 
 
@@ -816,7 +816,7 @@ def test_failures_of_columns_are_those_of_the_events_one_by_one(events: list[Goo
     watch = FailureWatch()
     for event in sorted(events, key=lambda event: span(event)[1]):
         watch.handle(event)
-    assert failures_of(JobEvents(events)) == failures_of(events) == watch.failures
+    assert failures_of(JobEvents(events)) == watch.failures
 
 
 def test_a_million_steps_are_not_made_events_for_what_checkpoints_cost() -> None:

@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.goodput.events import GoodputEvent, JobEnded, JobStarted, StepCompleted, StepStarted
+from scrtune.goodput.job_events import JobEvents
 from scrtune.goodput.ledger.launches import run_starts
 from scrtune.goodput.ledger.ledger import Ledger
 
@@ -27,17 +28,17 @@ logs = st.lists(
 def test_there_are_as_many_runs_as_in_the_account(log: list[GoodputEvent]) -> None:
     ledger = Ledger(remembered=None)
     ledger.extend(log)
-    assert len(run_starts(log)) == ledger.account(T + 60).runs
+    assert len(run_starts(JobEvents(log))) == ledger.account(T + 60).runs
 
 
 def test_ranks_that_start_before_the_first_step_are_one_run() -> None:
     launch = [JobStarted(time_s=T + n, writer=f"rank{n}") for n in range(3)]
     again = [JobStarted(time_s=T + 30 + n, writer=f"rank{n}") for n in range(3)]
-    assert run_starts([*launch, StepStarted(step=0, time_s=T + 5), *again]) == [T, T + 30]
+    assert run_starts(JobEvents([*launch, StepStarted(step=0, time_s=T + 5), *again])) == [T, T + 30]
 
 
 def test_starts_without_a_writers_name_are_each_a_run() -> None:
-    assert run_starts([JobStarted(time_s=T + 3), JobStarted(time_s=T), JobStarted(time_s=T)]) == [T, T + 3]
+    assert run_starts(JobEvents(JobStarted(time_s=at) for at in (T + 3, T, T))) == [T, T + 3]
 
 
 def test_an_end_in_the_second_of_the_next_start_is_of_the_run_before() -> None:

@@ -186,7 +186,7 @@ def test_the_end_of_a_run_that_nobody_recorded_is_estimated() -> None:
             "restore": 5,
         }
         assert loss(said) == EstimatedLoss(runs=1, lost_s=60.0 * lost, most_s=120.0 * lost)
-        assert failures_of(as_goodput_events(said)).total == 1
+        assert failures_of(JobEvents(as_goodput_events(said))).total == 1
     assert loss(first) is None
 
 
@@ -241,7 +241,7 @@ def test_estimated_ends_are_none_for_rules_by_which_a_job_ends_there() -> None:
 def test_each_run_that_another_one_follows_counts_as_a_failure_unless_the_user_ended_it() -> None:
     for end, failures in ((terminated(70), 1), (by_user(70), 0)):
         said = [started(0), loaded(5, 0), saved(60, 50), end, started(80), saved(90, 60)]
-        assert failures_of(as_goodput_events(said)).total == failures
+        assert failures_of(JobEvents(as_goodput_events(said))).total == failures
 
 
 def test_a_load_within_a_run_wastes_what_was_made_beyond_it() -> None:
