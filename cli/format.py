@@ -9,6 +9,9 @@ from ..intents.tune.decisions import Verdict
 if TYPE_CHECKING:
     from ..goodput.readers.launcher_log import EstimatedLoss
     from ..goodput.steps.types import StepSummary
+    from ..replay.study import RunDifference
+
+_SMALL_S = 0.1
 
 
 class VerdictForm(NamedTuple):
@@ -66,3 +69,19 @@ def estimate_text(found: "EstimatedLoss") -> str:
         f" the rest being recovery. {runs} not say when they ended: after the last checkpoint, and before"
         " the next save was due or the next run began; the middle is taken."
     )
+
+
+def seconds_column(seconds: float | None) -> str:
+    """Return seconds with two digits after the point, or with two that are not 0; a dash for none."""
+    if seconds is None:
+        return "-"
+    return f"{seconds:#.2g}" if 0 < seconds < _SMALL_S else f"{seconds:,.2f}"
+
+
+def difference_word(row: "RunDifference") -> str:
+    """Return what an interval says."""
+    if row.low_s is None:
+        return "too few checkpoints to say"
+    if not row.is_clear:
+        return "no clear difference"
+    return "longer" if row.difference_s > 0 else "shorter"

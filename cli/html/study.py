@@ -10,8 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from ...intents.events import Operation
 from ...replay.study import ActivityRow, CheckpointRow, RunRow, Study
 from ...units import bytes_text, duration_text
-from ..format import printable
-from ..text.study import difference_word, seconds_column
+from ..format import difference_word, printable, seconds_column
 from .theme import DARK, GROUPS, LIGHT, PAPER
 
 WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0

@@ -7,10 +7,10 @@ from rich.text import Text
 
 from ...replay.study import RunDifference, RunRow, Study
 from ...units import bytes_text, count_text
+from ..format import difference_word, seconds_column
 from .tables import facts, plain_table
 
 _FILE_CLASSES = 12
-_SMALL_S = 0.1
 
 
 def study(found: Study) -> RenderableType:
@@ -37,7 +37,7 @@ def _runs(found: Study) -> RenderableType:
             bytes_text(row.prefix.written_bytes),
             "-" if row.bytes_per_s is None else f"{bytes_text(row.bytes_per_s)}/s",
             seconds_column(row.flush_s),
-            settings_text(row),
+            _settings(row),
         )
         for row in found.runs
     )
@@ -56,15 +56,7 @@ def _runs(found: Study) -> RenderableType:
     return plain_table(*heads, ">flush s", settings, rows=rows, title=title)
 
 
-def seconds_column(seconds: float | None) -> str:
-    """Return seconds with two digits after the point, or with two that are not 0; a dash for none."""
-    if seconds is None:
-        return "-"
-    return f"{seconds:#.2g}" if 0 < seconds < _SMALL_S else f"{seconds:,.2f}"
-
-
-def settings_text(row: RunRow) -> str:
-    """Return the settings of a run as assignments."""
+def _settings(row: RunRow) -> str:
     return " ".join(f"{name}={value}" for name, value in row.settings.items())
 
 
@@ -95,15 +87,6 @@ def _difference(row: RunDifference) -> tuple[str, ...]:
         f"{row.base_checkpoints} and {row.checkpoints}",
         difference_word(row),
     )
-
-
-def difference_word(row: RunDifference) -> str:
-    """Return what an interval says."""
-    if row.low_s is None:
-        return "too few checkpoints to say"
-    if not row.is_clear:
-        return "no clear difference"
-    return "longer" if row.difference_s > 0 else "shorter"
 
 
 def _file_classes(found: Study) -> RenderableType:

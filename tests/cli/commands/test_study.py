@@ -9,7 +9,7 @@ import pytest
 from click.testing import Result
 
 from scrtune.cli.commands.study import INTERRUPTED
-from scrtune.cli.text.study import seconds_column
+from scrtune.cli.format import seconds_column
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
 from scrtune.replay import scan
 
