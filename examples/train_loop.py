@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,6 @@ from scrtune.client.recorder import Recorder
 from scrtune.goodput.compat import goodput, monitoring
 from scrtune.goodput.ledger.ledger import Ledger
 from scrtune.goodput.log.line_log import log_path
-from scrtune.goodput.log.store import utc_now
 from scrtune.goodput.readers.jsonl import Log
 
 FEATURES, OUTPUTS, BATCH = 256, 64, 2048
@@ -99,7 +99,7 @@ def train_loop(
 
     recorder.record_training_preparation_start_time()
     truth = np.random.default_rng(0).standard_normal((FEATURES, OUTPUTS))
-    restore_start = utc_now()
+    restore_start = datetime.now(timezone.utc)
     first, weights = checkpoints.restore()
     if first:
         recorder.record_checkpoint_restore(first - 1, restore_start, directory=str(checkpoints.directory))
@@ -122,7 +122,7 @@ def train_loop(
             recorder.record_custom_badput_event_end_time(custom_badput_event_type="eval_step")
 
         if (step + 1) % options.checkpoint_every == 0:
-            save_start = utc_now()
+            save_start = datetime.now(timezone.utc)
             checkpoints.save(step, weights)
             recorder.record_checkpoint_save(step, save_start, directory=str(checkpoints.directory))
 
@@ -184,7 +184,7 @@ def report(run_name: str) -> None:
         log.lines(lines.read())
     for event in log.jobs[run_name].timeline():
         ledger.handle(event)
-    account = ledger.account(utc_now().timestamp())
+    account = ledger.account(time.time())
     print(f"\npolicy conserving: goodput {100 * account.goodput:.2f} % of {account.wall_s:.2f} s")
     for bucket, spent_s in account.buckets.items():
         if spent_s:

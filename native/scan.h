@@ -116,7 +116,7 @@ typedef struct {
 } text;
 
 /* What to do with the lines of a name, as the caller says: TREAT_UNKNOWN until then. The numbers are those of
- * intents/trace/scanner.py. */
+ * intents/trace/calls.py. */
 typedef enum { TREAT_UNKNOWN, TREAT_ODD, TREAT_COUNT, TREAT_ACCESS, TREAT_EXPLAIN_FILE } treatment;
 typedef enum { SIZE_NONE, SIZE_RESULT, SIZE_ITEMS } size_rule;
 

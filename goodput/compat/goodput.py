@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..log.store import tell, utc_now
+from ..log.machine import tell, utc_now
 from .columns import account_of, account_without, deviations_s, ideal_step_time_s, window_of
 from .goodput_utils import (
     BadputTimes,

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from ..events import GoodputEvent, StepStarted
-from ..log.store import tell, utc_now
+from ..log.machine import tell, utc_now
 from ..readers.jsonl import own_event
 from ..readers.ml_goodput import NotUnderstoodError, recorder_events
 from ..validation import defect_of_record, span

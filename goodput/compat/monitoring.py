@@ -13,8 +13,8 @@ from contextlib import suppress
 from functools import partial
 from typing import ClassVar, NamedTuple, TypeAlias
 
+from ..log.machine import tell, utc_now
 from ..log.periodic_tasks import Uploads
-from ..log.store import tell, utc_now
 from ..log.tensorboard import TensorBoard
 from ..yield_hook import YieldHook
 from .columns import account_of, deviations_s, step_times, window_of

@@ -11,7 +11,7 @@ import msgspec
 
 from ..log.line_log import DIRECTORY_VARIABLE, log_path
 from ..log.line_writer import LineWriter, release, shared_writer
-from ..log.store import tell, utc_now
+from ..log.machine import tell, utc_now
 
 Entry: TypeAlias = dict[str, object]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 from ..yield_hook import YieldHook
-from .store import tell
+from .machine import tell
 
 _PREPARE_S = 1.0
 _PIECE_S = 0.001

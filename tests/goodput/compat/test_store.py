@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from scrtune.goodput.compat import goodput
 from scrtune.goodput.compat.store import LocalLog
 from scrtune.goodput.log.line_log import WAITING_LIMIT, log_path
-from scrtune.goodput.log.store import utc_now
+from scrtune.goodput.log.machine import utc_now
 
 
 @pytest.fixture(autouse=True)
