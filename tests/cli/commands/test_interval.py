@@ -24,6 +24,7 @@ from scrtune.goodput.interval.failure_rate import NODE_MTBF_S, Prior
 from scrtune.goodput.interval.failures import Failures
 from scrtune.goodput.interval.model import IntervalError, Schedule
 from scrtune.goodput.interval.recommend import ASKED, IN_USE, Estimate, Measured
+from scrtune.goodput.job_events import JobEvents
 from scrtune.intents.events import Event
 from scrtune.units import rounded_duration_text
 
@@ -206,7 +207,7 @@ def of_job(base: Path) -> Inputs:
 
 
 def of_events(events: list[GoodputEvent]) -> Inputs:
-    return inputs(JobRecord(name="j", events=events, read=len(events), now=0.0))
+    return inputs(JobRecord(name="j", events=JobEvents(events), read=len(events), now=0.0))
 
 
 def test_a_job_s_journal_has_all_that_is_needed(tmp_path: Path) -> None:
