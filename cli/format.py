@@ -81,7 +81,7 @@ def seconds_column(seconds: float | None) -> str:
 def difference_word(row: "RunDifference") -> str:
     """Return what an interval says."""
     if row.low_s is None:
-        return "too few checkpoints to say"
+        return "too few to say"
     if not row.is_clear:
         return "no clear difference"
     return "longer" if row.difference_s > 0 else "shorter"
