@@ -38,7 +38,6 @@ _OTHERS = {
     ("array", "array"),
     ("builtins", "frozenset"),
     ("builtins", "set"),
-    ("builtins", "slice"),
     ("collections", "Counter"),
     ("collections", "defaultdict"),
     ("collections", "deque"),
