@@ -11,8 +11,10 @@ import logging
 import os
 import pickle
 import stat
+import struct
 import threading
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
 from functools import cache
@@ -30,6 +32,7 @@ log = logging.getLogger("scrtune.daemon")
 
 _MODE = 0o600
 _LIMIT_BYTES = 256 * 1024 * 1024
+_LENGTH = struct.Struct("<Q")
 _SEEN_BYTES = 4096  # of the journal, before where the snapshot ends
 _PACKAGE = Path(__file__).parents[2]
 _OURS = Pipeline.__module__.partition(".")[0] + "."
@@ -86,8 +89,11 @@ class Snapshots:
         if self._thread is not None and self._thread.is_alive():
             return
         seen = _seen(self._paths.journal, state.end)
-        content = pickle.dumps((seen, state), pickle.HIGHEST_PROTOCOL)
-        self._thread = threading.Thread(target=self._write, args=[content], name="snapshot", daemon=True)
+        arrays: list[pickle.PickleBuffer] = []  # of numpy's, which nobody changes: they need no copy
+        content = pickle.dumps((seen, state), 5, buffer_callback=arrays.append)
+        self._thread = threading.Thread(
+            target=self._write, args=[content, arrays], name="snapshot", daemon=True
+        )
         self._thread.start()
 
     def wait(self, seconds: float) -> None:
@@ -95,17 +101,33 @@ class Snapshots:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _write(self, content: bytes) -> None:
+    def _write(self, content: bytes, arrays: list[pickle.PickleBuffer]) -> None:
         try:
-            packed = _fingerprint() + zlib.compress(content, 1)
+            packed = _fingerprint() + _packed([content, *(each.raw() for each in arrays)])
             write_atomic(self._paths.snapshot, packed, durable=False, mode=_MODE)
         except OSError as error:
             log.warning("no snapshot could be written: %s; a restart replays more", error.strerror)
         _give_back_memory()
 
 
+def _packed(parts: list[bytes | memoryview]) -> bytes:
+    """Return `parts`, each with its length before it, compressed."""
+    compressor = zlib.compressobj(1)
+    packed = [compressor.compress(each) for part in parts for each in (_LENGTH.pack(len(part)), part)]
+    return b"".join([*packed, compressor.flush()])
+
+
+def _unpacked(packed: bytes) -> Iterator[bytearray]:
+    """Yield the parts, each where it may be changed. Raises zlib.error and struct.error."""
+    content, at = zlib.decompressobj().decompress(packed, _LIMIT_BYTES), 0
+    while at < len(content):
+        (size,) = _LENGTH.unpack_from(content, at)
+        at += _LENGTH.size + size
+        yield bytearray(content[at - size : at])
+
+
 def _give_back_memory() -> None:
-    """Give back to the system what packing and pickling took for a moment; glibc keeps tens of MB of it."""
+    """Give back to the system what packing took for a moment; glibc keeps tens of MB of it."""
     with suppress(OSError, AttributeError):  # another C library
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -142,8 +164,8 @@ def _read(paths: JobPaths) -> State:
             raise SnapshotError("it is not yours alone")
         if file.read(len(_fingerprint())) != _fingerprint():
             raise SnapshotError("another scrtune wrote it")
-        content = zlib.decompressobj().decompress(file.read(), _LIMIT_BYTES)
-    seen, state = _Unpickler(io.BytesIO(content)).load()
+        content, *arrays = _unpacked(file.read())
+    seen, state = _Unpickler(io.BytesIO(content), buffers=arrays).load()
     if not isinstance(state, State) or seen != _seen(paths.journal, state.end):
         raise SnapshotError("it is of another journal")
     return state

@@ -3,6 +3,7 @@
 import os
 import pickle
 import random
+import struct
 import sys
 import zlib
 from collections.abc import Callable
@@ -141,8 +142,9 @@ def test_one_that_brings_code_is_ignored(
     paths: JobPaths, told: list[tuple[float, Event]], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     written(paths, told, 50)
-    attack = zlib.compress(pickle.dumps(((0, b""), Attack(tmp_path / "attacked"))))
-    paths.snapshot.write_bytes(paths.snapshot.read_bytes()[:32] + attack)
+    attack = pickle.dumps(((0, b""), Attack(tmp_path / "attacked")))
+    framed = zlib.compress(struct.pack("<Q", len(attack)) + attack)
+    paths.snapshot.write_bytes(paths.snapshot.read_bytes()[:32] + framed)
     assert restore(paths) is None
     assert "it has a posix.mkdir" in caplog.text
     assert not (tmp_path / "attacked").exists()
