@@ -10,10 +10,12 @@ from ..buckets import Codes
 from ..job_events import JobEvents
 from .claims import NEVER, Longs
 from .derivation import Derived, Limits, Settled
-from .facts import NOTHING, Facts, Names, merged, read
+from .facts import NOTHING, Facts, Moments, Names, merged, read
 from .sweep import Timeline
 
 _SLACK = 1.25
+_MOMENTS = 16_384
+"""More starts, ends, or marks of a job than that are not taken in by a ledger that forgets."""
 
 
 class History:
@@ -42,6 +44,8 @@ class History:
         new = read(events, self._names)
         if self._floor.at > -NEVER:
             new = new.between(self._floor.at, NEVER)
+        if self._remembered is not None:
+            new = new._replace(moments=_bounded(self.derived.facts.moments, new.moments))
         if new.earliest == NEVER:
             return
         self._settle()
@@ -92,3 +96,9 @@ class History:
             self._floor, tail = self.derived.settle(at)
             self._settled = self._floor
             self.derived = self._derive(tail)
+
+
+def _bounded(known: Moments, new: Moments) -> Moments:
+    """Return the `new` ones of the kinds of which not too many are known."""
+    pairs = zip(known, new, strict=True)
+    return Moments(*(more if len(kept) < _MOMENTS else frozenset() for kept, more in pairs))

@@ -413,6 +413,20 @@ def test_memory_is_bounded() -> None:
     assert kept_bytes(lambda: ledger(20_000)) < 1.25 * kept_bytes(lambda: ledger(5000))
 
 
+def test_memory_is_bounded_also_of_what_claims_no_time() -> None:
+    def ledger(queued: int) -> Ledger:
+        made = Ledger(remembered=1000)
+        for number in range(queued):
+            made.handle(JobQueued(time_s=T0 + number))
+            made.handle(JobStarted(time_s=T0 + number + 0.5, writer=f"rank{number}"))
+            if number % 5000 == 0:
+                made.account(T0)
+        made.account(T0)
+        return made
+
+    assert kept_bytes(lambda: ledger(60_000)) < 1.25 * kept_bytes(lambda: ledger(30_000))
+
+
 def test_what_is_forgotten_still_counts() -> None:
     ledger = Ledger(remembered=10_000)
     for number in range(70_000):
