@@ -41,6 +41,7 @@ _OTHERS = {
     ("array", "array"),
     ("builtins", "frozenset"),
     ("builtins", "set"),
+    ("builtins", "slice"),
     ("collections", "Counter"),
     ("collections", "defaultdict"),
     ("collections", "deque"),

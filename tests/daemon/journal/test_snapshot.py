@@ -93,10 +93,11 @@ def test_a_snapshot_and_the_rest_of_the_journal_are_the_whole_journal(
 
 def test_of_a_long_job_too_the_account_is_the_same(paths: JobPaths) -> None:
     noise, now, told = random.Random(1), T0, []
-    for step in range(20_000):
+    for step in range(30_000):
         begun, now = now, now + noise.gauss(0.1, 0.01)
         told.append((now, StepCompleted(step=step, start_s=begun, end_s=now)))
-    live, _ = written(paths, told, 15_000)
+    live, _ = written(paths, told, 27_000)
+    assert restore(paths) is not None
     assert seen(recovered(paths)[0], now) == seen(live, now)
 
 
