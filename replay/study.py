@@ -12,7 +12,7 @@ says that it is a sum over all; :data:`GROUPING` says so in each output. `docs/s
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from statistics import fmean
+from statistics import fmean, variance
 
 import msgspec
 
@@ -408,10 +408,7 @@ def _interval(own: Sequence[float], others: Sequence[float]) -> tuple[float | No
     """Return Welch's interval of the difference of means; without any spread both ends are alike."""
     if min(len(own), len(others)) < 2:  # noqa: PLR2004 - of one value nobody knows how it varies
         return None, None
-    variances = [
-        sum((each - fmean(found)) ** 2 for each in found) / (len(found) - 1) for found in (own, others)
-    ]
-    errors = [variance / len(found) for variance, found in zip(variances, (own, others), strict=True)]
+    errors = [variance(found) / len(found) for found in (own, others)]
     difference, error = fmean(own) - fmean(others), sum(errors)
     if error <= 0:
         return difference, difference
