@@ -6,13 +6,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from .times import NS
+
 Longs = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
-
-NEVER = 1 << 62
-NS = 1_000_000_000
-"""Nanoseconds in a second."""
 
 OPEN = 1 << 17
 """Marks the kind of a claim whose end was not told."""

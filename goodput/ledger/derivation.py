@@ -11,28 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import buckets
-from .attempts import PENDING, begins_within, named_rollbacks, nameless_rollbacks
-from .claims import (
-    KINDS,
-    NEVER,
-    OPEN,
-    Claims,
-    Doubts,
-    Longs,
-    is_changed,
-    joined,
-    last_of_each,
-    nanoseconds,
-    where,
-)
+from .claims import KINDS, OPEN, Claims, Doubts, Longs, is_changed, joined, last_of_each, nanoseconds, where
 from .facts import NOBODY, Facts, Names, Tokens, merged
 from .launches import launches
 from .pairing import REACH, interval_claims, needed_borders
 from .ranges import Ranges
-from .runs import Runs
+from .runs import PENDING, Runs, begins_within, named_rollbacks, nameless_rollbacks
 from .skew import STEPS, last_steps, skew
 from .step_claims import step_claims
 from .sweep import Rules, Timeline
+from .times import NEVER
 
 _CONTEXT = 10
 """What a step stands for, and whether steps go back there, depends on fewer of those before it."""
@@ -82,9 +70,9 @@ class Derived:
         self._names, self._codes, self._limits = names, names.codes, limits
         self._step, self._save = self._codes[buckets.STEP], self._codes[buckets.CHECKPOINT_OTHER]
         self.first, self.last = min(settled.first, facts.earliest), max(settled.last, facts.latest)
-        told = facts.told
-        whole = np.flatnonzero((told.kind == self._step) & (told.writer != NOBODY))
-        columns = told.writer, told.start, told.step
+        closed = facts.closed
+        whole = np.flatnonzero((closed.kind == self._step) & (closed.writer != NOBODY))
+        columns = closed.writer, closed.start, closed.step
         whole = whole[np.lexsort([column[whole] for column in columns[::-1]])]
         self._whole = whole[is_changed(*(column[whole] for column in columns))]
         """Indices of the steps that were told by both ends, by writer."""
@@ -233,17 +221,17 @@ class Derived:
 
     def _words_before(self, until: int) -> tuple[Longs, Longs]:
         """Return the last word before a moment of each writer in each run, by `_key`."""
-        told, borders, moments = self.facts.told, self.facts.borders, self.facts.moments
+        closed, borders, moments = self.facts.closed, self.facts.borders, self.facts.moments
         between = [self._codes[name] for name in sorted(buckets.NOT_THE_RUNS_OWN)]
-        own = ~np.isin(told.kind, between)
+        own = ~np.isin(closed.kind, between)
         is_word = ~np.isin(self._stream_kind[borders.stream], between)
         at_once = [time for each in (moments.starts, moments.ends, moments.halts) for time, *_ in each]
         points = np.append(self.facts.points, np.array(at_once, np.int64))
         words = [
             (self._numbered[0].stream, self._numbered[0].time),
             (self._stream_writer[borders.stream[is_word]], borders.time[is_word]),
-            (told.writer[own], told.start[own]),
-            (told.writer[own], told.end[own]),
+            (closed.writer[own], closed.start[own]),
+            (closed.writer[own], closed.end[own]),
             (np.full(len(points), NOBODY), points),
         ]
         known, latest = self.settled.words
@@ -370,10 +358,8 @@ class Derived:
 
     def _saved(self, until: int) -> tuple[Longs, Longs]:
         """Return the first and last nanosecond of each save that began before."""
-        told = Claims(*self.facts.told[:4])
-        saves = joined(
-            [where(each, (each.kind == self._save) & (each.start < until)) for each in (told, self._inferred)]
-        )
+        claimed = Claims(*self.facts.closed[:4]), self._inferred
+        saves = joined([where(each, (each.kind == self._save) & (each.start < until)) for each in claimed])
         return saves.start, np.maximum(saves.start, saves.end - 1)
 
     def _made_before(self, at: int) -> tuple[Longs, Longs]:
@@ -381,7 +367,7 @@ class Derived:
         return self._made[0][early], self._made[1][early]
 
     def _sweep(self) -> Timeline:
-        claims = joined([Claims(*self.facts.told[:4]), self._inferred])
+        claims = joined([Claims(*self.facts.closed[:4]), self._inferred])
         if (claims.start[1:] < claims.start[:-1]).any():
             claims = where(claims, np.argsort(claims.start, kind="stable"))
         doubts = where(self._doubts, np.argsort(self._doubts.start, kind="stable"))
@@ -425,15 +411,15 @@ class Derived:
         for tokens, runs in zip(self._numbered, self._numbered_runs, strict=True):
             here = np.flatnonzero((tokens.time < at) & (runs == run))
             chosen.append(here[last_of_each(tokens.stream[here], kept)])
-        told = (facts.told.start < at) & (facts.told.end > at)
-        told[self._whole[chosen[1]]] = True
+        across = (facts.closed.start < at) & (facts.closed.end > at)
+        across[self._whole[chosen[1]]] = True
         borders = facts.borders
         early = np.flatnonzero(borders.time < at)
         near = needed_borders(where(borders, early), self._border_runs[early] == run, self._limits.reach)
         return Facts(
             where(facts.steps, chosen[0]),
             where(borders, early[near]),
-            where(facts.told, told),
+            where(facts.closed, across),
             np.zeros(0, np.int64),
             facts.between(self.runs[run].begin, at).moments,
         )

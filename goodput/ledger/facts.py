@@ -22,7 +22,8 @@ from ..events import (
     SlicesObserved,
 )
 from ..job_events import STEP_LIMIT, JobEvents
-from .claims import NEVER, NS, Longs, empty, is_changed, joined, nanoseconds, where
+from .claims import Longs, empty, is_changed, joined, nanoseconds, where
+from .times import NEVER, to_ns
 
 NO_STEP = -NEVER
 NOBODY = -1
@@ -41,8 +42,8 @@ class Tokens(NamedTuple):
     value: Longs
 
 
-class Told(NamedTuple):
-    """What was told with both ends, and by whom: claims with a writer, or NOBODY."""
+class ClosedIntervals(NamedTuple):
+    """Intervals and steps with both ends, and their writers (NOBODY: what says nothing of a life)."""
 
     start: Longs
     end: Longs
@@ -74,7 +75,7 @@ class Facts(NamedTuple):
 
     steps: Tokens
     borders: Tokens
-    told: Told
+    closed: ClosedIntervals
     points: Longs
     moments: Moments
 
@@ -83,7 +84,7 @@ class Facts(NamedTuple):
         return Facts(
             where(self.steps, _within(self.steps.time, begin, behind)),
             where(self.borders, _within(self.borders.time, begin, behind)),
-            where(self.told, _within(self.told.start, begin, behind)),
+            where(self.closed, _within(self.closed.start, begin, behind)),
             self.points[_within(self.points, begin, behind)],
             Moments(*(frozenset(m for m in each if begin <= m[0] < behind) for each in self.moments)),
         )
@@ -91,24 +92,24 @@ class Facts(NamedTuple):
     @property
     def earliest(self) -> int:
         """The first time that any of it begins."""
-        columns = (self.steps.time, self.borders.time, self.told.start, self.points)
+        columns = (self.steps.time, self.borders.time, self.closed.start, self.points)
         least = [int(each.min()) for each in columns if len(each)]
         return min([*least, *(time for each in self.moments for time, *_ in each)], default=NEVER)
 
     @property
     def latest(self) -> int:
         """The last time that any of it names."""
-        columns = (self.steps.time, self.borders.time, self.told.start, self.told.end, self.points)
+        columns = (self.steps.time, self.borders.time, self.closed.start, self.closed.end, self.points)
         most = [int(each.max()) for each in columns if len(each)]
         return max([*most, *(time for each in self.moments for time, *_ in each)], default=-NEVER)
 
     @property
     def size(self) -> int:
         """About how many claims it makes."""
-        return len(self.steps.time) + len(self.borders.time) // 2 + len(self.told.start) + len(self.points)
+        return len(self.steps.time) + len(self.borders.time) // 2 + len(self.closed.start) + len(self.points)
 
 
-NOTHING = Facts(empty(Tokens), empty(Tokens), empty(Told), np.zeros(0, np.int64), Moments())
+NOTHING = Facts(empty(Tokens), empty(Tokens), empty(ClosedIntervals), np.zeros(0, np.int64), Moments())
 
 
 def merged(*parts: Facts) -> Facts:
@@ -116,7 +117,7 @@ def merged(*parts: Facts) -> Facts:
     return Facts(
         in_order(joined([each.steps for each in parts])),
         in_order(joined([each.borders for each in parts])),
-        joined([each.told for each in parts]),
+        joined([each.closed for each in parts]),
         np.concatenate([each.points for each in parts]),
         Moments(*(frozenset().union(*each) for each in zip(*(each.moments for each in parts), strict=True))),
     )
@@ -165,20 +166,20 @@ def read(events: JobEvents, names: Names) -> Facts:
         borders.append(_tokens(stream, told.times_s, np.array(told.begins, np.int64)))
         if buckets.of_interval(kind, name) in _BEGINS_ATTEMPT:
             rare.restarts += borders[-1].time[borders[-1].value == 1].tolist()
-    whole = [empty(Told)]
+    whole = [empty(ClosedIntervals)]
     for writer, column in events.whole_steps.items():
         start, end = nanoseconds(column.starts_s), nanoseconds(column.ends_s)
         number = np.array(column.numbers, np.int64)
         code, who = (np.full(len(start), each) for each in (names.codes[buckets.STEP], names.writer(writer)))
-        told_whole = Told(start, np.maximum(start, end), code, number, who)
-        whole.append(where(told_whole, np.abs(number) < STEP_LIMIT))
+        steps_made = ClosedIntervals(start, np.maximum(start, end), code, number, who)
+        whole.append(where(steps_made, np.abs(number) < STEP_LIMIT))
     for event in events.others:
         rare.add(event)
     rows = np.array(rare.rows, np.int64).reshape(-1, 5)
     return Facts(
         in_order(joined(steps)),
         in_order(joined(borders)),
-        joined([*whole, Told(*rows.T)]),
+        joined([*whole, ClosedIntervals(*rows.T)]),
         np.array(rare.points, np.int64),
         rare.moments(),
     )
@@ -259,11 +260,6 @@ class _RareEvents:
                 self.rows.append((at, until, self._codes[bucket], NO_STEP, NOBODY))
                 at = until
         self.rows.append((at, max(at, end), self._codes[buckets.CHECKPOINT_OTHER], NO_STEP, NOBODY))
-
-
-def to_ns(seconds: float) -> int:
-    """Return whole nanoseconds."""
-    return round(seconds * NS)
 
 
 def _tokens(stream: int, times_s: Any, value: Longs) -> Tokens:

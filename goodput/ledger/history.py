@@ -8,10 +8,11 @@ from bisect import bisect_right
 
 from ..buckets import Codes
 from ..job_events import JobEvents
-from .claims import NEVER, Longs
+from .claims import Longs
 from .derivation import Derived, Limits, Settled
 from .facts import NOTHING, Facts, Moments, Names, merged, read
 from .sweep import Timeline
+from .times import NEVER
 
 _SLACK = 1.25
 _MOMENTS = 16_384

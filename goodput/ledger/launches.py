@@ -6,11 +6,10 @@ from math import isfinite
 
 from ..events import JobEnded, JobStarted
 from ..job_events import JobEvents
+from .times import NEVER, to_ns
 
 Launch = tuple[int, set[str]]
 """When a run began, and the named writers that started in it."""
-
-_NEVER = 1 << 62
 
 
 def launches(
@@ -48,14 +47,9 @@ def run_starts(events: JobEvents) -> list[float]:
 
     def next_step(time: int) -> int:
         at = bisect_left(stepped, time)
-        return stepped[at] if at < len(stepped) else _NEVER
+        return stepped[at] if at < len(stepped) else NEVER
 
     moments = {to_ns(each.time_s): each.time_s for each in starts}
     begun = {(to_ns(each.time_s), each.writer) for each in starts}
     found = launches(begun, sorted(map(to_ns, ended)), next_step)
     return [moments[time] for time, _ in found]
-
-
-def to_ns(seconds: float) -> int:
-    """Return whole nanoseconds."""
-    return round(seconds * 1_000_000_000)

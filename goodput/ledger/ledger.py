@@ -16,6 +16,7 @@ from ..buckets import BUCKETS, Codes
 from ..events import GoodputEvent, JobEnded, NodeFailed, OutputCompleted, Recovered
 from ..job_events import JobEvents
 from .reallocation import CHARGED, reallocate_charges, reallocate_slowdown
+from .times import NS, to_ns
 
 if TYPE_CHECKING:
     from .derivation import Limits
@@ -26,7 +27,6 @@ __all__ = ["CHARGED", "Account", "Ledger", "Window"]
 REMEMBERED = 262_144
 """How many claims a ledger keeps unless it is told otherwise: about 12 MB."""
 
-NS = 1_000_000_000
 _LOOK_EVERY = 8192
 _COUNTED = 65_536
 
@@ -68,7 +68,7 @@ class Ledger:
         that trials made dearer. Charges are estimates that noise takes below 0 now and then: only their sum
         counts.
         """
-        self._charged_ns[bucket] += _ns(seconds)
+        self._charged_ns[bucket] += to_ns(seconds)
 
     @property
     def charges(self) -> dict[str, float]:
@@ -125,8 +125,8 @@ class Ledger:
         if derived.first > derived.last:
             return Window(start_s=start_s, end_s=start_s, wall_s=0.0, buckets=dict.fromkeys(BUCKETS, 0.0))
         last_ns = _end_ns(history, now)
-        begin_ns = min(max(_ns(start_s), history.begin), last_ns)
-        end_ns = min(max(_ns(end_s), begin_ns), last_ns)
+        begin_ns = min(max(to_ns(start_s), history.begin), last_ns)
+        end_ns = min(max(to_ns(end_s), begin_ns), last_ns)
         whole = self._row(history, last_ns)
         before, until = (
             reallocate_charges(self._row(history, time_ns), whole, self._charged_ns, self._codes)
@@ -186,7 +186,7 @@ class Ledger:
         """Move what the steps in `row`, of the `whole` job, took beyond the reference."""
         if reference_step_s is None:
             return row
-        reference_ns = _ns(reference_step_s) * self._all().derived.steps
+        reference_ns = to_ns(reference_step_s) * self._all().derived.steps
         return reallocate_slowdown(row, whole, reference_ns, self._codes)
 
     def _named(self, row: list[int]) -> dict[str, float]:
@@ -212,10 +212,6 @@ class _Counted:
             del self._recent[next(iter(self._recent))]
 
 
-def _ns(seconds: float) -> int:
-    return round(seconds * NS)
-
-
 def _end_ns(history: "History", now: float) -> int:
     derived = history.derived
-    return derived.last if derived.runs.is_over else max(derived.last, _ns(now))
+    return derived.last if derived.runs.is_over else max(derived.last, to_ns(now))

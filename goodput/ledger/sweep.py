@@ -9,7 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ..steps.hangs import HUNG
-from .claims import KINDS, NEVER, SPARSE, Claims, Doubts, Flags, Longs, joined, where
+from .claims import KINDS, SPARSE, Claims, Doubts, Flags, Longs, joined, where
+from .times import NEVER
 
 MILLIONTHS = 1_000_000
 

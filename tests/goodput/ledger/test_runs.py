@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scrtune.goodput.ledger.attempts import named_rollbacks, nameless_rollbacks
 from scrtune.goodput.ledger.facts import Tokens
+from scrtune.goodput.ledger.runs import named_rollbacks, nameless_rollbacks
 
 RUN_BEGINS = 20
 
