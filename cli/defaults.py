@@ -4,50 +4,19 @@ A table for each command, with the names of its options: ``[run]`` and ``interva
 """
 
 import os
-import re
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
-from .errors import DefaultsError
+from .toml_file import read_toml
 
 FILE = "scrtune.toml"
 VARIABLE = "SCRTUNE_DEFAULTS"
 """Names a file that is read instead; with that of `/dev/null` nothing is."""
 WITHOUT_DEFAULTS = frozenset({"daemon", "forward", "init", "node"})
 """Commands that scrtune itself starts, with all that counts on their command lines, or that make the file."""
-
-_HEADER = re.compile(r"\s*\[([^\[\]]+)\]")
-_KEY = re.compile(r"\s*([\w\"'. -]+?)\s*=")
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
-
-
-class _File(NamedTuple):
-    """The text of a file of defaults, for what is wrong in it to be found there."""
-
-    path: Path
-    text: str
-
-    def error(self, why: str, *keys: str) -> DefaultsError:
-        """Return the error that says file, line and key."""
-        where = f"{self._line(keys)}: {'.'.join(keys)}: "
-        return DefaultsError(_printable(f"{self.path}:{where}{why}"))
-
-    def _line(self, keys: tuple[str, ...]) -> int:
-        """Return the first line that names `keys`, in a header or before an equals sign."""
-        table: list[str] = []
-        for number, line in enumerate(self.text.splitlines(), start=1):
-            here: list[str] = []
-            if header := _HEADER.match(line):
-                here = table = _parts(header[1])
-            elif key := _KEY.match(line):
-                here = table + _parts(key[1])
-            if tuple(here[: len(keys)]) == keys:
-                return number
-        return 1
 
 
 def user_file() -> Path:
@@ -59,7 +28,7 @@ def user_file() -> Path:
 def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[str, object]:
     """Return the defaults of the command `name`, by click's names, from the first file that is there.
 
-    $SCRTUNE_DEFAULTS names another. `known` are the commands that may have a table. Raises DefaultsError,
+    $SCRTUNE_DEFAULTS names another. `known` are the commands that may have a table. Raises TomlError,
     with file, line and key.
     """
     named = os.environ.get(VARIABLE)
@@ -67,7 +36,8 @@ def defaults(name: str, command: click.Command, known: Iterable[str]) -> dict[st
     found = next(filter(_is_there, places), None)
     if found is None or not _is_ours(found):
         return {}
-    file, tables = _read(found)
+    file = read_toml(found)
+    tables: dict[str, dict[str, object]] = file.decoded()
     for table, content in tables.items():
         if not isinstance(content, dict):
             raise file.error("belongs into the table of a command, as [run]", table)
@@ -113,28 +83,10 @@ def _is_ours(path: Path) -> bool:
     return False
 
 
-def _read(path: Path) -> tuple[_File, dict[str, dict[str, object]]]:
-    import msgspec  # noqa: PLC0415 - only where there is a file
-
-    from .read_config import config_text  # noqa: PLC0415
-
-    text = config_text(path)
-    try:
-        return _File(path, text), msgspec.toml.decode(text)
-    except msgspec.DecodeError as error:
-        at = _AT_LINE.search(str(error))
-        why = _AT_LINE.sub("", str(error))
-        raise DefaultsError(_printable(f"{path}:{at[1] if at else 1}: not TOML: {why}")) from None
-
-
 def _printable(text: str) -> str:
     from .format import printable  # noqa: PLC0415 - only where something is wrong
 
     return printable(text)
-
-
-def _parts(dotted: str) -> list[str]:
-    return [part.strip().strip("\"'") for part in dotted.split(".")]
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

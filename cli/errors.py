@@ -11,8 +11,8 @@ class CommandError(Exception):
     """A command cannot do what it was asked for; the text says why and what to do."""
 
 
-class DefaultsError(CommandError):
-    """A file of defaults is wrong; the text says where, and what to do."""
+class TomlError(CommandError):
+    """A TOML file of the user's is wrong; the text says where, and what to do."""
 
 
 class UnknownJobError(CommandError):
@@ -49,7 +49,7 @@ def exit_code(error: Exception) -> int | None:
         AlreadyRunningError: ALREADY_RUNNING,
         RunDirectoryError: RUN_DIRECTORY,
         JournalError: RUN_DIRECTORY,
-        DefaultsError: USAGE,
+        TomlError: USAGE,
         CommandError: FAILURE,
         CaptureUnavailableError: FAILURE,
         IntervalError: FAILURE,

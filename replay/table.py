@@ -79,7 +79,7 @@ class TraceTable(msgspec.Struct, frozen=True, kw_only=True):
     """All that a study needs of some traces.
 
     `activity` is of the tiers that have a directory, in bins of `bin_s` seconds. `places` and `hosts` are
-    what the traces explain of hashes. `start_s` and `end_s` (epoch seconds) are of all events, 0 where there are none.
+    what the traces explain of hashes. `start_s` and `end_s` are epoch seconds of all events, 0 without.
     """
 
     accesses: dict[AccessKey, Amount] = {}

@@ -2,14 +2,13 @@
 
 import csv
 import io
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 import click
 import msgspec
@@ -18,17 +17,15 @@ from ...replay.frames import columns, to_arrow
 from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, Study, access_rows
 from ...replay.study import study as compare
-from ..errors import DefaultsError
 from ..options import FILE, command, option
 from ..text import study as text
 from ..text.tables import print_view
+from ..toml_file import TomlFile, read_toml
 
 Form = Literal["table", "json", "csv"]
 S = TypeVar("S", bound=msgspec.Struct)
 
 INTERRUPTED = 130
-
-_AT_LINE = re.compile(r" \(at line (\d+), column \d+\)")
 
 
 class RunSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -121,7 +118,7 @@ def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *,
 
 
 def _source(options: StudyOptions) -> StudySource:
-    """Return what the command line and its files say. Raises DefaultsError, click.UsageError."""
+    """Return what the command line and its files say. Raises TomlError, click.UsageError."""
     paths: dict[str, list[str]] = {}
     source = StudySource(runs={}, prefix=options.prefix, cache=options.cache)
     for given in options.runs:
@@ -154,69 +151,35 @@ def _joined(source: StudySource, read: StudySource) -> StudySource:
 def read_study_file(path: Path) -> StudySource:
     """Return the study that a TOML file describes; its traces are relative to it.
 
-    Raises DefaultsError, with file, line and key.
+    Raises TomlError, with file, line and key.
     """
-    try:
-        content = path.read_text(encoding="utf-8")
-        given = msgspec.toml.decode(content)
-    except msgspec.DecodeError as error:
-        line = _AT_LINE.search(str(error))
-        why = _AT_LINE.sub("", str(error))
-        raise DefaultsError(f"{path}:{line[1] if line else 1}: not TOML: {why}") from None
-    except UnicodeDecodeError as error:
-        raise DefaultsError(f"{path}: not UTF-8: {error.reason} at byte {error.start}") from None
-    file = _StudyFile(path, content)
+    file = read_toml(path)
+    given = file.decoded()
     runs = given.get("runs", {})
     if not isinstance(runs, dict) or not runs:
         raise file.error("name the runs, as in [runs.base]", "runs")
-    read = {name: file.converted(run, RunSource, "runs", name) for name, run in runs.items()}
+    read = {name: _converted(file, run, RunSource, "runs", name) for name, run in runs.items()}
     if bare := next((name for name, run in read.items() if not run.traces), ""):
         raise file.error("name a trace, or a directory of them", "runs", bare, "traces")
-    rest = file.converted(given | {"runs": {}}, StudySource)
+    rest = _converted(file, given | {"runs": {}}, StudySource)
     return msgspec.structs.replace(
         rest, runs={name: _relative(run, path.parent) for name, run in read.items()}
     )
 
 
-class _StudyFile(NamedTuple):
-    """A TOML file, for what is wrong in it to be found there."""
-
-    path: Path
-    content: str
-
-    def converted(self, value: object, kind: type[S], *keys: str) -> S:
-        """Return `value`, which stands at `keys`, as a `kind`. Raises DefaultsError."""
-        try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            why, _, at = str(error).partition(" - at `$")
-            if "unknown field" in why:
-                why += f"; there are {', '.join(kind.__struct_fields__)}"
-            raise self.error(why, *keys, *filter(None, [at.removesuffix("`").removeprefix(".")])) from None
-
-    def error(self, why: str, *keys: str) -> DefaultsError:
-        """Return the error that says file, line and key."""
-        dotted = ".".join(keys)
-        return DefaultsError(f"{self.path}:{_line_of(self.content, dotted)}: {dotted or 'the file'}: {why}")
+def _converted(file: TomlFile, value: object, kind: type[S], *keys: str) -> S:
+    """Return `value`, which stands at `keys` of `file`, as a `kind`. Raises TomlError."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        why, _, at = str(error).partition(" - at `$")
+        if "unknown field" in why:
+            why += f"; there are {', '.join(kind.__struct_fields__)}"
+        raise file.error(why, *keys, *filter(None, [at.removesuffix("`").removeprefix(".")])) from None
 
 
 def _relative(run: RunSource, directory: Path) -> RunSource:
     return msgspec.structs.replace(run, traces=tuple(str(directory / trace) for trace in run.traces))
-
-
-def _line_of(content: str, keys: str) -> int:
-    """Return the line of a TOML file that names `keys`, or as much of them as a line does."""
-    table = ""
-    best, line_of_best = 0, 1
-    for number, line in enumerate(content.splitlines(), start=1):
-        if header := re.match(r"\s*\[([^\[\]]+)\]", line):
-            here = table = header[1].strip()
-        else:
-            key = re.match(r"\s*([\w\"'.-]+)\s*=", line)
-            here = ".".join(filter(None, (table, key[1]))) if key else ""
-        if here and (keys == here or keys.startswith((f"{here}.", f"{here}["))) and len(here) > best:
-            best, line_of_best = len(here), number
-    return line_of_best
 
 
 @contextmanager
