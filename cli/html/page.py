@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 
 import matplotlib as mpl
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 from matplotlib.figure import Figure
 
 from ...goodput.buckets import CUSTOM, PRODUCTIVE, TUNING
@@ -15,10 +15,11 @@ from ...goodput.report import Report
 from ...goodput.report_lanes import by_kind
 from ...intents.mutability import LEVER
 from ...units import count_text, duration_text, rounded_duration_text
-from ..format import estimate_text, printable, steps_made, value_text
+from ..format import estimate_text, steps_made, value_text
 from ..views.tuned_job import TunedJob
 from ..views.tuner_changes import TunerChange
-from .theme import DARK, LETTERS, LIGHT, PAGE, PAPER, VARIABLES, colour_of, group_of
+from .templates import page_environment
+from .theme import LETTERS, LIGHT, PAGE, VARIABLES, colour_of, group_of
 from .timeline import WIDTH, Canvas, TimelineFigure
 
 _LEAST_S = 0.0005
@@ -79,23 +80,13 @@ def picture(report: Report, changes: Sequence[TunerChange], title: str) -> bytes
 
 
 def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader(__package__, "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )
+    environment = page_environment()
     environment.globals.update(
         CUSTOM=CUSTOM, LEVER=LEVER, TUNING=TUNING, LEAST_S=_LEAST_S, colour_of=colour_of, group_of=group_of
     )
-    environment.globals.update(LIGHT=LIGHT, DARK=DARK, PAPER=PAPER)
     environment.filters.update(
-        number=lambda count: f"{count:,}",
         seconds=lambda value_s: f"{value_s:,.3f}",
         percent=lambda share, digits: f"{share:.{digits}%}",
-        duration=duration_text,
         about=rounded_duration_text,
         value=value_text,
     )

@@ -5,13 +5,13 @@ from collections.abc import Iterator, Sequence
 from math import floor, log10
 
 import msgspec
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from ...intents.events import Operation
 from ...replay.study import ActivityRow, CheckpointRow, RunRow, Study
-from ...units import bytes_text, duration_text
-from ..format import difference_word, printable, seconds_column
-from .theme import DARK, GROUPS, LIGHT, PAPER
+from ...units import bytes_text
+from ..format import difference_word, seconds_column
+from .templates import page_environment
+from .theme import GROUPS
 
 WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0
 """Of figures, in units of SVG; the names and the numbers at their edges."""
@@ -68,31 +68,15 @@ class StudyFigure(msgspec.Struct, frozen=True):
 
 def study_page(found: Study, *, version: str) -> str:
     """Return all of `found` as one HTML document."""
-    environment = Environment(
-        loader=PackageLoader(__package__, "."),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )
+    environment = page_environment()
     environment.globals.update(
-        LIGHT=LIGHT,
-        DARK=DARK,
-        PAPER=PAPER,
-        SERIES=SERIES,
-        WIDTH=WIDTH,
-        LEFT=LEFT,
-        RIGHT=RIGHT,
-        difference_word=difference_word,
+        SERIES=SERIES, WIDTH=WIDTH, LEFT=LEFT, RIGHT=RIGHT, difference_word=difference_word
     )
     environment.filters.update(
-        number=lambda count: f"{count:,}",
         seconds=seconds_column,
         precise=lambda value_s: f"{value_s:,.3f}",
         signed=lambda value_s: f"{value_s:+,.3f}",
         bytes=bytes_text,
-        duration=duration_text,
     )
     figures = [_bars(found), _costs(found), _timeline(found)]
     return environment.get_template("study.html.j2").render(
