@@ -9,7 +9,7 @@ from ..intents.tune.decisions import Verdict
 if TYPE_CHECKING:
     from ..goodput.readers.launcher_log import EstimatedLoss
     from ..goodput.steps.types import StepSummary
-    from ..replay.study import RunDifference
+    from ..replay.study_rows import RunDifference
 
 _SMALL_S = 0.1
 

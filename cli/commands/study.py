@@ -15,8 +15,9 @@ import msgspec
 
 from ...replay.frames import columns, to_arrow
 from ...replay.scan import Progress, read_table, user_cache
-from ...replay.study import Run, Study, access_rows
+from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
+from ...replay.study_rows import Study
 from ..options import FILE, command, option
 from ..text import study as text
 from ..text.tables import print_view

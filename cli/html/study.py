@@ -7,7 +7,7 @@ from math import floor, log10
 import msgspec
 
 from ...intents.events import Operation
-from ...replay.study import ActivityRow, CheckpointRow, RunRow, Study
+from ...replay.study_rows import ActivityRow, CheckpointRow, RunRow, Study
 from ...units import bytes_text
 from ..format import difference_word, seconds_column
 from .templates import page_environment

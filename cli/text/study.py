@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from ...replay.study import RunDifference, RunRow, Study
+from ...replay.study_rows import RunDifference, RunRow, Study
 from ...units import bytes_text, count_text
 from ..format import difference_word, seconds_column
 from .tables import facts, plain_table

@@ -9,7 +9,8 @@ from scrtune.examples.study_traces import CACHE, CHECKPOINTS, PREFIX, RANKS, RUN
 from scrtune.intents.trace.rows import Amount
 from scrtune.replay.frames import columns, flattened, to_arrow, to_pandas, to_polars
 from scrtune.replay.scan import read_table
-from scrtune.replay.study import Run, Study, access_rows, study
+from scrtune.replay.study import Run, access_rows, study
+from scrtune.replay.study_rows import Study
 from scrtune.replay.table import AccessKey, ActivityKey, JobThread, Reading, ThreadSpan, TraceTable
 
 SAVER, FLUSHER = JobThread("n1", 1, 1), JobThread("n1", 1, 9)
