@@ -103,7 +103,7 @@ static void after_start(const char *name)
         } else {
             snprintf(current.name, sizeof current.name, "scr.dataset.%d", scr_int("scr_dataset_id", 0));
         }
-        observe_open();
+        scrtune_observe_open();
     }
 }
 
@@ -129,7 +129,7 @@ static int complete(int (*real)(int), int valid)
 {
     const double closing_s = epoch_s();
     if (depth++ == 0) {
-        current.seen = observe_close();
+        current.observed = scrtune_observe_close(&current.observe_s);
         sharing_expect();
     }
     const int result = real(valid);
@@ -138,7 +138,7 @@ static int complete(int (*real)(int), int valid)
         const files_seen files = session_completed(result == SCR_SUCCESS);
         current.closing_s = closing_s;
         event_output(&current, scr_int("scr_dataset_id", 0), result == SCR_SUCCESS, files);
-        observe_deliver();
+        scrtune_observe_deliver();
     }
     return result;
 }

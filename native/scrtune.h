@@ -278,22 +278,18 @@ bool flush_is_timed(int dataset);
 /* All ranks' copies of `dataset` have ended: tell when. Collective. */
 void flush_complete(int dataset);
 
-/* ---- observe.c */
-
-typedef struct {
-    size_t events;  /* calls that DFTracer has written down */
-    double cost_s;  /* which took this much longer */
-} observed;
+/* ---- observe.c; the embedded engine, which has no calls of SCR's, calls these four (client/capture/gate.py) */
 
 /* After SCR_Init: pause DFTracer, where scrtune has started it. */
-void observe_begin(const char *prefix);
+SCRTUNE_API void scrtune_observe_begin(const char *prefix);
 
-/* The application begins to write an output; it has written it. */
-void observe_open(void);
-observed observe_close(void);
+/* The application begins to write an output; it has written it: returns how many calls DFTracer has written down, and
+ * for how many seconds more they took. */
+SCRTUNE_API void scrtune_observe_open(void);
+SCRTUNE_API size_t scrtune_observe_close(double *cost_s);
 
 /* Write what DFTracer has gathered to where the forwarder reads it. */
-void observe_deliver(void);
+SCRTUNE_API void scrtune_observe_deliver(void);
 
 /* True while DFTracer, as scrtune started it, looks. */
 bool observe_is_tracing(void);
@@ -304,7 +300,8 @@ typedef struct {
     char name[NAME_LIMIT];
     int kind; /* SCR's flags */
     double entered_s, apply_s, opened_s, closing_s;
-    observed seen;
+    size_t observed; /* calls that DFTracer has written down */
+    double observe_s; /* which took this much longer */
 } output;
 
 void event_started(double init_s);

@@ -168,7 +168,7 @@ void session_begin(double init_s)
         job.is_willing = true;
         find_classes();
     }
-    observe_begin(scr_text("scr_prefix"));
+    scrtune_observe_begin(scr_text("scr_prefix"));
     if (job.is_root) {
         event_started(init_s);
     }

@@ -18,7 +18,7 @@ from threading import Event, Lock, Thread
 
 import msgspec
 
-from ..client.capture.scanner import new_scanner
+from ..client.capture.native_scanner import new_scanner
 from ..intents.events import TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..intents.trace.names import Names

@@ -12,7 +12,7 @@ from ...intents.events import Event
 from ...scr_config.files import write_atomic
 from ..scr_log.preload_events import LibraryEvents
 from ..transport.sender import host_name
-from .digests import LINGER_S, forwarding_socket
+from .digest_sender import LINGER_S, forwarding_socket
 from .follow import ForwardCounts
 
 DRAIN_LIMIT_S = 2.0
@@ -53,7 +53,7 @@ class LibraryForwarder:
         if self._waiting and self._send():
             with suppress(OSError):  # without the mark a later forwarder repeats them
                 write_atomic(self._mark, f"{self._last_s!r}\n".encode(), durable=False)
-        self.counts.events_garbage = self._library.counts.garbage
+        self.counts.events_garbage = self._library.garbage
         return bool(self._waiting) or self.counts.events > before
 
     def drain(self, limit_s: float = DRAIN_LIMIT_S) -> None:
