@@ -14,6 +14,7 @@ from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Pipeline
 from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.interval import users_own
+from ..intents.rules.parameter import DerivedParameter
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
@@ -152,6 +153,8 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are active nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
     levers: tuple[LeverView, ...] = ()
+    parameters: tuple[DerivedParameter, ...] = ()
+    """What follows from the intents without a trial."""
     mode: str = "auto"
     job_id: str = ""
     observation: Observation = Observation()
@@ -209,6 +212,7 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         at_launch=tuner.at_launch if tuner else {},
         gains=gains(pipeline.decisions),
         levers=pipeline.levers(),
+        parameters=pipeline.parameters(),
         mode="auto" if job is None or job.tuning else "recommend" if job.recommend else "observe",
         start_s=pipeline.start_s,
         observation=pipeline.observation,

@@ -17,6 +17,7 @@ from ..goodput.ledger.ledger import Ledger
 from .counters import Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
 from .events import (
+    AllocationObserved,
     ApplyRefused,
     Event,
     EventsLost,
@@ -37,6 +38,8 @@ from .rules.explain import LeverView
 from .rules.guards import required, veto
 from .rules.interval import Interval, in_force, interval, users_own
 from .rules.pace import absurd
+from .rules.parameter import DerivedParameter
+from .rules.parameters import declared, derived
 from .rules.situation import Held, Proposal, Situation
 from .settings import DEFAULTS, is_cached
 from .tune.active_settings import AppliedSettings
@@ -62,6 +65,7 @@ class Pipeline:
         self.costs: list[CheckpointCost] = []
         self.node: NodeObserved | None = None
         self.probe: StorageProbed | None = None
+        self.allocation: AllocationObserved | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
         self.recalled: Knowledge | None = None
@@ -83,10 +87,8 @@ class Pipeline:
         match event:
             case TraceDigest():
                 effects = self._digest(event)
-            case NodeObserved():
-                self._node(event, now)
-            case StorageProbed():
-                self.probe = event
+            case NodeObserved() | StorageProbed() | AllocationObserved():
+                self._surroundings(event, now)
             case EventsLost():
                 self.counters.add_lost(event)
             case SettingsObserved():
@@ -136,6 +138,7 @@ class Pipeline:
             node=self.node,
             held=self._held,
             probe=self.probe,
+            allocation=self.allocation,
             recalled=self.recalled,
             mutability=mutability,
             start_s=self._applied.start_s,
@@ -193,6 +196,10 @@ class Pipeline:
         paced = self._interval(self.tuner, situation).proposal
         return (*demanded, *([paced] if paced else []), *self.tuner.proposals(situation))
 
+    def parameters(self) -> tuple[DerivedParameter, ...]:
+        """Return the parameters that follow from the intents without a trial; none in an observed job."""
+        return derived(self.situation) if self._is_asked else ()
+
     def levers(self) -> tuple[LeverView, ...]:
         """Return why each lever is as it is; nothing where the job is only observed."""
         if self.tuner is None or not self._is_asked:
@@ -211,7 +218,8 @@ class Pipeline:
         situation = self.situation
         if not (self.job and self.job.tuning):
             return []
-        return [(each, veto(each.changes, situation)) for each in required(situation)]
+        demanded = [(each, veto(each.changes, situation)) for each in required(situation)]
+        return [*demanded, *((each, None) for each in declared(situation))]
 
     def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
         return interval(situation, tuner.felt_s, self._failures.failures)
@@ -224,6 +232,15 @@ class Pipeline:
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
+
+    def _surroundings(self, event: NodeObserved | StorageProbed | AllocationObserved, now: float) -> None:
+        match event:
+            case NodeObserved():
+                self._node(event, now)
+            case StorageProbed():
+                self.probe = event
+            case AllocationObserved():
+                self.allocation = event
 
     def _node(self, node: NodeObserved, now: float) -> None:
         self.node = node

@@ -9,6 +9,7 @@ import msgspec
 
 from ...client.capture.environment import CaptureUnavailableError, capture_environment
 from ...client.paths import JobPaths
+from ...intents.declared import VARIABLE, Declared, to_text
 from ...intents.events import Values
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...scr_config.files import write_config
@@ -32,6 +33,7 @@ class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
     preload: Preload = "auto"
     mode: Mode = "auto"
     floor: str = ""
+    declared: Declared = Declared()
     durability: str = ""
     interval: str = ""
     override: bool = False
@@ -87,6 +89,7 @@ def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapp
         "SCRTUNE_REDUNDANCY_FLOOR": options.floor,
         "SCRTUNE_DURABILITY": options.durability,
         "SCRTUNE_INTERVAL": options.interval,
+        VARIABLE: to_text(options.declared),
         "SCRTUNE_MODE": "" if options.mode == "auto" else options.mode,
         "SCRTUNE_OVERRIDE": "1" if options.override else "",
         "SCRTUNE_OBSERVE_BUDGET": str(options.observe_budget),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from ...units import count_text
+from ..declared import Declared
 from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.redundancy import FLOORS
@@ -171,14 +172,14 @@ def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
     if (now.ranks, now.nodes) != (then.ranks, then.nodes):
         return f"it has {_shape(now)}, the last run had {_shape(then)}"
     if _declared(now) != _declared(then):
-        return "its redundancy floor, override, interval or tuning differs from that of the last run"
+        return "its floor, another declaration, override, interval or tuning differs from the last run"
     if _overruled(now) != _overruled(then):
         return "its environment sets other parameters than that of the last run"
     return ""
 
 
-def _declared(job: SettingsObserved) -> tuple[str | bool, ...]:
-    return job.floor, job.override, job.interval, job.tuning
+def _declared(job: SettingsObserved) -> tuple[str | bool | Declared, ...]:
+    return job.floor, job.override, job.interval, job.tuning, job.declared
 
 
 def _shape(job: SettingsObserved) -> str:
