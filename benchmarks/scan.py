@@ -20,7 +20,7 @@ from statistics import median
 
 import click
 
-from scrtune.client.capture.native_scanner import new_scanner
+from scrtune.client.capture.scanner import new_scanner
 from scrtune.intents.trace.decoder import TraceDecoder
 from scrtune.replay.run import JobShape, read_digests
 from scrtune.replay.traces import Summary

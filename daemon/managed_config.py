@@ -17,7 +17,7 @@ from ..intents.effects import Advice
 from ..intents.events import SettingsObserved, UserEdited, Value, Values
 from ..intents.settings import DEFAULTS
 from ..scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce
-from ..scr_config.files import write_config
+from ..scr_config.files import identity, write_config
 from ..scr_config.ownership import (
     Tuned,
     back_up_foreign,
@@ -110,7 +110,7 @@ class ManagedConfig:
 
         The file may be half written at this moment: what two calls in a row find counts.
         """
-        if self._last is None or (now := _status(self.path)) == self._unedited:
+        if self._last is None or (now := _identity(self.path)) == self._unedited:
             return None
         there = _read(self.path)
         if not self._is_edited(there):
@@ -246,13 +246,11 @@ def _has_checkpoint_lines(text: str) -> bool:
     return any(entry.parent.key == "CKPT" for entry in parse(text, assumed(text, {})).entries)
 
 
-def _status(path: Path) -> tuple[int, ...]:
-    """Return what changes with the file at `path`; nothing if there is none."""
+def _identity(path: Path) -> tuple[int, ...]:
     try:
-        status = path.stat()
+        return identity(path.stat())
     except OSError:
         return ()
-    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 def _read(path: Path, *, is_expected: bool = False) -> str:

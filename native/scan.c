@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what goes out: the same as in client/capture/native_scanner.py */
+/* ---- what goes out: the same as in client/capture/scanner.py */
 
 typedef enum {
     STOP_END,     /* all is scanned */

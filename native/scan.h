@@ -1,4 +1,4 @@
-/* The scanner of DFTracer's lines: whole lines to sums in one pass. client/capture/native_scanner.py is its only caller.
+/* The scanner of DFTracer's lines: whole lines to sums in one pass. client/capture/scanner.py is its only caller.
  *
  * It knows no meaning of a name, and takes only lines in the plain form that DFTracer writes nearly always: compact
  * JSON, plain ASCII, integers inside the ranges of intents/trace/lines.py. Whatever else there is goes back as it is,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from ..client.capture.native_scanner import new_scanner
+from ..client.capture.scanner import new_scanner
 from ..goodput.events import JobStarted
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Tier, TraceDigest
 from ..intents.pipeline import Pipeline

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from ...intents.events import Event, TraceDigest
 from ...intents.trace.decoder import TraceDecoder
 from ..transport.sender import EnvelopeSocket, host_name
-from .native_scanner import new_scanner
+from .scanner import new_scanner
 
 LINGER_S = 0.5
 _DIGESTS_WAITING = 4

@@ -24,7 +24,7 @@ from .lines import (
     integer,
 )
 from .names import UNIT_NS, Names, Process, Processes
-from .scanner import Scanner
+from .scanner_protocol import Scanner
 
 UNKNOWN_PHASE = "unknown phase"
 NO_TIME = "no time"

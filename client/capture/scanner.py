@@ -11,7 +11,7 @@ from ...intents.events import Operation
 from ...intents.trace.calls import treatment_of
 from ...intents.trace.digest import AccessSum
 from ...intents.trace.names import Process
-from ...intents.trace.scanner import Scanned, Scanner, Stop
+from ...intents.trace.scanner_protocol import Scanned, Scanner, Stop
 from ..libscr.library import libscrtune_path
 
 _OPERATIONS = tuple(Operation)

@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from scrtune.client.capture import native_scanner
-from scrtune.client.capture.native_scanner import NativeScanner
+from scrtune.client.capture import scanner
+from scrtune.client.capture.scanner import NativeScanner
 from scrtune.intents.events import TraceDigest
 from scrtune.intents.trace import decoder as trace_decoder
 from scrtune.intents.trace import digest, names
 from scrtune.intents.trace.calls import IO_CATEGORIES, OPERATION_OF
 from scrtune.intents.trace.decoder import TraceDecoder
-from scrtune.intents.trace.scanner import Stop
+from scrtune.intents.trace.scanner_protocol import Stop
 
 TRACES = Path(__file__).parents[2] / "data" / "traces"
 TIERS = {"/scratch/study/data": "prefix"}
@@ -47,7 +47,7 @@ class Watched(NativeScanner):
 
 @pytest.fixture(scope="session")
 def native() -> Callable[[], Watched]:
-    path = native_scanner.libscrtune_path()
+    path = scanner.libscrtune_path()
     if path is None:
         pytest.skip("libscrtune.so was not built")
     return lambda: Watched(path)
@@ -499,8 +499,8 @@ def test_paths_beyond_the_limit_are_forgotten_in_the_same_order(native: Callable
 def test_there_is_no_scanner_where_the_library_was_not_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(native_scanner, "libscrtune_path", lambda: None)
-    assert native_scanner.new_scanner() is None
+    monkeypatch.setattr(scanner, "libscrtune_path", lambda: None)
+    assert scanner.new_scanner() is None
     (tmp_path / "libscrtune.so").write_bytes(b"no library")
-    monkeypatch.setattr(native_scanner, "libscrtune_path", lambda: tmp_path / "libscrtune.so")
-    assert native_scanner.new_scanner() is None
+    monkeypatch.setattr(scanner, "libscrtune_path", lambda: tmp_path / "libscrtune.so")
+    assert scanner.new_scanner() is None

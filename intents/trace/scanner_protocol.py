@@ -1,6 +1,6 @@
 """What :class:`.TraceDecoder` expects of a scanner: a fast reader of plain lines, which leaves it the others.
 
-:mod:`scrtune.client.capture.native_scanner` is the one there is; this package must not load a library.
+:mod:`scrtune.client.capture.scanner` is the one there is; this package must not load a library.
 """
 
 from collections.abc import Callable, Mapping, Sequence
