@@ -57,7 +57,7 @@ class NodeObserver:
 
 
 class JobNode:
-    """This node, with the ranks of a job on it, as the application names them or else the system shows them."""
+    """This node, with the ranks of a job on it: those that the application names, else all with libscr."""
 
     def __init__(self, paths: JobPaths) -> None:
         self._paths = paths
