@@ -51,7 +51,7 @@ class ValueType(TextEnum):
     CPUS = "cpus"
 
 
-class Scope(TextEnum):
+class ParameterScope(TextEnum):
     """The reader of a parameter: SCR's library, its scripts (scr_run), one of its libraries, or scrtune."""
 
     LIBRARY = "library"
@@ -95,7 +95,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
     name: str
-    scope: Scope = Scope.LIBRARY
+    scope: ParameterScope = ParameterScope.LIBRARY
     type: ValueType
     default: Value | None = None
     default_text: str = ""
@@ -126,7 +126,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     @property
     def is_lever(self) -> bool:
         """Return whether it is scrtune's own: SCR does not know the name."""
-        return self.scope is Scope.LEVER
+        return self.scope is ParameterScope.LEVER
 
     @property
     def in_files(self) -> bool:
@@ -238,9 +238,14 @@ _COMMON: Mapping[str, _Fields] = {
     Mutability.REINIT: {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
     Mutability.LAUNCH: {"mechanism": "the next run"},
     Mutability.INERT: {"status": Status.INERT},
-    Scope.COMPONENT: {**_OUTSIDE, "read_when": "AXL_Init, in SCR_Init", "since": "3.0"},
-    Scope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
-    Scope.LEVER: {**_OUTSIDE, "read_when": "each SCR_Start_output", "layers": LAYERS[:3], "since": "3.0"},
+    ParameterScope.COMPONENT: {**_OUTSIDE, "read_when": "AXL_Init, in SCR_Init", "since": "3.0"},
+    ParameterScope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
+    ParameterScope.LEVER: {
+        **_OUTSIDE,
+        "read_when": "each SCR_Start_output",
+        "layers": LAYERS[:3],
+        "since": "3.0",
+    },
 }
 """The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import buckets
 from .claims import KINDS, OPEN, Claims, Doubts, Longs, is_changed, joined, last_of_each, nanoseconds, where
-from .facts import NOBODY, Facts, Names, Tokens, merged
+from .facts import NOBODY, Facts, StreamNames, Tokens, merged
 from .launches import launches
 from .pairing import REACH, interval_claims, needed_borders
 from .ranges import Ranges
@@ -65,7 +65,7 @@ class Settled(NamedTuple):
 class Derived:
     """What follows from `facts` behind what is settled."""
 
-    def __init__(self, facts: Facts, settled: Settled, names: Names, limits: Limits) -> None:
+    def __init__(self, facts: Facts, settled: Settled, names: StreamNames, limits: Limits) -> None:
         self.facts, self.settled = facts, settled
         self._names, self._codes, self._limits = names, names.codes, limits
         self._step, self._save = self._codes[buckets.STEP], self._codes[buckets.CHECKPOINT_OTHER]
@@ -92,7 +92,7 @@ class Derived:
         self._inferred, self._doubts, self._made = self._infer()
         self.timeline = self._sweep()
 
-    def __reduce__(self) -> tuple[type["Derived"], tuple[Facts, Settled, Names, Limits]]:
+    def __reduce__(self) -> tuple[type["Derived"], tuple[Facts, Settled, StreamNames, Limits]]:
         """Pickle what all else follows from: a third of it."""
         return Derived, (self.facts, self.settled, self._names, self._limits)
 

@@ -123,7 +123,7 @@ def merged(*parts: Facts) -> Facts:
     )
 
 
-class Names:
+class StreamNames:
     """Writers, and streams (one writer's intervals of one kind and name), as small numbers."""
 
     def __init__(self, codes: Codes) -> None:
@@ -151,7 +151,7 @@ class Names:
         return made[:, 0], made[:, 1]
 
 
-def read(events: JobEvents, names: Names) -> Facts:
+def read(events: JobEvents, names: StreamNames) -> Facts:
     """Return what `events` tell."""
     steps = [empty(Tokens)]
     for writer, begun in events.step_starts.items():
@@ -188,7 +188,7 @@ def read(events: JobEvents, names: Names) -> Facts:
 class _RareEvents:
     """What is told event by event."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: StreamNames) -> None:
         self.rows: list[tuple[int, int, int, int, int]] = []
         self.points: list[int] = []
         self.restarts: list[int] = []

@@ -10,7 +10,7 @@ from ..buckets import Codes
 from ..job_events import JobEvents
 from .claims import Longs
 from .derivation import Derived, Limits, Settled
-from .facts import NOTHING, Facts, Moments, Names, merged, read
+from .facts import NOTHING, Facts, Moments, StreamNames, merged, read
 from .sweep import Timeline
 from .times import NEVER
 
@@ -23,7 +23,7 @@ class History:
     """All that is known of a job, of which about `remembered` claims are kept (None: all)."""
 
     def __init__(self, codes: Codes, remembered: int | None, limits: Limits) -> None:
-        self._names, self._remembered, self._limits = Names(codes), remembered, limits
+        self._names, self._remembered, self._limits = StreamNames(codes), remembered, limits
         self._floor = self._settled = Settled()
         self._older: list[Facts] = []
         """The facts from the floor to the horizon."""

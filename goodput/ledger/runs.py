@@ -25,7 +25,7 @@ End = tuple[int, bool, str]
 """When, whether it was a bad one, and who says so."""
 
 
-class Run:
+class LedgerRun:
     """A run from `begin` to the next one's; `first_step` is NEVER, `last_word` long ago if there is none."""
 
     __slots__ = ("begin", "behind", "ends", "first_step", "halts", "last_word", "marks", "writers")
@@ -55,7 +55,7 @@ class Runs:
         self.starts: Longs = np.array([begin for begin, _ in launches], np.int64)
         begins = [begin for begin, _ in launches]
         behind = [*begins, NEVER]
-        self._runs = list(map(Run, [(-NEVER, set()), *launches], behind))
+        self._runs = list(map(LedgerRun, [(-NEVER, set()), *launches], behind))
         self._codes, self._before = codes, before
         for end in sorted(moments.ends):  # of the time at which the next run began it is this one's
             is_first = not before and begins[:1] == [end[0]]
@@ -82,7 +82,7 @@ class Runs:
         for run, time in zip(runs.tolist(), times.tolist(), strict=True):
             self._runs[run].last_word = max(self._runs[run].last_word, time)
 
-    def __getitem__(self, run: int) -> Run:
+    def __getitem__(self, run: int) -> LedgerRun:
         return self._runs[run]
 
     def ends(self) -> Iterable[tuple[int, End]]:
@@ -132,7 +132,7 @@ class Runs:
                 is_queued |= code == queue_wait
         return made
 
-    def _verdict(self, run: Run, silent: int) -> int:
+    def _verdict(self, run: LedgerRun, silent: int) -> int:
         """Return what follows the end of a run: nothing special when it ended well, else recovery."""
         recovery, allocation_end = (self._codes[each] for each in (buckets.RECOVERY, buckets.ALLOCATION_END))
         ended_well = run.has_ended and not any(badly for _, badly, _ in run.ends)

@@ -174,9 +174,7 @@ def test_the_files_of_a_real_job_give_its_sums(tmp_path: Path, endpoint: str, ea
     assert len(processes) == 3
 
 
-def test_accesses_to_files_that_no_line_explains_are_given_up_last(
-    digests: DigestSender, ear: Ear
-) -> None:
+def test_accesses_to_files_that_no_line_explains_are_given_up_last(digests: DigestSender, ear: Ear) -> None:
     ear.listen()
     digests.add(accesses(0, 8))
     assert digests.send(0)
