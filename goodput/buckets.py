@@ -64,7 +64,7 @@ STEP = "step"
 ASYNC_LOADING = "data_loading_async"
 """Counted beside the buckets: it runs while steps do, and costs nothing by itself."""
 STEPS_MADE = "steps made"
-"""No time at all: how many of the steps that count were made, in millionths (`ledger/steps_made.py`)."""
+"""No time at all: how many of the steps that count were made, in millionths (`ledger/sweep.py`)."""
 
 STRONGER_THAN_CUSTOM = (
     TUNING,

@@ -332,7 +332,7 @@ def text_of(value: Value) -> str:
     return repr(value) if isinstance(value, float) else str(int(value))
 
 
-def defaults() -> Values:
+def compiled_defaults() -> Values:
     """Return the compiled default of every parameter that has one."""
     return {name: entry.default for name, entry in CATALOGUE.items() if entry.default is not None}
 
@@ -346,7 +346,7 @@ def checked(values: Mapping[str, Value]) -> Values:
         parameter = CATALOGUE.get(name)
         if parameter is None or not parameter.accepts(value):
             raise ParameterError(name, str(value), parameter.allowed if parameter else _UNKNOWN)
-    return {**defaults(), **values}
+    return {**compiled_defaults(), **values}
 
 
 def cpus_of(text: str) -> frozenset[int]:

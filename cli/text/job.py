@@ -13,8 +13,8 @@ from ...intents.settings import changes_text as assignments
 from ...intents.tune.decisions import Decision, Verdict
 from ...intents.tune.gains import GainView
 from ...units import bytes_text, count_text, seconds_text
-from ..format import changes_text, value_text
-from ..views.summary import cost_text, failures, missing
+from ..format import transitions_text, value_text
+from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
 from .tables import facts, plain_table, verdict_text
 
@@ -53,7 +53,7 @@ def status(view: StatusView) -> RenderableType:
             "lost": counts(counters.lost),
             "rejected": counts(view.rejected),
             "config error": view.config_failure,
-            "journal": missing(view),
+            "journal": journal_gaps(view),
             "monitors fail": "\n".join(failures(view)),
         }
     )
@@ -249,7 +249,7 @@ def explain(view: ExplainView) -> RenderableType:
     if view.proposals:
         shown += ["", proposals(view.proposals, "Proposals (nothing was changed; `scrtune env` has them)")]
     if view.at_launch:
-        shown.append(Text(f"The next launch changes {changes_text(view.settings, view.at_launch)}."))
+        shown.append(Text(f"The next launch changes {transitions_text(view.settings, view.at_launch)}."))
     if view.unpublished:
         failure = f"Not active, because they could not be published: {view.unpublished}"
         shown.append(Text(failure, style="bold red"))

@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import buckets
 from .claims import KINDS, OPEN, Claims, Doubts, Longs, is_changed, joined, last_of_each, nanoseconds, where
-from .facts import NOBODY, Facts, StreamNames, Tokens, merged
+from .facts import NOBODY, Facts, StreamNames, Tokens, merged_facts
 from .launches import launches
 from .pairing import REACH, interval_claims, needed_borders
 from .ranges import Ranges
@@ -199,7 +199,7 @@ class Derived:
             made=before.made.plus(*self._made_before(at)),
             saved=before.saved.plus(*self._saved(at)),
         )
-        return settled, merged(self.facts.between(at, NEVER), self._edge(at, run))
+        return settled, merged_facts(self.facts.between(at, NEVER), self._edge(at, run))
 
     def _find_runs(self) -> Runs:
         facts, settled = self.facts, self.settled

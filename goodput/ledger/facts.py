@@ -112,7 +112,7 @@ class Facts(NamedTuple):
 NOTHING = Facts(empty(Tokens), empty(Tokens), empty(ClosedIntervals), np.zeros(0, np.int64), Moments())
 
 
-def merged(*parts: Facts) -> Facts:
+def merged_facts(*parts: Facts) -> Facts:
     """Return all of `parts`."""
     return Facts(
         in_order(joined([each.steps for each in parts])),

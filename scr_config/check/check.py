@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from ...intents.events import Values, ValueSource
-from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, defaults, suggestion
+from ..catalogue import CATALOGUE, Parameter, ParameterError, Status, compiled_defaults, suggestion
 from ..parse import DESCRIPTORS, ConfigFile, Entry, Pair, assumed, parse, problem_at, unknown_name
 from ..problems import Code, ConfigProblem, Finding, Severity
 from ..resolution import bad_value, descriptor_in_environment, expand, problems_in
@@ -161,7 +161,7 @@ def _by_kind(entries: Iterable[Entry]) -> dict[str, tuple[Entry, ...]]:
 
 
 def _active(given: Mapping[str, Pair], context: CheckContext) -> Values:
-    settings = defaults()
+    settings = compiled_defaults()
     if context.version < version_of(CATALOGUE["SCR_CACHE_BYPASS"].since):
         settings["SCR_CACHE_BYPASS"] = 0  # there was no bypass yet
     for name, setting in given.items():
