@@ -53,7 +53,7 @@ typedef struct scanner {
 
 enum { GENERATION_OF_PROCESS = -1, NEWEST_GENERATION = 4 };
 
-/* As _generation in intents/trace/decoder.py, for a line whose phase is a letter and whose hashes are texts. */
+/* As generation_of in intents/trace/lines.py, for a line whose phase is a letter and whose hashes are texts. */
 static int generation_of(const trace_line *line)
 {
     if (line->is_id_quoted) {
