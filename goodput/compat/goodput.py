@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from ..log.machine import tell, utc_now
-from .columns import account_of, account_without, deviations_s, ideal_step_time_s, window_of
+from .columns import account_of, account_without, window_of
 from .goodput_utils import (
     BadputTimes,
     BadputType,
@@ -26,6 +26,7 @@ from .goodput_utils import (
 from .job import CompatJob
 from .peer_names import JobNames, Moment
 from .rules import CompatAccount, CompatError
+from .step_times import deviations_s, ideal_step_time_s
 from .store import Entry, LogStore, PeerLogger, store_of
 
 __all__ = [

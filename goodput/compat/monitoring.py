@@ -17,7 +17,7 @@ from ..log.machine import tell, utc_now
 from ..log.periodic_tasks import Uploads
 from ..log.tensorboard import TensorBoard
 from ..yield_hook import YieldHook
-from .columns import account_of, deviations_s, step_times, window_of
+from .columns import account_of, window_of
 from .goodput import GoodputCalculator
 from .goodput_utils import (
     ACTIVITY_EXCLUSION_LIST,
@@ -31,6 +31,7 @@ from .goodput_utils import (
 )
 from .job import CompatJob
 from .rules import CompatError
+from .step_times import deviations_s, step_times
 from .store import LocalLog
 
 __all__ = [

@@ -8,7 +8,7 @@ synchronous job take the same time, whoever was late.
 import numpy as np
 from numpy.typing import NDArray
 
-from ..compat.columns import ideal_step_time_s, step_times_s
+from ..compat.step_times import ideal_step_time_s, step_times_s
 from ..job_events import JobEvents
 from ..synthetic_steps import are_synthetic
 from .estimators import Seconds, deviations_s, ideal_s
