@@ -115,7 +115,7 @@ OF_OUTPUT = (
 """The parts of an output, by their fields, in the order in which SCR does them."""
 
 NOT_THE_RUNS_OWN = frozenset({REBUILD, FETCH, SCAVENGE, QUEUE_WAIT, RECOVERY})
-"""What is told of the time between two runs as well: it says nothing of how long a run was alive."""
+"""What is reported of the time between two runs as well: it says nothing of how long a run was alive."""
 
 OTHER_CUSTOM = CUSTOM + "(more names)"
 _NAMES = 256

@@ -26,7 +26,7 @@ class LibraryForwarder:
 
     The file may appear later. While the daemon is away or slow the rest waits in it. A forwarder that is
     started anew reads it from its start, since an event may rest on lines long before it; the time of the
-    last event that was sent, kept in ``<events_file>.sent``, tells which are new. For use by one thread.
+    last event that was sent, kept in ``<events_file>.sent``, says which are new. For use by one thread.
     """
 
     def __init__(self, events_file: Path, endpoint: str, counts: ForwardCounts) -> None:

@@ -91,7 +91,7 @@ def launch(comm: MPI.Intracomm, config: str) -> Launch:
 def read_launch(environment: Mapping[str, str], hosts: Sequence[str], config: str = "") -> Launch:
     """Read `environment`, SCR's config files and `config` (given to SCR_Config, a line each).
 
-    `hosts` are the ranks' host names: they tell nodes apart, unless nodes are simulated. Raises ValueError
+    `hosts` are the ranks' host names: they distinguish nodes, unless nodes are simulated. Raises ValueError
     for a setting that cannot be, OSError for a user's config file that cannot be read.
     """
     resolved = _over_system_conf(environment, user_conf_text(environment, config), config)

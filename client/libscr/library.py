@@ -24,7 +24,7 @@ WHY_NOT = (
     " Linux, make a C compiler available (Debian: gcc and libc6-dev) and install scrtune again, with pip"
     " install --verbose to see what fails"
 )
-"""What to tell a user when :func:`libscrtune_path` is None."""
+"""What to say to a user when :func:`libscrtune_path` is None."""
 _MISSING = re.compile(r"^([^/:]+\.so[^:]*): cannot open shared object file")
 _VARIABLES = ("SCRTUNE_DECISION_FILE", "SCRTUNE_EVENTS_FILE")
 

@@ -81,7 +81,7 @@ def _why(productive_s: float, total_s: float) -> str:
         return "saves take more than the steps that count there: those that the next number follows"
     if productive_s - total_s < _ROUNDING_S:
         return "no more than a rounding error, but that is an error there, too"
-    return "steps lie outside the job's time, or are of several writers, or are told out of order"
+    return "steps lie outside the job's time, or are of several writers, or are recorded out of order"
 
 
 def _completed(badput_s: BadputTimes, productive_s: float, total_s: float) -> BadputTimes:
@@ -100,7 +100,7 @@ def _spent(rows: Rows) -> tuple[float, BadputTimes, int, int]:
     """Return productive seconds, badput, the last step that counts and the last one recorded.
 
     Badput is in the order in which the peer comes to it. Of loads of data the first one after a start or a
-    disruption is synchronous, and the last one before the step that tells of a disruption.
+    disruption is synchronous, and the last one before the step that shows a disruption.
     """
     badput_s: BadputTimes = {}
     segments, customs = rows.segments, Customs(rows.intervals("custom").lasting)
@@ -227,7 +227,7 @@ def _close(segment: Segment, customs: Customs, badput_s: BadputTimes) -> tuple[f
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     _add(badput_s, BadputType.WASTED_PROGRESS_FROM_DISRUPTION, wasted_s)
     _add_customs(badput_s, by_name_s)
-    if first.all():  # there, a segment of one step is told in another order
+    if first.all():  # there, a segment of one step comes in another order
         _add(badput_s, BadputType.PROGRAM_STARTUP, startup_s)
     return _sum(took_s) - startup_s, int(steps[-1])
 
@@ -260,7 +260,7 @@ def _add_customs(badput_s: BadputTimes, by_name_s: dict[str, float]) -> None:
 def _mean_by_name(checkpoints: Intervals) -> float:
     """Sum over checkpoints; what several writers say of the same one is averaged.
 
-    They are told as durations there: two epoch times give one back to the microsecond.
+    They are recorded as durations there: two epoch times give one back to the microsecond.
     """
     durations_s: dict[str, list[float]] = {}
     for name, (start_s, end_s) in zip(checkpoints.names, checkpoints, strict=True):

@@ -49,10 +49,10 @@ class EntryReader:
 
 
 def _events_of(entry: Mapping[str, object]) -> list[GoodputEvent]:
-    """Return all that an entry tells. Raises NotUnderstoodError, also for one that tells of nothing."""
+    """Return all that an entry says. Raises NotUnderstoodError, also for one that says nothing."""
     time_s, step = entry.get("step_start_time"), entry.get("step_count")
     if type(time_s) is float and type(step) is int and entry.keys() == _KEYS_OF_A_STEP:
-        # most of a log: looking for all that an entry may tell takes four times as long
+        # most of a log: looking for all that an entry may say takes four times as long
         event = StepStarted(step=step, time_s=time_s)
         return [event] if defect_of_record(event) is None else list(recorder_events(entry))
     if isinstance(entry.get("type"), str):
@@ -97,7 +97,7 @@ class CompatJob:
     def slice_efficiency(self, total_s: float) -> Span | None:
         """Return active and available slices as shares of all, in the `total_s` from the job's start on.
 
-        None where no slices were told.
+        None where no slices were recorded.
         """
         start_s = self.table.rows().job_start_s
         if start_s is None:
@@ -105,7 +105,7 @@ class CompatJob:
         return _efficiency(self.table.slices, start_s, start_s + total_s)
 
     def slice_efficiency_within(self, start_s: float, end_s: float) -> Span | None:
-        """Return the same by what was told after `start_s` and up to `end_s`."""
+        """Return the same by what was recorded after `start_s` and up to `end_s`."""
         inside = (slices for slices in self.table.slices if start_s < slices.time_s <= end_s)
         return _efficiency(inside, start_s, end_s)
 

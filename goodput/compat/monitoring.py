@@ -124,7 +124,7 @@ def _badput(label: str, badput: BadputTimes, step: int) -> Iterator[Scalar]:
 
 
 class Deviations:
-    """How far each step is from the ideal one: each is told once, from the first one on."""
+    """How far each step is from the ideal one: each is shown once, from the first one on."""
 
     def __init__(
         self, job: CompatJob, ideal_step_time_s: float | None, most_at_the_end: int = MOST_AT_THE_END
@@ -135,7 +135,7 @@ class Deviations:
         self._told = 0
 
     def find(self, yield_hook: YieldHook, is_last: bool) -> Iterator[list[Scalar]]:
-        """Find those that were not told; as long as nobody waits, and not too many at the end."""
+        """Find those that were not shown; as long as nobody waits, and not too many at the end."""
         rows = self._job.table.rows()
         if len(step_times(rows.steps, rows.times_s)[0]) == self._told:
             return

@@ -13,7 +13,7 @@ Flags = npt.NDArray[np.bool_]
 Columns = TypeVar("Columns", bound=tuple[Any, ...])
 
 OPEN = 1 << 17
-"""Marks the kind of a claim whose end was not told."""
+"""Marks the kind of a claim whose end is not known."""
 KINDS = (1 << 16) - 1
 """What is left of a kind without its marks."""
 SPARSE = 18

@@ -88,7 +88,7 @@ class Derived:
         columns = closed.writer, closed.start, closed.step
         whole = whole[np.lexsort([column[whole] for column in columns[::-1]])]
         self._whole = whole[is_changed(*(column[whole] for column in columns))]
-        """Indices of the steps that were told by both ends, by writer."""
+        """Indices of the steps with both ends, by writer."""
         self._numbered = facts.steps, Tokens(*(column[self._whole] for column in columns))
         self._stream_writer, self._stream_kind = names.columns()
         self.runs = self._find_runs()
@@ -120,13 +120,13 @@ class Derived:
 
     @property
     def saves(self) -> int:
-        """How many saves were told of, by both ends: those that overlap, of several writers, are one."""
+        """How many saves have both ends: those that overlap, of several writers, are one."""
         kept, more = self.settled.saved.replaced(*self._saved(NEVER))
         return kept + len(more.low)
 
     @cached_property
     def skew(self) -> int:
-        """How far the clocks of those who tell of steps are apart, in nanoseconds."""
+        """How far the clocks of those who report steps are apart, in nanoseconds."""
         since = int(self.attempts[-1]) if len(self.attempts) else -NEVER
         return skew(*self._numbered, since, self._limits.skew)
 
@@ -315,7 +315,7 @@ class Derived:
 
     @cached_property
     def early(self) -> tuple[Longs, ...]:
-        """What is inferred of the time that is settled, from what is told before it."""
+        """What is inferred of the time that is settled, from what is reported before it."""
         claims = where(self._inferred, self._inferred.start < self.settled.at)
         doubts = where(self._doubts, self._doubts.start < self.settled.at)
         return *claims, *doubts, self._early_backs

@@ -40,7 +40,7 @@ class LedgerRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether all said so who told of its start, or somebody without a name."""
+        """Whether all said so who reported its start, or somebody without a name."""
         who = {writer for _, _, writer in self.ends}
         return bool(who) and ("" in who or self.writers <= who)
 
@@ -86,7 +86,7 @@ class Runs:
         return self._runs[run]
 
     def ends(self) -> Iterable[tuple[int, End]]:
-        """Return the ends that were told, with their runs, in order."""
+        """Return the ends that were reported, with their runs, in order."""
         return ((at, end) for at, run in enumerate(self._runs) for end in run.ends)
 
     @property
@@ -142,7 +142,7 @@ class Runs:
 
 
 def named_rollbacks(steps: Tokens, run: Longs) -> Flags:
-    """Return at which steps, by stream in order of time, a writer tells one not above its last in the run."""
+    """Return at which steps, by stream in order of time, a number is not above the writer's last in the run."""
     stream, _, number = steps
     back = np.zeros(len(number), np.bool_)
     back[1:] = (number[1:] <= number[:-1]) & (stream[1:] == stream[:-1]) & (run[1:] == run[:-1])
@@ -152,7 +152,7 @@ def named_rollbacks(steps: Tokens, run: Longs) -> Flags:
 def nameless_rollbacks(number: Longs, run: Longs, first: int = 1, highest: int = -NEVER) -> Longs:
     """Return indices of the steps, from `first` on, with which the only writer without a name goes back.
 
-    Of numbers that several may tell without a name, one must lie at least two below the highest of its
+    Of numbers that several may report without a name, one must lie at least two below the highest of its
     attempt, which must be the last one, and the steps before it and behind it must each count on. The attempt
     began with the first of them, or before it, with a `highest` number there.
     """

@@ -455,7 +455,7 @@ def test_why_the_peer_has_no_ideal_step_and_no_straggler_is_known_is_said(tmp_pa
     )
     text = run(log).stdout
     assert "by ml-goodput-measurement: none, it leaves out steps that last less than a second" in text
-    assert "unknown: steps are told by their starts only" in text
+    assert "unknown: only the starts of steps are recorded" in text
 
 
 # ---- jobs ----

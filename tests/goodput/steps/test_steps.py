@@ -382,10 +382,10 @@ def test_noise_is_no_straggler() -> None:
 @pytest.mark.parametrize(
     ("events", "why"),
     [
-        (ranks(7, {3: 2.0}), "no two ranks tell of 8 steps in common"),
+        (ranks(7, {3: 2.0}), "no two ranks recorded 8 steps in common"),
         (ranks(50, {}, count=1), "only one writer"),
         ([*whole("", 1.0), *whole("", 1.5)], "only one writer"),
-        ([*starts(0, 1, 2, writer="a"), *starts(0, 1, 2, writer="b")], "by their starts only"),
+        ([*starts(0, 1, 2, writer="a"), *starts(0, 1, 2, writer="b")], "only the starts"),
     ],
 )
 def test_where_ranks_cannot_be_compared_it_is_said_why(events: list[GoodputEvent], why: str) -> None:
