@@ -142,7 +142,7 @@ class Runs:
 
 
 def named_rollbacks(steps: Tokens, run: Longs) -> Flags:
-    """Return at which steps, by stream in order of time, a number is not above the writer's last in the run."""
+    """Return which steps, by stream in order of time, are not above their writer's last in the run."""
     stream, _, number = steps
     back = np.zeros(len(number), np.bool_)
     back[1:] = (number[1:] <= number[:-1]) & (stream[1:] == stream[:-1]) & (run[1:] == run[:-1])
