@@ -62,7 +62,7 @@ SCRTUNE_API const char *SCR_Config(const char *config)
     return result;
 }
 
-/* Only told: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
+/* Only reported: what lies between two questions is a step of the application's main loop (client/implicit_steps.py). */
 SCRTUNE_API int SCR_Need_checkpoint(int *flag)
 {
     REAL(SCR_Need_checkpoint, SCR_FAILURE);
@@ -74,7 +74,7 @@ SCRTUNE_API int SCR_Need_checkpoint(int *flag)
     return result;
 }
 
-/* For an application that tells its steps: then what lies between the calls is none. */
+/* For an application that reports its steps: then what lies between the calls is none. */
 SCRTUNE_API void scrtune_step(long long step, double start_s, double end_s)
 {
     event_step(step, start_s, end_s);
@@ -155,7 +155,7 @@ SCRTUNE_API int SCR_Complete_checkpoint(int valid)
     return complete(real, valid);
 }
 
-/* ---- restarts, which are only told */
+/* ---- restarts, which are only reported */
 
 static char restart_name[NAME_LIMIT];
 static double restart_entered_s;

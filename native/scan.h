@@ -3,7 +3,7 @@
  * It knows no meaning of a name, and takes only lines in the plain form that DFTracer writes nearly always: compact
  * JSON, plain ASCII, integers inside the ranges of intents/trace/lines.py. Whatever else there is goes back as it is,
  * in its place among the others, so that msgspec's decoder stays the only judge of it. What a plain line needs to
- * be understood (the treatment of its name, its process) is asked for, once, and told by the caller.
+ * be understood (the treatment of its name, its process) is asked for once, and the caller says it.
  *
  *   scan_line.c    one line to its fields
  *   scan_tables.c  texts, processes and sums, all of a fixed size

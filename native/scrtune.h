@@ -79,7 +79,7 @@ typedef struct {
     const char *choices;        /* of TYPE_ENUM, each between spaces */
     lever_class class;          /* with a library that has all that is needed */
     lever_means means;
-    const char *symbol; /* the variable that is written, or that tells what is in force */
+    const char *symbol; /* the variable that is written, or that has what is in force */
 } lever;
 
 extern const lever levers[];
@@ -205,7 +205,7 @@ files_seen sharing_seen(void);
 typedef enum { HOW_NOT, HOW_LIVE, HOW_REINIT } apply_how;
 
 typedef struct {
-    bool is_root;     /* rank 0, the one that looks and tells */
+    bool is_root;     /* rank 0, the one that looks and reports */
     bool is_willing;  /* this rank would take part in the collective point */
     bool is_engaged;  /* every rank takes part in it */
     bool can_compare; /* every rank has SCR's reduction for least_of_all */
@@ -275,7 +275,7 @@ int flush_copy(file_copy real, const char *source, const char *target, unsigned 
 /* Whether flush_complete will follow for `dataset`. */
 bool flush_is_timed(int dataset);
 
-/* All ranks' copies of `dataset` have ended: tell when. Collective. */
+/* All ranks' copies of `dataset` have ended: report when. Collective. */
 void flush_complete(int dataset);
 
 /* ---- observe.c; the embedded engine, which has no calls of SCR's, calls these four (client/capture/gate.py) */

@@ -1,6 +1,7 @@
 """The pages of the documentation as they are rendered."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -17,3 +18,22 @@ def test_no_table_is_torn_apart(page: Path) -> None:
         assert re.fullmatch(r"\|(?: *:?-+:? *\|)+", rows[1] if len(rows) > 1 else ""), rows[0]
         columns = {len(re.findall(r"(?<!\\)\|", row)) for row in rows}
         assert len(columns) == 1, f"rows of {sorted(columns)} bars below {rows[0]}"
+
+
+def test_every_file_that_a_document_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    listed = subprocess.run(["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True).stdout
+    files = listed.split()
+    rooms = {path.partition("/")[0] for path in files if "/" in path}
+    for page in [*PAGES, root / "README.md", root / "CONTRIBUTING.md"]:
+        text = page.read_text(encoding="utf-8")
+        paths = re.findall(r"(?<![\w/.$>*{-])((?:[a-z_0-9]+/)+[a-z_0-9]+\.(?:py|c|h|json))\b", text)
+        missing = {path for path in paths if path.partition("/")[0] in rooms} - {*files}
+        assert not missing, page.name
+
+
+def test_every_module_that_the_map_names_is_there() -> None:
+    root = Path(__file__).parents[2]
+    text = (root / "docs" / "architecture.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`([a-z_0-9]+\.(?:py|c|h|json))`", text):
+        assert next(root.glob(f"[!.b]*/**/{name}"), None) or (root / name).exists(), name
