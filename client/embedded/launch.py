@@ -22,6 +22,7 @@ from .settings import Levers, UnsupportedSettingError
 from .topology import nodes_by_count, nodes_by_host
 
 NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
+_SYSTEM = ValueSource.SYSTEM_CONFIG
 
 
 class ConfigCalls:
@@ -128,7 +129,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
     while True:
         resolved = resolve(environment, user_conf, config, "\n".join(lines))
         try:
-            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == "system config"})
+            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == _SYSTEM})
             break
         except UnsupportedSettingError as unsupported:
             line = resolved.origin(unsupported.parameter).line
@@ -136,7 +137,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
             what = f"{path}:{line}: {unsupported}"
             ignored.append((unsupported.parameter, what, "this line is passed over"))
     problems = [
-        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source="system config")
+        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source=_SYSTEM)
         for name, what, remedy in ignored
     ]
     return msgspec.structs.replace(resolved, problems=(*resolved.problems, *problems))

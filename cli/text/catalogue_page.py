@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from .catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Status
+from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES, LAYERS, Descriptor, Key, Parameter, Status
 
 _INTRODUCTION = """\
 # SCR's parameters
