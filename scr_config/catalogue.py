@@ -232,20 +232,16 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 _Named = TypeVar("_Named", Parameter, Descriptor)
 _Fields = Mapping[str, object]
 _OUTSIDE: _Fields = {"equal_on_ranks": False, "layers": LAYERS[:1]}
+_NEWER: _Fields = {**_OUTSIDE, "since": "3.0"}
 _COMMON: Mapping[str, _Fields] = {
     ValueType.INT: {"minimum": -(2**31), "maximum": 2**31 - 1},
     ValueType.BYTES: {"minimum": 0, "maximum": 2**53, "unit": "bytes"},
     Mutability.REINIT: {"mechanism": "SCR_Finalize and SCR_Init, or the next run"},
     Mutability.LAUNCH: {"mechanism": "the next run"},
     Mutability.INERT: {"status": Status.INERT},
-    ParameterScope.COMPONENT: {**_OUTSIDE, "read_when": "AXL_Init, in SCR_Init", "since": "3.0"},
+    ParameterScope.COMPONENT: {**_NEWER, "read_when": "AXL_Init, in SCR_Init"},
     ParameterScope.SCRIPTS: {**_OUTSIDE, "read_when": "start of scr_run", "mechanism": "the next scr_run"},
-    ParameterScope.LEVER: {
-        **_OUTSIDE,
-        "read_when": "each SCR_Start_output",
-        "layers": LAYERS[:3],
-        "since": "3.0",
-    },
+    ParameterScope.LEVER: {**_NEWER, "read_when": "each SCR_Start_output", "layers": LAYERS[:3]},
 }
 """The fields that the entries of a type, a mutability and a scope have unless they say otherwise."""
 
