@@ -20,7 +20,7 @@ import msgspec
 from ...scr_config.files import write_atomic
 from .digest_sender import LINGER_S, DigestSender
 from .follow import FollowedFile, ForwardCounts, Look
-from .library_events import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
+from .library_forwarder import DRAIN_LIMIT_S, LOOK_INTERVAL_S, RETRY_S, LibraryForwarder
 
 LAG_LIMIT_BYTES = 256 * 1024 * 1024
 DELETED_QUIET_S = 1.0

@@ -24,8 +24,8 @@ from scrtune.cli.main import main
 from scrtune.cli.views.goodput import TimeWindow
 from scrtune.client.paths import JobPaths
 from scrtune.client.recorder import Recorder
+from scrtune.client.scr_log.library_events import Output, parse_library_line
 from scrtune.client.scr_log.log import parse_line
-from scrtune.client.scr_log.preload_events import Output, parse_library_line
 from scrtune.client.scr_log.standalone import by_job
 from scrtune.daemon.journal.journal import Journal
 from scrtune.goodput.compat.differences import Difference, differences

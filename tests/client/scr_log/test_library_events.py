@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scrtune.client.scr_log.join import Flushed, Joiner, Output
-from scrtune.client.scr_log.log import LogRecord, parse_line
-from scrtune.client.scr_log.preload_events import (
+from scrtune.client.scr_log.library_events import (
     LibraryEvents,
     Started,
     parse_library_line,
     settings_observed,
 )
+from scrtune.client.scr_log.log import LogRecord, parse_line
 from scrtune.goodput.events import (
     FlushCompleted,
     GoodputEvent,

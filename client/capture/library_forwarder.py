@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ...intents.events import Event
 from ...scr_config.files import write_atomic
-from ..scr_log.preload_events import LibraryEvents
+from ..scr_log.library_events import LibraryEvents
 from ..transport.sender import host_name
 from .digest_sender import LINGER_S, forwarding_socket
 from .follow import ForwardCounts
