@@ -17,7 +17,7 @@ from ..intents.effects import Advice
 from ..intents.events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..intents.settings import DEFAULTS
 from ..scr_config.catalogue import CATALOGUE, SECRETS, ParameterError, coerce
-from ..scr_config.files import identity, write_config
+from ..scr_config.files import file_identity, write_config
 from ..scr_config.ownership import (
     Tuned,
     back_up_foreign,
@@ -251,7 +251,7 @@ def _has_checkpoint_lines(text: str) -> bool:
 
 def _identity(path: Path) -> tuple[int, ...]:
     try:
-        return identity(path.stat())
+        return file_identity(path.stat())
     except OSError:
         return ()
 

@@ -21,7 +21,7 @@ import msgspec
 from ..intents.effects import Advice
 from ..intents.events import Values
 from .catalogue import ParameterError, coerce, text_of
-from .files import identity, read_own
+from .files import file_identity, read_own
 
 DECISION_LIMIT_BYTES = 64 * 1024
 _FORM = re.compile(
@@ -94,7 +94,7 @@ class DecisionFile:
         what is no decision of ours, once for each file.
         """
         try:
-            seen = identity(self._path.lstat())
+            seen = file_identity(self._path.lstat())
         except OSError:
             return None
         if seen == self._last:

@@ -111,6 +111,6 @@ def read_own(path: Path, limit_bytes: int) -> bytes:
     return content
 
 
-def identity(status: os.stat_result) -> tuple[int, ...]:
+def file_identity(status: os.stat_result) -> tuple[int, ...]:
     """Return what differs between two files of one name, and after each change of one."""
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

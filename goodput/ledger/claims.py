@@ -83,7 +83,7 @@ def last_of_each(group: Longs, count: int) -> Flags:
     return made
 
 
-def reduced(which: Any, key: Longs, value: Longs, *, are_in_order: bool = True) -> tuple[Longs, Longs]:
+def reduced_by_key(which: Any, key: Longs, value: Longs, *, are_in_order: bool = True) -> tuple[Longs, Longs]:
     """Return the least or greatest value of each key; of keys in order some may come more than once."""
     if not are_in_order:
         order = np.argsort(key, kind="stable")

@@ -22,7 +22,7 @@ from .claims import (
     joined,
     last_of_each,
     nanoseconds,
-    reduced,
+    reduced_by_key,
     where,
 )
 from .facts import NOBODY, Facts, StreamNames, Tokens, merged_facts
@@ -191,7 +191,7 @@ class Derived:
         for begun, number in steps:
             attempt = np.searchsorted(attempts, begun, side="right")
             counts = number < self.wasted_from[attempt]
-            np.maximum.at(most, *reduced(np.maximum, attempt[counts], number[counts]))
+            np.maximum.at(most, *reduced_by_key(np.maximum, attempt[counts], number[counts]))
         first_step = self.runs[run].first_step
         settled = Settled(
             at=at,
@@ -226,7 +226,7 @@ class Derived:
         begun = launches(facts.moments.starts, ends, next_step)
         runs = Runs(begun, facts.moments, settled.runs, self._codes)
         for tokens in self._numbered:
-            runs.stepped(*reduced(np.minimum, runs.of(tokens.time), tokens.time))
+            runs.stepped(*reduced_by_key(np.minimum, runs.of(tokens.time), tokens.time))
         return runs
 
     def _find_rollbacks(self) -> tuple[list[tuple[int, int, int]], Longs]:
@@ -394,6 +394,6 @@ def _least(attempts: Longs, known: Longs, tables: Sequence[Tokens]) -> Longs:
     least = np.append(known, np.full(len(attempts) + 1 - len(known), NEVER))
     for tokens in tables:
         attempt = np.searchsorted(attempts, tokens.time, side="right")
-        at, number = reduced(np.minimum, attempt, tokens.value)
+        at, number = reduced_by_key(np.minimum, attempt, tokens.value)
         np.minimum.at(least, at, number)
     return least

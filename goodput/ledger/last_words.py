@@ -5,7 +5,7 @@ from functools import cached_property
 import numpy as np
 
 from .. import buckets
-from .claims import Longs, reduced
+from .claims import Longs, reduced_by_key
 from .facts import NOBODY, Facts, StreamNames
 from .runs import Runs
 from .times import NEVER
@@ -27,7 +27,7 @@ class LastWords:
     def of_runs(self) -> tuple[Longs, Longs]:
         """Return runs, and the last word of anybody in each."""
         keys, times = self._all
-        return reduced(np.maximum, keys % self._width, times, are_in_order=False)
+        return reduced_by_key(np.maximum, keys % self._width, times, are_in_order=False)
 
     def of_writers(self, run: int, until: int) -> tuple[Longs, Longs]:
         """Return writers, and the last word of each in a run before a moment."""
@@ -68,10 +68,10 @@ class LastWords:
         keys, times = [self._key(known, np.full(len(known), self._at_run))], [latest]
         for writer, time in words:
             early = slice(None) if until == NEVER else time < until
-            key, last = reduced(np.maximum, self._key(writer, self._runs.of(time))[early], time[early])
+            key, last = reduced_by_key(np.maximum, self._key(writer, self._runs.of(time))[early], time[early])
             keys.append(key)
             times.append(last)
-        return reduced(np.maximum, np.concatenate(keys), np.concatenate(times), are_in_order=False)
+        return reduced_by_key(np.maximum, np.concatenate(keys), np.concatenate(times), are_in_order=False)
 
     def _key(self, writer: Longs, run: Longs) -> Longs:
         return (writer + 1) * self._width + run
