@@ -56,22 +56,13 @@ class NodeObserver:
         return ProcessUse(pid=pid, cpus=cpus, cores_used=cores_used) if known else None
 
 
-class JobNode:
-    """This node, with the ranks of a job on it: those that the application names, else all with libscr."""
+class Ranks:
+    """The job's ranks on this node: as the application names them, else as the system shows them."""
 
     def __init__(self, paths: JobPaths) -> None:
         self._paths = paths
-        self._node = NodeObserver(paths.host)
         self._job: SettingsObserved | None = None
         self._found: list[int] = []
-
-    def look(self, job: SettingsObserved) -> NodeObserved:
-        """Return one observation."""
-        return self._node.look(self.pids(job), job.cache)
-
-    def ranks(self, job: SettingsObserved) -> int:
-        """Return how many ranks are here; where none is found, the mean of all nodes."""
-        return len(self.pids(job)) or -(-job.ranks // max(1, job.nodes))
 
     def pids(self, job: SettingsObserved) -> list[int]:
         """Return the process ids that `job` names on this node; if it names none, the processes with libscr.
@@ -95,6 +86,21 @@ class JobNode:
         except (psutil.Error, OSError):  # it has ended, or is somebody else's
             return False
         return _LIBSCR.search(maps) is not None
+
+
+class JobNode:
+    """This node, with the ranks of a job on it."""
+
+    def __init__(self, paths: JobPaths) -> None:
+        self._node, self._ranks = NodeObserver(paths.host), Ranks(paths)
+
+    def look(self, job: SettingsObserved) -> NodeObserved:
+        """Return one observation."""
+        return self._node.look(self._ranks.pids(job), job.cache)
+
+    def ranks(self, job: SettingsObserved) -> int:
+        """Return how many ranks are here; where none is found, the mean of all nodes."""
+        return len(self._ranks.pids(job)) or -(-job.ranks // max(1, job.nodes))
 
 
 def _free_bytes(directory: str) -> int:

@@ -28,11 +28,11 @@ class CleanOptions(OneJob):
 
 @command(CleanOptions)
 def clean(options: CleanOptions) -> None:
-    """Show what jobs that have ended left on this host, and remove it when you confirm.
+    """Show what jobs that have ended left on this host, and remove it when you say so.
 
-    These are run directories, from which `explain` and `goodput` show a job, and datasets in the embedded
-    engine's cache that are also in the prefix directory, or older than a checkpoint there. The only copy of
-    a checkpoint is kept. Without a terminal nothing is removed but with --yes.
+    That is their run directories, from which `explain` and `goodput` show them, and in the cache of the
+    embedded engine what is on the prefix directory, too, or older than a checkpoint that is there. A
+    checkpoint that is nowhere else stays. Without a terminal nothing goes unless with --yes.
     """
     now_s = time.time()
     found = [
