@@ -8,7 +8,7 @@ import pytest
 
 from scrtune.client.libscr.find import (
     LibscrUnavailable,
-    Machine,
+    LibraryPlaces,
     find_libscr,
     mapped_libraries,
     needed,
@@ -53,9 +53,9 @@ def test_real_libraries_are_read_as_the_loader_reads_them() -> None:
     assert all(name in ran.stdout for name in needed(own))
 
 
-def machine(base: Path, *loaded: str) -> Machine:
+def machine(base: Path, *loaded: str) -> LibraryPlaces:
     """One on which nothing is installed but below `base`, and a process that has `loaded`."""
-    return Machine(lambda: [Path(each) for each in loaded], list, [base / "usr"])
+    return LibraryPlaces(lambda: [Path(each) for each in loaded], list, [base / "usr"])
 
 
 @pytest.mark.parametrize(
