@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scrtune.client.libscr.find import (
-    LibscrUnavailable,
     LibraryPlaces,
+    LibscrUnavailable,
     find_libscr,
     mapped_libraries,
     needed,
