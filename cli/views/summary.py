@@ -18,7 +18,7 @@ def summary(view: StatusView) -> list[str]:
     lines = [
         f"job {view.job_id}: {tuned}",
         *savings(view.savings),
-        *chosen_interval(view.savings),
+        *interval(view.savings),
         f"observation: {view.observation.sentence()}",
         f"why: scrtune explain --job-id {view.job_id}",
     ]
@@ -56,7 +56,7 @@ def savings(view: SavingsView) -> list[str]:
     ]
 
 
-def chosen_interval(view: SavingsView) -> list[str]:
+def interval(view: SavingsView) -> list[str]:
     """Return the checkpoint interval, if scrtune chose it."""
     return [f"checkpoint interval chosen: {_assigned(view.interval)}"] if view.interval else []
 

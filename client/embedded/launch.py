@@ -22,7 +22,6 @@ from .settings import Levers, UnsupportedSettingError
 from .topology import nodes_by_count, nodes_by_host
 
 NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
-_SYSTEM = ValueSource.SYSTEM_CONFIG
 
 
 class ConfigCalls:
@@ -118,7 +117,7 @@ def _node_of(simulated: str, hosts: Sequence[str]) -> tuple[int, ...]:
 
 def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, config: str) -> Resolved:
     """Resolve all layers. The system's file must not fail a job: what cannot be used of it is a warning."""
-    path = system_conf_path(environment.get("PATH", ""))
+    layer, path = ValueSource.SYSTEM_CONFIG, system_conf_path(environment.get("PATH", ""))
     ignored: list[tuple[str, str, str]] = []
     lines: list[str] = []
     try:
@@ -129,7 +128,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
     while True:
         resolved = resolve(environment, user_conf, config, "\n".join(lines))
         try:
-            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == _SYSTEM})
+            Levers.of({n: v for n, v in resolved.settings.items() if resolved.sources[n] == layer})
             break
         except UnsupportedSettingError as unsupported:
             line = resolved.origin(unsupported.parameter).line
@@ -137,7 +136,7 @@ def _over_system_conf(environment: Mapping[str, str], user_conf: str | None, con
             what = f"{path}:{line}: {unsupported}"
             ignored.append((unsupported.parameter, what, "this line is passed over"))
     problems = [
-        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source=_SYSTEM)
+        ConfigProblem(Severity.WARNING, Code.SYSTEM_CONFIG, name, what, remedy, source=layer)
         for name, what, remedy in ignored
     ]
     return msgspec.structs.replace(resolved, problems=(*resolved.problems, *problems))
