@@ -221,6 +221,20 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
     problem: str = ""
 
 
+class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", kw_only=True):
+    """A node of the job is not heard of any more; what it had said of itself counts no longer."""
+
+    host: Name
+
+
+class LeaderChanged(msgspec.Struct, frozen=True, tag="leader_changed", kw_only=True):
+    """From now on the daemon of `host` decides for all nodes, for the reason `why`; `term` counts leaders."""
+
+    host: Name
+    term: Count
+    why: Name = ""
+
+
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
     """A sender's bounded queue overflowed, or its messages never arrived."""
 
@@ -273,6 +287,8 @@ Event = (
     | TraceDigest
     | NodeObserved
     | StorageProbed
+    | NodeLeft
+    | LeaderChanged
     | EventsLost
     | UserEdited
     | TuningSwitched
