@@ -172,6 +172,10 @@ class Pipeline:
         """The rates of the storage: the lowest of all nodes."""
         return self._observers.nodes.probe
 
+    def is_probed(self, host: str) -> bool:
+        """Return whether the storage of `host` was probed."""
+        return self._observers.nodes.is_probed(host)
+
     @property
     def nodes(self) -> tuple[NodeEvidence, ...]:
         """What each node has said of itself, by host."""

@@ -2,7 +2,7 @@
 
 A setting is equal on all ranks, so it must fit the node that has least: the fewest spare cores, the CPUs that
 are idle on every node, the least memory, the least room in the cache, the slowest storage. Sizes of accesses
-are summed (:mod:`.buffers`); a flush lasts until the last byte of the last rank, which is on the slowest node.
+are summed (:mod:`.buffers`); a flush lasts until the last rank has its last byte there, on the slowest node.
 A node far from the others is named: it is why the job's settings are what they are (`docs/cluster.md`).
 """
 
@@ -110,6 +110,10 @@ class Nodes:
         if len(self._nodes) > MOST_NODES:
             del self._nodes[next(iter(self._nodes))]
         return node
+
+    def is_probed(self, host: str) -> bool:
+        """Return whether the storage of `host` was probed."""
+        return host in self._nodes and self._nodes[host].probe is not None
 
     @property
     def traced(self) -> int:
