@@ -168,20 +168,15 @@ class Membership:
         return [self._follow(other)] if self._is_better(other, own, sender) else []
 
     def _is_better(self, other: Leadership, own: Leadership | None, sender: Address) -> bool:
-        """Return whether `other` counts for us; that rank 0 speaks to it must be its own word."""
-        is_its_own_word = other.host == sender.host
-        if other.host in self._silent_since and not is_its_own_word:
+        """Return whether `other`, of which `sender` speaks, counts from now on: terms only grow."""
+        if other.host in self._silent_since and other.host != sender.host:
             return False
         if own is None:
             return True
-        is_own_heard = own.is_heard and own.host not in self._silent_since
-        if is_own_heard and not other.is_heard:
+        is_own_there = own.is_heard and own.host not in self._silent_since
+        if is_own_there and not other.is_heard:
             return False
-        weights = [
-            (each.is_heard and is_known, each.term, -each.address.order, each.host)
-            for each, is_known in ((other, is_its_own_word), (own, is_own_heard and is_its_own_word))
-        ]
-        return weights[0] > weights[1]
+        return (other.term, -other.address.order, own.host) > (own.term, -own.address.order, other.host)
 
     # what time brings
 

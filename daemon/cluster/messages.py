@@ -139,6 +139,16 @@ def _decoded(decoder: "msgspec.msgpack.Decoder[Message]", data: bytes, job_id: s
         raise MessageError("messages that are none of this protocol") from error
     if message.job_id != job_id:
         raise MessageError("messages of another job")
-    if not is_within_bounds(message):
+    if not _is_within_bounds(message):
         raise MessageError("messages with a number or text out of bounds")
     return message
+
+
+def _is_within_bounds(message: msgspec.Struct) -> bool:
+    """Return the same as for an event, of all that is no file's or envelope's content."""
+    values = msgspec.structs.astuple(message)
+    return all(
+        _is_within_bounds(value) if isinstance(value, Part) else is_within_bounds(value)
+        for value in values
+        if not isinstance(value, bytes)
+    )
