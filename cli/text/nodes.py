@@ -28,7 +28,7 @@ def leader(view: StatusView) -> str:
 
 
 def members(cluster: ClusterView) -> str:
-    """Return how old each node's last word is, the oldest first; empty where it is not the leader that says."""
+    """Return how old each node's last word is, the oldest first; nothing unless the leader says it."""
     lost = [each.host for each in cluster.members if each.is_lost]
     heard = sorted((each for each in cluster.members if not each.is_lost), key=lambda each: -each.age_s)
     shown = [f"{each.host} {each.age_s:.1f} s ago" for each in heard[:_SHOWN]]
