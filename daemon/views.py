@@ -85,6 +85,9 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     is_heard: bool = False
     next_in_line: str = ""
     members: tuple[MemberView, ...] = ()
+    beats: int = 0
+    """That have arrived here, of `beat_bytes` in all."""
+    beat_bytes: int = 0
     problems: dict[str, int] = {}
 
 

@@ -5,6 +5,7 @@ The loop calls :meth:`Cluster.turn`; what it yields is to be done, in order. A j
 
 import logging
 import os
+import resource
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -75,6 +76,7 @@ class Cluster:
         self._pending: list[Evidence] = []
         self._unanswered: tuple[int, bytes] = (0, b"")
         self._sequence = self._lost_events = 0
+        self._beats = self._beat_bytes = 0
         self._problems: Counter[str] = Counter()
         self._skewed: set[str] = set()
         self._next_search_s = 0.0
@@ -190,6 +192,7 @@ class Cluster:
 
     def _hear(self, time_s: float, now: float) -> Iterator[Changed | Event]:
         for count, (peer, data) in enumerate(self._link.beats(), 1):
+            self._beats, self._beat_bytes = self._beats + 1, self._beat_bytes + len(data)
             try:
                 beat = decode_beat(data, self._paths.job_id)
             except MessageError as error:
@@ -245,7 +248,7 @@ class Cluster:
         return msgspec.structs.replace(
             reply,
             number=beat.number,
-            line=self._members.line(),
+            line=self._members.next,
             nodes=len(self._members.members) + 1,
             job_key=self._job_key,
             job=job,
@@ -309,7 +312,8 @@ class Cluster:
     def view(self, time_s: float) -> ClusterView:
         """Return who leads, and who is there as far as this node knows."""
         leader = self._members.leader
-        members = sorted(self._members.members.items())[:_MOST_SHOWN] if self.is_leading else []
+        heard, lost = self._members.members, self._members.lost
+        members = sorted({**heard, **lost}.items())[:_MOST_SHOWN] if self.is_leading else []
         rejected = Counter({f"between nodes: {why}": count for why, count in self._ingest.rejected.items()})
         return ClusterView(
             leader=self.leader,
@@ -317,11 +321,13 @@ class Cluster:
             since_s=leader.since_s if leader else 0.0,
             why=leader.why if leader else "",
             is_heard=leader.is_heard if leader else False,
-            next_in_line=next((each.host for each in self._members.line()), "") if self.is_leading else "",
+            next_in_line=next((each.host for each in self._members.next), "") if self.is_leading else "",
             members=tuple(
-                MemberView(host=host, age_s=time_s - seen.heard_s, is_lost=seen.is_lost, ahead_s=seen.ahead_s)
+                MemberView(host=host, age_s=time_s - seen.heard_s, is_lost=host in lost, ahead_s=seen.ahead_s)
                 for host, seen in members
             ),
+            beats=self._beats,
+            beat_bytes=self._beat_bytes,
             problems=dict(self._problems + self._link.refused + rejected),
         )
 
@@ -334,6 +340,9 @@ class Cluster:
 def _listening(peers: Peers, options: ClusterOptions, poller: zmq.Poller) -> Link:
     """Return the sockets: at the port that this node had before, else at any that is free."""
     keys = job_keys(options.directory)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # each other node is a connection at the leader
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, hard), hard))
     address, port = peers.listens_at
     if port and not options.peers:
         with suppress(zmq.ZMQError):

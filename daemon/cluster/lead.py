@@ -9,8 +9,9 @@
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from heapq import nsmallest
 from typing import NamedTuple
 
 import msgspec
@@ -23,7 +24,7 @@ LOST_S = 5.0
 """So long nothing is heard of a node before it counts as lost."""
 LINE = 3
 """Nodes that know to be next."""
-_BEATS_PER_S = 500
+_BEATS_PER_S = 200
 """At most so many arrive at the leader, whatever the number of nodes; those in its line beat each second."""
 _CONVINCE_S = 2.0
 _FORGIVE_S = 30.0
@@ -37,7 +38,6 @@ class Seen(msgspec.Struct):
     number: int = 0
     ahead_s: float = 0.0
     """How far its clock is ahead of this one."""
-    is_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,10 @@ class Membership:
         self.nodes = 1
         """Those of the job that the leader hears, itself among them."""
         self.members: dict[str, Seen] = {}
+        """Those that send beats here, in the order of their last ones."""
+        self.lost: dict[str, Seen] = {}
+        self.next: tuple[Address, ...] = ()
+        """The next leaders, should this daemon lead and be lost, the first one first."""
         self._line: tuple[Address, ...] = ()
         self._first = tuple(first)
         self._silent_since: dict[str, float] = {}
@@ -124,11 +128,14 @@ class Membership:
 
     def beat(self, beat: Beat, time_s: float, now: float) -> list[Changed]:
         """Take in a beat."""
-        seen = self.members.pop(beat.sender.host, None) or Seen(beat.sender, time_s)
-        seen.address, seen.heard_s, seen.is_lost = beat.sender, time_s, False
-        seen.ahead_s = beat.time_s - now
-        self.members[beat.sender.host] = seen
-        self._silent_since.pop(beat.sender.host, None)
+        host = beat.sender.host
+        seen = self.members.pop(host, None)
+        if seen is None:
+            seen = self.lost.pop(host, None) or Seen(beat.sender, time_s)
+            self.next = _first((*(each for each in self.next if each.host != host), beat.sender))
+        seen.address, seen.heard_s, seen.ahead_s = beat.sender, time_s, beat.time_s - now
+        self.members[host] = seen
+        self._silent_since.pop(host, None)
         self._convince(beat)
         if len(self.members) > MOST_NODES:
             del self.members[next(iter(self.members))]
@@ -149,11 +156,6 @@ class Membership:
         """Take in that somebody follows us, who need not be told any more."""
         if self._unconvinced and said.leader is not None and said.leader.host == self.me.host:
             self._unconvinced = deque(each for each in self._unconvinced if each.host != said.sender.host)
-
-    def line(self) -> tuple[Address, ...]:
-        """Return the next leaders, the first one first."""
-        heard = sorted((each.address for each in self.members.values() if not each.is_lost), key=_place)
-        return tuple(heard[:LINE])
 
     def _hear(self, other: Leadership | None, sender: Address, now: float) -> list[Changed]:
         """Take in whom `sender` follows, or that it leads."""
@@ -219,11 +221,15 @@ class Membership:
 
     def _lost(self, time_s: float) -> Iterator[Lost]:
         limit_s = max(LOST_S, 3 * self.beat_s(len(self.members) + 1))
-        for host, seen in self.members.items():
-            if not seen.is_lost and time_s - seen.heard_s > limit_s:
-                seen.is_lost = True
-                self._unconvinced.append(seen.address)
-                yield Lost(host)
+        while self.members:
+            host, seen = next(iter(self.members.items()))
+            if time_s - seen.heard_s <= limit_s:
+                return
+            self.lost[host] = self.members.pop(host)
+            self._unconvinced.append(seen.address)
+            if any(each.host == host for each in self.next):
+                self.next = _first(each.address for each in self.members.values())
+            yield Lost(host)
 
     def due(self, time_s: float) -> Address | None:
         """Return whom to send a beat to at `time_s`, once for each time that one is due."""
@@ -256,5 +262,5 @@ class Membership:
         return max(BEAT_S, nodes / _BEATS_PER_S)
 
 
-def _place(address: Address) -> tuple[int, str]:
-    return address.place
+def _first(nodes: Iterable[Address]) -> tuple[Address, ...]:
+    return tuple(nsmallest(LINE, nodes, key=lambda each: each.place))
