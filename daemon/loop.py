@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ..goodput.events import JobEnded, OutputCompleted
+from ..goodput.events import JobEnded
 from ..goodput.steps.recent import RecentSteps
-from ..intents.effects import Effect, RewriteConfig
-from ..intents.events import Event, EventsLost, LeaderChanged, SettingsObserved
+from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
+from .cluster.role import Role
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
@@ -34,8 +34,6 @@ from .sockets import Sockets
 from .views import UNREAD, StatusView
 
 if TYPE_CHECKING:
-    from .cluster.cluster import Cluster
-    from .cluster.lead import Changed
     from .node import JobNode
 
 log = logging.getLogger("scrtune.daemon")
@@ -86,11 +84,7 @@ class Daemon:
         self._has_news = True
         """Whether anything came since the last tick."""
         self._leave_s = float("inf")
-        self._cluster: Cluster | None = None
-        self._decides = options.cluster is None
-        """Whether this node's daemon is the one of the job that decides; one alone always does."""
-        self._waiting: list[Event] = []
-        """What rank 0 said while the state of the leader before this one is awaited."""
+        self._role = Role(options, self)
 
     def run(self) -> None:
         """Run until a signal ends it.
@@ -139,12 +133,8 @@ class Daemon:
         self._keep_state()
         if self._pipeline.job is not None:
             self._executor.recall(self._pipeline.advice)
-            self._publish()
+            self.publish()
         return True
-
-    def _publish(self) -> None:
-        if self._decides and self._pipeline.job is not None:
-            self._executor.publish(self._pipeline.advice, self._clock())
 
     def _restored(self) -> JournalReader:
         """Go on from the last snapshot; returns a reader of what came after it."""
@@ -159,10 +149,10 @@ class Daemon:
             self._pipeline,
             self._executor,
             self._options,
-            handle=self._handle,
+            handle=self.handle,
             complete=self._complete,
         )
-        self._control.elsewhere = self._elsewhere
+        self._control.elsewhere = lambda: self._role.elsewhere
         self._monitor = Monitor(self._options.monitoring, self._pipeline, self._control.status, self._steps)
         return JournalReader(paths.journal, start, number)
 
@@ -193,7 +183,7 @@ class Daemon:
         log.info("listening on %s", self._options.paths.events_endpoint)
         self._monitor.start()
         self._reserve()
-        self._join(sockets)
+        self._role.join(sockets.poller)
         self._parent.say(READY)
         while not self._signals.ending:
             if self._parent.fd in sockets.wait(self._idle_s(time.monotonic())):
@@ -201,51 +191,26 @@ class Daemon:
             self._turn(sockets)
         self._end(sockets)
 
-    def _join(self, sockets: Sockets) -> None:
-        """Join the daemons of the job's other nodes, if it has any; lead again if this one did."""
-        if self._options.cluster is None:
-            return
-        from .cluster.cluster import joined  # noqa: PLC0415 - a job of one node has no use for it
-
-        self._cluster = joined(self._options.cluster, self._options.paths, sockets.poller)
-        if self._cluster is None:
-            self._decides = True
-            self._publish()
-        elif self._led_last:
-            for changed in self._cluster.resume(self._pipeline.leaders[-1].term, self._clock()):
-                self._follow(self._cluster, changed)
+    @property
+    def pipeline(self) -> Pipeline:
+        """The state of the job on this node."""
+        return self._pipeline
 
     @property
-    def _led_last(self) -> bool:
-        leaders = self._pipeline.leaders
-        return bool(leaders) and leaders[-1].host == self._options.paths.host
+    def journal_version(self) -> str:
+        """What tells the journal from the one that it was before it was packed."""
+        return self._journal.version
 
-    def _hear_others(self, cluster: "Cluster") -> None:
-        """Take in what the other nodes say, and what follows from their silence."""
-        cluster.journal_version = self._journal.version
-        for news in cluster.turn(time.monotonic(), self._clock()):
-            if isinstance(news, Event):
-                self._handle(news)
-            else:
-                self._follow(cluster, news)
-        waiting, self._waiting = self._waiting, []
-        for event in waiting:
-            self._arrived(event)
+    def now(self) -> float:
+        """Return the clock's time."""
+        return self._clock()
 
-    def _follow(self, cluster: "Cluster", changed: "Changed") -> None:
-        """Another node leads from now on, or this one, with what the last leader had sent it."""
-        if changed.is_taken_over and cluster.take_over():
-            self._take_over()
-        leader, known = changed.leader, self._pipeline.leaders
-        self._decides = cluster.is_leading
-        log.info("term %d: node %s leads, because %s", leader.term, leader.host, leader.why)
-        if not known or (known[-1].host, known[-1].term) != (leader.host, leader.term):
-            self._handle(LeaderChanged(host=leader.host, term=leader.term, why=leader.why))
-        if self._decides and self._pipeline.job is not None:
-            cluster.describe(self._pipeline.job)
-            self._publish()
+    def publish(self) -> None:
+        """Publish the settings, if they are known and this daemon decides."""
+        if self._role.decides and self._pipeline.job is not None:
+            self._executor.publish(self._pipeline.advice, self._clock())
 
-    def _take_over(self) -> None:
+    def take_over(self) -> None:
         """Go on from a journal that has come from another node, as if this daemon had been killed."""
         self._journal.close()
         self._monitor.end(self._clock())
@@ -255,36 +220,9 @@ class Daemon:
         self._executor.take_over(self._pipeline.advice)
         self._monitor.start()
 
-    def _arrived(self, event: Event) -> None:
-        """Take in what a process of this node says: what rank 0 does makes this node the leader."""
-        if (cluster := self._cluster) is None:
-            self._handle(event)
-            return
-        if isinstance(event, SettingsObserved | OutputCompleted) and not self._waiting:
-            changed = cluster.heard(
-                begins=isinstance(event, SettingsObserved),
-                has_state=self._pipeline.job is not None,
-                led_last=self._led_last,
-                time_s=time.monotonic(),
-                now=self._clock(),
-            )
-            for each in changed:
-                self._follow(cluster, each)
-        if cluster.is_waiting:
-            self._waiting.append(event)
-        else:
-            self._seen_here(event)
-
-    def _seen_here(self, event: Event) -> None:
-        """Handle what was seen on this node, and let the leader know."""
-        if self._cluster is not None:
-            self._cluster.tell(event)
-        self._handle(event)
-
     def _idle_s(self, time_s: float) -> float:
         """Return for how long to sleep unless something comes, from the other nodes among others."""
-        idle_s = self._own_idle_s(time_s)
-        return idle_s if self._cluster is None else min(idle_s, self._cluster.next_s - time_s)
+        return min(self._own_idle_s(time_s), self._role.next_s - time_s)
 
     def _own_idle_s(self, time_s: float) -> float:
         """Return the same for a node alone: to no tick that would find nothing to do."""
@@ -293,12 +231,7 @@ class Daemon:
         is_busy = self._executor.unfinished or self._probe.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
-        return max(self._next_tick_s, self._next_look_s) - time_s if self._job else _LOOK_S[1]
-
-    @property
-    def _job(self) -> SettingsObserved | None:
-        """The job, as its rank 0 or the leader has described it."""
-        return self._pipeline.job if self._decides or self._cluster is None else self._cluster.job
+        return max(self._next_tick_s, self._next_look_s) - time_s if self._role.job else _LOOK_S[1]
 
     def _hear(self) -> None:
         """Take in what the parent says: that the application has ended, and then that we are to end."""
@@ -308,14 +241,13 @@ class Daemon:
             return
         for line in lines:
             with suppress(msgspec.MsgspecError):
-                self._handle(msgspec.json.decode(line, type=JobEnded))
+                self.handle(msgspec.json.decode(line, type=JobEnded))
 
     def _turn(self, sockets: Sockets) -> None:
         """One turn: events, questions in between, tick when it is due, journal."""
         self._answer(sockets)
-        if self._cluster is not None:
-            self._hear_others(self._cluster)
-        if not self._waiting:
+        self._role.turn()
+        if not self._role.is_waiting:
             for message in islice(sockets.events(), _MESSAGES_AT_ONCE):
                 self._take(message, sockets)
         if time.monotonic() >= self._next_tick_s:
@@ -326,7 +258,7 @@ class Daemon:
     def _take(self, message: bytes, sockets: Sockets) -> None:
         self._has_news = True
         for event in self._ingest.message(message):
-            self._arrived(event)
+            self._role.arrived(event)
             self._answer(sockets)
         while not self._late() and self._ingest.sum_up():
             self._answer(sockets)
@@ -345,7 +277,7 @@ class Daemon:
             journal_lost=self._journal.lost,
             journal_error=self._journal.error,
             monitors=self._monitor.views(),
-            cluster=self._cluster.view(time.monotonic()) if self._cluster else None,
+            cluster=self._role.view(),
         )
 
     def _late(self) -> bool:
@@ -361,13 +293,12 @@ class Daemon:
         self._has_news = False
         digest = self._ingest.digest()
         if digest is not None:
-            self._seen_here(digest)
+            self._role.seen_here(digest)
         self._take_probe()
         if time_s >= self._next_look_s:
-            pace_s = self._cluster.look_s if self._cluster else 0.0
-            self._next_look_s = time_s + max(pace_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
+            self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
-        if self._executor.unfinished and self._decides and time_s >= self._next_retry_s:
+        if self._executor.unfinished and self._role.decides and time_s >= self._next_retry_s:
             self._next_retry_s = time_s + _RETRY_S
             self._executor.publish(self._pipeline.advice, self._clock())
         self._monitor.tick(time_s, self._clock())
@@ -375,18 +306,18 @@ class Daemon:
 
     def _look(self, age_s: float) -> None:
         """Look at the config file and the node, once the application has said which processes are its own."""
-        job = self._job
+        job = self._role.job
         if job is None:
             return
         self._probe_once(job, self._clock())
-        if age_s >= _ACCOUNT_AFTER_S and not self._has_account:
+        if age_s >= _ACCOUNT_AFTER_S and self._role.decides and not self._has_account:
             self._has_account = True
             self._pipeline.account(self._clock())  # else whoever waits for our end would wait for numpy
-        if self._decides and (edited := self._executor.file.edited()) is not None:
-            self._handle(edited)
+        if self._role.decides and (edited := self._executor.file.edited()) is not None:
+            self.handle(edited)
         seen = self._node.look(job)
         if seen.processes:
-            self._seen_here(seen)
+            self._role.seen_here(seen)
 
     @cached_property
     def _node(self) -> "JobNode":
@@ -394,29 +325,21 @@ class Daemon:
 
         return JobNode(self._options.paths)
 
-    def _handle(self, event: Event) -> None:
+    def handle(self, event: Event) -> None:
+        """Take an event in, and perform what follows from it."""
         now = self._clock()
         if isinstance(event, SettingsObserved) and self._pipeline.job is None:
             event = self._executor.file.without_earlier_advice(event)
             if (recalled := self._memory.recall(event)) is not None:
-                self._handle(recalled)
+                self.handle(recalled)
         self._journal.append(now, event)
         effects = apply_event(self._pipeline, event, now)
         self._monitor.observe(event, now)
         if effects:
             self._flush()  # what is published must not be forgotten when we are killed
-            self._executor.perform(self._ours(effects), now)
+            self._executor.perform(self._role.ours(effects), now)
         if isinstance(event, SettingsObserved):
             self._probe_once(event, now)
-            if self._cluster is not None and self._decides and self._pipeline.job is not None:
-                self._cluster.describe(self._pipeline.job)
-
-    def _elsewhere(self) -> str:
-        return "" if self._decides or self._cluster is None else self._cluster.leader
-
-    def _ours(self, effects: list[Effect]) -> list[Effect]:
-        """Return the effects that are this daemon's to perform: one daemon of a job publishes settings."""
-        return effects if self._decides else [e for e in effects if not isinstance(e, RewriteConfig)]
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
         """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
@@ -426,11 +349,11 @@ class Daemon:
         if not self._pipeline.is_probed(self._options.paths.host):
             failed = self._probe.start(job.cache, self._node.ranks(job), now)
             if failed is not None:
-                self._seen_here(failed)
+                self._role.seen_here(failed)
 
     def _take_probe(self) -> None:
         if (probed := self._probe.take(self._clock())) is not None:
-            self._seen_here(probed)
+            self._role.seen_here(probed)
 
     def _flush(self) -> None:
         had_room = not self._journal.error
@@ -448,11 +371,11 @@ class Daemon:
             if self._late():
                 break
         if unread := self._unread(sockets):
-            self._handle(EventsLost(source=UNREAD, count=unread))
+            self.handle(EventsLost(source=UNREAD, count=unread))
         if (digest := self._ingest.digest(final=True)) is not None:
-            self._handle(digest)
+            self.handle(digest)
         if left := self._ingest.give_up():
-            self._handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
+            self.handle(EventsLost(source="trace lines that waited when the daemon ended", count=left))
         self._memory.keep(self._pipeline)
         self._options.paths.spare.unlink(missing_ok=True)
         self._flush()
@@ -463,8 +386,7 @@ class Daemon:
         self._monitor.end(self._clock())
         if self._parent.fd is not None:
             self._leave_status()
-        if self._cluster is not None:
-            self._cluster.close()
+        self._role.close()
         log.info("ended after %d messages, %d rewrites", self._ingest.messages, self._executor.rewrites)
 
     def _unread(self, sockets: Sockets) -> int:

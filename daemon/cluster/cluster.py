@@ -157,7 +157,7 @@ class Cluster:
                 return []
         self._state_until_s = None
         changed = self._members.spoke(now, begins=begins, has_state=has_state)
-        if not changed and not self.is_leading:
+        if not changed and leader is not None and not self.is_leading:
             self._problem("events of an application whose rank 0 another node does not hear")
         is_taken_over = self._mirror.is_there and not led_last
         return [Changed(each.leader, is_taken_over=is_taken_over) for each in changed]
