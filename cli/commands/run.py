@@ -25,7 +25,7 @@ from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
 from ..errors import UnknownJobError
-from ..options import MonitoringOptions, Probed, Remembered, command, option
+from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
 
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
 
@@ -183,7 +183,7 @@ def _summary(paths: JobPaths) -> None:
 
 
 @dataclass(frozen=True)
-class NodeOptions(MonitoringOptions, Probed, Remembered, Traced):
+class NodeOptions(Clustered, MonitoringOptions, Probed, Remembered, Traced):
     """Options of `scrtune node`."""
 
     prolog: Path = option("--prolog")
@@ -205,6 +205,7 @@ def node(options: NodeOptions) -> None:
         probe=not options.no_probe,
         application=options.application or "",
         monitoring=options.monitoring,
+        cluster=options.cluster,
     )
     paths = JobPaths.of()
     serve_node(paths, job, options.prolog)

@@ -16,6 +16,7 @@ from ...units import bytes_text, count_text, seconds_text
 from ..format import transitions_text, value_text
 from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
+from . import nodes
 from .tables import facts, plain_table, verdict_text
 
 _BARS = 60
@@ -32,6 +33,8 @@ def status(view: StatusView) -> RenderableType:
     return facts(
         {
             "job": f"{view.job_id} on {view.host}: {job}",
+            "leader": nodes.leader(view),
+            "nodes": nodes.members(view.cluster) if view.cluster else "",
             "daemon": f"{state}; tuning {'on' if view.tuning else 'off'}, generation {view.generation}",
             "trying": (view.trying or "nothing") if view.running else "",
             "on trial at the end": "" if view.running else view.trying,
@@ -52,6 +55,7 @@ def status(view: StatusView) -> RenderableType:
             "dropped lines": counts(counters.dropped),
             "lost": counts(counters.lost),
             "rejected": counts(view.rejected),
+            "between nodes": counts(view.cluster.problems) if view.cluster else "",
             "config error": view.config_failure,
             "journal": journal_gaps(view),
             "monitors fail": "\n".join(failures(view)),
@@ -236,7 +240,9 @@ def explain(view: ExplainView) -> RenderableType:
         "",
         Text(f"Observation: {view.observation.sentence()}."),
         *([Text(_probe(view.probe))] if view.probe else ()),
+        *([Text(nodes.led(view.leaders, view.start_s))] if view.leaders else ()),
         "",
+        *([nodes.table(view.nodes, view.stragglers), ""] if view.nodes else ()),
     ]
     log: RenderableType = _no_decisions(view)
     if view.decisions:

@@ -97,6 +97,11 @@ class Journal:
         return self._end
 
     @property
+    def version(self) -> str:
+        """What tells this file from the one that it was before :meth:`seal`."""
+        return f"{os.fstat(self._fd).st_ino}-{self._sealed}"
+
+    @property
     def number(self) -> int:
         """How many events are written."""
         return self._number
