@@ -6,7 +6,7 @@ from ..mutability import LEVER
 from ..observe.redundancy import effective, keeps_floor, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
-from .situation import Proposal, Situation
+from .situation import Situation
 
 CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
@@ -154,19 +154,3 @@ GUARDS = (_forbidden, _not_ours, _files_collide, _not_durable, _overwrites, _doe
 def veto(changes: Values, now: Situation) -> str | None:
     """Return why `changes` must not be tried, or None."""
     return next((reason for guard in GUARDS if (reason := guard(changes, now))), None)
-
-
-def required(now: Situation) -> tuple[Proposal, ...]:
-    """Return the changes that meet the floor which the user declared, if the scheme in use does not."""
-    redundancy = now.intents.redundancy
-    if not redundancy.declared or keeps_floor(redundancy.scheme, redundancy.floor):
-        return ()
-    proposal = Proposal(
-        rule="keep the redundancy floor",
-        intent="redundancy scheme",
-        changes={"SCR_COPY_TYPE": redundancy.floor},
-        because=f"{redundancy.scheme} does not survive what the declared floor {redundancy.floor} survives",
-        source="the user's declaration",
-        required=True,
-    )
-    return (proposal,)
