@@ -1,5 +1,6 @@
 """Intent 6: the window of checkpoints that the prefix directory keeps, and the rollbacks that need more."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -109,7 +110,7 @@ class TestJob:
             "SCR_PREFIX_SIZE": "live", "SCR_FLUSH": "live"})  # fmt: skip
         assert job.pipeline.advice.settings["SCR_PREFIX_SIZE"] == 3
         job.checkpoints(6)
-        job.tell(restart(4))
+        job.tell(msgspec.structs.replace(restart(4), start_s=job.now, end_s=job.now))
         assert job.pipeline.advice.settings["SCR_PREFIX_SIZE"] == 5
         assert [
             each.changes for each in job.pipeline.decisions if each.rule.startswith("keep the history")
