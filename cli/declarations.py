@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from ..intents.declared import Declared
 from ..units import parse_duration_s
@@ -32,7 +33,7 @@ def _bounds(text: str) -> Bounds:
 
 @dataclass(frozen=True)
 class Declarations:
-    """Options of the commands to which a user describes a job."""
+    """Options of the commands to which a user describes a job, one that ran before among them."""
 
     losses: int | None = option(
         "--tolerate-losses N",
@@ -47,10 +48,6 @@ class Declarations:
     checkpoints: Bounds | None = option(
         "--checkpoints MIN[:MAX]", "How many checkpoints the whole job shall take.", parse=_bounds
     )
-    clean_start: bool = option(
-        "--clean-start",
-        "Delete what is in SCR's cache when the job starts for the first time, not at restarts.",
-    )
     overhead: float | None = option(
         "--checkpoint-overhead PERCENT",
         "How much of the job's time checkpoints may take.",
@@ -58,9 +55,6 @@ class Declarations:
     )
     run_s: float | None = option(
         "--run-length TIME", "How long the whole job computes, as in 90m, 12h, 3d.", parse=parse_duration_s
-    )
-    metric: str | None = option(
-        "--watch-metric NAME", "The recorded metric that shall not diverge, as in loss."
     )
 
     @property
@@ -73,8 +67,24 @@ class Declarations:
             keep_most=keep.most,
             checkpoints_least=checkpoints.least,
             checkpoints_most=checkpoints.most,
-            clean_start=self.clean_start,
             overhead=None if self.overhead is None else self.overhead / 100,
             run_s=self.run_s,
-            metric=self.metric or "",
         )
+
+
+@dataclass(frozen=True)
+class RunDeclarations(Declarations):
+    """Options of the command that starts a job."""
+
+    clean_start: bool = option(
+        "--clean-start",
+        "Delete what is in SCR's cache when the job starts for the first time, not at restarts.",
+    )
+    metric: str | None = option(
+        "--watch-metric NAME", "The recorded metric that shall not diverge, as in loss."
+    )
+
+    @property
+    def all_declared(self) -> Declared:
+        """The same, as a job takes it."""
+        return replace(self.declared, clean_start=self.clean_start, metric=self.metric or "")

@@ -25,7 +25,7 @@ from ...intents.contradictions import in_declared
 from ...intents.observe.observation import DEFAULT_BUDGET
 from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
-from ..declarations import Declarations
+from ..declarations import RunDeclarations
 from ..errors import UnknownJobError
 from ..options import MonitoringOptions, Probed, Remembered, command, option
 
@@ -56,7 +56,7 @@ class Preloaded:
 
 
 @dataclass(frozen=True)
-class RunOptions(Declarations, MonitoringOptions, Probed, Preloaded, Traced):
+class RunOptions(RunDeclarations, MonitoringOptions, Probed, Preloaded, Traced):
     """Options of `scrtune run`."""
 
     command: tuple[str, ...] = option("COMMAND...", kind=click.UNPROCESSED)
@@ -118,7 +118,7 @@ def run(options: RunOptions) -> None:
         preload=options.preload,
         mode=options.mode or ("recommend" if options.no_tune else "auto"),
         floor=options.floor or "",
-        declared=options.declared,
+        declared=options.all_declared,
         durability=options.durability or "",
         interval="auto" if options.interval == "auto" else "",
         override=options.override,

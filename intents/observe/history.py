@@ -55,7 +55,7 @@ class HistoryObserver:
         self._pending: deque[int] = deque(maxlen=_PENDING)
         self._kept: deque[int] = deque(maxlen=_REMEMBERED)
         self._count = self._bytes = self._rollback = self._restarts = self._older = 0
-        self._end_s = 0.0
+        self._start_s = self._end_s = 0.0
 
     def add(self, event: GoodputEvent, *, is_cached: bool) -> None:
         """Take in an event of a job that caches its checkpoints, or does not."""
@@ -80,7 +80,10 @@ class HistoryObserver:
         if dataset not in self._kept:
             self._kept.append(dataset)
             self._count += 1
-            self._end_s = now
+            self._seen(now)
+
+    def _seen(self, now: float) -> None:
+        self._start_s, self._end_s = self._start_s or now, now
 
     def _restarted(self, restart: RestartCompleted) -> None:
         newer = sum(dataset > restart.dataset for dataset in self._kept)
@@ -88,7 +91,7 @@ class HistoryObserver:
         self._older += newer > 0
         self._rollback = max(self._rollback, newer)
         self._kept = deque((each for each in self._kept if each <= restart.dataset), maxlen=_REMEMBERED)
-        self._end_s = restart.end_s
+        self._seen(restart.end_s)
 
     def observe(self, job: SettingsObserved | None) -> History:
         """Return the intent of `job`."""
@@ -97,6 +100,7 @@ class HistoryObserver:
         return History(
             evidence=Evidence(
                 count=self._count + self._restarts,
+                window_s=self._end_s - self._start_s,
                 end_s=self._end_s,
                 source="checkpoints and restarts",
                 declared=bool(least or most),

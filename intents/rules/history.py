@@ -9,6 +9,7 @@ wants to have.
 from collections.abc import Iterator
 
 from ...units import bytes_text, count_text
+from ..mutability import Mutability
 from ..observe.history import History
 from .parameter import DerivedParameter, Phase
 from .situation import Situation
@@ -30,6 +31,7 @@ def history(now: Situation) -> Iterator[DerivedParameter]:
         name="SCR_PREFIX_SIZE",
         value=window or None,
         phase=Phase.START_OUTPUT,
+        change=Mutability.LIVE,
         rule=rule,
         inputs=tuple(
             filter(
