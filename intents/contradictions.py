@@ -47,6 +47,8 @@ def _in_job(job: SettingsObserved, intents: Intents) -> Iterator[str]:
             f" ({most_survived(job)}); one in the prefix directory survives all (--durability)"
         )
     named = FLOORS.get(job.floor.upper(), "")
+    if named == "RS" and faults.floor != "RS":
+        yield f"--redundancy-floor {job.floor}: {most_survived(job)}; {faults.floor} counts"
     if losses is not None and named and not keeps_floor(named, faults.floor):
         yield f"--redundancy-floor {job.floor} survives less than --tolerate-losses {losses}, which counts"
     if begun.declared and begun.source and begun.runs == 1:

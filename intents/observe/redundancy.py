@@ -102,6 +102,8 @@ def declared_floor(job: SettingsObserved) -> str:
     XOR stores less than PARTNER from sets of three on, and at two as much, for more computation.
     """
     named, losses = FLOORS.get(job.floor.upper(), ""), declared_losses(job)
+    if named == "RS" and job.engine == EMBEDDED:  # it refuses to start with RS
+        named = "XOR"
     if job.declared.losses is None:
         return named
     one = "XOR" if job.nodes > _PARTNERS else "PARTNER"

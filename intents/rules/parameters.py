@@ -38,7 +38,12 @@ RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = (
 
 def derived(now: Situation) -> tuple[DerivedParameter, ...]:
     """Return every parameter that the rules derive in this job, with what stands against it."""
-    found = [_guarded(each, now) for rule in RULES for each in rule(now)]
+    found, after = [], now
+    for each in (each for rule in RULES for each in rule(now)):
+        checked = _guarded(each, after)
+        found.append(checked)
+        if checked.is_users_word and checked.value is not None and not checked.veto:
+            after = replace(after, settings={**after.settings, checked.name: checked.value})
     first: dict[str, DerivedParameter] = {}
     for each in sorted(found, key=lambda each: not each.is_users_word):  # stable: in the order of the rules
         if each.is_wanted and not each.veto:
