@@ -22,7 +22,7 @@ from ..intent import Evidence
 from ..settings import flush_every, is_cached, number
 from .fault_model import FaultModel
 from .flush import FlushBehaviour
-from .redundancy import Redundancy
+from .redundancy import Redundancy, set_failures
 
 _NEGLIGIBLE = 1e-17
 
@@ -76,11 +76,11 @@ class FaultTolerance(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def observe(
-    faults: FaultModel, redundancy: Redundancy, flush: FlushBehaviour, settings: Values, failures: int
+    faults: FaultModel, redundancy: Redundancy, flush: FlushBehaviour, settings: Values
 ) -> FaultTolerance:
-    """Return the intent under `settings`; an RS set survives `failures` losses."""
+    """Return the intent under `settings`."""
     scheme = redundancy.effective
-    tolerated = failures if scheme == "RS" else int(scheme in ("XOR", "PARTNER"))
+    tolerated = set_failures(settings) if scheme == "RS" else int(scheme in ("XOR", "PARTNER"))
     seen = FaultTolerance(
         nodes=redundancy.nodes,
         scheme=scheme,

@@ -119,18 +119,9 @@ class Observers:
             flush=flush,
             faults=faults,
             clean_start=self._clean_start.observe(),
-            tolerance=observe_tolerance(
-                faults, redundancy, flush, settings, _failures_of_a_set(job, settings)
-            ),
+            tolerance=observe_tolerance(faults, redundancy, flush, settings),
             history=self._history.observe(job),
         )
-
-
-def _failures_of_a_set(job: SettingsObserved | None, settings: Values) -> int:
-    """Return the losses that an RS set survives; 2 is SCR's default."""
-    own = job.settings.get("SCR_SET_FAILURES", 2) if job else 2
-    value = settings.get("SCR_SET_FAILURES", own)
-    return value if isinstance(value, int) else 2
 
 
 def _key(settings: Values) -> str:

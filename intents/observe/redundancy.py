@@ -3,7 +3,7 @@
 import msgspec
 
 from ...units import count_text
-from ..events import Durability, SettingsObserved
+from ..events import Durability, SettingsObserved, Values
 from ..intent import Evidence
 
 SURVIVES = {"SINGLE": 0, "PARTNER": 1, "XOR": 1, "RS": 2}
@@ -41,7 +41,13 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
     set_size: int = 8
 
     @property
-    def storage_factor(self) -> float:
+    def set_failures(settings: Values) -> int:
+    """Return the losses that an RS set survives under `settings`; 2 is SCR's default."""
+    value = settings.get("SCR_SET_FAILURES", 2)
+    return value if isinstance(value, int) else 2
+
+
+def storage_factor(self) -> float:
         """Bytes in all caches per byte of checkpoint under the scheme in use."""
         return storage_factor(self.effective, min(self.set_size, self.nodes))
 
@@ -129,6 +135,12 @@ def unknown_durability(job: SettingsObserved) -> str:
 def effective(scheme: str, nodes: int) -> str:
     """Return the scheme that SCR uses on so many nodes: on one it falls back to SINGLE."""
     return scheme if nodes > 1 else "SINGLE"
+
+
+def set_failures(settings: Values) -> int:
+    """Return the losses that an RS set survives under `settings`; 2 is SCR's default."""
+    value = settings.get("SCR_SET_FAILURES", 2)
+    return value if isinstance(value, int) else 2
 
 
 def storage_factor(scheme: str, set_size: int, failures: int = 2) -> float:

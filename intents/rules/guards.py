@@ -3,7 +3,7 @@
 from ...units import bytes_text
 from ..events import SettingsObserved, Values, ValueSource
 from ..mutability import LEVER
-from ..observe.redundancy import effective, keeps_floor, storage_factor
+from ..observe.redundancy import effective, keeps_floor, set_failures, storage_factor
 from ..settings import changes_text, is_cached, number
 from .durability import permits
 from .situation import Situation
@@ -132,7 +132,8 @@ def _bytes_held(datasets: int, each_bytes: int, settings: Values, now: Situation
     """Return the bytes of `datasets` in this node's cache: its ranks' part of each x storage factor."""
     redundancy = now.intents.redundancy
     scheme = effective(str(settings.get("SCR_COPY_TYPE", "XOR")), redundancy.nodes)
-    factor = storage_factor(scheme, min(redundancy.set_size, redundancy.nodes))
+    members = min(redundancy.set_size, redundancy.nodes)
+    factor = storage_factor(scheme, members, set_failures(settings))
     return datasets * each_bytes * now.ranks_per_node / redundancy.ranks * factor
 
 

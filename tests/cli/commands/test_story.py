@@ -94,7 +94,7 @@ def test_your_word_is_made_and_says_so_and_what_it_overrules(scrtune: Scrtune) -
     rows = {section.title: section.rows for section in told(scrtune, "5").sections}
     assert rows["SCR_SET_FAILURES"]["standing"] == "your word: made"
     assert rows["SCR_SET_FAILURES"]["is"].startswith("3, by your word")
-    assert "required: SCR_SET_FAILURES 2 -> 3" in rows["SCR_SET_FAILURES"]["decision 1"]
+    assert "required: SCR_SET_FAILURES - -> 3" in rows["SCR_SET_FAILURES"]["decision 1"]
     exported = scrtune("env", "--job-id", "j").stdout
     for line in ("SCR_COPY_TYPE=RS", "SCR_SET_FAILURES=3", "SCR_PREFIX_SIZE=4"):
         assert f"export {line}\n" in exported

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.declared import Declared
-from scrtune.intents.events import AllocationObserved, StorageProbed, Values
+from scrtune.intents.events import AllocationObserved, StorageProbed, UserEdited, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.fault_model import FaultModel
 from scrtune.intents.observe.flush import FlushBehaviour
@@ -17,6 +17,7 @@ from scrtune.intents.rules.parameters import declared
 from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
 
+from ...support.simulated_job import Job
 from ...support.situations import GIB, parameter, situation
 
 CACHED: Values = {"SCR_CACHE_BYPASS": 0, "SCR_CACHE_SIZE": 2, "SCR_COPY_TYPE": "SINGLE", "SCR_FLUSH": 10}
@@ -60,6 +61,15 @@ class TestScheme:
         assert "your environment sets it" in parameter("SCR_COPY_TYPE", now).veto
         ((_, veto),) = declared(now)
         assert veto is not None
+
+    def test_a_scheme_that_you_pin_replaces_what_you_declared_until_you_unpin_it(self) -> None:
+        job = Job(CACHED, nodes=4, declared=Declared(losses=1))
+        assert job.in_force["SCR_COPY_TYPE"] == "XOR"
+        job.tell(UserEdited(changes={"SCR_COPY_TYPE": "SINGLE"}, is_pin=True))
+        assert job.in_force["SCR_COPY_TYPE"] == "SINGLE"
+        assert not job.pipeline.intents.faults.declared
+        job.tell(UserEdited(released=("SCR_COPY_TYPE",)))
+        assert job.in_force["SCR_COPY_TYPE"] == "XOR"
 
     def test_more_losses_than_a_job_can_survive_are_clipped(self) -> None:
         found = parameter("SCR_COPY_TYPE", situation(CACHED, said=Declared(losses=9), nodes=3))
