@@ -41,13 +41,7 @@ class Redundancy(msgspec.Struct, frozen=True, kw_only=True):
     set_size: int = 8
 
     @property
-    def set_failures(settings: Values) -> int:
-    """Return the losses that an RS set survives under `settings`; 2 is SCR's default."""
-    value = settings.get("SCR_SET_FAILURES", 2)
-    return value if isinstance(value, int) else 2
-
-
-def storage_factor(self) -> float:
+    def storage_factor(self) -> float:
         """Bytes in all caches per byte of checkpoint under the scheme in use."""
         return storage_factor(self.effective, min(self.set_size, self.nodes))
 

@@ -39,9 +39,7 @@ def situation(  # noqa: PLR0913 - each has a default
     observers = Observers()
     observers.begin_run(job, 0.0)
     intents = observers.observe(job, own, failures, allocation)
-    tolerance = observe_tolerance(
-        intents.faults, intents.redundancy, flush, own, int(own["SCR_SET_FAILURES"])
-    )
+    tolerance = observe_tolerance(intents.faults, intents.redundancy, flush, own)
     return Situation(
         intents=msgspec.structs.replace(intents, flush=flush, tolerance=tolerance),
         own=own,
