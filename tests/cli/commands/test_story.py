@@ -11,7 +11,6 @@ from scrtune.cli.commands.replay import ReplayView
 from scrtune.cli.views.story import Story
 from scrtune.cli.views.summary import summary
 from scrtune.daemon.views import ExplainView, StatusView
-from scrtune.goodput.events import RestartCompleted
 from scrtune.intents.declared import Declared
 from scrtune.intents.events import AllocationObserved, Values
 
@@ -31,7 +30,7 @@ def told(scrtune: Scrtune, *words: str) -> Story:
     return msgspec.json.decode(shown.stdout, type=Story)
 
 
-def large_job(said: Declared = Declared(), **described: int) -> Job:  # noqa: B008 - frozen
+def large_job(said: Declared = Declared(), **described: int | bool) -> Job:  # noqa: B008 - frozen
     """A job on 64 nodes, 8 on a switch, whose checkpoints stay in the cache for ten intervals."""
     job = Job(XOR, noise=0, **{"nodes": 64, "ranks": 64, "declared": said, **described})
     hosts = tuple(f"n{number}" for number in range(64))
@@ -87,14 +86,18 @@ def test_what_needs_lines_is_shown_and_never_exported_alone(scrtune: Scrtune) ->
     assert "SCR_GROUP" not in scrtune("env", "--job-id", "j").stdout
 
 
-def test_your_word_is_made_and_says_so_and_what_it_overrules(scrtune: Scrtune) -> None:
-    job = large_job(Declared(losses=3, keep_least=4, keep_most=8))
-    job.tell(RestartCompleted(dataset=1, name="a", start_s=job.now, end_s=job.now, source="prefix"))
-    ended("j", job)
+def test_your_word_is_made_and_says_so(scrtune: Scrtune) -> None:
+    ended("j", large_job(Declared(losses=3)))
     rows = {section.title: section.rows for section in told(scrtune, "5").sections}
     assert rows["SCR_SET_FAILURES"]["standing"] == "your word: made"
     assert rows["SCR_SET_FAILURES"]["is"].startswith("3, by your word")
     assert "required: SCR_SET_FAILURES - -> 3" in rows["SCR_SET_FAILURES"]["decision 1"]
+
+
+def test_your_word_is_proposed_and_exported_where_nothing_is_changed(scrtune: Scrtune) -> None:
+    ended("j", large_job(Declared(losses=3, keep_least=4), tuning=False))
+    rows = {section.title: section.rows for section in told(scrtune, "6").sections}
+    assert rows["SCR_PREFIX_SIZE"]["standing"].startswith("your word: proposed, for --mode recommend")
     exported = scrtune("env", "--job-id", "j").stdout
     for line in ("SCR_COPY_TYPE=RS", "SCR_SET_FAILURES=3", "SCR_PREFIX_SIZE=4"):
         assert f"export {line}\n" in exported
