@@ -7,13 +7,14 @@ from msgspec.structs import replace
 
 from scrtune.goodput.interval.failures import Failures
 from scrtune.intents.declared import Declared
-from scrtune.intents.events import AllocationObserved, StorageProbed, UserEdited, Values
+from scrtune.intents.events import AllocationObserved, KnowledgeRecalled, StorageProbed, UserEdited, Values
 from scrtune.intents.intent import Evidence
 from scrtune.intents.observe.fault_model import FaultModel
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.redundancy import SURVIVES
 from scrtune.intents.rules.fault_model import menu_interval
 from scrtune.intents.rules.parameters import declared
+from scrtune.intents.tune.knowledge import Knowledge
 from scrtune.scr_config.check.check import check_sources, source_of
 from scrtune.scr_config.check.model import CheckContext
 
@@ -191,6 +192,21 @@ def test_the_failures_of_earlier_jobs_count_by_their_node_seconds() -> None:
     assert more.rate.failures == 6
     assert more.rate.time_s == pytest.approx(3 * 86_400.0)
     assert 43_200 < more.rate.mtbf_s < seen.rate.mtbf_s < FaultModel(nodes=8).rate.mtbf_s
+
+
+def test_a_job_teaches_the_next_one_how_often_it_fails() -> None:
+    job = Job(CACHED, nodes=4).checkpoints(3)
+    before = Knowledge(jobs=2, checkpoints=9, failures=3, node_s=1000.0)
+    other = Job(CACHED, nodes=4)
+    other.tell(KnowledgeRecalled(knowledge=before))
+    other.checkpoints(3)
+    first, second = job.pipeline.knowledge, other.pipeline.knowledge
+    assert first is not None
+    assert second is not None
+    assert first.node_s > 0
+    assert (second.failures, second.node_s) == (3, pytest.approx(1000.0 + first.node_s))
+    assert other.pipeline.intents.faults.rate.failures == 3
+    assert "3 of earlier jobs" in other.pipeline.intents.faults.evidence.source
 
 
 def test_sentences_say_what_must_be_survived_and_how_often_something_fails() -> None:
