@@ -31,7 +31,7 @@ MOST_KINDS = 200
 _LIMIT_BYTES = 256 * 1024
 _EVERY_S = 30.0
 _NUMBER = re.compile(r"\d+")
-_OF_ONE_JOB = ("SCR_HALT_", "SCR_LOG_")  # an end that is near, and where it is written about
+_OF_ONE_JOB = ("SCR_HALT_", "SCR_LOG_", "SCR_CACHE_PURGE")  # an end that is near, its log, a clean start
 
 
 class JobKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ def kind_of(job: SettingsObserved, application: str, host: str, environment: Map
         if name not in PLACES and not name.startswith(_OF_ONE_JOB)
     }
     cache = _NUMBER.sub("#", str(job.settings.get("SCR_CACHE_BASE", "")))
-    own = (sorted(settings.items()), cache, job.floor.upper(), job.durability)
+    own = (sorted(settings.items()), cache, job.floor.upper(), job.durability, job.declared.losses)
     return JobKind(
         user=user_name(),
         application=application,

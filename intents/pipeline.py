@@ -9,13 +9,22 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from ..goodput.account import Account
 from ..goodput.buckets import FLUSH_SLOWDOWN, TUNING
 from ..goodput.checkpoint_cost import CheckpointCost, CheckpointCosts
-from ..goodput.events import FlushCompleted, GoodputEvent, JobStarted, OutputCompleted, StepCompleted
+from ..goodput.events import (
+    FlushCompleted,
+    GoodputEvent,
+    JobStarted,
+    OutputCompleted,
+    RestartCompleted,
+    StepCompleted,
+)
 from ..goodput.interval.failures import FailureWatch
 from ..goodput.ledger.ledger import Ledger
+from .contradictions import contradictions
 from .counters import Counters, EventFilter
 from .effects import Advice, Effect, Observe, RewriteConfig, Tell
 from .events import (
@@ -38,9 +47,7 @@ from .mutability import RunMutability
 from .observe.intents import Intents, Observers
 from .observe.nodes import NodeEvidence
 from .observe.observation import Observation, Observing
-from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
-from .rules.guards import required, veto
 from .rules.interval import Interval, in_force, interval, users_own
 from .rules.pace import absurd
 from .rules.parameter import DerivedParameter
@@ -129,7 +136,8 @@ class Pipeline:
     @property
     def intents(self) -> Intents:
         """The intents so far."""
-        return self._observers.observe(self.job, self.settings)
+        failures = self._failures.failures
+        return self._observers.observe(self.job, self.settings, failures, self.allocation, self.recalled)
 
     @property
     def observation(self) -> Observation:
@@ -206,7 +214,17 @@ class Pipeline:
     @property
     def knowledge(self) -> Knowledge | None:
         """What this job and earlier ones taught; None before there was a checkpoint."""
-        return self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
+        learnt = self.tuner.knowledge(self.recalled, self._applied.last_s) if self.tuner else None
+        if learnt is None:
+            return None
+        seen, before = self._failures.failures, self.recalled or Knowledge(jobs=0, checkpoints=0)
+        node_s = before.node_s + seen.observed_s * seen.nodes
+        return replace(learnt, failures=before.failures + seen.total, node_s=node_s)
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """What the user said that cannot be, and what counts instead."""
+        return contradictions(self.job, self.intents) if self.job else ()
 
     @property
     def applied_s(self) -> float:
@@ -226,7 +244,7 @@ class Pipeline:
         if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
+        demanded = (each for each, veto in declared(situation) if veto is None)
         paced = self._interval(self.tuner, situation).proposal
         return (*demanded, *([paced] if paced else []), *self.tuner.proposals(situation))
 
@@ -248,12 +266,15 @@ class Pipeline:
 
     @property
     def _required(self) -> list[tuple[Proposal, str | None]]:
-        """What the user's declaration demands, where settings may be changed."""
-        situation = self.situation
-        if not (self.job and self.job.tuning):
+        """What the user's declaration demands and no launch will bring, where settings may be changed."""
+        if self.tuner is None or not (self.job and self.job.tuning):
             return []
-        demanded = [(each, veto(each.changes, situation)) for each in required(situation)]
-        return [*demanded, *((each, None) for each in declared(situation))]
+        coming = self.tuner.at_launch
+        return [
+            (each, veto)
+            for each, veto in declared(self.situation)
+            if any(coming.get(name) != value for name, value in each.changes.items())
+        ]
 
     def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
         return interval(situation, tuner.felt_s, self._failures.failures)
@@ -294,7 +315,7 @@ class Pipeline:
     def _held_now(self) -> Held | None:
         if self._held is None:
             return None
-        return msgspec.structs.replace(self._held, free_bytes=self._observers.nodes.free_with_datasets)
+        return replace(self._held, free_bytes=self._observers.nodes.free_with_datasets)
 
     def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
         self.counters.add_digest(digest)
@@ -306,6 +327,7 @@ class Pipeline:
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
         self._observing.set_budget(job.observe_budget)
+        self._observers.begin_run(job, now)
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job, now))
         from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
@@ -315,7 +337,7 @@ class Pipeline:
             outcome = tuner.restart(run.own, mutability, run.new_because, now)
         else:
             outcome = tuner.begin_run(mutability, now)
-        for text in filter(None, (unknown_floor(job), unknown_durability(job))):
+        for text in self.contradictions:
             yield Tell(text=text, level="warning")
         outcomes = [outcome, tuner.require(self._required, now)]
         yield from self._effects(run, tuner, outcomes, publish=True)
@@ -358,8 +380,20 @@ class Pipeline:
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
+        known = self.contradictions if isinstance(event, RestartCompleted) else ()
+        self._observers.add_event(event, self.settings)
         yield from self._account_for(event, now)
         yield from self._observe(event)
+        if isinstance(event, RestartCompleted):
+            yield from self._restarted(known, now)
+
+    def _restarted(self, known: Sequence[str], now: float) -> Iterator[Effect]:
+        """A checkpoint was read, which may contradict what the user said, or ask for a longer history."""
+        for text in self.contradictions:
+            if text not in known:
+                yield Tell(text=text, level="warning")
+        if self.tuner is not None and self._run is not None:
+            yield from self._effects(self._run, self.tuner, [self.tuner.require(self._required, now)])
 
     def _observe(self, event: GoodputEvent) -> Iterator[Effect]:
         was_on = self.observation.on

@@ -17,6 +17,7 @@ from ..format import transitions_text, value_text
 from ..views.summary import cost_text, failures, journal_gaps
 from ..views.tuner_changes import TunerChange, tuner_changes
 from . import nodes
+from .story import parameters
 from .tables import facts, plain_table, verdict_text
 
 _BARS = 60
@@ -247,7 +248,14 @@ def explain(view: ExplainView) -> RenderableType:
     log: RenderableType = _no_decisions(view)
     if view.decisions:
         log = decisions(view.decisions, view.start_s, view.gains, running=view.running)
-    shown += [log, "", *([levers(view.levers), ""] if view.levers else ()), _settings(view), "", costs]
+    shown += [log, "", *([levers(view.levers), ""] if view.levers else ())]
+    shown += [
+        *([parameters(view.parameters, view), ""] if view.parameters else ()),
+        _settings(view),
+        "",
+        costs,
+    ]
+    shown += [Text(f"Told: {each}.") for each in view.contradictions]
     if view.pace:
         shown.append(Text(f"{view.pace[0].upper()}{view.pace[1:]}."))
     if view.recalled is not None:

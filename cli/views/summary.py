@@ -19,6 +19,7 @@ def summary(view: StatusView) -> list[str]:
         f"job {view.job_id}: {tuned}",
         *savings(view.savings),
         *interval(view.savings),
+        *advice(view.savings),
         f"observation: {view.observation.sentence()}",
         f"why: scrtune explain --job-id {view.job_id}",
     ]
@@ -59,6 +60,13 @@ def savings(view: SavingsView) -> list[str]:
 def interval(view: SavingsView) -> list[str]:
     """Return the checkpoint interval, if scrtune chose it."""
     return [f"checkpoint interval chosen: {_assigned(view.interval)}"] if view.interval else []
+
+
+def advice(view: SavingsView) -> list[str]:
+    """Return what follows from the intents, and was not tried."""
+    if not view.advised:
+        return []
+    return [f"advised, not tried: export {_assigned(view.advised)}; scrtune explain {min(view.advised)}"]
 
 
 def _assigned(values: Values) -> str:

@@ -16,6 +16,7 @@ from ...scr_config.files import write_config
 from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
+from ...scr_config.rewrite import rewrite
 from ..options import ClusterOptions, Monitoring
 from .preload import Preload, library, library_variables
 
@@ -24,6 +25,8 @@ log = logging.getLogger("scrtune.run")
 Trace = Literal["auto", "preload", "function", "off"]
 Mode = Literal["auto", "recommend", "observe"]
 KEEP_S = 30 * 86_400.0
+PURGED = {"SCR_CACHE_PURGE": "1"}
+"""Of a clean start."""
 
 
 class JobOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,21 +125,44 @@ def config_files(default: Path, options: JobOptions, inherited: Mapping[str, str
     scr_conf = (options.scr_conf or default).absolute()
     own = user_conf_path(inherited, Path.cwd())
     user_conf = own if own.is_file() else None
+    begun_with = default.with_name("user.conf")
+    purges = options.declared.clean_start and _may_purge(options, begun_with)
     if scr_conf != own:
-        lay_out(scr_conf, user_conf, default.with_name("user.conf"))
+        lay_out(scr_conf, user_conf, begun_with, PURGED if purges else {})
     return ConfigFiles(scr_conf=scr_conf, user_conf=user_conf)
 
 
-def lay_out(scr_conf: Path, user_conf: Path | None, begun_with: Path) -> None:
+def _may_purge(options: JobOptions, begun_with: Path) -> bool:
+    """Return whether this start may delete SCR's cache, as declared; log why not.
+
+    What says so must be gone before the next one, from a file of scrtune's own.
+    """
+    why_not = ""
+    if begun_with.exists():
+        why_not = "the job has run before, and this start may need the cache"
+    elif options.mode != "auto":
+        why_not = f"--mode {options.mode} changes nothing"
+    elif options.scr_conf is not None:
+        why_not = (
+            "--scr-conf names a file that outlasts the job; give SCR_CACHE_PURGE=1 to this start yourself"
+        )
+    if why_not:
+        log.warning("--clean-start: SCR's cache is not deleted: %s", why_not)
+    return not why_not
+
+
+def lay_out(
+    scr_conf: Path, user_conf: Path | None, begun_with: Path, first: Mapping[str, str] | None = None
+) -> None:
     """Write the user's own config as `scr_conf`, unless that began with the same, as `begun_with` says.
 
-    Raises OSError.
+    `first` are values for this start alone: the first rewrite takes them out. Raises OSError.
     """
     text = _text(user_conf) or ""
     if not (scr_conf.is_file() and begun_with.is_file() and _text(begun_with) == text):
         scr_conf.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         back_up_foreign(scr_conf, known=text)
-        write_config(scr_conf, text)
+        write_config(scr_conf, rewrite(text, first) if first else text)
         write_config(begun_with, text)
 
 

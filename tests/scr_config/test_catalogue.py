@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scrtune.intents.events import Values
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.rules import guards, levers
+from scrtune.intents.rules.parameters import derived
 from scrtune.intents.settings import DEFAULTS
 from scrtune.scr_config.catalogue import (
     CATALOGUE,
@@ -21,6 +22,8 @@ from scrtune.scr_config.catalogue import (
     text_of,
 )
 from scrtune.scr_config.parse import DESCRIPTORS
+
+from ..support.situations import situation
 
 SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")
 """A file and line of SCR's repository, or of a component's."""
@@ -145,17 +148,19 @@ def test_a_rank_that_alone_counts_cannot_differ_from_others() -> None:
     ]
 
 
-def test_the_intents_of_a_parameter_are_those_whose_levers_change_it() -> None:
+def test_the_intents_of_a_parameter_are_those_whose_levers_and_rules_set_it() -> None:
     changes: dict[str, set[str]] = {}
     for lever in levers.LEVERS:
         changes.setdefault(lever.intent, set()).add(lever.name)
+    for each in derived(situation()):
+        changes.setdefault(each.intent, set()).update(CATALOGUE.keys() & {each.name})
     assert changes.keys() == Intents().named().keys()
     stated = {
         intent: {name for name, parameter in CATALOGUE.items() if intent in parameter.intents}
         for intent in changes
     }
     assert stated == changes
-    assert not [name for name in guards.NEVER if CATALOGUE[name].intents]
+    assert not guards.NEVER & set(levers.NAMES)
 
 
 def test_descriptor_lines_are_known_with_their_keys() -> None:
