@@ -17,6 +17,7 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
+from .allocation import AllocationWatch
 from .control import Control
 from .executor import Executor
 from .ingest import Ingest
@@ -74,6 +75,7 @@ class Daemon:
         self._executor = Executor(options)
         self._probe = ProbeProcess(options.paths.host)
         self._is_probe_due = options.probe
+        self._allocation = AllocationWatch()
         self._memory = JobMemory(options)
         self._control: Control
         self._monitor: Monitor
@@ -191,7 +193,7 @@ class Daemon:
         """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
         if self._packed_s is not None:
             return 0.0
-        is_busy = self._executor.unfinished or self._probe.is_running
+        is_busy = self._executor.unfinished or self._probe.is_running or self._allocation.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
         return max(self._next_tick_s, self._next_look_s) - time_s if self._pipeline.job else _LOOK_S[1]
@@ -255,6 +257,7 @@ class Daemon:
         if digest is not None:
             self._handle(digest)
         self._take_probe()
+        self._look_at_allocation(time_s)
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + sorted((*_LOOK_S, _LOOK_PACE * age_s))[1]
             self._look(age_s)
@@ -298,6 +301,7 @@ class Daemon:
             self._executor.perform(effects, now)
         if isinstance(event, SettingsObserved):
             self._probe_once(event, now)
+            self._allocation.ask()
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
         """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
@@ -313,6 +317,13 @@ class Daemon:
         if (probed := self._probe.take(self._clock())) is not None:
             self._handle(probed)
 
+    def _look_at_allocation(self, time_s: float) -> None:
+        """Where a job's rank 0 is: the scheduler need not be asked by every node."""
+        if self._pipeline.job is None:
+            return
+        if (seen := self._allocation.look(time_s, self._clock())) is not None:
+            self._handle(seen)
+
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock(), self._ingest.heard())
@@ -324,6 +335,7 @@ class Daemon:
         self._is_probe_due = False
         self._take_probe()
         self._probe.close()
+        self._allocation.close()
         for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():

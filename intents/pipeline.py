@@ -31,12 +31,12 @@ from .events import (
     Values,
 )
 from .mutability import RunMutability
-from .observe.intents import Intents, Observers
+from .observe.intents import Intents, Known, Observers
 from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
 from .rules.guards import required, veto
-from .rules.interval import Interval, in_force, interval, users_own
+from .rules.interval import in_force, interval, users_own
 from .rules.pace import absurd
 from .rules.parameter import DerivedParameter
 from .rules.parameters import declared, derived
@@ -79,10 +79,12 @@ class Pipeline:
         self._observing = Observing()
         self._on = True
         self._held: Held | None = None
+        self._now_s = 0.0
 
     def handle(self, event: Event, now: float) -> list[Effect]:
         """Take one event in at `now` (epoch seconds); returns the effects for the shell, in order."""
         self.counters.events += 1
+        self._now_s = now
         effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
@@ -114,7 +116,8 @@ class Pipeline:
     @property
     def intents(self) -> Intents:
         """The intents so far."""
-        return self._observers.observe(self.job, self.settings)
+        known = Known(self._now_s, self._failures.failures, self.allocation)
+        return self._observers.observe(self.job, self.settings, known)
 
     @property
     def observation(self) -> Observation:
@@ -140,6 +143,8 @@ class Pipeline:
             probe=self.probe,
             allocation=self.allocation,
             recalled=self.recalled,
+            failures=self._failures.failures,
+            felt_s=self.tuner.felt_s if self.tuner else 0.0,
             mutability=mutability,
             start_s=self._applied.start_s,
             checkpoints=self._applied.checkpoints,
@@ -193,7 +198,7 @@ class Pipeline:
             return ()
         situation = self.situation
         demanded = (each for each in required(situation) if veto(each.changes, situation) is None)
-        paced = self._interval(self.tuner, situation).proposal
+        paced = interval(situation).proposal
         return (*demanded, *([paced] if paced else []), *self.tuner.proposals(situation))
 
     def parameters(self) -> tuple[DerivedParameter, ...]:
@@ -205,7 +210,7 @@ class Pipeline:
         if self.tuner is None or not self._is_asked:
             return ()
         situation = self.situation
-        return (*self.tuner.levers(situation), self._interval(self.tuner, situation).view)
+        return (*self.tuner.levers(situation), interval(situation).view)
 
     @property
     def _is_asked(self) -> bool:
@@ -220,9 +225,6 @@ class Pipeline:
             return []
         demanded = [(each, veto(each.changes, situation)) for each in required(situation)]
         return [*demanded, *((each, None) for each in declared(situation))]
-
-    def _interval(self, tuner: "Tuner", situation: Situation) -> Interval:
-        return interval(situation, tuner.felt_s, self._failures.failures)
 
     @property
     def pace(self) -> str:
@@ -356,7 +358,7 @@ class Pipeline:
                 self._observers.add_cost(cost, tuner.settings)
             if self.job is not None and self._is_asked:
                 yield tuner.add(cost, lambda: self.situation, now, may_try=self.job.tuning)
-                paced = self._interval(tuner, self.situation).proposal
+                paced = interval(self.situation).proposal
                 if paced is not None and self.on:
                     yield tuner.require([(paced, None)], now)
 

@@ -1,13 +1,20 @@
 """All intents of a job, and the observers that they come from."""
 
+from typing import NamedTuple
+
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import OutputCompleted
-from ..events import NodeObserved, SettingsObserved, TraceDigest, Values
+from ...goodput.interval.failures import Failures
+from ..declared import Declared
+from ..events import AllocationObserved, NodeObserved, SettingsObserved, TraceDigest, Values
 from ..intent import Intent
 from .affinity import AffinityObserver, CoreAffinity
 from .buffers import BufferObserver, BufferSizes
+from .checkpoint_rate import CheckpointRate, CheckpointRateObserver
+from .checkpoints_required import CheckpointsRequired
+from .checkpoints_required import observe as observe_checkpoints_required
 from .flush import FlushBehaviour, FlushObserver
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
@@ -20,6 +27,8 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
     buffers: BufferSizes = BufferSizes()
     redundancy: Redundancy = Redundancy()
     flush: FlushBehaviour = FlushBehaviour()
+    checkpoints: CheckpointsRequired = CheckpointsRequired()
+    rate: CheckpointRate = CheckpointRate()
 
     def named(self) -> dict[str, Intent]:
         """Return the intents by the names that `scrtune explain` shows."""
@@ -28,7 +37,17 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "buffer sizes": self.buffers,
             "redundancy scheme": self.redundancy,
             "flush": self.flush,
+            "checkpoints required": self.checkpoints,
+            "checkpoint rate": self.rate,
         }
+
+
+class Known(NamedTuple):
+    """What else is known of the job at `now_s`, beside what the observers have seen."""
+
+    now_s: float = 0.0
+    failures: Failures = Failures()
+    allocation: AllocationObserved | None = None
 
 
 class Observers:
@@ -38,6 +57,8 @@ class Observers:
         self._affinity = AffinityObserver()
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
+        self._rate = CheckpointRateObserver()
+        self._taken = 0
 
     def add_node(self, node: NodeObserved, now: float) -> None:
         """Take in one look at the node."""
@@ -50,19 +71,25 @@ class Observers:
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output as the application told it."""
         self._buffers.add_output(output)
+        self._taken += output.checkpoint and output.valid
 
     def add_cost(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
         self._flush.add(cost, _key(settings))
+        self._rate.add(cost)
 
-    def observe(self, job: SettingsObserved | None, settings: Values) -> Intents:
+    def observe(self, job: SettingsObserved | None, settings: Values, known: Known = Known()) -> Intents:
         """Return the intents of `job` under `settings`."""
         scheme = str(settings["SCR_COPY_TYPE"]) if job else None
+        declared = job.declared if job else Declared()
+        ran_s, allocation = known.failures.observed_s, known.allocation
         return Intents(
             affinity=self._affinity.observe(),
             buffers=self._buffers.observe(job.nodes if job else 1),
             redundancy=observe_redundancy(job, scheme),
             flush=self._flush.observe(_key(settings)),
+            checkpoints=observe_checkpoints_required(declared, self._taken, ran_s, allocation, known.now_s),
+            rate=self._rate.observe(known.failures),
         )
 
 

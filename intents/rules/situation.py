@@ -4,6 +4,7 @@ from functools import cached_property
 
 import msgspec
 
+from ...goodput.interval.failures import Failures
 from ..events import AllocationObserved, NodeObserved, SettingsObserved, StorageProbed, Values
 from ..mutability import RunMutability
 from ..observe.intents import Intents
@@ -50,6 +51,9 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     probe: StorageProbed | None = None
     allocation: AllocationObserved | None = None
     recalled: Knowledge | None = None
+    failures: Failures = Failures()
+    felt_s: float = 0.0
+    """Believed seconds that a checkpoint takes; 0: not known, or not before a trial has ended."""
     reinit_s: float = 0.0
     """Mean seconds of a re-init of SCR as measured; 0 before there was one."""
     why_no_cache: str = ""
@@ -61,6 +65,19 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rails(self) -> Rails:
         """What may never be traded for speed."""
         return rails(self.job, self.own)
+
+    @property
+    def remaining(self) -> int:
+        """Checkpoints that are still to come, as far as that can be known.
+
+        As many as there were is the median estimate without other knowledge (Gott 1993); a declared length
+        says it better, and the end of the allocation bounds it.
+        """
+        required = self.intents.checkpoints
+        known = required.still_to_come(self.intents.flush.interval_s)
+        if known is None:
+            return self.checkpoints
+        return known if required.is_length_declared else min(known, self.checkpoints)
 
     @property
     def reinit_prior_s(self) -> float:
