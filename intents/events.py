@@ -189,6 +189,8 @@ class ProcessUse(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     cpus: tuple[int, ...]
     cores_used: float = 0.0
+    name: Name = ""
+    """Of its program."""
 
 
 class NodeObserved(msgspec.Struct, frozen=True, tag="node_observed", kw_only=True):

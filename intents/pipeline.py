@@ -262,6 +262,7 @@ class Pipeline:
     def _settings(self, job: SettingsObserved, now: float) -> Iterator[Effect]:
         """A run of the job begins: the first one's settings are the baseline."""
         self._observing.set_budget(job.observe_budget)
+        self._observers.begin_run()
         self._run = run = self._run.next(job) if self._run else JobRun(job)
         mutability = RunMutability(parameters=job.mutability, found=self._applied.begin_run(job, now))
         from .tune.tuner import Tuner  # noqa: PLC0415 - loads numpy, which who has no job does not need
@@ -322,6 +323,8 @@ class Pipeline:
         match event:
             case JobStarted():
                 self._observing.started(event)
+            case StepCompleted():
+                self._observers.add_step(event)
             case OutputCompleted():
                 self._observers.add_output(event)
                 self._observing.output(event, self.intents.buffers)

@@ -69,7 +69,10 @@ def observe(
         text
         for text, is_there in (
             ("what you declared", is_said),
-            (f"the end of the allocation ({allocation.scheduler})" if allocation else "", of_allocation_s > 0),
+            (
+                f"the end of the allocation ({allocation.scheduler})" if allocation else "",
+                of_allocation_s > 0,
+            ),
         )
         if is_there
     )

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import OutputCompleted
+from ...goodput.events import OutputCompleted, StepCompleted
 from ...goodput.interval.failures import Failures
 from ..declared import Declared
 from ..events import AllocationObserved, NodeObserved, SettingsObserved, TraceDigest, Values
@@ -18,6 +18,7 @@ from .checkpoints_required import observe as observe_checkpoints_required
 from .flush import FlushBehaviour, FlushObserver
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
+from .workflow import Workflow, WorkflowObserver
 
 
 class Intents(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,7 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
     flush: FlushBehaviour = FlushBehaviour()
     checkpoints: CheckpointsRequired = CheckpointsRequired()
     rate: CheckpointRate = CheckpointRate()
+    workflow: Workflow = Workflow()
 
     def named(self) -> dict[str, Intent]:
         """Return the intents by the names that `scrtune explain` shows."""
@@ -39,6 +41,7 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "flush": self.flush,
             "checkpoints required": self.checkpoints,
             "checkpoint rate": self.rate,
+            "workflow": self.workflow,
         }
 
 
@@ -58,15 +61,26 @@ class Observers:
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
         self._rate = CheckpointRateObserver()
+        self._workflow = WorkflowObserver()
         self._taken = 0
 
     def add_node(self, node: NodeObserved, now: float) -> None:
         """Take in one look at the node."""
         self._affinity.add(node, now)
+        self._workflow.add_node(node)
 
     def add_digest(self, digest: TraceDigest) -> None:
         """Take in a stretch of trace."""
         self._buffers.add(digest)
+        self._workflow.add_digest(digest)
+
+    def begin_run(self) -> None:
+        """Take in that a run of the job begins."""
+        self._workflow.begin_run()
+
+    def add_step(self, step: StepCompleted) -> None:
+        """Take in a step of the application."""
+        self._workflow.add_step(step.end_s - step.start_s)
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output as the application told it."""
@@ -90,6 +104,7 @@ class Observers:
             flush=self._flush.observe(_key(settings)),
             checkpoints=observe_checkpoints_required(declared, self._taken, ran_s, allocation, known.now_s),
             rate=self._rate.observe(known.failures),
+            workflow=self._workflow.observe(known.allocation, known.now_s),
         )
 
 

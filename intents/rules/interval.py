@@ -113,7 +113,9 @@ def interval(now: Situation) -> Interval:
         why = f"{found.basis}: another interval would {saves.replace('saves', 'save')}, too little"
         return Interval(view=replace(seen, why=why))
     proposal = Proposal(
-        rule="checkpoint as often as failures make it pay" if is_auto else "checkpoint within what you declared",
+        rule="checkpoint as often as failures make it pay"
+        if is_auto
+        else "checkpoint within what you declared",
         intent="checkpoint rate",
         changes=changes,
         because=f"{found.basis}: every {_time(found.work_s)} instead of every {_time(found.present_s)} {saves}",
@@ -155,9 +157,7 @@ def _pace(now: Situation, wanted: Bounded) -> Pace:
         seconds = min(_LARGEST, max(1, ceil(round(wanted.work_s + flush.blocked_on_flush_s, _DIGITS))))
         values = {**UNSET, SECONDS: seconds}
         work_s = max(wanted.work_s, seconds - flush.blocked_on_flush_s)
-    before, after = (
-        goodput(each_s, cost_s, mtbf_s, now.failures.restart_s) for each_s in (here_s, work_s)
-    )
+    before, after = (goodput(each_s, cost_s, mtbf_s, now.failures.restart_s) for each_s in (here_s, work_s))
     return Pace(
         present_s=here_s,
         work_s=work_s,

@@ -73,7 +73,7 @@ def _overhead(now: Situation, cost_s: float) -> Bound | None:
 
 
 def _most(now: Situation, cost_s: float) -> Bound | None:
-    """k at most come in L seconds if the period is longer than L / (k + 1)."""
+    """K at most come in L seconds if the period is longer than L / (k + 1)."""
     required = now.intents.checkpoints
     if required.most_left is None or required.left_s is None:
         return None
@@ -83,7 +83,7 @@ def _most(now: Situation, cost_s: float) -> Bound | None:
 
 
 def _least(now: Situation, cost_s: float) -> Bound | None:
-    """k at least come in L seconds if the period is no longer than L / k."""
+    """K at least come in L seconds if the period is no longer than L / k."""
     required = now.intents.checkpoints
     if not required.least_left or required.left_s is None:
         return None

@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from ..mutability import Mutability
+from .checkpoint_rate import checkpoint_rate
 from .guards import NEVER, not_by_us, veto
 from .parameter import DerivedParameter
 from .situation import Proposal, Situation
+from .workflow import workflow
 
-RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = ()
+RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = (
+    checkpoint_rate,
+    workflow,
+)
 
 
 def derived(now: Situation) -> tuple[DerivedParameter, ...]:

@@ -1,0 +1,113 @@
+"""Intent 11 of the LLNL study: whether the allocation is shared by several applications, and when it ends."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from ...units import count_text
+from ...units import rounded_duration_text as _time
+from ..events import AllocationObserved, NodeObserved, TraceDigest
+from ..intent import Evidence
+
+_MOST_PROCESSES, _MOST_NAMES = 4096, 64
+_MANY = 2
+"""Traced processes for each rank: more of them are applications of their own."""
+
+
+class Workflow(msgspec.Struct, frozen=True, kw_only=True):
+    """The applications of the allocation, as far as they were seen.
+
+    `steps` are the scheduler's, `programs` the names of the job's processes on this node, `processes` counts
+    those that were traced here, beside `ranks` of the job. `longest_step_s` is of the application's recent
+    steps: after so long at most it asks SCR again. `left_s` is until the end of the allocation.
+    """
+
+    evidence: Evidence = Evidence()
+    scheduler: str = ""
+    steps: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    processes: int = 0
+    ranks: int = 0
+    runs: int = 0
+    left_s: float | None = None
+    longest_step_s: float = 0.0
+
+    @property
+    def is_one(self) -> bool:
+        """True when there is more than one application, one after the other or side by side."""
+        is_many = self.ranks > 0 and self.processes > _MANY * self.ranks
+        return len(self.steps) > 1 or len(self.programs) > 1 or is_many
+
+    def sentence(self) -> str:
+        """See :class:`scrtune.intents.intent.Intent`."""
+        found = [
+            f"{count_text(len(self.steps), 'step')} of {self.scheduler or 'the allocation'}"
+            if self.steps
+            else "",
+            f"programs {', '.join(self.programs)}" if self.programs else "",
+            f"{count_text(self.processes, 'traced process', 'traced processes')} beside"
+            f" {count_text(self.ranks, 'rank')}"
+            if self.processes and self.ranks
+            else "",
+            f"the allocation ends in {_time(self.left_s)}" if self.left_s is not None else "",
+        ]
+        seen = "; ".join(filter(None, found)) or "no allocation, and no process was seen yet"
+        return f"{'a workflow' if self.is_one else 'one application'}: {seen}"
+
+
+class WorkflowObserver:
+    """Collects the names and numbers of processes and runs; bounded."""
+
+    def __init__(self) -> None:
+        self._programs: set[str] = set()
+        self._processes: set[tuple[str, int]] = set()
+        self._ranks = self._runs = self._looks = 0
+        self._steps_s = (0.0, 0.0)
+        self._count = 0
+
+    def add_node(self, node: NodeObserved) -> None:
+        """Take in one look at the node."""
+        self._looks += 1
+        self._ranks = max(self._ranks, len(node.processes))
+        for use in node.processes:
+            if use.name and len(self._programs) < _MOST_NAMES:
+                self._programs.add(use.name)
+
+    def add_digest(self, digest: TraceDigest) -> None:
+        """Take in the processes of a stretch of trace."""
+        _add(self._processes, digest.processes)
+
+    def add_step(self, seconds: float) -> None:
+        """Take in one step of the application: of the last hundred or two the longest is remembered."""
+        self._count += 1
+        before, here = self._steps_s
+        self._steps_s = (here, seconds) if self._count % 100 == 0 else (before, max(here, seconds))
+
+    def begin_run(self) -> None:
+        """Take in that a run of the job begins."""
+        self._runs += 1
+
+    def observe(self, allocation: AllocationObserved | None, now: float) -> Workflow:
+        """Return the intent at `now` (epoch seconds)."""
+        end_s = allocation.end_s if allocation else 0.0
+        return Workflow(
+            evidence=Evidence(
+                count=self._looks + (allocation is not None),
+                end_s=allocation.time_s if allocation else 0.0,
+                source=f"{allocation.scheduler} and the node" if allocation else "the node",
+            ),
+            scheduler=allocation.scheduler if allocation else "",
+            steps=allocation.steps if allocation else (),
+            programs=tuple(sorted(self._programs)),
+            processes=len(self._processes),
+            ranks=self._ranks,
+            runs=self._runs,
+            left_s=max(0.0, end_s - now) if end_s else None,
+            longest_step_s=max(self._steps_s),
+        )
+
+
+def _add(known: set[tuple[str, int]], found: Iterable[tuple[str, int]]) -> None:
+    for each in found:
+        if len(known) < _MOST_PROCESSES:
+            known.add(each)

@@ -1,0 +1,233 @@
+"""Intents 8 and 10: how often to checkpoint, how often to flush, and how many datasets the cache holds.
+
+The pace is that of :mod:`.interval`. How often to flush follows from the same failures and costs by the
+two-level form: each level as Young has it, tau = sqrt(2 C / lambda), and every (tau of the prefix directory /
+tau of the cache)-th checkpoint is flushed.
+"""
+
+from collections.abc import Iterator
+from math import ceil, inf
+
+from msgspec.structs import replace
+
+from ...goodput.interval.model import (
+    IntervalError,
+    Levels,
+    Schedule,
+    first_order,
+    goodput,
+    two_level_goodput,
+)
+from ...units import rounded_duration_text as _time
+from ..events import Durability
+from ..mutability import Mutability
+from ..settings import flush_every, is_asynchronous, is_cached, number
+from .interval import (
+    CALLS,
+    OVERHEAD,
+    SECONDS,
+    SOURCE,
+    UNSET,
+    Pace,
+    best_pace,
+    demanded_pace,
+    failure_rate,
+    why_unknown,
+)
+from .parameter import DerivedParameter, Phase
+from .situation import Situation
+
+RATE, REQUIRED = "checkpoint rate", "checkpoints required"
+
+_ENOUGH = 3
+_ONE_SIGMA = (0.16, 0.84)
+_SHORTEST_S = 1e-9
+_ONLY_ONE = "one of the three paces: SCR takes a checkpoint when any of them says so"
+_AS_IT_IS = "it has this value already"
+
+
+def checkpoint_rate(now: Situation) -> Iterator[DerivedParameter]:
+    """Yield the parameters of the pace and of the flushes, and the size of the cache."""
+    why = why_unknown(now)
+    pace = None if why else best_pace(now)
+    yield from _pace(now, pace, why)
+    yield _flush(now, pace)
+    yield _cache_size(now, pace)
+
+
+def _pace(now: Situation, pace: Pace | None, why: str) -> Iterator[DerivedParameter]:
+    common = DerivedParameter(
+        intent=RATE,
+        name=SECONDS,
+        phase=Phase.BETWEEN_OUTPUTS,
+        change=Mutability.RANK0,
+        rule="Daly's interval, within what was declared",
+        why_not=why,
+        source=SOURCE,
+    )
+    if pace is None:
+        yield from (replace(common, name=name) for name in UNSET)
+        return
+    known, settings, bound = failure_rate(now), {**UNSET, **now.settings}, pace.bound
+    if not pace.is_worth_it and demanded_pace(now) is None:
+        common = replace(common, why_not=f"{pace.basis}: another interval would save too little")
+    common = replace(
+        common,
+        intent=REQUIRED if bound and bound.is_declared and not bound.is_overhead else RATE,
+        clipped=bound.because if bound else "",
+        inputs=(
+            f"a checkpoint takes {pace.cost_s:.3f} s",
+            f"one failure in {_time(known.mtbf_s)}, after {now.failures.total} in"
+            f" {_time(now.failures.observed_s)}",
+            f"one destroys an interval every {_time(pace.mtbf_s)}",
+            f"{_time(pace.present_s)} of work between two now, {_time(pace.work_s)} instead",
+        ),
+    )
+    for name in (SECONDS, CALLS, OVERHEAD):
+        value = pace.values[name]
+        each = replace(common, name=name, rule=common.rule if value else _ONLY_ONE)
+        if each.why_not or value == settings[name]:
+            yield replace(each, why_not=each.why_not or _AS_IT_IS)
+            continue
+        gain_s, sd_s = _pace_gain(now, pace) if value else (0.0, 0.0)
+        yield replace(each, value=value, gain_s=gain_s, gain_sd_s=sd_s)
+
+
+def _flush(now: Situation, pace: Pace | None) -> DerivedParameter:
+    """Return how often to flush: as the two levels have it, within what is durable enough and what fits."""
+    seen = DerivedParameter(
+        intent=RATE,
+        name="SCR_FLUSH",
+        phase=Phase.START_OUTPUT,
+        change=Mutability.LIVE,
+        rule="sqrt(M2 C2 / (M1 C1)): each level by Young",
+        source="Benoit et al., IEEE TC 66(7), 2017; SCR source (scr.c:434)",
+    )
+    flush = now.intents.flush
+    if not is_cached(now.settings):
+        return replace(seen, why_not="checkpoints are written to the prefix directory, past the cache")
+    if flush.evidence.count < _ENOUGH or flush.flush_s <= 0:
+        return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
+    levels, present = _levels(now), flush_every(now.settings)
+    work_s = pace.work_s if pace else max(_SHORTEST_S, flush.interval_s - flush.blocking_s)
+    period_s = work_s + levels.checkpoint_s
+    try:
+        best = first_order(levels).flush_every
+        gain_s, sd_s = _flush_gain(now, work_s, best)
+    except (IntervalError, OverflowError):
+        return replace(seen, why_not="costs and failures are too far apart to weigh")
+    seen = replace(
+        seen,
+        inputs=(
+            f"C1 {levels.checkpoint_s:.3f} s a checkpoint, C2 {levels.flush_cost_s:.3f} s a flush",
+            f"M1 {_time(levels.cache_mtbf_s)} between failures that the cache survives,"
+            f" M2 {_time(levels.prefix_mtbf_s)} between others",
+            f"a flush lasts {_time(flush.flush_s)}, a checkpoint comes every {_time(period_s)}",
+        ),
+    )
+    every, still = best, now.intents.checkpoints.still_to_come(period_s)
+    if is_asynchronous(now.settings) and (least := ceil(min(flush.flush_s / period_s, 1e6))) > every:
+        every, seen = least, replace(seen, clipped="a flush ends before the next one begins")
+    if still and still < every:
+        clipped = f"{still} more end before the job does, and one of them is to be flushed"
+        every, seen = still, replace(seen, clipped=clipped, intent=REQUIRED)
+    if now.rails.flush_every < every:
+        every = now.rails.flush_every
+        seen = replace(seen, clipped=f"what is asked for is {now.rails.because}", intent=RATE)
+    if every == present:
+        return replace(seen, why_not=_AS_IT_IS)
+    if every != best:
+        gain_s, sd_s = _flush_gain(now, work_s, every)
+    return replace(seen, value=every, gain_s=gain_s, gain_sd_s=sd_s)
+
+
+def _cache_size(now: Situation, pace: Pace | None) -> DerivedParameter:
+    """Return how many datasets the cache holds, so that no output waits for a flush."""
+    seen = DerivedParameter(
+        intent=REQUIRED,
+        name="SCR_CACHE_SIZE",
+        phase=Phase.START_OUTPUT,
+        change=Mutability.REINIT,
+        rule="ceil(flush / time between two checkpoints) + 1, at least 2",
+        source="SCR documentation, PR #544",
+    )
+    flush = now.intents.flush
+    if not is_asynchronous(now.settings):
+        return replace(seen, why_not="no dataset is flushed beside the computation: one is enough")
+    if now.rails.durability is Durability.NEXT:
+        return replace(seen, why_not=f"the next output waits for the flush anyway ({now.rails.because})")
+    if flush.evidence.count < _ENOUGH:
+        return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
+    period_s = pace.work_s + pace.cost_s if pace else flush.interval_s
+    places, still = (
+        replace(flush, interval_s=period_s).places,
+        now.intents.checkpoints.still_to_come(period_s),
+    )
+    seen = replace(
+        seen,
+        inputs=(f"a flush lasts {_time(flush.flush_s)}, a checkpoint comes every {_time(period_s)}",),
+    )
+    if still is not None and max(2, still) < places:
+        places, seen = max(2, still), replace(seen, clipped=f"{still} more end before the job does")
+    if places == number(now.settings, "SCR_CACHE_SIZE"):
+        return replace(seen, why_not=_AS_IT_IS)
+    return replace(seen, value=places)
+
+
+def _levels(now: Situation, mtbf_s: float | None = None) -> Levels:
+    """Return what the two levels cost, and how often each is needed (default: at the mean rate).
+
+    Waits and what a flush slows down are the flush's.
+    """
+    flush, known = now.intents.flush, failure_rate(now)
+    mtbf_s = known.mtbf_s if mtbf_s is None else mtbf_s
+    of_flush_s = flush.blocked_on_flush_s + flush.wait_s + max(0.0, flush.slowdown_s)
+    own_s = flush.blocking_s - flush.blocked_on_flush_s - flush.wait_s
+    return Levels(
+        checkpoint_s=max(_SHORTEST_S, own_s),
+        flush_cost_s=of_flush_s / (flush.flushed_share or 1.0),
+        cache_mtbf_s=mtbf_s / known.cache_share,
+        prefix_mtbf_s=mtbf_s / (1 - known.cache_share),
+        cache_restart_s=now.failures.cache_restart_s,
+        prefix_restart_s=now.failures.prefix_restart_s,
+    )
+
+
+def _flush_gain(now: Situation, work_s: float, every: int) -> tuple[float, float]:
+    """Return the seconds that another SCR_FLUSH saves in the rest of the job, and their SD."""
+
+    def share(mtbf_s: float) -> float:
+        levels, present = _levels(now, mtbf_s), flush_every(now.settings)
+        after, before = (
+            two_level_goodput(Schedule(interval_s=work_s, flush_every=each), levels)
+            for each in (every, present)
+        )
+        return after - before
+
+    return _over_the_rest(now, [share(each) for each in _mtbfs_s(now)])
+
+
+def _pace_gain(now: Situation, pace: Pace) -> tuple[float, float]:
+    """Return the seconds that another interval saves in the rest of the job, and their SD."""
+    mean_s, *others_s = _mtbfs_s(now)
+    ratio, restart_s = pace.mtbf_s / mean_s, now.failures.restart_s
+    saved = [
+        goodput(pace.work_s, pace.cost_s, ratio * each, restart_s)
+        - goodput(pace.present_s, pace.cost_s, ratio * each, restart_s)
+        for each in (mean_s, *others_s)
+    ]
+    return _over_the_rest(now, saved)
+
+
+def _mtbfs_s(now: Situation) -> list[float]:
+    """Return the MTBF by the mean rate, and those one standard deviation away."""
+    known = failure_rate(now)
+    return [known.mtbf_s, *known.mtbfs_s(_ONE_SIGMA)]
+
+
+def _over_the_rest(now: Situation, shares: list[float]) -> tuple[float, float]:
+    """Return seconds and their SD; a job whose end is not known lasts as long again (Gott 1993)."""
+    left_s = now.intents.checkpoints.left_s
+    rest_s = now.failures.observed_s if left_s is None else left_s
+    mean, *others = shares
+    return mean * rest_s, abs(others[1] - others[0]) / 2 * rest_s if max(map(abs, others)) < inf else 0.0
