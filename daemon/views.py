@@ -98,6 +98,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     savings: SavingsView = SavingsView()
     pace: str = ""
     """That checkpoints come absurdly often, or never, and what to set; else empty."""
+    divergence: str = ""
+    """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -264,6 +266,7 @@ def status_view(
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
         pace=pipeline.pace,
+        divergence=pipeline.divergence,
     )
 
 

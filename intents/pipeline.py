@@ -22,6 +22,7 @@ from .events import (
     Event,
     EventsLost,
     KnowledgeRecalled,
+    MetricObserved,
     NodeObserved,
     SettingsObserved,
     StorageProbed,
@@ -91,6 +92,8 @@ class Pipeline:
                 effects = self._digest(event)
             case NodeObserved() | StorageProbed() | AllocationObserved():
                 self._surroundings(event, now)
+            case MetricObserved():
+                effects = self._metric(event)
             case EventsLost():
                 self.counters.add_lost(event)
             case SettingsObserved():
@@ -231,6 +234,12 @@ class Pipeline:
         """How absurdly often checkpoints come, or that none does, and what to set; else empty."""
         return absurd(self.job, self.settings, self.costs, self._failures.failures)
 
+    @property
+    def divergence(self) -> str:
+        """How the watched metric diverges; empty while it does not."""
+        found = self.intents.divergence
+        return found.sentence() if found.sign else ""
+
     def account(self, now: float) -> Account:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
@@ -243,6 +252,17 @@ class Pipeline:
                 self.probe = event
             case AllocationObserved():
                 self.allocation = event
+
+    def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
+        """Say when a metric begins to diverge, and when it has recovered; the job is not touched."""
+        if not self._observers.add_metric(metric, self.job):
+            return
+        found = self.intents.divergence
+        if found.sign is None:
+            yield Tell(text=f"{found.sentence()} any more")
+        else:
+            back = f"; SCR_CURRENT={found.back_to} goes back to it" if found.back_to else ""
+            yield Tell(text=f"{found.sentence()}{back}", level="warning")
 
     def _node(self, node: NodeObserved, now: float) -> None:
         self.node = node
@@ -325,8 +345,10 @@ class Pipeline:
                 self._observing.started(event)
             case StepCompleted():
                 self._observers.add_step(event)
+            case FlushCompleted():
+                self._observers.add_flush(event)
             case OutputCompleted():
-                self._observers.add_output(event)
+                self._observers.add_output(event, self.settings)
                 self._observing.output(event, self.intents.buffers)
         if self.observation.on != was_on:
             yield Observe(on=self.observation.on)

@@ -65,17 +65,8 @@ def observe(
     is_said = any(
         each is not None for each in (declared.checkpoints_least, declared.checkpoints_most, declared.run_s)
     )
-    source = " and ".join(
-        text
-        for text, is_there in (
-            ("what you declared", is_said),
-            (
-                f"the end of the allocation ({allocation.scheduler})" if allocation else "",
-                of_allocation_s > 0,
-            ),
-        )
-        if is_there
-    )
+    said = {"what you declared": is_said, "the end of the allocation": of_allocation_s > 0}
+    source = " and ".join(text for text, is_there in said.items() if is_there)
     return CheckpointsRequired(
         evidence=Evidence(count=bool(source), source=source, end_s=now if source else 0.0, declared=is_said),
         least=declared.checkpoints_least,

@@ -3,19 +3,23 @@
 from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import OutputCompleted, StepCompleted
+from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
 from ...goodput.interval.failures import Failures
 from ..declared import Declared
-from ..events import AllocationObserved, NodeObserved, SettingsObserved, TraceDigest, Values
+from ..events import AllocationObserved, MetricObserved, NodeObserved, SettingsObserved, TraceDigest, Values
 from ..intent import Intent
+from ..settings import is_cached
 from .affinity import AffinityObserver, CoreAffinity
 from .buffers import BufferObserver, BufferSizes
 from .checkpoint_rate import CheckpointRate, CheckpointRateObserver
 from .checkpoints_required import CheckpointsRequired
 from .checkpoints_required import observe as observe_checkpoints_required
+from .divergence import Divergence, DivergenceObserver
 from .flush import FlushBehaviour, FlushObserver
+from .kept_checkpoints import KeptCheckpoints
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
 from .workflow import Workflow, WorkflowObserver
@@ -31,6 +35,7 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: CheckpointsRequired = CheckpointsRequired()
     rate: CheckpointRate = CheckpointRate()
     workflow: Workflow = Workflow()
+    divergence: Divergence = Divergence()
 
     def named(self) -> dict[str, Intent]:
         """Return the intents by the names that `scrtune explain` shows."""
@@ -42,6 +47,7 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "checkpoints required": self.checkpoints,
             "checkpoint rate": self.rate,
             "workflow": self.workflow,
+            "divergence": self.divergence,
         }
 
 
@@ -53,6 +59,9 @@ class Known(NamedTuple):
     allocation: AllocationObserved | None = None
 
 
+NOTHING_KNOWN = Known()
+
+
 class Observers:
     """The observers of one job. A new intent has its observer here and its field in :class:`Intents`."""
 
@@ -62,6 +71,8 @@ class Observers:
         self._flush = FlushObserver()
         self._rate = CheckpointRateObserver()
         self._workflow = WorkflowObserver()
+        self._divergence = DivergenceObserver()
+        self._kept = KeptCheckpoints()
         self._taken = 0
 
     def add_node(self, node: NodeObserved, now: float) -> None:
@@ -77,13 +88,23 @@ class Observers:
     def begin_run(self) -> None:
         """Take in that a run of the job begins."""
         self._workflow.begin_run()
+        self._divergence.begin_run()
+
+    def add_metric(self, metric: MetricObserved, job: SettingsObserved | None) -> bool:
+        """Take in a value that the application measured; return whether a divergence began or ended."""
+        return self._divergence.add(metric, job.declared.metric if job else "")
+
+    def add_flush(self, flush: FlushCompleted) -> None:
+        """Take in that a dataset reached the prefix directory."""
+        self._kept.add_flush(flush)
 
     def add_step(self, step: StepCompleted) -> None:
         """Take in a step of the application."""
         self._workflow.add_step(step.end_s - step.start_s)
 
-    def add_output(self, output: OutputCompleted) -> None:
-        """Take in an output as the application told it."""
+    def add_output(self, output: OutputCompleted, settings: Values) -> None:
+        """Take in an output that ran under `settings`, as the application told it."""
+        self._kept.add_output(output, is_cached=is_cached(settings))
         self._buffers.add_output(output)
         self._taken += output.checkpoint and output.valid
 
@@ -92,10 +113,15 @@ class Observers:
         self._flush.add(cost, _key(settings))
         self._rate.add(cost)
 
-    def observe(self, job: SettingsObserved | None, settings: Values, known: Known = Known()) -> Intents:
+    def observe(
+        self, job: SettingsObserved | None, settings: Values, known: Known = NOTHING_KNOWN
+    ) -> Intents:
         """Return the intents of `job` under `settings`."""
         scheme = str(settings["SCR_COPY_TYPE"]) if job else None
         declared = job.declared if job else Declared()
+        divergence = self._divergence.observe(declared.metric)
+        keeps = settings.get("SCR_PREFIX_SIZE", 0)
+        back_to = self._kept.newest(divergence.good_s, keeps if isinstance(keeps, int) else 0)
         ran_s, allocation = known.failures.observed_s, known.allocation
         return Intents(
             affinity=self._affinity.observe(),
@@ -104,6 +130,7 @@ class Observers:
             flush=self._flush.observe(_key(settings)),
             checkpoints=observe_checkpoints_required(declared, self._taken, ran_s, allocation, known.now_s),
             rate=self._rate.observe(known.failures),
+            divergence=replace(divergence, back_to=back_to if divergence.sign else ""),
             workflow=self._workflow.observe(known.allocation, known.now_s),
         )
 

@@ -40,18 +40,17 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
-        found = [
-            f"{count_text(len(self.steps), 'step')} of {self.scheduler or 'the allocation'}"
-            if self.steps
-            else "",
-            f"programs {', '.join(self.programs)}" if self.programs else "",
-            f"{count_text(self.processes, 'traced process', 'traced processes')} beside"
-            f" {count_text(self.ranks, 'rank')}"
-            if self.processes and self.ranks
-            else "",
-            f"the allocation ends in {_time(self.left_s)}" if self.left_s is not None else "",
-        ]
-        seen = "; ".join(filter(None, found)) or "no allocation, and no process was seen yet"
+        found = []
+        if self.steps:
+            found.append(f"{count_text(len(self.steps), 'step')} of {self.scheduler}")
+        if self.programs:
+            found.append(f"programs {', '.join(self.programs)}")
+        if self.processes and self.ranks:
+            processes = count_text(self.processes, "process", "processes")
+            found.append(f"{processes} traced here, {count_text(self.ranks, 'rank')} of the job")
+        if self.left_s is not None:
+            found.append(f"the allocation ends in {_time(self.left_s)}")
+        seen = "; ".join(found) or "no allocation, and no process was seen yet"
         return f"{'a workflow' if self.is_one else 'one application'}: {seen}"
 
 

@@ -77,8 +77,7 @@ def _pace(now: Situation, pace: Pace | None, why: str) -> Iterator[DerivedParame
         clipped=bound.because if bound else "",
         inputs=(
             f"a checkpoint takes {pace.cost_s:.3f} s",
-            f"one failure in {_time(known.mtbf_s)}, after {now.failures.total} in"
-            f" {_time(now.failures.observed_s)}",
+            f"a failure every {_time(known.mtbf_s)} ({now.failures.total} seen)",
             f"one destroys an interval every {_time(pace.mtbf_s)}",
             f"{_time(pace.present_s)} of work between two now, {_time(pace.work_s)} instead",
         ),
@@ -120,8 +119,8 @@ def _flush(now: Situation, pace: Pace | None) -> DerivedParameter:
         seen,
         inputs=(
             f"C1 {levels.checkpoint_s:.3f} s a checkpoint, C2 {levels.flush_cost_s:.3f} s a flush",
-            f"M1 {_time(levels.cache_mtbf_s)} between failures that the cache survives,"
-            f" M2 {_time(levels.prefix_mtbf_s)} between others",
+            f"M1 {_time(levels.cache_mtbf_s)} between failures that the cache survives",
+            f"M2 {_time(levels.prefix_mtbf_s)} between those that it does not survive",
             f"a flush lasts {_time(flush.flush_s)}, a checkpoint comes every {_time(period_s)}",
         ),
     )
@@ -159,10 +158,8 @@ def _cache_size(now: Situation, pace: Pace | None) -> DerivedParameter:
     if flush.evidence.count < _ENOUGH:
         return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
     period_s = pace.work_s + pace.cost_s if pace else flush.interval_s
-    places, still = (
-        replace(flush, interval_s=period_s).places,
-        now.intents.checkpoints.still_to_come(period_s),
-    )
+    places = replace(flush, interval_s=period_s).places
+    still = now.intents.checkpoints.still_to_come(period_s)
     seen = replace(
         seen,
         inputs=(f"a flush lasts {_time(flush.flush_s)}, a checkpoint comes every {_time(period_s)}",),
@@ -198,11 +195,8 @@ def _flush_gain(now: Situation, work_s: float, every: int) -> tuple[float, float
 
     def share(mtbf_s: float) -> float:
         levels, present = _levels(now, mtbf_s), flush_every(now.settings)
-        after, before = (
-            two_level_goodput(Schedule(interval_s=work_s, flush_every=each), levels)
-            for each in (every, present)
-        )
-        return after - before
+        then, until_now = (Schedule(interval_s=work_s, flush_every=each) for each in (every, present))
+        return two_level_goodput(then, levels) - two_level_goodput(until_now, levels)
 
     return _over_the_rest(now, [share(each) for each in _mtbfs_s(now)])
 

@@ -1,12 +1,12 @@
 """How long to compute between two checkpoints, in an application that asks SCR_Need_checkpoint.
 
-SCR says that a checkpoint is due when SCR_CHECKPOINT_INTERVAL, _SECONDS or _OVERHEAD does (scr.c:3059): one of
-them paces, and the other two are 0. The seconds are counted from the end of the encoding, so that the time
+SCR says that a checkpoint is due when SCR_CHECKPOINT_INTERVAL, _SECONDS or _OVERHEAD does (scr.c:3059): one
+of them paces, and the other two are 0. The seconds are counted from the end of the encoding, so that the time
 that a flush blocks lies within. The interval is Daly's for what a checkpoint is believed to cost and for the
-mean rate of failures that is believed after those seen (:mod:`scrtune.goodput.interval`), within the bounds of
-:mod:`.interval_bounds`. A failure that the cache does not survive destroys SCR_FLUSH intervals instead of one,
-and counts as so many. No interval is made longer than the run has lasted: of a young one neither the costs nor
-the end are known.
+mean rate of failures that is believed after those seen (:mod:`scrtune.goodput.interval`), within the bounds
+of :mod:`.interval_bounds`. A failure that the cache does not survive destroys SCR_FLUSH intervals instead of
+one, and counts as so many. No interval is made longer than the run has lasted: of a young one neither the
+costs nor the end are known.
 
 It is changed where the user leaves it to scrtune (``--interval auto``), and where it is outside of what they
 declared; else it is advice (:mod:`.checkpoint_rate`).
@@ -33,6 +33,8 @@ SECONDS, CALLS, OVERHEAD = "SCR_CHECKPOINT_SECONDS", "SCR_CHECKPOINT_INTERVAL", 
 UNSET: Values = {SECONDS: 0, CALLS: 0, OVERHEAD: 0.0}
 SOURCE = "J. T. Daly, FGCS 22(3), 2006; SCR source (scr.c:3059)"
 
+_AS_FAILURES_HAVE_IT = "checkpoint as often as failures make it pay"
+_AS_DECLARED = "checkpoint within what you declared"
 _ENOUGH = 3
 """Checkpoints under the settings in use, and checkpoints in a row that SCR_Need_checkpoint asked for."""
 _WORTH = 0.05
@@ -112,13 +114,12 @@ def interval(now: Situation) -> Interval:
     if not changes or not (demanded or found.is_worth_it):
         why = f"{found.basis}: another interval would {saves.replace('saves', 'save')}, too little"
         return Interval(view=replace(seen, why=why))
+    instead = f"every {_time(found.work_s)} instead of every {_time(found.present_s)}"
     proposal = Proposal(
-        rule="checkpoint as often as failures make it pay"
-        if is_auto
-        else "checkpoint within what you declared",
+        rule=_AS_FAILURES_HAVE_IT if is_auto else _AS_DECLARED,
         intent="checkpoint rate",
         changes=changes,
-        because=f"{found.basis}: every {_time(found.work_s)} instead of every {_time(found.present_s)} {saves}",
+        because=f"{found.basis}: {instead} {saves}",
         source=SOURCE,
         expected_gain_s=seen.gain_s,
     )

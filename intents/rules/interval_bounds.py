@@ -26,7 +26,7 @@ _LEAST_SHARE = 1e-6
 
 
 class Bound(NamedTuple):
-    """A bound in seconds of work, and where it comes from. Of `is_overhead` SCR has a parameter of its own."""
+    """A bound in seconds of work, and where it comes from. For `is_overhead` SCR has its own parameter."""
 
     limit_s: float
     because: str

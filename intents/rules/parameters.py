@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from ..mutability import Mutability
 from .checkpoint_rate import checkpoint_rate
+from .divergence import divergence
 from .guards import NEVER, not_by_us, veto
 from .parameter import DerivedParameter
 from .situation import Proposal, Situation
@@ -17,6 +18,7 @@ from .workflow import workflow
 RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = (
     checkpoint_rate,
     workflow,
+    divergence,
 )
 
 

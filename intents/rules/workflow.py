@@ -1,7 +1,7 @@
 """Intent 11: what an allocation's end, and applications beside or after this one, ask for.
 
-SCR halts when less than SCR_HALT_SECONDS are left (scr.c:300): SCR_Need_checkpoint and SCR_Should_exit say yes
-then, and SCR_Finalize flushes the last checkpoint. It knows the end from libyogrt or SCR_END_TIME (scr_env.c:80).
+When less than SCR_HALT_SECONDS are left, SCR_Need_checkpoint and SCR_Should_exit say yes (scr.c:300), and
+SCR_Finalize flushes the last checkpoint. SCR knows the end from libyogrt or SCR_END_TIME (scr_env.c:80).
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ HALT, POSTSTAGE = "SCR_HALT_SECONDS", "SCR_FLUSH_POSTSTAGE"
 _LEFT_TO_IT = "BBAPI"
 _ENOUGH = 3
 _MARGIN = 1.5
-"""Times what is expected: checkpoints and flushes vary by 10 to 20 %, and rarely take twice their usual time."""
+"""Times what is expected: checkpoints and flushes vary by 10 to 20 %, and rarely take twice as long."""
 
 
 def workflow(now: Situation) -> Iterator[DerivedParameter]:
@@ -34,7 +34,7 @@ def _halt(now: Situation) -> DerivedParameter:
         intent=INTENT,
         name=HALT,
         phase=Phase.FINALIZE,
-        rule="the longest that the application does not ask, a checkpoint, the flush under way and its own; x 1.5",
+        rule="1.5 times: until the application asks, a checkpoint, the flush under way, and the last one",
         source="SCR source (scr.c:300, scr_env.c:80)",
     )
     flush, seen_workflow = now.intents.flush, now.intents.workflow
