@@ -67,8 +67,9 @@ def observe(
     )
     said = {"what you declared": is_said, "the end of the allocation": of_allocation_s > 0}
     source = " and ".join(text for text, is_there in said.items() if is_there)
+    evidence = Evidence(count=1, source=source, end_s=now, declared=is_said) if source else Evidence()
     return CheckpointsRequired(
-        evidence=Evidence(count=bool(source), source=source, end_s=now if source else 0.0, declared=is_said),
+        evidence=evidence,
         least=declared.checkpoints_least,
         most=declared.checkpoints_most,
         taken=taken,

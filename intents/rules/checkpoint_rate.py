@@ -29,9 +29,9 @@ from .interval import (
     SOURCE,
     UNSET,
     Pace,
-    best_pace,
-    demanded_pace,
     failure_rate,
+    is_demanded,
+    pace,
     why_unknown,
 )
 from .parameter import DerivedParameter, Phase
@@ -49,13 +49,13 @@ _AS_IT_IS = "it has this value already"
 def checkpoint_rate(now: Situation) -> Iterator[DerivedParameter]:
     """Yield the parameters of the pace and of the flushes, and the size of the cache."""
     why = why_unknown(now)
-    pace = None if why else best_pace(now)
-    yield from _pace(now, pace, why)
-    yield _flush(now, pace)
-    yield _cache_size(now, pace)
+    found = None if why else pace(now)
+    yield from _pace(now, found, why)
+    yield _flush(now, found)
+    yield _cache_size(now, found)
 
 
-def _pace(now: Situation, pace: Pace | None, why: str) -> Iterator[DerivedParameter]:
+def _pace(now: Situation, found: Pace | None, why: str) -> Iterator[DerivedParameter]:
     common = DerivedParameter(
         intent=RATE,
         name=SECONDS,
@@ -65,34 +65,34 @@ def _pace(now: Situation, pace: Pace | None, why: str) -> Iterator[DerivedParame
         why_not=why,
         source=SOURCE,
     )
-    if pace is None:
+    if found is None:
         yield from (replace(common, name=name) for name in UNSET)
         return
-    known, settings, bound = failure_rate(now), {**UNSET, **now.settings}, pace.bound
-    if not pace.is_worth_it and demanded_pace(now) is None:
-        common = replace(common, why_not=f"{pace.basis}: another interval would save too little")
+    known, settings, bound = failure_rate(now), {**UNSET, **now.settings}, found.bound
+    if not found.is_worth_it and not is_demanded(now):
+        common = replace(common, why_not=f"{found.basis}: another interval would save too little")
     common = replace(
         common,
         intent=REQUIRED if bound and bound.is_declared and not bound.is_overhead else RATE,
         clipped=bound.because if bound else "",
         inputs=(
-            f"a checkpoint takes {pace.cost_s:.3f} s",
+            f"a checkpoint takes {found.cost_s:.3f} s",
             f"a failure every {_time(known.mtbf_s)} ({now.failures.total} seen)",
-            f"one destroys an interval every {_time(pace.mtbf_s)}",
-            f"{_time(pace.present_s)} of work between two now, {_time(pace.work_s)} instead",
+            f"one destroys an interval every {_time(found.mtbf_s)}",
+            f"{_time(found.present_s)} of work between two now, {_time(found.work_s)} instead",
         ),
     )
     for name in (SECONDS, CALLS, OVERHEAD):
-        value = pace.values[name]
+        value = found.values[name]
         each = replace(common, name=name, rule=common.rule if value else _ONLY_ONE)
         if each.why_not or value == settings[name]:
             yield replace(each, why_not=each.why_not or _AS_IT_IS)
             continue
-        gain_s, sd_s = _pace_gain(now, pace) if value else (0.0, 0.0)
+        gain_s, sd_s = _pace_gain(now, found) if value else (0.0, 0.0)
         yield replace(each, value=value, gain_s=gain_s, gain_sd_s=sd_s)
 
 
-def _flush(now: Situation, pace: Pace | None) -> DerivedParameter:
+def _flush(now: Situation, found: Pace | None) -> DerivedParameter:
     """Return how often to flush: as the two levels have it, within what is durable enough and what fits."""
     seen = DerivedParameter(
         intent=RATE,
@@ -108,7 +108,7 @@ def _flush(now: Situation, pace: Pace | None) -> DerivedParameter:
     if flush.evidence.count < _ENOUGH or flush.flush_s <= 0:
         return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
     levels, present = _levels(now), flush_every(now.settings)
-    work_s = pace.work_s if pace else max(_SHORTEST_S, flush.interval_s - flush.blocking_s)
+    work_s = found.work_s if found else max(_SHORTEST_S, flush.interval_s - flush.blocking_s)
     period_s = work_s + levels.checkpoint_s
     try:
         best = first_order(levels).flush_every
@@ -140,7 +140,7 @@ def _flush(now: Situation, pace: Pace | None) -> DerivedParameter:
     return replace(seen, value=every, gain_s=gain_s, gain_sd_s=sd_s)
 
 
-def _cache_size(now: Situation, pace: Pace | None) -> DerivedParameter:
+def _cache_size(now: Situation, found: Pace | None) -> DerivedParameter:
     """Return how many datasets the cache holds, so that no output waits for a flush."""
     seen = DerivedParameter(
         intent=REQUIRED,
@@ -157,7 +157,7 @@ def _cache_size(now: Situation, pace: Pace | None) -> DerivedParameter:
         return replace(seen, why_not=f"the next output waits for the flush anyway ({now.rails.because})")
     if flush.evidence.count < _ENOUGH:
         return replace(seen, why_not="what a checkpoint and a flush cost is not settled yet")
-    period_s = pace.work_s + pace.cost_s if pace else flush.interval_s
+    period_s = found.work_s + found.cost_s if found else flush.interval_s
     places = replace(flush, interval_s=period_s).places
     still = now.intents.checkpoints.still_to_come(period_s)
     seen = replace(
@@ -201,13 +201,13 @@ def _flush_gain(now: Situation, work_s: float, every: int) -> tuple[float, float
     return _over_the_rest(now, [share(each) for each in _mtbfs_s(now)])
 
 
-def _pace_gain(now: Situation, pace: Pace) -> tuple[float, float]:
+def _pace_gain(now: Situation, found: Pace) -> tuple[float, float]:
     """Return the seconds that another interval saves in the rest of the job, and their SD."""
     mean_s, *others_s = _mtbfs_s(now)
-    ratio, restart_s = pace.mtbf_s / mean_s, now.failures.restart_s
+    ratio, restart_s = found.mtbf_s / mean_s, now.failures.restart_s
     saved = [
-        goodput(pace.work_s, pace.cost_s, ratio * each, restart_s)
-        - goodput(pace.present_s, pace.cost_s, ratio * each, restart_s)
+        goodput(found.work_s, found.cost_s, ratio * each, restart_s)
+        - goodput(found.present_s, found.cost_s, ratio * each, restart_s)
         for each in (mean_s, *others_s)
     ]
     return _over_the_rest(now, saved)

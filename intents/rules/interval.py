@@ -102,16 +102,16 @@ def interval(now: Situation) -> Interval:
         )
     if why := why_unknown(now):
         return Interval(view=replace(seen, why=why))
-    is_auto, demanded = now.job.interval == AUTO, demanded_pace(now)
-    found = best_pace(now) if is_auto else demanded
-    if found is None:
+    is_auto, demanded = now.job.interval == AUTO, _demanded(now)
+    if not is_auto and demanded is None:
         return Interval(view=replace(seen, why="the interval is yours, and within what you declared"))
+    found = pace(now)
     changes, gain_s = difference(found.values, settings), found.after - found.before
     saves = f"saves {3600 * max(0.0, gain_s):.1f} s of an hour" if is_auto else "keeps within it"
     seen = replace(seen, other=found.values[SECONDS], gain_s=gain_s * (found.work_s + found.cost_s))
     if why := next(filter(None, (_why_fixed(name, now) for name in changes)), ""):
         return Interval(view=replace(seen, why=why))
-    if not changes or not (demanded or found.is_worth_it):
+    if not changes or not (demanded is not None or found.is_worth_it):
         why = f"{found.basis}: another interval would {saves.replace('saves', 'save')}, too little"
         return Interval(view=replace(seen, why=why))
     instead = f"every {_time(found.work_s)} instead of every {_time(found.present_s)}"
@@ -135,18 +135,27 @@ def why_unknown(now: Situation) -> str:
     return ""
 
 
-def best_pace(now: Situation) -> Pace:
-    """Return Daly's interval, within all bounds. It must be known (:func:`why_unknown`)."""
+def pace(now: Situation) -> Pace:
+    """Return Daly's interval, within all bounds; where only what was declared counts, the one that keeps it.
+
+    What a checkpoint costs must be known (:func:`why_unknown`).
+    """
+    if (demanded := _demanded(now)) and not (now.job and now.job.interval == AUTO):
+        return _pace(now, demanded)
     age_s = now.intents.flush.evidence.end_s - now.start_s
     wanted_s = min(daly(now.felt_s, interval_mtbf_s(now)), max(age_s, present_s(now)))
     return _pace(now, bounded(wanted_s, now, now.felt_s))
 
 
-def demanded_pace(now: Situation) -> Pace | None:
-    """Return the interval in use within what was declared; None where it is. It must be known."""
+def is_demanded(now: Situation) -> bool:
+    """Return whether the interval in use is outside of what was declared."""
+    return _demanded(now) is not None
+
+
+def _demanded(now: Situation) -> Bounded | None:
     here_s = present_s(now)
     found = bounded(here_s, now, now.felt_s, declared_only=True)
-    return _pace(now, found) if abs(found.work_s - here_s) > _OUTSIDE * here_s else None
+    return found if abs(found.work_s - here_s) > _OUTSIDE * here_s else None
 
 
 def _pace(now: Situation, wanted: Bounded) -> Pace:
