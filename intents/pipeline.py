@@ -32,7 +32,7 @@ from .events import (
     Values,
 )
 from .mutability import RunMutability
-from .observe.intents import Intents, Known, Observers
+from .observe.intents import Intents, Observers
 from .observe.observation import Observation, Observing
 from .observe.redundancy import unknown_durability, unknown_floor
 from .rules.explain import LeverView
@@ -119,8 +119,8 @@ class Pipeline:
     @property
     def intents(self) -> Intents:
         """The intents so far."""
-        known = Known(self._now_s, self._failures.failures, self.allocation)
-        return self._observers.observe(self.job, self.settings, known)
+        failures = self._failures.failures
+        return self._observers.observe(self.job, self.settings, failures, self.allocation, now=self._now_s)
 
     @property
     def observation(self) -> Observation:
@@ -335,6 +335,7 @@ class Pipeline:
         if (problem := self._filter.problem(event, now)) is not None:
             self.counters.add_dropped(problem)
             return
+        self._observers.add_event(event, self.settings)
         yield from self._account_for(event, now)
         yield from self._observe(event)
 
@@ -343,12 +344,7 @@ class Pipeline:
         match event:
             case JobStarted():
                 self._observing.started(event)
-            case StepCompleted():
-                self._observers.add_step(event)
-            case FlushCompleted():
-                self._observers.add_flush(event)
             case OutputCompleted():
-                self._observers.add_output(event, self.settings)
                 self._observing.output(event, self.intents.buffers)
         if self.observation.on != was_on:
             yield Observe(on=self.observation.on)

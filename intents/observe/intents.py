@@ -1,12 +1,10 @@
 """All intents of a job, and the observers that they come from."""
 
-from typing import NamedTuple
-
 import msgspec
 from msgspec.structs import replace
 
 from ...goodput.checkpoint_cost import CheckpointCost
-from ...goodput.events import FlushCompleted, OutputCompleted, StepCompleted
+from ...goodput.events import GoodputEvent, OutputCompleted, StepCompleted
 from ...goodput.interval.failures import Failures
 from ..declared import Declared
 from ..events import AllocationObserved, MetricObserved, NodeObserved, SettingsObserved, TraceDigest, Values
@@ -23,6 +21,8 @@ from .kept_checkpoints import KeptCheckpoints
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
 from .workflow import Workflow, WorkflowObserver
+
+_NONE = Failures()
 
 
 class Intents(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,17 +49,6 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "workflow": self.workflow,
             "divergence": self.divergence,
         }
-
-
-class Known(NamedTuple):
-    """What else is known of the job at `now_s`, beside what the observers have seen."""
-
-    now_s: float = 0.0
-    failures: Failures = Failures()
-    allocation: AllocationObserved | None = None
-
-
-NOTHING_KNOWN = Known()
 
 
 class Observers:
@@ -90,23 +79,19 @@ class Observers:
         self._workflow.begin_run()
         self._divergence.begin_run()
 
+    def add_event(self, event: GoodputEvent, settings: Values) -> None:
+        """Take in what happened to the job under `settings`."""
+        self._kept.add(event, is_cached=is_cached(settings))
+        match event:
+            case StepCompleted():
+                self._workflow.add_step(event.end_s - event.start_s)
+            case OutputCompleted():
+                self._buffers.add_output(event)
+                self._taken += event.checkpoint and event.valid
+
     def add_metric(self, metric: MetricObserved, job: SettingsObserved | None) -> bool:
         """Take in a value that the application measured; return whether a divergence began or ended."""
         return self._divergence.add(metric, job.declared.metric if job else "")
-
-    def add_flush(self, flush: FlushCompleted) -> None:
-        """Take in that a dataset reached the prefix directory."""
-        self._kept.add_flush(flush)
-
-    def add_step(self, step: StepCompleted) -> None:
-        """Take in a step of the application."""
-        self._workflow.add_step(step.end_s - step.start_s)
-
-    def add_output(self, output: OutputCompleted, settings: Values) -> None:
-        """Take in an output that ran under `settings`, as the application told it."""
-        self._kept.add_output(output, is_cached=is_cached(settings))
-        self._buffers.add_output(output)
-        self._taken += output.checkpoint and output.valid
 
     def add_cost(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
@@ -114,7 +99,13 @@ class Observers:
         self._rate.add(cost)
 
     def observe(
-        self, job: SettingsObserved | None, settings: Values, known: Known = NOTHING_KNOWN
+        self,
+        job: SettingsObserved | None,
+        settings: Values,
+        failures: Failures = _NONE,
+        allocation: AllocationObserved | None = None,
+        *,
+        now: float = 0.0,
     ) -> Intents:
         """Return the intents of `job` under `settings`."""
         scheme = str(settings["SCR_COPY_TYPE"]) if job else None
@@ -122,16 +113,17 @@ class Observers:
         divergence = self._divergence.observe(declared.metric)
         keeps = settings.get("SCR_PREFIX_SIZE", 0)
         back_to = self._kept.newest(divergence.good_s, keeps if isinstance(keeps, int) else 0)
-        ran_s, allocation = known.failures.observed_s, known.allocation
         return Intents(
             affinity=self._affinity.observe(),
             buffers=self._buffers.observe(job.nodes if job else 1),
             redundancy=observe_redundancy(job, scheme),
             flush=self._flush.observe(_key(settings)),
-            checkpoints=observe_checkpoints_required(declared, self._taken, ran_s, allocation, known.now_s),
-            rate=self._rate.observe(known.failures),
+            checkpoints=observe_checkpoints_required(
+                declared, self._taken, failures.observed_s, allocation, now
+            ),
+            rate=self._rate.observe(failures),
             divergence=replace(divergence, back_to=back_to if divergence.sign else ""),
-            workflow=self._workflow.observe(known.allocation, known.now_s),
+            workflow=self._workflow.observe(allocation, now),
         )
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scrtune.goodput.events import FlushCompleted, OutputCompleted
+from scrtune.goodput.events import FlushCompleted, OutputCompleted, RestartCompleted
 from scrtune.intents.observe.kept_checkpoints import KeptCheckpoints
 
 LONG = 1e12
@@ -21,9 +21,9 @@ def flush(dataset: int, *, valid: bool = True) -> FlushCompleted:
 def filled(*flushed: int, cached: bool = True, count: int = 5) -> KeptCheckpoints:
     kept = KeptCheckpoints()
     for dataset in range(1, count + 1):
-        kept.add_output(output(dataset), is_cached=cached)
+        kept.add(output(dataset), is_cached=cached)
     for dataset in flushed:
-        kept.add_flush(flush(dataset))
+        kept.add(flush(dataset), is_cached=cached)
     return kept
 
 
@@ -47,25 +47,25 @@ def test_the_newest_from_before(kept: KeptCheckpoints, until_s: float, keeps: in
 
 def test_what_failed_or_is_no_checkpoint_is_none() -> None:
     kept = KeptCheckpoints()
-    kept.add_output(output(1, valid=False), is_cached=False)
-    kept.add_output(output(2, checkpoint=False), is_cached=False)
-    kept.add_output(output(3), is_cached=True)
-    kept.add_flush(flush(3, valid=False))
+    kept.add(output(1, valid=False), is_cached=False)
+    kept.add(output(2, checkpoint=False), is_cached=False)
+    kept.add(output(3), is_cached=True)
+    kept.add(flush(3, valid=False), is_cached=True)
     assert kept.newest(LONG, 0) == ""
 
 
 def test_a_flush_that_is_told_first_counts_and_so_does_one_that_blocked() -> None:
     kept = KeptCheckpoints()
-    kept.add_flush(flush(1))
-    kept.add_output(output(1), is_cached=True)
-    kept.add_output(output(2, flush_s=1.0), is_cached=True)
+    kept.add(flush(1), is_cached=True)
+    kept.add(output(1), is_cached=True)
+    kept.add(output(2, flush_s=1.0), is_cached=True)
     assert kept.newest(LONG, 0) == "c.2"
     assert kept.newest(11.0, 0) == "c.1"
 
 
 def test_one_that_is_written_again_is_as_new_as_the_last_time() -> None:
     kept = filled(cached=False)
-    kept.add_output(output(9, name="c.1"), is_cached=False)
+    kept.add(output(9, name="c.1"), is_cached=False)
     assert kept.newest(11.0, 0) == ""
     assert kept.newest(LONG, 0) == "c.1"
 
@@ -74,3 +74,13 @@ def test_only_the_last_are_remembered() -> None:
     kept = filled(cached=False, count=1000)
     assert kept.newest(LONG, 0) == "c.1000"
     assert kept.newest(100.0, 0) == ""
+
+
+def test_what_is_newer_than_the_one_that_was_read_is_gone() -> None:
+    kept = filled(cached=False)
+    kept.add(RestartCompleted(dataset=3, name="c.3", start_s=60, end_s=61), is_cached=False)
+    assert kept.newest(LONG, 0) == "c.3"
+    kept.add(output(9, name="c.4"), is_cached=False)
+    assert kept.newest(LONG, 0) == "c.4"
+    kept.add(RestartCompleted(dataset=1, name="of another job", start_s=60, end_s=61), is_cached=False)
+    assert kept.newest(LONG, 0) == "c.4"
