@@ -29,7 +29,6 @@ from .interval import (
     SOURCE,
     UNSET,
     Pace,
-    failure_rate,
     is_demanded,
     pace,
     why_unknown,
@@ -68,7 +67,7 @@ def _pace(now: Situation, found: Pace | None, why: str) -> Iterator[DerivedParam
     if found is None:
         yield from (replace(common, name=name) for name in UNSET)
         return
-    known, settings, bound = failure_rate(now), {**UNSET, **now.settings}, found.bound
+    settings, bound = {**UNSET, **now.settings}, found.bound
     if not found.is_worth_it and not is_demanded(now):
         common = replace(common, why_not=f"{found.basis}: another interval would save too little")
     common = replace(
@@ -77,7 +76,7 @@ def _pace(now: Situation, found: Pace | None, why: str) -> Iterator[DerivedParam
         clipped=bound.because if bound else "",
         inputs=(
             f"a checkpoint takes {found.cost_s:.3f} s",
-            f"a failure every {_time(known.mtbf_s)} ({now.failures.total} seen)",
+            f"a failure every {_time(now.mtbf_s)} ({now.failures.total} seen)",
             f"one destroys an interval every {_time(found.mtbf_s)}",
             f"{_time(found.present_s)} of work between two now, {_time(found.work_s)} instead",
         ),
@@ -176,15 +175,15 @@ def _levels(now: Situation, mtbf_s: float | None = None) -> Levels:
 
     Waits and what a flush slows down are the flush's.
     """
-    flush, known = now.intents.flush, failure_rate(now)
-    mtbf_s = known.mtbf_s if mtbf_s is None else mtbf_s
+    flush, share = now.intents.flush, now.failure_rate.cache_share
+    mtbf_s = now.mtbf_s if mtbf_s is None else mtbf_s
     of_flush_s = flush.blocked_on_flush_s + flush.wait_s + max(0.0, flush.slowdown_s)
     own_s = flush.blocking_s - flush.blocked_on_flush_s - flush.wait_s
     return Levels(
         checkpoint_s=max(_SHORTEST_S, own_s),
         flush_cost_s=of_flush_s / (flush.flushed_share or 1.0),
-        cache_mtbf_s=mtbf_s / known.cache_share,
-        prefix_mtbf_s=mtbf_s / (1 - known.cache_share),
+        cache_mtbf_s=mtbf_s / share,
+        prefix_mtbf_s=mtbf_s / (1 - share),
         cache_restart_s=now.failures.cache_restart_s,
         prefix_restart_s=now.failures.prefix_restart_s,
     )
@@ -215,8 +214,7 @@ def _pace_gain(now: Situation, found: Pace) -> tuple[float, float]:
 
 def _mtbfs_s(now: Situation) -> list[float]:
     """Return the MTBF by the mean rate, and those one standard deviation away."""
-    known = failure_rate(now)
-    return [known.mtbf_s, *known.mtbfs_s(_ONE_SIGMA)]
+    return [now.mtbf_s, *now.failure_rate.mtbfs_s(_ONE_SIGMA)]
 
 
 def _over_the_rest(now: Situation, shares: list[float]) -> tuple[float, float]:

@@ -17,11 +17,9 @@ from math import ceil
 import msgspec
 from msgspec.structs import replace
 
-from ...goodput.interval.failure_rate import Posterior, posterior, typical
 from ...goodput.interval.model import daly, goodput
 from ...units import rounded_duration_text as _time
 from ..events import SettingsObserved, Values, ValueSource
-from ..observe.redundancy import effective
 from ..settings import difference, flush_every, is_cached
 from .explain import LeverView
 from .guards import not_by_us
@@ -224,15 +222,7 @@ def present_s(now: Situation) -> float:
     return flush.interval_s - flush.blocking_s
 
 
-def failure_rate(now: Situation) -> Posterior:
-    """Return what is believed of the job's failures, after those seen."""
-    nodes = now.intents.redundancy.nodes
-    scheme = effective(str(now.settings["SCR_COPY_TYPE"]), nodes)
-    return posterior(now.failures, typical(nodes, survives_node=scheme != "SINGLE"))
-
-
 def interval_mtbf_s(now: Situation) -> float:
     """Return the mean seconds between failures, each counted by the intervals that it destroys."""
-    known = failure_rate(now)
-    survived = known.cache_share if is_cached(now.settings) else 0.0
-    return known.mtbf_s / (survived + flush_every(now.settings) * (1 - survived))
+    survived = now.failure_rate.cache_share if is_cached(now.settings) else 0.0
+    return now.mtbf_s / (survived + flush_every(now.settings) * (1 - survived))

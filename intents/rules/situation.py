@@ -4,10 +4,12 @@ from functools import cached_property
 
 import msgspec
 
+from ...goodput.interval.failure_rate import Posterior, posterior, typical
 from ...goodput.interval.failures import Failures
 from ..events import AllocationObserved, NodeObserved, SettingsObserved, StorageProbed, Values
 from ..mutability import RunMutability
 from ..observe.intents import Intents
+from ..observe.redundancy import effective
 from ..settings import DEFAULTS, changes_text, is_cached, number
 from ..tune.knowledge import Knowledge
 from .durability import Rails, rails
@@ -65,6 +67,18 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def rails(self) -> Rails:
         """What may never be traded for speed."""
         return rails(self.job, self.own)
+
+    @cached_property
+    def failure_rate(self) -> Posterior:
+        """What is believed of the job's failures, after those seen."""
+        nodes = self.intents.redundancy.nodes
+        scheme = effective(str(self.settings["SCR_COPY_TYPE"]), nodes)
+        return posterior(self.failures, typical(nodes, survives_node=scheme != "SINGLE"))
+
+    @cached_property
+    def mtbf_s(self) -> float:
+        """Mean seconds between failures, by the mean rate."""
+        return self.failure_rate.mtbf_s
 
     @property
     def remaining(self) -> int:

@@ -1,4 +1,4 @@
-"""`docs/intents.md`, sections 8, 10, 11 and 12: what its commands say of a live job, and what it ran under."""
+"""Sections 8, 10, 11 and 12 of `docs/intents.md` on a live job: what its commands say, what it ran under."""
 
 import json
 import os
