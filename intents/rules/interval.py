@@ -94,27 +94,21 @@ def interval(now: Situation) -> Interval:
     """Return the interval to set, where there is a better one that scrtune may set."""
     settings = {**UNSET, **now.settings}
     seen = LeverView(name=SECONDS, value=settings[SECONDS], source=SOURCE)
-    if now.job is None or not is_ours(now.job):
-        return Interval(
-            view=replace(seen, why="the interval is yours; scrtune run --interval auto leaves it to scrtune")
-        )
-    if why := why_unknown(now):
+    if why := _why_stays(now):
         return Interval(view=replace(seen, why=why))
-    is_auto, demanded = now.job.interval == AUTO, _demanded(now)
-    if not is_auto and demanded is None:
-        return Interval(view=replace(seen, why="the interval is yours, and within what you declared"))
     found = pace(now)
-    changes, gain_s = difference(found.values, settings), found.after - found.before
-    saves = f"saves {3600 * max(0.0, gain_s):.1f} s of an hour" if is_auto else "keeps within it"
-    seen = replace(seen, other=found.values[SECONDS], gain_s=gain_s * (found.work_s + found.cost_s))
+    changes, gain = difference(found.values, settings), found.after - found.before
+    saved = f"{3600 * max(0.0, gain):.1f} s of an hour"
+    seen = replace(seen, other=found.values[SECONDS], gain_s=gain * (found.work_s + found.cost_s))
     if why := next(filter(None, (_why_fixed(name, now) for name in changes)), ""):
         return Interval(view=replace(seen, why=why))
-    if not changes or not (demanded is not None or found.is_worth_it):
-        why = f"{found.basis}: another interval would {saves.replace('saves', 'save')}, too little"
+    if not changes or not (found.is_worth_it or is_demanded(now)):
+        why = f"{found.basis}: another interval would save {saved}, too little"
         return Interval(view=replace(seen, why=why))
+    saves = f"saves {saved}" if _is_auto(now) else "is within what you declared"
     instead = f"every {_time(found.work_s)} instead of every {_time(found.present_s)}"
     proposal = Proposal(
-        rule=_AS_FAILURES_HAVE_IT if is_auto else _AS_DECLARED,
+        rule=_AS_FAILURES_HAVE_IT if _is_auto(now) else _AS_DECLARED,
         intent="checkpoint rate",
         changes=changes,
         because=f"{found.basis}: {instead} {saves}",
@@ -122,6 +116,18 @@ def interval(now: Situation) -> Interval:
         expected_gain_s=seen.gain_s,
     )
     return Interval(view=replace(seen, why=f"{found.basis}: it {saves}"), proposal=proposal)
+
+
+def _why_stays(now: Situation) -> str:
+    if now.job is None or not is_ours(now.job):
+        return "the interval is yours; scrtune run --interval auto leaves it to scrtune"
+    if why := why_unknown(now):
+        return why
+    return "" if _is_auto(now) or is_demanded(now) else "the interval is yours, and within what you declared"
+
+
+def _is_auto(now: Situation) -> bool:
+    return now.job is not None and now.job.interval == AUTO
 
 
 def why_unknown(now: Situation) -> str:
@@ -138,7 +144,7 @@ def pace(now: Situation) -> Pace:
 
     What a checkpoint costs must be known (:func:`why_unknown`).
     """
-    if (demanded := _demanded(now)) and not (now.job and now.job.interval == AUTO):
+    if not _is_auto(now) and (demanded := _demanded(now)):
         return _pace(now, demanded)
     age_s = now.intents.flush.evidence.end_s - now.start_s
     wanted_s = min(daly(now.felt_s, interval_mtbf_s(now)), max(age_s, present_s(now)))
