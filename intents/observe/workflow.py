@@ -1,6 +1,6 @@
 """Intent 11 of the LLNL study: whether the allocation is shared by several applications, and when it ends."""
 
-from collections.abc import Iterable
+from collections import Counter
 
 import msgspec
 
@@ -17,9 +17,9 @@ _MANY = 2
 class Workflow(msgspec.Struct, frozen=True, kw_only=True):
     """The applications of the allocation, as far as they were seen.
 
-    `steps` are the scheduler's, `programs` the names of the job's processes on this node, `processes` counts
-    those that were traced here, beside `ranks` of the job. `longest_step_s` is of the application's recent
-    steps: after so long at most it asks SCR again. `left_s` is until the end of the allocation.
+    `steps` are the scheduler's, `programs` the names of the job's processes, `processes` counts those that
+    were traced on the node where they are most beside its `ranks`. `longest_step_s` is of the application's
+    recent steps: after so long at most it asks SCR again. `left_s` is until the end of the allocation.
     """
 
     evidence: Evidence = Evidence()
@@ -47,7 +47,7 @@ class Workflow(msgspec.Struct, frozen=True, kw_only=True):
             found.append(f"programs {', '.join(self.programs)}")
         if self.processes and self.ranks:
             processes = count_text(self.processes, "process", "processes")
-            found.append(f"{processes} traced here, {count_text(self.ranks, 'rank')} of the job")
+            found.append(f"{processes} traced beside {count_text(self.ranks, 'rank')} of a node")
         if self.left_s is not None:
             found.append(f"the allocation ends in {_time(self.left_s)}")
         seen = "; ".join(found) or "no allocation, and no process was seen yet"
@@ -60,21 +60,28 @@ class WorkflowObserver:
     def __init__(self) -> None:
         self._programs: set[str] = set()
         self._processes: set[tuple[str, int]] = set()
-        self._ranks = self._runs = self._looks = 0
+        self._traced: Counter[str] = Counter()
+        """Processes by host."""
+        self._ranks: Counter[str] = Counter()
+        self._runs = self._looks = 0
         self._steps_s = (0.0, 0.0)
         self._count = 0
 
     def add_node(self, node: NodeObserved) -> None:
         """Take in one look at the node."""
         self._looks += 1
-        self._ranks = max(self._ranks, len(node.processes))
+        if node.host in self._ranks or len(self._ranks) < _MOST_PROCESSES:
+            self._ranks[node.host] = max(self._ranks[node.host], len(node.processes))
         for use in node.processes:
             if use.name and len(self._programs) < _MOST_NAMES:
                 self._programs.add(use.name)
 
     def add_digest(self, digest: TraceDigest) -> None:
         """Take in the processes of a stretch of trace."""
-        _add(self._processes, digest.processes)
+        for each in digest.processes:
+            if each not in self._processes and len(self._processes) < _MOST_PROCESSES:
+                self._processes.add(each)
+                self._traced[each[0]] += 1
 
     def add_step(self, seconds: float) -> None:
         """Take in one step of the application: of the last hundred or two the longest is remembered."""
@@ -89,6 +96,8 @@ class WorkflowObserver:
     def observe(self, allocation: AllocationObserved | None, now: float) -> Workflow:
         """Return the intent at `now` (epoch seconds)."""
         end_s = allocation.end_s if allocation else 0.0
+        ranks = {host: ranks for host, ranks in self._ranks.items() if ranks}
+        host = max(ranks, key=lambda each: self._traced[each] / ranks[each], default="")
         return Workflow(
             evidence=Evidence(
                 count=self._looks + (allocation is not None),
@@ -98,15 +107,9 @@ class WorkflowObserver:
             scheduler=allocation.scheduler if allocation else "",
             steps=allocation.steps if allocation else (),
             programs=tuple(sorted(self._programs)),
-            processes=len(self._processes),
-            ranks=self._ranks,
+            processes=self._traced[host],
+            ranks=ranks.get(host, 0),
             runs=self._runs,
             left_s=max(0.0, end_s - now) if end_s else None,
             longest_step_s=max(self._steps_s),
         )
-
-
-def _add(known: set[tuple[str, int]], found: Iterable[tuple[str, int]]) -> None:
-    for each in found:
-        if len(known) < _MOST_PROCESSES:
-            known.add(each)

@@ -19,10 +19,11 @@ from ...goodput.interval.model import (
     two_level_goodput,
 )
 from ...units import rounded_duration_text as _time
-from ..events import Durability
+from ..events import Durability, ValueSource
 from ..mutability import Mutability
 from ..settings import flush_every, is_asynchronous, is_cached, number
 from .interval import (
+    AUTO,
     CALLS,
     OVERHEAD,
     SECONDS,
@@ -88,7 +89,17 @@ def _pace(now: Situation, found: Pace | None, why: str) -> Iterator[DerivedParam
             yield replace(each, why_not=each.why_not or _AS_IT_IS)
             continue
         gain_s, sd_s = _pace_gain(now, found) if value else (0.0, 0.0)
-        yield replace(each, value=value, gain_s=gain_s, gain_sd_s=sd_s)
+        yield replace(each, value=value, gain_s=gain_s, gain_sd_s=sd_s, veto=_why_theirs(now))
+
+
+def _why_theirs(now: Situation) -> str:
+    """Return why the pace is the user's: another parameter beside the one they set would only add to it."""
+    if now.job is None or now.job.interval == AUTO or is_demanded(now):
+        return ""
+    sources = now.job.sources
+    theirs = [name for name in UNSET if sources.get(name, ValueSource.DEFAULT) != ValueSource.DEFAULT]
+    named = " ".join(f"{name}={now.settings[name]}" for name in theirs if now.settings.get(name))
+    return f"the pace is yours ({named}); scrtune run --interval auto leaves it to scrtune" if named else ""
 
 
 def _flush(now: Situation, found: Pace | None) -> DerivedParameter:

@@ -64,8 +64,14 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     def basis(self) -> str:
         """What the interval rests on, in words."""
         every = f"a failure destroys an interval every {_time(self.mtbf_s)}"
-        bound = f"; {self.bound.because}" if self.bound and self.bound.is_declared else ""
+        is_said = self.bound is not None and (self.bound.is_declared or self.bound.is_last)
+        bound = f"; {self.bound.because}" if self.bound and is_said else ""
         return f"a checkpoint takes {self.cost_s:.3f} s, {every}{bound}"
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it brings the last checkpoint before the end of the allocation."""
+        return self.bound is not None and self.bound.is_last
 
     @property
     def is_worth_it(self) -> bool:
@@ -102,20 +108,20 @@ def interval(now: Situation) -> Interval:
     seen = replace(seen, other=found.values[SECONDS], gain_s=gain * (found.work_s + found.cost_s))
     if why := next(filter(None, (_why_fixed(name, now) for name in changes)), ""):
         return Interval(view=replace(seen, why=why))
-    if not changes or not (found.is_worth_it or is_demanded(now)):
+    if not changes or not (found.is_worth_it or found.is_last or is_demanded(now)):
         why = f"{found.basis}: another interval would save {saved}, too little"
         return Interval(view=replace(seen, why=why))
-    saves = f"saves {saved}" if _is_auto(now) else "is within what you declared"
-    instead = f"every {_time(found.work_s)} instead of every {_time(found.present_s)}"
+    because = f"{found.basis}: every {_time(found.work_s)} instead of every {_time(found.present_s)}"
+    because += f" saves {saved}" if found.is_worth_it else ""
     proposal = Proposal(
         rule=_AS_FAILURES_HAVE_IT if _is_auto(now) else _AS_DECLARED,
         intent="checkpoint rate",
         changes=changes,
-        because=f"{found.basis}: {instead} {saves}",
+        because=because,
         source=SOURCE,
         expected_gain_s=seen.gain_s,
     )
-    return Interval(view=replace(seen, why=f"{found.basis}: it {saves}"), proposal=proposal)
+    return Interval(view=replace(seen, why=because), proposal=proposal)
 
 
 def _why_stays(now: Situation) -> str:

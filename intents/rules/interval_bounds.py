@@ -18,7 +18,7 @@ _RARE = 50
 """Checkpoints: they take 2 % of so long an interval, which is not made longer than this and than an hour. The
 end of an allocation, which no rate of failures knows, may destroy all of it."""
 _ROOM = 1.5
-"""Times its usual duration: an asynchronous flush shall end within the interval."""
+"""Times its usual duration: an asynchronous flush shall end within the interval, or before the allocation."""
 _IN_TIME = 0.95
 """Of the time that is left: the last of the checkpoints that the user needs shall not come too late."""
 _LEAST_SHARE = 1e-6
@@ -26,13 +26,17 @@ _LEAST_SHARE = 1e-6
 
 
 class Bound(NamedTuple):
-    """A bound in seconds of work, and where it comes from. For `is_overhead` SCR has its own parameter."""
+    """A bound in seconds of work, and where it comes from. For `is_overhead` SCR has its own parameter.
+
+    `is_last`: it is for the last checkpoint before the allocation ends.
+    """
 
     limit_s: float
     because: str
     is_lower: bool = True
     is_declared: bool = False
     is_overhead: bool = False
+    is_last: bool = False
 
     def applied(self, work_s: float) -> float:
         """Return `work_s` within the bound."""
@@ -92,6 +96,20 @@ def _least(now: Situation, cost_s: float) -> Bound | None:
     return Bound(max(0.0, period_s - cost_s), because, is_lower=False, is_declared=True)
 
 
+def _in_time(now: Situation, cost_s: float) -> Bound | None:
+    """Where each checkpoint is flushed: the last one is in the prefix directory when the allocation ends.
+
+    What is set now holds from the next checkpoint on. None where it is too late for one after that.
+    """
+    seen, flush = now.intents.workflow, now.intents.flush
+    if seen.left_s is None or flush_every(now.settings) > 1:
+        return None
+    flush_s = flush.flush_s if is_asynchronous(now.settings) else 0.0
+    room_s = seen.left_s - flush.interval_s - _ROOM * (seen.longest_step_s + cost_s + flush_s)
+    because = f"the last checkpoint is in time: the allocation ends in {_time(seen.left_s)}"
+    return Bound(room_s, because, is_lower=False, is_last=True) if room_s > cost_s else None
+
+
 def _half(_now: Situation, cost_s: float) -> Bound:
     return Bound(cost_s, "checkpoints take no more than half of the time")
 
@@ -105,5 +123,5 @@ def _flush_ends(now: Situation, _cost_s: float) -> Bound | None:
 
 
 _BOUNDS: tuple[Callable[[Situation, float], Bound | None], ...] = (
-    _longest, _overhead, _most, _least, _half, _flush_ends,
+    _longest, _overhead, _most, _least, _in_time, _half, _flush_ends,
 )  # fmt: skip

