@@ -63,6 +63,11 @@ class AllocationWatch:
         """Ask at the next :meth:`look`: a run of the job has begun."""
         self._next_s = 0.0
 
+    def recall(self, seen: AllocationObserved | None) -> None:
+        """Go on from what an earlier daemon of the job has seen: steps that have ended are not listed."""
+        if self._told is not None and seen is not None and seen.job == self._told.job:
+            self._told = replace(self._told, steps=seen.steps)
+
     def look(self, time_s: float, now: float) -> AllocationObserved | None:
         """Return what has changed, as of `now`; ask when that is due at the monotonic `time_s`."""
         if self._told is None:

@@ -131,6 +131,7 @@ class Daemon:
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
+        self._allocation.recall(self._pipeline.allocation)
         if self._pipeline.job is not None:
             self._executor.recall(self._pipeline.advice)
             self._executor.publish(self._pipeline.advice, self._clock())

@@ -112,6 +112,18 @@ def test_it_is_asked_rarely_and_only_what_has_changed_is_said(slurm: Scheduler) 
     assert slurm.look() is not None, "a run of the job has begun"
 
 
+@pytest.mark.parametrize(("job", "steps"), [("1", ("0 simulate", "3 analyse")), ("2", ("3 analyse",))])
+def test_a_daemon_that_was_started_again_remembers_the_steps(
+    slurm: Scheduler, job: str, steps: tuple[str, ...]
+) -> None:
+    slurm.prints(JOB.format(end=int(END_S)), steps="1.3 analyse\n")
+    slurm.watch.recall(None)
+    slurm.watch.recall(AllocationObserved(scheduler="slurm", job=job, steps=("0 simulate",)))
+    seen = slurm.look()
+    assert seen is not None
+    assert seen.steps == steps
+
+
 @pytest.mark.parametrize("end", ["Unknown", "N/A", "2026-11-23T07:21:21"])
 def test_an_end_that_is_none_is_not_known(slurm: Scheduler, end: str) -> None:
     slurm.prints(JOB.format(end=end).replace("EndTime=2026", "EndTime=T2026"))
