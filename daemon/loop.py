@@ -17,6 +17,7 @@ from ..goodput.steps.recent import RecentSteps
 from ..intents.events import Event, EventsLost, SettingsObserved
 from ..intents.pipeline import Pipeline
 from ..scr_config.files import write_atomic
+from .allocation import AllocationWatch
 from .cluster.role import Role
 from .control import Control
 from .executor import Executor
@@ -75,6 +76,7 @@ class Daemon:
         self._executor = Executor(options)
         self._probe = ProbeProcess(options.paths.host)
         self._is_probe_due = options.probe
+        self._allocation = AllocationWatch()
         self._memory = JobMemory(options)
         self._control: Control
         self._monitor: Monitor
@@ -131,6 +133,7 @@ class Daemon:
         if recovered.damaged:
             log.warning("the journal is damaged in %d places; what is there is lost", recovered.damaged)
         self._keep_state()
+        self._allocation.recall(self._pipeline.allocation)
         if self._pipeline.job is not None:
             self._executor.recall(self._pipeline.advice)
             self.publish()
@@ -228,7 +231,7 @@ class Daemon:
         """Return the same for a node alone: to no tick that would find nothing to do."""
         if self._packed_s is not None:
             return 0.0
-        is_busy = self._executor.unfinished or self._probe.is_running
+        is_busy = self._executor.unfinished or self._probe.is_running or self._allocation.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
         return max(self._next_tick_s, self._next_look_s) - time_s if self._role.job else _LOOK_S[1]
@@ -295,6 +298,7 @@ class Daemon:
         if digest is not None:
             self._role.seen_here(digest)
         self._take_probe()
+        self._look_at_allocation(time_s)
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + max(self._role.look_s, sorted((*_LOOK_S, _LOOK_PACE * age_s))[1])
             self._look(age_s)
@@ -317,7 +321,7 @@ class Daemon:
             self.handle(edited)
         seen = self._node.look(job)
         if seen.processes:
-            self._role.seen_here(seen)
+            self.handle(seen)
 
     @cached_property
     def _node(self) -> "JobNode":
@@ -340,6 +344,7 @@ class Daemon:
             self._executor.perform(self._role.ours(effects), now)
         if isinstance(event, SettingsObserved):
             self._probe_once(event, now)
+            self._allocation.ask()
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
         """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
@@ -355,6 +360,13 @@ class Daemon:
         if (probed := self._probe.take(self._clock())) is not None:
             self._role.seen_here(probed)
 
+    def _look_at_allocation(self, time_s: float) -> None:
+        """Where a job's rank 0 is: the scheduler need not be asked by every node."""
+        if self._pipeline.job is None:
+            return
+        if (seen := self._allocation.look(time_s, self._clock())) is not None:
+            self.handle(seen)
+
     def _flush(self) -> None:
         had_room = not self._journal.error
         self._journal.flush(self._clock(), self._ingest.heard())
@@ -366,6 +378,7 @@ class Daemon:
         self._is_probe_due = False
         self._take_probe()
         self._probe.close()
+        self._allocation.close()
         for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():

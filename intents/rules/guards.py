@@ -12,8 +12,10 @@ CACHE_SHARE = 0.8
 _CACHE_USERS = {"SCR_CACHE_SIZE", "SCR_CACHE_BYPASS", "SCR_COPY_TYPE"}
 _MEMORY_CACHE = "/dev/shm"  # noqa: S108 - where SCR's cache is, not a temporary file of ours
 
-NEVER = frozenset({"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE"})
-"""Parameters that delete or move data: they are the user's alone."""
+NEVER = frozenset(
+    {"SCR_CACHE_PURGE", "SCR_PREFIX_PURGE", "SCR_PREFIX_SIZE", "SCR_PREFIX", "SCR_ENABLE", "SCR_CURRENT"}
+)
+"""Parameters that delete or move data, or go back to older ones: they are the user's alone."""
 
 
 def _forbidden(changes: Values, _now: Situation) -> str | None:
