@@ -27,7 +27,7 @@ from .lock import Lock
 from .memory import JobMemory
 from .monitor.monitor import Monitor
 from .options import READY, DaemonOptions
-from .probe.process import ProbeProcess
+from .probe.probes import Probes
 from .signals import Parent, Signals
 from .sockets import Sockets
 from .views import UNREAD, StatusView
@@ -72,7 +72,7 @@ class Daemon:
         self._pipeline = Pipeline()
         self._ingest = Ingest()
         self._executor = Executor(options)
-        self._probe = ProbeProcess(options.paths.host)
+        self._probes = Probes(options.paths.host)
         self._is_probe_due = options.probe
         self._memory = JobMemory(options)
         self._control: Control
@@ -191,7 +191,7 @@ class Daemon:
         """Return for how long to sleep unless something comes: to no tick that would find nothing to do."""
         if self._packed_s is not None:
             return 0.0
-        is_busy = self._executor.unfinished or self._probe.is_running
+        is_busy = self._executor.unfinished or self._probes.is_running
         if self._has_news or is_busy or self._options.monitoring.is_wanted:
             return self._next_tick_s - time_s
         return max(self._next_tick_s, self._next_look_s) - time_s if self._pipeline.job else _LOOK_S[1]
@@ -254,7 +254,7 @@ class Daemon:
         digest = self._ingest.digest()
         if digest is not None:
             self._handle(digest)
-        self._take_probe()
+        self._take_probes()
         if time_s >= self._next_look_s:
             self._next_look_s = time_s + sorted((*_LOOK_S, _LOOK_PACE * age_s))[1]
             self._look(age_s)
@@ -300,17 +300,19 @@ class Daemon:
             self._probe_once(event, now)
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:
-        """Start the probe where a job's rank 0 is, unless an earlier daemon of the job has its result."""
-        if not self._is_probe_due or not job.cache:
+        """Start the probes where a job's rank 0 is, unless an earlier daemon of the job has their results."""
+        if not self._is_probe_due or not (job.cache or job.prefix):
             return
         self._is_probe_due = False
-        if self._pipeline.probe is None:
-            failed = self._probe.start(job.cache, self._node.ranks(job), now)
+        pipeline, probes = self._pipeline, self._probes
+        rates = None if pipeline.probe else probes.measure_cache(job, self._node.ranks(job), now)
+        found = None if pipeline.targets else probes.find_targets(job, now)
+        for failed in (rates, found):
             if failed is not None:
                 self._handle(failed)
 
-    def _take_probe(self) -> None:
-        if (probed := self._probe.take(self._clock())) is not None:
+    def _take_probes(self) -> None:
+        for probed in self._probes.take(self._clock()):
             self._handle(probed)
 
     def _flush(self) -> None:
@@ -322,8 +324,8 @@ class Daemon:
     def _end(self, sockets: Sockets) -> None:
         """Take in what is there already, as far as time allows, then put everything on disk."""
         self._is_probe_due = False
-        self._take_probe()
-        self._probe.close()
+        self._take_probes()
+        self._probes.close()
         for message in sockets.events(_LAST_QUIET_S):
             self._take(message, sockets)
             if self._late():

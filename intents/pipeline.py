@@ -25,6 +25,7 @@ from .events import (
     NodeObserved,
     SettingsObserved,
     StorageProbed,
+    StorageTargetsObserved,
     TraceDigest,
     TuningSwitched,
     UserEdited,
@@ -89,6 +90,8 @@ class Pipeline:
                 effects = self._digest(event)
             case NodeObserved() | StorageProbed() | AllocationObserved():
                 self._surroundings(event, now)
+            case StorageTargetsObserved():
+                self._observers.add_targets(event)
             case EventsLost():
                 self.counters.add_lost(event)
             case SettingsObserved():
@@ -148,6 +151,11 @@ class Pipeline:
             why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
             why_no_bypass=self._applied.shared_files.why_no_bypass,
         )
+
+    @property
+    def targets(self) -> StorageTargetsObserved | None:
+        """What the prefix directory is on."""
+        return self._observers.targets
 
     @property
     def on(self) -> bool:

@@ -4,13 +4,16 @@ import msgspec
 
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import OutputCompleted
-from ..events import NodeObserved, SettingsObserved, TraceDigest, Values
+from ..events import NodeObserved, SettingsObserved, StorageTargetsObserved, TraceDigest, Values
 from ..intent import Intent
 from .affinity import AffinityObserver, CoreAffinity
 from .buffers import BufferObserver, BufferSizes
 from .flush import FlushBehaviour, FlushObserver
+from .output_sizes import OutputSizeObserver, OutputSizes
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
+from .storage import StorageTargets
+from .storage import observe as observe_targets
 
 
 class Intents(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +23,8 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
     buffers: BufferSizes = BufferSizes()
     redundancy: Redundancy = Redundancy()
     flush: FlushBehaviour = FlushBehaviour()
+    storage: StorageTargets = StorageTargets()
+    outputs: OutputSizes = OutputSizes()
 
     def named(self) -> dict[str, Intent]:
         """Return the intents by the names that `scrtune explain` shows."""
@@ -28,6 +33,8 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "buffer sizes": self.buffers,
             "redundancy scheme": self.redundancy,
             "flush": self.flush,
+            "storage targets": self.storage,
+            "output sizes": self.outputs,
         }
 
 
@@ -38,6 +45,8 @@ class Observers:
         self._affinity = AffinityObserver()
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
+        self._outputs = OutputSizeObserver()
+        self.targets: StorageTargetsObserved | None = None
 
     def add_node(self, node: NodeObserved, now: float) -> None:
         """Take in one look at the node."""
@@ -46,10 +55,16 @@ class Observers:
     def add_digest(self, digest: TraceDigest) -> None:
         """Take in a stretch of trace."""
         self._buffers.add(digest)
+        self._outputs.add(digest)
+
+    def add_targets(self, found: StorageTargetsObserved) -> None:
+        """Take in what the prefix directory is on."""
+        self.targets = found
 
     def add_output(self, output: OutputCompleted) -> None:
         """Take in an output as the application told it."""
         self._buffers.add_output(output)
+        self._outputs.add_output(output)
 
     def add_cost(self, cost: CheckpointCost, settings: Values) -> None:
         """Take in a checkpoint that ran under `settings`."""
@@ -63,6 +78,8 @@ class Observers:
             buffers=self._buffers.observe(job.nodes if job else 1),
             redundancy=observe_redundancy(job, scheme),
             flush=self._flush.observe(_key(settings)),
+            storage=observe_targets(self.targets),
+            outputs=self._outputs.observe(),
         )
 
 

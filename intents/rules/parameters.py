@@ -8,11 +8,19 @@ from collections.abc import Callable, Iterator
 from msgspec.structs import replace
 
 from ..mutability import Mutability
+from .access_sizes import access_sizes
 from .guards import NEVER, not_by_us, veto
 from .parameter import DerivedParameter
+from .process_cores import process_cores
 from .situation import Proposal, Situation
+from .storage import next_output, storage_targets
 
-RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = ()
+RULES: tuple[Callable[[Situation], Iterator[DerivedParameter]], ...] = (
+    process_cores,
+    access_sizes,
+    storage_targets,
+    next_output,
+)
 
 
 def derived(now: Situation) -> tuple[DerivedParameter, ...]:
