@@ -7,12 +7,13 @@ from pathlib import Path
 import msgspec
 
 from ..client.capture.scanner import new_scanner
-from ..goodput.events import JobStarted
+from ..goodput.events import JobStarted, OutputCompleted, RestartCompleted
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Tier, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
 from ..scr_config.problems import Code, ConfigProblem, Severity
 from ..scr_config.resolution import resolve
+from .outputs import MOST_LINES, read_outputs, without_writes
 from .spans import TraceFindings, from_bursts, from_spans, writes
 from .traces import Summary, cut_at_gaps, find_traces, read_traces
 
@@ -88,10 +89,8 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     pipeline.handle(observed, start_s)
     if shape.cores:
         pipeline.handle(_node(shape.cores, processes, nodes), start_s)
-    for digest in digests:
-        pipeline.handle(digest, digest.end_s)
     found = find_checkpoints(paths, shape, digests)
-    for event in found.events(digests, ranks):
+    for event in _in_order(paths, shape, digests, found, ranks, summary.lines):
         pipeline.handle(event, event.end_s)
     problems = tuple(map(_without_environment, resolved.problems))
     return Replayed(
@@ -105,6 +104,32 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
             sorted((_merged(path, summary) for path in paths), key=lambda each: (each.start_s, each.path))
         ),
     )
+
+
+def _in_order(  # noqa: PLR0913, PLR0917 - what one reading of the traces has found
+    paths: Sequence[Path],
+    shape: JobShape,
+    digests: Sequence[TraceDigest],
+    found: TraceFindings,
+    ranks: int,
+    lines: int,
+) -> Iterator[TraceDigest | OutputCompleted | RestartCompleted]:
+    """Yield the digests, then outputs and restarts; of a short trace each output with what it wrote."""
+    events = found.events(digests, ranks)
+    if not found.saves or lines > MOST_LINES:
+        yield from digests
+        yield from events
+        return
+    outputs, rest = read_outputs(paths, _tiers(shape), found.saves)
+    yield from map(without_writes, digests)
+    yield rest
+    for event in events:
+        if isinstance(event, OutputCompleted):
+            output = outputs[event.dataset - 1]
+            yield output.told(event)
+            yield output.digest
+        else:
+            yield event
 
 
 def are_apart(merged: Sequence[MergedTraces]) -> bool:

@@ -15,6 +15,7 @@ from ...daemon.views import IntentView, intent_views, merged
 from ...intents.observe.redundancy import FLOORS
 from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView
+from ...intents.rules.parameter import DerivedParameter
 from ...intents.rules.situation import Proposal
 from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
 from ...scr_config.render import environment_text
@@ -102,6 +103,8 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     intents: tuple[IntentView, ...]
     proposals: tuple[Proposal, ...]
     levers: tuple[LeverView, ...] = ()
+    parameters: tuple[DerivedParameter, ...] = ()
+    """What follows from the intents without a trial."""
     merged: tuple[MergedTraces, ...] = ()
 
 
@@ -121,6 +124,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
         intents=intent_views(pipeline),
         proposals=pipeline.proposals(),
         levers=pipeline.levers(),
+        parameters=pipeline.parameters(),
         merged=replayed.merged if len(replayed.merged) > 1 else (),
     )
 

@@ -21,6 +21,8 @@ _WAITING = 64
 _TIERS = (Tier.CACHE, Tier.PREFIX, Tier.OTHER)
 """Of which the first that has any is the application's own, as in :mod:`.buffers`."""
 _DRIFTED = 0.25
+_SLACK_S = 1e-3
+"""Between the clocks of a trace and of who tells of an output."""
 
 
 class KindSizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +101,7 @@ class _Output:
 
     def take(self, access: Access) -> bool:
         """Take in accesses if they are of this output."""
-        if not self.start_s <= (access.start_s + access.end_s) / 2 <= self.end_s:
+        if access.start_s < self.start_s - _SLACK_S or access.end_s > self.end_s + _SLACK_S:
             return False
         self._writes.setdefault(access.tier, SizeHistogram()).add(access.sizes)
         return True
