@@ -5,6 +5,7 @@ The parameters are levers: trials decide. This says what the rules would have, a
 
 from collections.abc import Iterator
 
+from ...units import count_text
 from ..mutability import Mutability
 from .levers import AXL_SOURCE, STUDY, cpu_list
 from .parameter import DerivedParameter, Phase, Scope
@@ -53,7 +54,11 @@ def process_cores(now: Situation) -> Iterator[DerivedParameter]:
         scope=Scope.NODE,
         change=Mutability.LIVE,
         rule="as many threads as a rank has files and idle cores (a core is one, whatever its hyperthreads)",
-        inputs=(spare, f"{now.ranks_per_node} ranks on a node", f"{now.files_per_rank} files of a rank"),
+        inputs=(
+            spare,
+            f"{count_text(now.ranks_per_node, 'rank')} on a node",
+            f"{count_text(now.files_per_rank, 'file')} of a rank",
+        ),
         clipped=clipped,
         source=f"{AXL_SOURCE}; {STUDY}",
     )
