@@ -8,6 +8,8 @@ from ..intent import Evidence
 
 PARALLEL = (FileSystem.LUSTRE, FileSystem.BEEGFS)
 """Whose users choose over how many targets a file is spread."""
+NOT_SHARED = (FileSystem.MEMORY, FileSystem.LOCAL)
+"""Of one node: what is there is lost with it."""
 _ALL = -1
 
 

@@ -13,7 +13,7 @@ from ...units import bytes_text, count_text
 from ..events import FileSystem, StorageTargetsObserved
 from ..mutability import Mutability
 from ..observe.output_sizes import CHECKPOINTS, KindSizes
-from ..observe.storage import StorageTargets
+from ..observe.storage import NOT_SHARED, StorageTargets
 from ..settings import number
 from .levers import KIB, MIB
 from .parameter import DerivedParameter, Phase, Scope
@@ -98,7 +98,9 @@ def _clients(sizes: KindSizes, now: Situation) -> int:
 
 def _write(sizes: KindSizes, now: Situation) -> int:
     """Return the bytes of a write into the prefix directory: a flush copies buffer by buffer."""
-    return number(now.settings, "SCR_FILE_BUF_SIZE") if now.cached else sizes.writes.p90_bytes
+    if not now.cached:
+        return sizes.writes.p90_bytes
+    return min(number(now.settings, "SCR_FILE_BUF_SIZE"), max(1, sizes.file_bytes))
 
 
 def _of_directory(  # noqa: PLR0913, PLR0917 - the parts of one advice
@@ -111,7 +113,7 @@ def _of_directory(  # noqa: PLR0913, PLR0917 - the parts of one advice
 ) -> DerivedParameter:
     """Return what to set on the prefix directory; no setting of SCR's does it, so the value is a command."""
     prefix = now.job.prefix if now.job else ""
-    inputs: tuple[str, ...] = (f"{found.targets} targets" if found.targets else "targets not known",)
+    inputs: tuple[str, ...] = (count_text(found.targets, "target") if found.targets else "targets not known",)
     if sizes:
         inputs += (
             f"{count_text(sizes.files, 'file')} of {bytes_text(sizes.file_bytes)}",
@@ -170,15 +172,18 @@ def _width(now: Situation, storage: StorageTargets, wanted: Stripes | None) -> D
     spread = wanted.number if wanted and storage.is_striped_by_user else 1
     most = max(1, WRITERS_A_TARGET * targets // spread)
     width = min(ranks, most)
+    why_not = "" if targets else "how many targets there are is not known"
+    if storage.found and storage.found.file_system in NOT_SHARED:
+        why_not = f"{storage.found.mount_type} is of this node alone"
     return DerivedParameter(
         intent=_TARGETS,
         name="SCR_FLUSH_WIDTH",
-        value=width if targets else None,
-        why_not="" if targets else "how many targets there are is not known",
+        value=None if why_not else width,
+        why_not=why_not,
         change=Mutability.LAUNCH,
         rule=f"ranks that write at once: {WRITERS_A_TARGET} files for each target;"
         f" SCR up to 2.0 obeys, SCR 3 reads it and never uses it ({_REAL_LEVERS})",
         inputs=(count_text(ranks, "rank"), count_text(targets, "target"), f"{spread} of them for a file"),
-        clipped=f"{width}: the job has no more ranks" if targets and most > ranks else "",
+        clipped=f"{width}: the job has no more ranks" if not why_not and most > ranks else "",
         source="SCR source (scr.c:1066); Lustre wiki",
     )

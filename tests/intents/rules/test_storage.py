@@ -163,6 +163,7 @@ def test_the_command_for_the_prefix_directory_or_why_it_stays(
         ({"targets": 24}, 16, 16, "16: the job has no more ranks"),
         ({"targets": 1, "file_system": "nfs"}, 1000, 4, ""),
         ({"targets": 0}, 1000, None, ""),
+        ({"targets": 1, "file_system": "local", "mount_type": "ext4"}, 1000, None, ""),
     ],
 )
 def test_the_width_is_a_few_files_for_each_target_and_scr_3_ignores_it(
@@ -195,6 +196,8 @@ def test_a_flush_writes_buffer_by_buffer() -> None:
     cached = {**now.settings, "SCR_CACHE_BYPASS": 0, "SCR_FILE_BUF_SIZE": 16 * MIB}
     parameter = of_directory(Situation(intents=now.intents, job=now.job, settings=cached))
     assert "-c 6 -S 16M" in parameter.why_not
+    small = Situation(intents=situation({}, checkpoints=kind(8 * MIB, 1)).intents, settings=cached)
+    assert "writes of 8 MiB" in of_directory(small).inputs
 
 
 def test_where_nobody_looked_nothing_is_derived() -> None:
