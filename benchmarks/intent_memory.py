@@ -3,9 +3,9 @@
     python benchmarks/intent_memory.py [--json] [--events 100000000]
 
 Lines of eight processes that write files of every content go through the forwarder's scanner and decoder into
-the pipeline of a daemon; after every million of them an output ends. One write in ten has a size of its own,
-40,000 of them in all: ten times what a histogram remembers. The first tenth is the warm-up. The target is
-that resident memory grows by no more than 5 MiB afterwards.
+the pipeline of a daemon; after every million of them an output ends. One write in fifty has a size of its
+own, 8,000 of them in all: twice what a histogram remembers. The first tenth is the warm-up. The target is that
+resident memory grows by no more than 5 MiB afterwards.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def blocks() -> list[bytes]:
             pid = 100 + line % 8
             name = _NAMES[line // 8 % len(_NAMES)]
             at_us = _START_US + 10 * (block * _LINES + line)
-            size = int(2 ** rng.uniform(0, 34)) if line % 10 == 0 else 4096 << line // 7 % 12
+            size = int(2 ** rng.uniform(0, 34)) if line % 50 == 0 else 4096 << line // 7 % 12
             if line < 8 * len(_NAMES):
                 args = f'{{"hhash":"aa","name":"/prefix/{name}","value":"{name:a>16.16}"}}'
                 lines.append(

@@ -43,7 +43,7 @@ _LAST_QUIET_S = 0.02  # what was sent before we were told to end is there within
 _RETRY_S = 5.0
 _QUESTIONS_AT_ONCE = 64  # an asker that floods us must not hold up everything else
 _MESSAGES_AT_ONCE = 64  # before questions are answered and the tick may run
-# digests of the trace and observations of the node become rarer with the daemon's age, within these bounds
+# digests of the trace and observations of the node become rarer with the age of the run, within these bounds
 _TICK_PACE, _TICK_S = 0.01, (0.1, 2.0)
 _LOOK_PACE, _LOOK_S = 0.2, (1.0, 10.0)  # 17 in the first minute, of about 2 ms each
 # a restart replays what came since the last snapshot: this is 0.3 s of it; one costs 5 % of the time at most
@@ -297,6 +297,7 @@ class Daemon:
             self._flush()  # what is published must not be forgotten when we are killed
             self._executor.perform(effects, now)
         if isinstance(event, SettingsObserved):
+            self._started_s, self._next_look_s = time.monotonic(), 0.0  # of this run: much is new again
             self._probe_once(event, now)
 
     def _probe_once(self, job: SettingsObserved, now: float) -> None:

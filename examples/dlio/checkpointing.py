@@ -8,6 +8,9 @@ DLIO must be installed (from its repository, with PyTorch); nothing else of scrt
 checkpoint lies: DLIO's `checkpoint_folder` is not used. A load reads the newest checkpoint of an earlier run,
 which SCR finds when the job begins: of those that this run writes none is read back, so ask for none
 (``$OF.num_checkpoints_read=0``).
+
+DLIO opens DFTracer's log by itself, in its output folder, for the files below its `checkpoint_folder`. With
+SCR's cache as that (``$OF.checkpoint_folder=$SCR_CACHE_BASE``), `scrtune replay` has the access sizes.
 """
 
 from dlio_benchmark.checkpointing.pytorch_checkpointing import PyTorchCheckpointing

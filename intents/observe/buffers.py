@@ -66,7 +66,8 @@ class BufferSizes(Sizes, frozen=True, kw_only=True):
         return (
             f"the trace has {bytes_text(self.seen_bytes)} of the {bytes_text(self.written_bytes)} that these"
             " outputs wrote here: DFTracer sees no mapped files, C++ streams, io_uring or duplicated"
-            " descriptors. To have it traced, write by write() or fwrite() to files of open() or fopen()"
+            " descriptors, and a log that the application opens itself (as DLIO does) is for scrtune replay."
+            " To have it traced, write by write() or fwrite() to files of open() or fopen()"
         )
 
 
