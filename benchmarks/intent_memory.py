@@ -4,8 +4,8 @@
 
 Lines of eight processes that write files of every content go through the forwarder's scanner and decoder into
 the pipeline of a daemon; after every million of them an output ends. One write in fifty has a size of its
-own, 8,000 of them in all: twice what a histogram remembers. The first tenth is the warm-up. The target is that
-resident memory grows by no more than 5 MiB afterwards.
+own, 8,000 of them in all: twice what a histogram remembers. The first tenth is the warm-up. The target is
+that resident memory grows by no more than 5 MiB afterwards.
 """
 
 import argparse

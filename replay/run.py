@@ -71,7 +71,7 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     start_s = min((digest.start_s for digest in digests if digest.end_s > 0), default=0.0)
     end_s = max((digest.end_s for digest in digests), default=0.0)
     processes = tuple(sorted({process for digest in digests for process in digest.processes}))
-    ranks = max(1, _at_once(len(processes), summary.spans.values()))
+    ranks = max(1, at_once(len(processes), summary.spans.values()))
     nodes = shape.nodes or max(1, len({host for host, _ in processes}))
     pipeline.handle(JobStarted(time_s=start_s, ranks=ranks, nodes=nodes), start_s)
     resolved = resolve({}, shape.conf, None, shape.system_conf)
@@ -107,7 +107,7 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
     )
 
 
-def _at_once(processes: int, spans: Collection[tuple[float, float]]) -> int:
+def at_once(processes: int, spans: Collection[tuple[float, float]]) -> int:
     """Return how many of the `processes` ran at a time, where each has left a file with the times of `spans`.
 
     A workflow has many short ones in its allocation; else it is all of them.

@@ -111,6 +111,31 @@ def test_lido_goes_back_and_what_it_writes_again_are_further_checkpoints(tmp_pat
     assert kind.least_bytes < kind.median_bytes < kind.most_bytes == kind.bytes
 
 
+@pytest.mark.parametrize(
+    ("generation", "writes", "p90_bytes", "top_bytes", "ranks"),
+    [
+        ("gen2-dftracer-2.0.0", 12, 320, [320, 100], 2),
+        ("gen2-pydftracer-1.0.9", 12, 320, [320, 100], 1),  # two runs, one after the other
+        ("gen3-dftracer-2.0.3", 22, 320, [320, 100], 2),
+        ("gen3-dftracer-2.1.0", 12, 320, [320, 100], 2),
+        ("gen4-aggregated-full", 0, 0, [], 1),  # single sizes are gone
+        ("gen4-broken-strings", 45, 2_000_000, [2_000_000, 300_000], 1),
+        ("gen4-nanoseconds-no-args", 0, 0, [], 1),
+        ("gen4-node-service", 0, 0, [], 1),
+        ("gen4-preload", 6, 100_000, [100_000, 4096], 1),
+        ("gen4-python-fork-plain", 135, 2_000_000, [2_000_000, 300_000], 3),
+        ("gen4-python-spawn-gz", 90, 2_000_000, [2_000_000, 300_000], 3),
+    ],
+)
+def test_traces_of_every_generation_give_their_sizes_and_ranks(
+    generation: str, writes: int, p90_bytes: int, top_bytes: list[int], ranks: int
+) -> None:
+    intents = intents_of(replay_traces([JOBS.parent / "traces" / generation], JobShape(cores=8)))
+    buffers = intents.buffers
+    assert (buffers.count, buffers.p90_bytes, intents.redundancy.ranks) == (writes, p90_bytes, ranks)
+    assert [each.size_bytes for each in buffers.top[:2]] == top_bytes
+
+
 @pytest.mark.parametrize("make", [sw4, mummi, lido])
 def test_made_up_jobs_say_the_same_twice(tmp_path: Path, make: Callable[[Path], Path]) -> None:
     make(tmp_path)
