@@ -10,7 +10,8 @@ PARALLEL = (FileSystem.LUSTRE, FileSystem.BEEGFS)
 """Whose users choose over how many targets a file is spread."""
 NOT_SHARED = (FileSystem.MEMORY, FileSystem.LOCAL)
 """Of one node: what is there is lost with it."""
-_ALL = -1
+ON_ALL = -1
+"""Stripes: one on each target."""
 
 
 class StorageTargets(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,11 +24,6 @@ class StorageTargets(msgspec.Struct, frozen=True, kw_only=True):
     def targets(self) -> int:
         """The storage targets; 0: not known."""
         return self.found.targets if self.found else 0
-
-    @property
-    def is_striped_by_user(self) -> bool:
-        """True when the stripes of a directory may be set."""
-        return self.found is not None and self.found.file_system in PARALLEL
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
@@ -61,7 +57,7 @@ def _stripes(found: StorageTargetsObserved) -> str:
         return "a progressive layout, whose stripes grow with the file"
     if not found.stripe_count:
         return "stripes that are not known"
-    count = "all as stripes" if found.stripe_count == _ALL else count_text(found.stripe_count, "stripe")
+    count = "all as stripes" if found.stripe_count == ON_ALL else count_text(found.stripe_count, "stripe")
     return f"{count} of {bytes_text(found.stripe_bytes)}"
 
 

@@ -62,20 +62,24 @@ def process_cores(now: Situation) -> Iterator[DerivedParameter]:
         clipped=clipped,
         source=f"{AXL_SOURCE}; {STUDY}",
     )
-    load, is_spare = flush.load, affinity.spare_cores >= 1
-    is_beside = is_spare and (load is None or load < MOST_LOAD)
+    why_not = _why_not_beside(affinity.spare_cores, flush.load)
     yield DerivedParameter(
         intent=INTENT,
         name="SCR_FLUSH_ASYNC",
-        value=1 if is_beside else None,
-        why_not=""
-        if is_beside
-        else "no core is idle: a flush beside the computation would take its time; compare with the bypass"
-        if not is_spare
-        else f"flushes take {load:.0%} of the time between checkpoints; compare with the bypass",
+        value=None if why_not else 1,
+        why_not=why_not,
         phase=Phase.START_OUTPUT,
         change=Mutability.LIVE,
         rule=f"beside the computation, if a core is idle and flushes take below {MOST_LOAD:.0%} of the time",
-        inputs=(spare, "load not known yet" if load is None else f"load {load:.0%}"),
+        inputs=(spare, "load not known yet" if flush.load is None else f"load {flush.load:.0%}"),
         source=f"derived; {STUDY}",
     )
+
+
+def _why_not_beside(spare_cores: float, load: float | None) -> str:
+    """Return why a flush should not run beside the computation; empty where it should."""
+    if spare_cores < 1:
+        return "no core is idle: a flush beside the computation would take its time; compare with the bypass"
+    if load is not None and load >= MOST_LOAD:
+        return f"flushes take {load:.0%} of the time between checkpoints; compare with the bypass"
+    return ""

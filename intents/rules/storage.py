@@ -9,11 +9,13 @@ import shlex
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from ...units import bytes_text, count_text
 from ..events import FileSystem, StorageTargetsObserved
 from ..mutability import Mutability
 from ..observe.output_sizes import CHECKPOINTS, KindSizes
-from ..observe.storage import NOT_SHARED, StorageTargets
+from ..observe.storage import NOT_SHARED, ON_ALL, PARALLEL
 from ..settings import number
 from .levers import KIB, MIB
 from .parameter import DerivedParameter, Phase, Scope
@@ -70,70 +72,71 @@ def stripe_size(write_bytes: int) -> int:
 
 def storage_targets(now: Situation) -> Iterator[DerivedParameter]:
     """Derive the stripes of the prefix directory from its targets, and SCR_FLUSH_WIDTH."""
-    storage = now.intents.storage
-    if storage.found is None:
+    found = now.intents.storage.found
+    if found is None:
         return
     sizes = now.intents.outputs.kinds.get(CHECKPOINTS)
-    wanted = _stripes_of(sizes, now, storage) if sizes else None
-    yield _of_directory(now, storage.found, wanted, sizes, _TARGETS)
-    yield _width(now, storage, wanted)
+    yield replace(_advice(now, found, sizes), intent=_TARGETS, name="stripes of the prefix directory")
+    yield _width(now, found, _stripes_of(sizes, now).number if sizes else 1)
 
 
 def next_output(now: Situation) -> Iterator[DerivedParameter]:
     """Derive the stripes of the next output of each kind from the sizes of the last ones."""
-    storage = now.intents.storage
-    if storage.found is None:
+    found = now.intents.storage.found
+    if found is None:
         return
     for kind, sizes in now.intents.outputs.kinds.items():
-        yield _of_directory(now, storage.found, _stripes_of(sizes, now, storage), sizes, _SIZES, kind)
+        drift = "" if sizes.drift is None else f"{sizes.drift:+.0%} against the one before"
+        advice = _advice(now, found, sizes)
+        yield replace(
+            advice,
+            intent=_SIZES,
+            name=f"stripes of the next {kind}",
+            phase=Phase.START_OUTPUT,
+            scope=Scope.OUTPUT_KIND,
+            inputs=(*advice.inputs, *([drift] if drift else [])),
+        )
 
 
-def _stripes_of(sizes: KindSizes, now: Situation, storage: StorageTargets) -> Stripes:
-    return stripes(sizes.file_bytes, sizes.files, _clients(sizes, now), storage.targets, _write(sizes, now))
+def _stripes_of(sizes: KindSizes, now: Situation) -> Stripes:
+    targets = now.intents.storage.targets
+    return stripes(sizes.file_bytes, sizes.files, _clients(sizes, now), targets, _write_bytes(sizes, now))
 
 
 def _clients(sizes: KindSizes, now: Situation) -> int:
     return now.intents.redundancy.nodes if sizes.is_shared else 1
 
 
-def _write(sizes: KindSizes, now: Situation) -> int:
+def _write_bytes(sizes: KindSizes, now: Situation) -> int:
     """Return the bytes of a write into the prefix directory: a flush copies buffer by buffer."""
     if not now.cached:
         return sizes.writes.p90_bytes
     return min(number(now.settings, "SCR_FILE_BUF_SIZE"), max(1, sizes.file_bytes))
 
 
-def _of_directory(  # noqa: PLR0913, PLR0917 - the parts of one advice
-    now: Situation,
-    found: StorageTargetsObserved,
-    wanted: Stripes | None,
-    sizes: KindSizes | None,
-    intent: str,
-    kind: str = "",
-) -> DerivedParameter:
-    """Return what to set on the prefix directory; no setting of SCR's does it, so the value is a command."""
+def _advice(now: Situation, found: StorageTargetsObserved, sizes: KindSizes | None) -> DerivedParameter:
+    """Return what to set on the prefix directory: no setting of SCR's does it, so that is a command."""
+    wanted = _stripes_of(sizes, now) if sizes else None
     prefix = now.job.prefix if now.job else ""
-    inputs: tuple[str, ...] = (count_text(found.targets, "target") if found.targets else "targets not known",)
-    if sizes:
-        inputs += (
-            f"{count_text(sizes.files, 'file')} of {bytes_text(sizes.file_bytes)}",
-            f"{count_text(_clients(sizes, now), 'node')} for a file",
-            f"writes of {bytes_text(_write(sizes, now))}" if _write(sizes, now) else "writes not traced",
-        )
-    if sizes and sizes.drift is not None and kind:
-        inputs += (f"{sizes.drift:+.0%} against the one before",)
     return DerivedParameter(
-        intent=intent,
-        name=f"stripes of the next of the {kind}" if kind else "stripes of the prefix directory",
+        intent="",
+        name="",
         why_not=_why_as_it_is(found, wanted) or f"no setting of SCR's: {_command(found, wanted, prefix)}",
-        phase=Phase.START_OUTPUT if kind else Phase.INIT,
-        scope=Scope.OUTPUT_KIND if kind else Scope.JOB,
         rule="1 stripe below 1 MiB, 4 up to 1 GiB, 8 above (as many as nodes for a file of several),"
         " no more than files leave targets; of the size of a write",
-        inputs=inputs,
+        inputs=tuple(_inputs(now, found, sizes)),
         clipped=wanted.clipped if wanted else "",
         source=_SOURCES,
     )
+
+
+def _inputs(now: Situation, found: StorageTargetsObserved, sizes: KindSizes | None) -> Iterator[str]:
+    yield count_text(found.targets, "target") if found.targets else "targets not known"
+    if sizes is not None:
+        yield f"{count_text(sizes.files, 'file')} of {bytes_text(sizes.file_bytes)}"
+        yield f"{count_text(_clients(sizes, now), 'node')} for a file"
+        write_bytes = _write_bytes(sizes, now)
+        yield f"writes of {bytes_text(write_bytes)}" if write_bytes else "writes not traced"
 
 
 def _why_as_it_is(found: StorageTargetsObserved, wanted: Stripes | None) -> str:
@@ -146,9 +149,8 @@ def _why_as_it_is(found: StorageTargetsObserved, wanted: Stripes | None) -> str:
         return "no checkpoint was seen yet: its file system's default stays"
     if found.is_progressive:
         return "its layout is progressive: the stripes grow with the file"
-    if found.stripe_count == wanted.number and (
-        wanted.number == 1 or found.stripe_bytes == wanted.size_bytes
-    ):
+    present = found.targets if found.stripe_count == ON_ALL else found.stripe_count
+    if present == wanted.number and (present == 1 or found.stripe_bytes == wanted.size_bytes):
         return "it has these stripes already"
     return ""
 
@@ -167,14 +169,14 @@ def _size(count: int) -> str:
     return f"{count // MIB}M" if count % MIB == 0 else f"{count // KIB}K"
 
 
-def _width(now: Situation, storage: StorageTargets, wanted: Stripes | None) -> DerivedParameter:
-    ranks, targets = now.intents.redundancy.ranks, storage.targets
-    spread = wanted.number if wanted and storage.is_striped_by_user else 1
+def _width(now: Situation, found: StorageTargetsObserved, stripes_of_file: int) -> DerivedParameter:
+    ranks, targets = now.intents.redundancy.ranks, found.targets
+    spread = stripes_of_file if found.file_system in PARALLEL else 1
     most = max(1, WRITERS_A_TARGET * targets // spread)
     width = min(ranks, most)
     why_not = "" if targets else "how many targets there are is not known"
-    if storage.found and storage.found.file_system in NOT_SHARED:
-        why_not = f"{storage.found.mount_type} is of this node alone"
+    if found.file_system in NOT_SHARED:
+        why_not = f"{found.mount_type} is of this node alone"
     return DerivedParameter(
         intent=_TARGETS,
         name="SCR_FLUSH_WIDTH",

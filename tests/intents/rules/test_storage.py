@@ -133,6 +133,11 @@ def width(now: Situation) -> DerivedParameter:
             "no setting of SCR's: lfs setstripe -c 8 -S 8M '/p/lustre1/my run'",
         ),
         (
+            {"stripe_count": -1, "stripe_bytes": 8 * MIB, "targets": 8},
+            kind(256 * GIB, 1, 8 * MIB, is_shared=True),
+            "it has these stripes already",
+        ),
+        (
             {"stripe_count": 1, "is_progressive": True},
             kind(256 * GIB, 1, is_shared=True),
             "its layout is progressive: the stripes grow with the file",
@@ -184,11 +189,11 @@ def test_each_kind_of_output_has_its_own_stripes_for_the_next_one() -> None:
     grown = kind(20 * GIB, 4, 4 * MIB, before_bytes=2 * GIB, drift=9.0)
     small = kind(MIB, 16, 4 * KIB)
     found = {each.name: each for each in next_output(situation({}, checkpoints=grown, outputs=small))}
-    checkpoints = found["stripes of the next of the checkpoints"]
+    checkpoints = found["stripes of the next checkpoints"]
     assert "lfs setstripe -c 6 -S 4M" in checkpoints.why_not
     assert "+900% against the one before" in checkpoints.inputs
     assert (checkpoints.phase, checkpoints.scope) == (Phase.START_OUTPUT, Scope.OUTPUT_KIND)
-    assert "lfs setstripe -c 1 -S 1M" in found["stripes of the next of the pure outputs"].why_not
+    assert "lfs setstripe -c 1 -S 1M" in found["stripes of the next pure outputs"].why_not
 
 
 def test_a_flush_writes_buffer_by_buffer() -> None:
