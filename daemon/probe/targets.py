@@ -8,7 +8,6 @@ A file system is a row of :data:`KINDS`.
 
 import os
 import re
-import subprocess
 import sys
 import time
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     Fields = dict[str, int | str]
     Run = Callable[[list[str]], str]
-    """Runs a tool and returns what it wrote. Raises OSError or subprocess.SubprocessError."""
+    """Runs a tool and returns what it wrote. Raises OSError."""
 
 TOOL_LIMIT_S = 2.0
 MOUNTS = "/proc/self/mountinfo"
@@ -120,21 +119,25 @@ def look(directory: str, mountinfo: str, run: "Run") -> "Iterator[Fields]":
     yield {"file_system": kind, "mount": mount.path, "mount_type": mount.type}
     try:
         yield from ask(place, mount, run) if ask else ()
-    except (OSError, subprocess.SubprocessError) as error:
+    except OSError as error:
         yield {"problem": f"{kind}: {error}"}
 
 
 def run_tool(command: list[str]) -> str:
-    """Run one tool, in English, and return what it wrote."""
-    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=TOOL_LIMIT_S,
-        check=True,
-    )
+    """Run one tool, in English, and return what it wrote. Raises OSError."""
+    import subprocess  # noqa: PLC0415 - takes longer to load than all else, and most need no tool
+
+    try:
+        done = subprocess.run(
+            command,
+            env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=TOOL_LIMIT_S,
+            check=True,
+        )
+    except subprocess.SubprocessError as error:
+        raise OSError(str(error)) from error
     return done.stdout.decode("utf-8", "replace")
 
 

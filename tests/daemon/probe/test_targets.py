@@ -92,7 +92,7 @@ def test_a_progressive_layout_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "error", [FileNotFoundError(2, "No such file", "lfs"), subprocess.TimeoutExpired("lfs", 2.0)]
+    "error", [FileNotFoundError(2, "No such file", "lfs"), OSError("lfs timed out after 2.0 seconds")]
 )
 def test_a_tool_that_is_not_there_or_hangs_leaves_what_the_mount_says(
     error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -105,10 +105,18 @@ def test_a_tool_that_is_not_there_or_hangs_leaves_what_the_mount_says(
     assert "lfs" in seen.problem
 
 
+@pytest.mark.parametrize("code", ["exit 3", "sleep 60"])
+def test_a_tool_is_run_for_a_bounded_time(code: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets, "TOOL_LIMIT_S", 0.2)
+    with pytest.raises(OSError, match="sh"):
+        targets.run_tool(["sh", "-c", code])
+    assert targets.run_tool(["sh", "-c", "echo $LC_ALL"]) == "C\n"
+
+
 def test_the_stripes_are_known_where_only_the_targets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     def run(command: list[str]) -> str:
         if "df" in command:
-            raise subprocess.TimeoutExpired("lfs", 2.0)
+            raise OSError("lfs timed out after 2.0 seconds")
         return answers()(command)
 
     seen = found("/p/lustre1/x", monkeypatch, run)
