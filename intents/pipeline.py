@@ -227,10 +227,10 @@ class Pipeline:
 
     def _node(self, node: NodeObserved, now: float) -> None:
         self.node = node
-        if is_cached(self.settings):
-            flush = self.intents.flush
-            free_bytes, each_bytes = node.cache_free_bytes, flush.checkpoint_bytes
-            self._held = Held(flush.evidence.count, self.settings, free_bytes, each_bytes)
+        applied = self._applied
+        if is_cached(applied.values or self.settings):
+            free_bytes, each_bytes = node.cache_free_bytes, self.intents.flush.checkpoint_bytes
+            self._held = Held(applied.cached, applied.values or self.settings, free_bytes, each_bytes)
         self._observers.add_node(node, now)
 
     def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
