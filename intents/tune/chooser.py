@@ -31,8 +31,8 @@ KEEP, KEEP_LOOSE, DROP, KEEP_AT_LAST = 0.8, 0.93, 0.35, 0.6
 MOST_LOOKS = 6
 _SAFE, _SAFE_IF_BIG, _SAFE_UNSEEN = 0.18, 0.35, 0.05
 _BIG, _HUGE = 0.35, 0.65
-_LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.35
-_LITTLE, _CURIOUS, _LONG = 0.5, 0.06, 30
+_LEAST_GAIN, _LEAST_P, _LEAST_P_CURIOUS = 0.03, 0.6, 0.1
+_CURIOUS, _LONG = 0.06, 10
 _SURELY_SAFE, _WORTH = 0.05, 1.0
 _LEAST_NET = 0.3
 _NOTHING_S = 5e-4
@@ -184,14 +184,10 @@ def _is_promising(view: View, gain: Array, net: Array) -> Mask:
 def _is_worth_a_look(view: View, gain: Array) -> Mask:
     """Return which candidates may be better, and cannot lose more than the job has earned for finding out."""
     now_s = float(view.belief.totals[view.incumbent].mean())
-    most_lost_s = np.quantile(-gain, _TAIL_FROM_OWN, axis=1)
-    most_s = view.earned_s if view.incumbent == OWN else min(view.earned_s, _LITTLE * now_s)
-    likely = ((gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS) & (
-        np.maximum(gain, 0).mean(axis=1) > _CURIOUS * now_s
-    )
-    return np.asarray(
-        likely & (most_lost_s + view.there_s + view.back_s < most_s) & (view.remaining >= _LONG)
-    )
+    most_lost_s = np.quantile(-gain, _TAIL_FROM_OWN, axis=1) + view.there_s + view.back_s
+    promising = (gain > 0).mean(axis=1) >= _LEAST_P_CURIOUS
+    promising &= np.maximum(gain, 0).mean(axis=1) > _CURIOUS * now_s
+    return np.asarray(promising & (most_lost_s < view.earned_s) & (view.remaining >= _LONG))
 
 
 def _is_safe(view: View, gain: Array) -> Mask:

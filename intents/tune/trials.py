@@ -75,7 +75,7 @@ class Trials(ActiveSettings):
         self._trial: Trial | None = None
         self._incumbent = dict(self.wanted)
         self._dropped: set[Identity] = set()
-        self._replays = self._quiet = self._newest = self._last_flushed = 0
+        self._replays = self._quiet = self._newest = self._last_flushed = self._used_up_at = 0
         self._leaving: tuple[int, str] | None = None
         """The dataset after which to go back, and why."""
         self._tried: dict[Identity, Trial] = {}
@@ -209,7 +209,10 @@ class Trials(ActiveSettings):
         index = belief.index(settings)
         cost_s = belief.charged_s(index, cost) if index is not None else cost.cost_s
         is_tuned = settings != self.mutability.feasible(self.baseline)
-        self.budget.charge(cost_s, own_s, is_tuned=is_tuned)
+        if self.budget.left_s > 0:
+            self._used_up_at = self._newest
+        had_begun = cost.dataset <= self._used_up_at
+        self.budget.charge(cost_s, own_s, is_tuned=is_tuned, had_begun=had_begun)
         trial = self._tried.get(identity(settings))
         if trial is None or index is None or not is_tuned:
             return
