@@ -17,7 +17,7 @@ class TrialBudget:
     def __init__(self) -> None:
         self.left_s = 0.0
         self.overdraft_s = 0.0
-        """What settings that are surely cheaper may lose while nothing is left: they fill the budget again."""
+        """What settings that are surely cheaper may lose while nothing is left: they fill it again."""
         self._first_s = 0.0
         self._is_open = False
 
