@@ -16,6 +16,7 @@ from .chooser import OWN, Choice, View, p_worse
 from .switching import can_go, pending_s, switch_seconds
 
 _BLIND = 0.02
+"""Probability to be worse from which on nothing that changes flushes is tried before one was measured."""
 _OF_FLUSHES = {lever.name for lever in LEVERS if Component.FLUSH in lever.components}
 
 

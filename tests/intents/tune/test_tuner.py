@@ -144,7 +144,7 @@ def test_what_the_cache_holds_while_its_flush_is_under_way_is_no_growth() -> Non
 
 
 def test_what_is_surely_cheaper_stays_when_a_trial_has_used_up_the_budget() -> None:
-    """One thread was far too slow, and outputs waited for its flushes; the settings before it pay for that."""
+    """One thread was far too slow, so that outputs waited: the settings before it pay for that."""
     made = case("io-bound", "defaults", 2001, 24)
     run, left_s = Run(made, pipeline := Pipeline()), []
     for noise in made.noise:
