@@ -331,10 +331,11 @@ class Pipeline:
                 self._observers.nodes.forget(event.host)
 
     def _look(self, node: NodeObserved, now: float) -> None:
-        settings = self.settings
+        applied = self._applied
+        settings = applied.values or self.settings
         if is_holding := is_cached(settings):
-            flush = self._observers.flush(settings)
-            self._held = Held(flush.evidence.count, settings, 0, flush.checkpoint_bytes)
+            each_bytes = self._observers.flush(self.settings).checkpoint_bytes
+            self._held = Held(applied.cached, settings, 0, each_bytes)
         self._observers.add_node(node, now, is_cached=is_holding)
 
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:
