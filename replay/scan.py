@@ -9,12 +9,15 @@ process that says its unit of time, hashes of generation 1, which collide) one t
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Event, Lock, Thread
+from typing import NamedTuple
 
 import msgspec
 
@@ -35,6 +38,14 @@ TABLE_VERSION = 1
 _BLOCKS_A_TAKE = 8
 _SPANS_A_TAKE = 1000
 _TICK_S = 0.1
+
+
+class _Block(NamedTuple):
+    """Whole lines of the trace `source`, and what its lines explain of files."""
+
+    source: str
+    files: Names
+    lines: bytes
 
 
 @dataclass
@@ -168,20 +179,23 @@ def _run(traces: "Sequence[_Trace]", count: int, state: Progress) -> None:
 
 @dataclass
 class _Trace:
-    """One file, read by one thread or by several."""
+    """One file, or an archive of several, read by one thread or by several."""
 
     path: Path
     tiers: Mapping[str, str]
     progress: Progress
     lock: Lock = field(default_factory=Lock)
-    files: Names = field(default_factory=Names)
     parts: list[TraceTable] = field(default_factory=list)
+    sources: set[str] = field(default_factory=set)
+    """Of an archive, its traces."""
     damage: list[Damage] = field(default_factory=list)
+    readers: int = 0
     is_claimed: bool = False
     is_shared: bool = False
     is_ordered: bool = False
     """Its lines have a meaning by their order."""
     is_read: bool = False
+    is_again: bool = False
     has_begun: Event = field(default_factory=Event)
 
     def __post_init__(self) -> None:
@@ -200,31 +214,42 @@ class _Trace:
             self.has_begun.set()
 
     def _read_part(self, scanner: Scanner | None) -> None:
-        part = _Part(str(self.path), self.tiers, self.files, scanner)
-        while not self.progress.stop and (block := self._next()) is not None:
-            self.progress.lines += part.feed(block)
-            if not self.has_begun.is_set():
-                self.is_shared = not part.is_ordered
-                self.has_begun.set()
-        self.is_ordered |= part.is_ordered
-        self.parts.append(part.table())
+        with self.lock:
+            self.readers += 1
+        self.parts += self._tables(iter(self._next, None), scanner)
 
-    def _blocks(self) -> Iterator[bytes]:
-        pieces: list[bytes] = []
-        size = 0
-        for lines in whole_lines(self.path, self.damage, self._advance):
-            pieces.append(lines)
-            size += len(lines)
-            if size >= BLOCK_BYTES:
-                yield b"".join(pieces)
-                pieces, size = [], 0
-        if pieces:
-            yield b"".join(pieces)
+    def _tables(self, blocks: Iterable[_Block], scanner: Scanner | None) -> Iterator[TraceTable]:
+        """Yield the tables of `blocks`: one, but of an archive one for each of its traces."""
+        for (source, files), of_source in groupby(blocks, key=lambda block: (block.source, block.files)):
+            part = _Part(source, self.tiers, files, scanner)
+            for block in of_source:
+                count = part.feed(block.lines)
+                self.progress.lines += 0 if self.is_again else count
+                if not self.has_begun.is_set():
+                    self.is_shared = not part.is_ordered
+                    self.has_begun.set()
+            self.sources.add(source)
+            self.is_ordered |= part.is_ordered
+            yield part.table()
+
+    def _blocks(self) -> Iterator[_Block]:
+        for source, found in groupby(whole_lines(self.path, self.damage, self._advance), key=itemgetter(0)):
+            files, pieces, size = Names(), list[bytes](), 0
+            for _, lines in found:
+                pieces.append(lines)
+                size += len(lines)
+                if size >= BLOCK_BYTES:
+                    yield _Block(source, files, b"".join(pieces))
+                    pieces, size = [], 0
+            if pieces:
+                yield _Block(source, files, b"".join(pieces))
 
     def _advance(self, read_bytes: int) -> None:
-        self.progress.done_bytes += read_bytes
+        self.progress.done_bytes += 0 if self.is_again else read_bytes
 
-    def _next(self) -> bytes | None:
+    def _next(self) -> _Block | None:
+        if self.progress.stop:
+            return None
         with self.lock:
             block = None if self.is_read else next(self.blocks, None)
             if block is None and not self.is_read:
@@ -234,18 +259,18 @@ class _Trace:
 
     def table(self) -> TraceTable:
         """Return the table of the whole file."""
-        is_mixed = self.is_ordered and len(self.parts) > 1
+        is_mixed = self.is_ordered and self.readers > 1
         if is_mixed and not self.progress.stop:
-            is_mixed = False
-            alone = _Part(str(self.path), self.tiers, Names(), new_scanner(BIN_NS))
+            is_mixed, self.is_again = False, True
             self.damage.clear()
-            for block in self._blocks():
-                alone.feed(block)
-            self.parts = [alone.table()]
+            self.parts = list(self._tables(self._blocks(), new_scanner(BIN_NS)))
         whole = add_tables(self.parts)
         damage = tuple(f"{each.source}, byte {each.offset}: {each.reason}" for each in self.damage)
         reading = msgspec.structs.replace(
-            whole.reading, files=1, damage=damage, unread=0 if self.is_read and not is_mixed else 1
+            whole.reading,
+            files=max(1, len(self.sources)),
+            damage=damage,
+            unread=0 if self.is_read and not is_mixed else 1,
         )
         return msgspec.structs.replace(whole, reading=reading)
 
