@@ -45,7 +45,7 @@ def traces_in(pieces: Pieces, source: str, read_file: ReadFile) -> Iterator[tupl
             header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
         except tarfile.HeaderError as error:
             has_end = isinstance(error, tarfile.EOFHeaderError)
-            if not has_end and not was_damaged:  # what follows is no header either: the next one is looked for
+            if not has_end and not was_damaged:  # the blocks behind it are none either
                 at = archive.position - _BLOCK
                 yield source, iter([Damage(source, at, f"a file of the archive is lost: {error}")])
             was_damaged = was_damaged or not has_end

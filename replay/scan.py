@@ -74,6 +74,7 @@ class TableCache:
     directory: Path
     is_read: bool = True
     """Whether tables are taken from it; they are put into it in any case."""
+    limit_bytes: int = 512 << 20
 
     def path_of(self, trace: Path, tiers: Mapping[str, str]) -> Path:
         """Return where the table of `trace` is remembered, as the file is now. Raises OSError."""
@@ -86,7 +87,11 @@ class TableCache:
         if not self.is_read:
             return None
         with suppress(OSError, msgspec.MsgspecError):
-            return msgspec.msgpack.decode(self.path_of(trace, tiers).read_bytes(), type=TraceTable)
+            path = self.path_of(trace, tiers)
+            table = msgspec.msgpack.decode(path.read_bytes(), type=TraceTable)
+            with suppress(OSError):
+                os.utime(path)  # those that were not used for longest go first
+            return table
         return None
 
     def put(self, trace: Path, tiers: Mapping[str, str], table: TraceTable) -> None:
@@ -96,6 +101,28 @@ class TableCache:
             with NamedTemporaryFile(dir=self.directory, delete=False) as file:
                 file.write(msgspec.msgpack.encode(table))
             Path(file.name).replace(self.path_of(trace, tiers))
+
+    def files(self) -> list[tuple[float, int, Path]]:
+        """Return when each table was used last (epoch seconds), its bytes and its path."""
+        found: list[tuple[float, int, Path]] = []
+        for path in self.directory.glob("*"):
+            with suppress(OSError):
+                status = path.stat()
+                found.append((status.st_mtime, status.st_size, path))
+        return found
+
+    def prune(self, limit_bytes: int | None = None) -> None:
+        """Remove tables until there are no more than `limit_bytes` (default: its own), oldest use first."""
+        found = sorted(self.files())
+        excess = sum(size for _, size, _ in found) - (
+            self.limit_bytes if limit_bytes is None else limit_bytes
+        )
+        for _, size, path in found:
+            if excess <= 0:
+                break
+            with suppress(OSError):
+                path.unlink()
+            excess -= size
 
 
 def user_cache() -> TableCache:
@@ -139,6 +166,8 @@ def read_table(
         if cache is not None and not table.reading.unread:
             cache.put(trace.path, tiers, table)
         done.append(table)
+    if cache is not None and traces:
+        cache.prune()
     return add_tables(done)
 
 

@@ -64,7 +64,7 @@ def find_traces(paths: Iterable[Path]) -> list[Path]:
             files = _ending(path, TRACES) or _ending(path, ARCHIVES)
             if not files:
                 raise TraceNotFoundError(
-                    f"{path}: no .pfw or .pfw.gz file in it, nor a .tar or .tar.gz of them; name a directory with some"
+                    f"{path}: no .pfw or .pfw.gz file in it, nor a .tar of them; name a directory with some"
                 )
         elif path.exists():
             files = [path]

@@ -17,12 +17,6 @@ Scrtune = Callable[..., Result]
 TIERS = ("--prefix", PREFIX, "--cache", CACHE)
 
 
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are remembered below this test's directory."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def two(tmp_path: Path) -> tuple[str, str]:
     """Two runs as they are named on a command line."""
