@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import NamedTuple
 
 from .salvage import MAGIC, Damage
 
@@ -19,8 +20,9 @@ TRACES = (".pfw", ".pfw.gz")
 
 _BLOCK = tarfile.BLOCKSIZE
 _MAGIC, _MAGIC_AT = b"ustar", 257
-_LARGEST_NAME = 1 << 16
+_LARGEST_EXTENSION = 1 << 16
 _PAX_FIELD = re.compile(rb"\d+ (path|size)=([^\n]*)\n")
+_PAX_SIZE = re.compile(rb"\d{1,18}")
 
 Pieces = Iterator[bytes | Damage]
 ReadFile = Callable[[Path, str], Pieces]
@@ -36,46 +38,34 @@ def traces_in(pieces: Pieces, source: str, read_file: ReadFile) -> Iterator[tupl
 
     Each content is to be read before the next is asked for; `read_file` reads those that are compressed.
     """
-    archive = _Archive(pieces, source)
-    name = ""  # of the next file, where it is too long for the file's own header
+    for member in _Archive(pieces, source).members():
+        if isinstance(member, Damage):
+            yield source, iter([member])
+        elif member.name.endswith(TRACES):
+            name = f"{source}/{member.name}"
+            yield name, _decompressed(member.content, name, read_file)
+
+
+class _Member(NamedTuple):
+    """A plain file of an archive."""
+
+    name: str
+    content: Pieces
+
+
+class _Extension(NamedTuple):
+    """What the next header has no room for: a long name, a large size."""
+
+    name: str = ""
     size: int | None = None
-    has_end = was_damaged = False
-    while len(block := archive.take(_BLOCK)) == _BLOCK:
-        try:
-            header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
-        except tarfile.HeaderError as error:
-            has_end = isinstance(error, tarfile.EOFHeaderError)
-            if not has_end and not was_damaged:  # the blocks behind it are none either
-                at = archive.position - _BLOCK
-                yield source, iter([Damage(source, at, f"a file of the archive is lost: {error}")])
-            was_damaged = was_damaged or not has_end
-            continue
-        has_end = was_damaged = False
-        if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
-            text = archive.take(min(header.size, _LARGEST_NAME))
-            archive.skip(_padded(header.size) - len(text))
-            if header.type == tarfile.XHDTYPE:
-                found = dict(_PAX_FIELD.findall(text))
-                size = int(found[b"size"]) if found.get(b"size", b"").isdigit() else size
-                text = found.get(b"path", name.encode("utf-8", "surrogateescape"))
-            name = text.rstrip(b"\0").decode("utf-8", "surrogateescape")
-            continue
-        length = (header.size if size is None else size) if _has_content(header) else 0
-        path, name, size = name or header.name, "", None
-        content = archive.pieces(length)
-        if header.isreg() and path.endswith(TRACES):
-            yield f"{source}/{path}", _decompressed(content, f"{source}/{path}", read_file)
-        for _ in content:
-            pass
-        archive.skip(_padded(length) - length)
-    if archive.damage is not None:
-        yield source, iter([archive.damage])
-    elif not has_end:
-        yield source, iter([Damage(source, archive.position, "the archive is cut off")])
 
 
 def _padded(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _has_content(header: tarfile.TarInfo) -> bool:
@@ -89,8 +79,54 @@ class _Archive:
         self._pieces = pieces
         self._source = source
         self._rest = b""
-        self.position = 0
-        self.damage: Damage | None = None
+        self._position = 0
+        self._damage: Damage | None = None
+
+    def members(self) -> Iterator[_Member | Damage]:
+        """Yield the plain files, and what is lost."""
+        extension = _Extension()
+        has_end = is_damaged = is_torn = False
+        while len(block := self.take(_BLOCK)) == _BLOCK:
+            has_end = not block.strip(b"\0")
+            if has_end:
+                continue
+            try:
+                header = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+            except tarfile.HeaderError as error:
+                if not is_damaged:  # the blocks behind it are no headers either
+                    at = self._position - _BLOCK
+                    yield Damage(self._source, at, f"a file of the archive is lost: {error}")
+                is_damaged = True
+                continue
+            is_damaged = False
+            if header.type in (tarfile.GNUTYPE_LONGNAME, tarfile.XHDTYPE):
+                extension = self._extension(header, extension)
+                continue
+            size = header.size if extension.size is None else extension.size
+            size = size if _has_content(header) else 0
+            content, end = self.pieces(size), self._position + size
+            if header.isreg():
+                yield _Member(extension.name or header.name, content)
+            for _ in content:
+                pass
+            is_torn = self._position < end
+            self.skip(_padded(size) - size)
+            extension = _Extension()
+        if self._damage is not None:
+            yield self._damage
+        elif not has_end and not is_torn:
+            yield Damage(self._source, self._position, "the archive is cut off")
+
+    def _extension(self, header: tarfile.TarInfo, known: _Extension) -> _Extension:
+        text = self.take(min(header.size, _LARGEST_EXTENSION))
+        self.skip(_padded(header.size) - len(text))
+        if header.type == tarfile.GNUTYPE_LONGNAME:
+            return known._replace(name=_text(text.rstrip(b"\0")))
+        found = dict(_PAX_FIELD.findall(text))
+        return _Extension(
+            name=_text(found[b"path"]) if b"path" in found else known.name,
+            size=int(found[b"size"]) if _PAX_SIZE.fullmatch(found.get(b"size", b"")) else known.size,
+        )
 
     def pieces(self, size: int) -> Pieces:
         """Yield the next `size` bytes, and a Damage where there are fewer."""
@@ -98,10 +134,10 @@ class _Archive:
             if not self._rest:
                 self._rest = self._next()
             if not self._rest:
-                yield Damage(self._source, self.position, "the archive is damaged, or ends, within this file")
+                yield Damage(self._source, self._position, "the archive ends within this file")
                 return
             piece, self._rest = self._rest[:size], self._rest[size:]
-            self.position += len(piece)
+            self._position += len(piece)
             size -= len(piece)
             yield piece
 
@@ -115,9 +151,9 @@ class _Archive:
             pass
 
     def _next(self) -> bytes:
-        while self.damage is None and (piece := next(self._pieces, None)) is not None:
+        while self._damage is None and (piece := next(self._pieces, None)) is not None:
             if isinstance(piece, Damage):
-                self.damage = piece  # what follows it is nowhere in particular
+                self._damage = piece  # what follows it is nowhere in particular
             elif piece:
                 return piece
         return b""

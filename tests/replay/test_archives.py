@@ -109,7 +109,7 @@ def test_an_archive_that_was_cut_off_keeps_what_is_before(tmp_path: Path, compre
     path = written(tmp_path / "a.tar", whole[: whole.index(name.encode()) + 512 + len(trace) // 2])
     reading = read_table([path], {}).reading
     assert 100 + 1000 < reading.events < 3100
-    assert any("the archive is damaged, or ends, within this file" in text for text in reading.damage)
+    assert any("the archive ends within this file" in text for text in reading.damage)
 
 
 def test_a_missing_end_is_said(tmp_path: Path) -> None:
