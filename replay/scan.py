@@ -12,18 +12,20 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from threading import Event, Lock, Thread
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
 from ..client.capture.scanner import new_scanner
 from ..intents.events import TraceDigest
 from ..intents.trace.decoder import TraceDecoder
+from ..intents.trace.digest import Places
 from ..intents.trace.names import Names
 from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
 from ..intents.trace.scanner import Scanner
@@ -34,6 +36,8 @@ from .traces import find_traces, whole_lines
 BLOCK_BYTES = 1 << 20
 TABLE_VERSION = 1
 """Of what is remembered: a table of another version is made anew."""
+
+PlacesOf: TypeAlias = Callable[[Mapping[str, str]], Places]
 
 _BLOCKS_A_TAKE = 8
 _SPANS_A_TAKE = 1000
@@ -131,17 +135,19 @@ def user_cache() -> TableCache:
     return TableCache(Path(base).expanduser() / "scrtune" / "tables")
 
 
-def read_table(
+def read_table(  # noqa: PLR0913 - what is read, and how
     paths: Sequence[Path],
     tiers: Mapping[str, str],
     *,
     cache: TableCache | None = None,
     progress: Progress | None = None,
     threads: int = 0,
+    places: PlacesOf = FileClasses,
 ) -> TraceTable:
     """Return the table of all traces in `paths`; `tiers` maps directories to ``cache`` or ``prefix``.
 
-    Reads on `threads` (0: as many as there are cores). Raises :class:`.TraceNotFoundError`.
+    Reads on `threads` (0: as many as there are cores). `places` makes of the tiers what is summed up
+    together, by default classes of files; a cache is for these alone. Raises :class:`.TraceNotFoundError`.
     """
     files = find_traces(paths)
     state = progress or Progress()
@@ -152,7 +158,7 @@ def read_table(
     for file in files:
         known = cache.get(file, tiers) if cache is not None else None
         if known is None:
-            traces.append(_Trace(file, tiers, state))
+            traces.append(_Trace(file, partial(places, tiers), state))
         else:
             state.done_files += 1
             state.remembered += 1
@@ -211,7 +217,7 @@ class _Trace:
     """One file, or an archive of several, read by one thread or by several."""
 
     path: Path
-    tiers: Mapping[str, str]
+    new_places: Callable[[], Places]
     progress: Progress
     lock: Lock = field(default_factory=Lock)
     parts: list[TraceTable] = field(default_factory=list)
@@ -250,7 +256,7 @@ class _Trace:
     def _tables(self, blocks: Iterable[_Block], scanner: Scanner | None) -> Iterator[TraceTable]:
         """Yield the tables of `blocks`: one, but of an archive one for each of its traces."""
         for (source, files), of_source in groupby(blocks, key=lambda block: (block.source, block.files)):
-            part = _Part(source, self.tiers, files, scanner)
+            part = _Part(source, self.new_places(), files, scanner)
             for block in of_source:
                 count = part.feed(block.lines)
                 self.progress.lines += 0 if self.is_again else count
@@ -307,11 +313,11 @@ class _Trace:
 class _Part:
     """What one thread has read of a file."""
 
-    def __init__(self, source: str, tiers: Mapping[str, str], files: Names, scanner: Scanner | None) -> None:
+    def __init__(self, source: str, places: Places, files: Names, scanner: Scanner | None) -> None:
         self._source = source
         self._rows = RowTable()
         self._scanner = scanner
-        self._decoder = TraceDecoder(FileClasses(tiers), self._scanner, self._rows, files)
+        self._decoder = TraceDecoder(places, self._scanner, self._rows, files)
         self._digests: list[TraceDigest] = []
         self._blocks = self._bytes = 0
         self._lines = 0

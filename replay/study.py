@@ -36,11 +36,16 @@ _NS = 1e9
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: its name, what its traces hold, and what is said of it."""
+    """One run: its name, what its traces hold, and what is said of it.
+
+    `base` is the run that it is compared to; by default that of the study.
+    """
 
     name: str
     table: TraceTable
     settings: Mapping[str, str] = {}
+    base: str = ""
+    note: str = ""
 
 
 def study(runs: Sequence[Run], base: str = "") -> Study:
@@ -55,7 +60,10 @@ def study(runs: Sequence[Run], base: str = "") -> Study:
     checkpoints = {each.run.name: each.rows for each in seen}
     base = base or names[0]
     differences = tuple(
-        difference for name in names if name != base for difference in _differences(name, base, checkpoints)
+        difference
+        for run in runs
+        if (run.base or base) != run.name
+        for difference in _differences(run.name, run.base or base, checkpoints)
     )
     return Study(
         base=base,
@@ -64,7 +72,11 @@ def study(runs: Sequence[Run], base: str = "") -> Study:
         checkpoints=tuple(row for each in seen for row in each.rows),
         file_classes=tuple(row for each in seen for row in _file_classes(each.run.name, each.table)),
         activity=tuple(row for each in seen for row in _activity(each.run.name, each.table)),
-        notes=(*_notes(rows), *_notes_of_differences(differences, base, checkpoints)),
+        notes=(
+            *_notes(rows),
+            *dict.fromkeys(run.note for run in runs if run.note),
+            *_notes_of_differences(differences, base, checkpoints),
+        ),
     )
 
 

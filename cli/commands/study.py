@@ -19,6 +19,7 @@ from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
 from ..options import FILE, command, option
+from ..reenact import ReenactOptions, written_again
 from ..text import study as text
 from ..text.tables import print_view
 from ..toml_file import TomlFile, read_toml
@@ -48,7 +49,7 @@ class StudySource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(ReenactOptions):
     """Options of `scrtune study`."""
 
     runs: tuple[str, ...] = option("RUN...")
@@ -89,6 +90,11 @@ def study(options: StudyOptions) -> None:
         runs = [
             _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
         ]
+        runs += [
+            again
+            for recorded, run in zip(runs, source.runs.values(), strict=True)
+            for again in written_again(options, recorded, _traces(run), _tiers(run, source), progress)
+        ]
     found = compare(runs, base)
     print_view(found, options.form, text.study, csv_text)
     if options.parquet is not None:
@@ -100,18 +106,19 @@ def study(options: StudyOptions) -> None:
         sys.exit(INTERRUPTED)
 
 
+def _traces(run: RunSource) -> list[Path]:
+    return [Path(path) for path in run.traces]
+
+
+def _tiers(run: RunSource, source: StudySource) -> dict[str, str]:
+    named = ((run.cache or source.cache, "cache"), (run.prefix or source.prefix, "prefix"))
+    return {directory: tier for directory, tier in named if directory}
+
+
 def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *, reread: bool) -> Run:
-    tiers = {
-        directory: tier
-        for directory, tier in (
-            (run.cache or source.cache, "cache"),
-            (run.prefix or source.prefix, "prefix"),
-        )
-        if directory
-    }
     table = read_table(
-        [Path(path) for path in run.traces],
-        tiers,
+        _traces(run),
+        _tiers(run, source),
         cache=replace(user_cache(), is_read=not reread),
         progress=progress,
     )
