@@ -70,6 +70,11 @@ class Progress:
     on_tick: Callable[[], None] = lambda: None
     """Called by the thread that waits, a few times a second."""
 
+    def expect(self, files: Sequence[Path]) -> None:
+        """Add what is to be read."""
+        self.files += len(files)
+        self.total_bytes += sum(map(file_size, files))
+
 
 @dataclass(frozen=True)
 class TableCache:
@@ -151,33 +156,47 @@ def read_table(  # noqa: PLR0913 - what is read, and how
     """
     files = find_traces(paths)
     state = progress or Progress()
-    state.files += len(files)
-    state.total_bytes += sum(_size(file) for file in files)
+    state.expect(files)
+    table = read_files(files, tiers, cache=cache, progress=state, threads=threads, places=places)
+    if cache is not None and state.remembered < state.files:
+        cache.prune()
+    return table
+
+
+def read_files(  # noqa: PLR0913 - as read_table
+    files: Sequence[Path],
+    tiers: Mapping[str, str],
+    *,
+    cache: TableCache | None,
+    progress: Progress,
+    threads: int,
+    places: PlacesOf = FileClasses,
+) -> TraceTable:
+    """Return the table of `files`, as :func:`read_table` does of what it has found."""
     done: list[TraceTable] = []
     traces: list[_Trace] = []
     for file in files:
         known = cache.get(file, tiers) if cache is not None else None
         if known is None:
-            traces.append(_Trace(file, partial(places, tiers), state))
+            traces.append(_Trace(file, partial(places, tiers), progress))
         else:
-            state.done_files += 1
-            state.remembered += 1
-            state.done_bytes += _size(file)
-            state.lines += known.reading.lines
+            progress.done_files += 1
+            progress.remembered += 1
+            progress.done_bytes += file_size(file)
+            progress.lines += known.reading.lines
             done.append(known)
-    traces.sort(key=lambda trace: -_size(trace.path))  # the large ones first: they are not the last to end
-    _run(traces, threads or os.cpu_count() or 1, state)
+    traces.sort(key=lambda trace: -file_size(trace.path))  # large ones are not the last to end
+    _run(traces, threads or os.cpu_count() or 1, progress)
     for trace in traces:
         table = trace.table()
         if cache is not None and not table.reading.unread:
             cache.put(trace.path, tiers, table)
         done.append(table)
-    if cache is not None and traces:
-        cache.prune()
     return add_tables(done)
 
 
-def _size(path: Path) -> int:
+def file_size(path: Path) -> int:
+    """Return the size of a file, 0 of one that cannot be seen."""
     try:
         return path.stat().st_size
     except OSError:
