@@ -1,9 +1,14 @@
-"""How jobs of our own start ranks of MPI."""
+"""How ranks of MPI are started, and what their environment says of the engine; without MPI itself."""
 
 import os
 import shutil
 import sys
 from pathlib import Path
+
+ENGINE_VARIABLE = "SCRTUNE_ENGINE"
+"""``libscr`` or ``embedded``: the engine to take, whatever is there."""
+NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
+"""The nodes that the embedded engine simulates."""
 
 
 class NoMpiexecError(FileNotFoundError):

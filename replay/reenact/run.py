@@ -11,10 +11,8 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 
-from ...client.embedded.launch import NODES_VARIABLE
 from ...client.libscr.find import HINTS
-from ...client.mpi import mpiexec, plain_environment
-from ...client.select import ENGINE_VARIABLE
+from ...client.mpi import ENGINE_VARIABLE, NODES_VARIABLE, mpiexec, plain_environment
 from ...units import bytes_text
 from ..scan import read_table
 from ..table import TraceTable

@@ -1,6 +1,8 @@
 """`scrtune study --reenact`."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,3 +83,8 @@ def test_settings_are_read_as_a_shell_reads_them() -> None:
     assert settings_of("own") is None
     with pytest.raises(ValueError, match="'PATH' is no setting"):
         settings_of("PATH=/")
+
+
+def test_a_study_loads_no_mpi() -> None:
+    loaded = "import sys, scrtune.cli.commands.study; sys.exit('mpi4py' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loaded], check=False).returncode == 0
