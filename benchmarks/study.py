@@ -5,8 +5,8 @@ Needs isal and orjson; with duckdb and dftracer-utils installed (`pip install 's
 
 Each reader is a process of its own, in turns. Printed are the best rates of the rounds by the clock, and by
 CPU time, which other work on the machine changes less, the largest memory, and how many times as fast the
-whole command is, least and most, each in the same round. `study` is that command, from the start of its process
-to its exit, and so is `dftracer_utils`; of the others the reading alone is timed:
+whole command is, least and most, each in the same round. `study` is that command, from the start of its
+process to its exit, and so is `dftracer_utils`; of the others the reading alone is timed:
 
 table           replay/scan.py on all cores; on one, as it says
 orjson loop     sums by name, thread and file, as one would write them

@@ -74,6 +74,7 @@ def study(runs: Sequence[Run], base: str = "") -> Study:
         activity=tuple(row for each in seen for row in _activity(each.run.name, each.table)),
         notes=(
             *_notes(rows),
+            *(note for each in seen for note in each.notes()),
             *dict.fromkeys(run.note for run in runs if run.note),
             *_notes_of_differences(differences, base, checkpoints),
         ),
@@ -166,6 +167,25 @@ class _RunTrace:
             found[number] = max(longest_s, end_s - start_s), max(last_s, end_s)
         return found
 
+    def notes(self) -> Iterator[str]:
+        """Say where what saves does not overlap in time."""
+        saving = {span.pid for span in self.saves}
+        times: dict[int, tuple[float, float]] = {}
+        for thread, start_s, end_s in _thread_times(self.table):
+            process = self.numbers.get(thread[:2])
+            if process in saving:
+                since_s, until_s = times.get(process, (start_s, end_s))
+                times[process] = min(since_s, start_s), max(until_s, end_s)
+        groups, until_s = 0, float("-inf")
+        for start_s, end_s in sorted(times.values()):
+            groups += start_s > until_s
+            until_s = max(until_s, end_s)
+        if groups > 1:
+            yield (
+                f"{self.run.name}: what saves is {groups} groups of processes, one after the other: a job"
+                " that was restarted, or several jobs, which are several runs with a NAME each"
+            )
+
     def row(self) -> RunRow:
         table = self.table
         saving, loading = _by_thread(self.saves), _by_thread(self.loads)
@@ -194,6 +214,14 @@ class _RunTrace:
             flush_s=fmean(flushes) if flushes else None,
             flushes=len(flushes),
         )
+
+
+def _thread_times(table: TraceTable) -> Iterator[tuple[JobThread, float, float]]:
+    """Yield from when to when threads were seen, each several times."""
+    for span in table.spans:
+        yield span.thread, span.start_s, span.end_s
+    for key, amount in table.accesses.items():
+        yield key.thread, amount.start_ns / _NS, amount.end_ns / _NS
 
 
 def _by_thread(spans: Iterable[Span]) -> dict[tuple[int, int], float]:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from scipy import stats
 
@@ -153,3 +154,21 @@ def test_rows_become_columns_of_any_library(notebook: Study, tmp_path: Path) -> 
     for convert, module in ((to_pandas, "pandas"), (to_polars, "polars"), (to_arrow, "pyarrow")):
         pytest.importorskip(module)
         assert convert(rows)["calls"][0] == 1 or module == "pyarrow"
+
+
+def test_jobs_that_follow_each_other_are_said_to_be_several() -> None:
+    ranks = [JobThread("n1", pid, pid) for pid in range(3)]
+
+    def noted(*spans: ThreadSpan) -> bool:
+        table = TraceTable(spans=tuple(sorted(spans)), reading=Reading(events=9))
+        return any("what saves is 2 groups" in note for note in study([Run(name="a", table=table)]).notes)
+
+    first, beside, later = (
+        ThreadSpan(rank, start_s, start_s + 5, "save", "save")
+        for rank, start_s in zip(ranks, (10.0, 12.0, 50.0), strict=True)
+    )
+    helper = msgspec.structs.replace(later, thread=JobThread("n1", 9, 9), kind="load")
+    assert not noted(first, beside)
+    assert not noted(first, beside, helper), "it does not save"
+    assert not noted(first, beside, msgspec.structs.replace(later, thread=ranks[0]))
+    assert noted(first, beside, later)
