@@ -143,8 +143,8 @@ class _RunTrace:
     def _flushes(self, groups: Sequence[Sequence[Span]]) -> dict[int, tuple[float, float]]:
         """Return, by checkpoint, the makespan of the slowest rank's background writes, and when all ended.
 
-        A write is one for the last checkpoint that its process had ended before; those that a saving thread
-        makes within its own span are not in the background.
+        A write is one for the last checkpoint that its process had ended before the write's own end; those
+        that a saving thread makes within its own span are not in the background.
         """
         ended: dict[int, list[tuple[float, int]]] = defaultdict(list)  # by process
         busy: dict[tuple[int, int], list[Span]] = defaultdict(list)
@@ -155,12 +155,13 @@ class _RunTrace:
         stretches: dict[tuple[int, int], tuple[float, float]] = {}
         for thread, write in _writes_by_thread(self.table):
             process = self.numbers.get(thread[:2])
-            before = [] if process is None else [each for each in ended[process] if each[0] <= write.start_s]
+            before = [] if process is None else [each for each in ended[process] if each[0] < write.end_s]
             if process is None or not before or _is_within(write, busy[process, thread.tid]):
                 continue
-            number = max(before)[1]
-            since_s, until_s = stretches.get((process, number), (write.start_s, write.end_s))
-            stretches[process, number] = min(since_s, write.start_s), max(until_s, write.end_s)
+            ended_s, number = max(before)
+            start_s = max(ended_s, write.start_s)
+            since_s, until_s = stretches.get((process, number), (start_s, write.end_s))
+            stretches[process, number] = min(since_s, start_s), max(until_s, write.end_s)
         found: dict[int, tuple[float, float]] = {}
         for (_, number), (start_s, end_s) in stretches.items():
             longest_s, last_s = found.get(number, (0.0, 0.0))

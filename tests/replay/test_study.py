@@ -77,6 +77,12 @@ def test_a_flush_is_what_is_written_after_a_checkpoint_has_ended() -> None:
     assert (found.runs[0].flush_s, found.runs[0].flushes) == (3.0, 2)
 
 
+def test_a_flush_that_begins_before_its_checkpoint_ends_is_of_that_checkpoint() -> None:
+    flushes = [(11.5, 14.0), (14.0, 15.0), (20.5, 21.5), (21.5, 23.0)]
+    found = study([Run(name="a", table=table_of([(1.0, 2.0), (11.0, 12.0), (21.0, 22.0)], flushes))])
+    assert [row.flush_s for row in found.checkpoints] == [None, pytest.approx(9.5), 1.0]
+
+
 def test_what_a_saving_thread_writes_within_its_spans_is_no_flush() -> None:
     table = table_of([(1.0, 2.0), (11.0, 12.0)])
     key = ActivityKey("prefix", "write", SAVER, 11)
