@@ -13,6 +13,7 @@ from ..replay.reenact.plan import FilePaths, Plan, ReenactError, Shape, make_pla
 from ..replay.reenact.run import Directories, write_again
 from ..replay.scan import Progress, read_table
 from ..replay.study import Run
+from ..scr_config.catalogue import coerce
 from .errors import CommandError
 from .options import option
 
@@ -26,9 +27,10 @@ def settings_of(text: str) -> dict[str, str] | None:
     if text == OWN:
         return None
     pairs = [each.partition("=") for each in shlex.split(text)]
-    wrong = next((name for name, between, _ in pairs if not between or not name.startswith("SCR")), None)
-    if wrong is not None:
+    if wrong := next((name for name, between, _ in pairs if not between), ""):
         raise ValueError(f"{wrong!r} is no setting: write 'SCR_NAME=VALUE ...', or own")
+    for name, _, value in pairs:
+        coerce(name, value)
     return {name: value for name, _, value in pairs}
 
 

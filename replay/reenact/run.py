@@ -13,6 +13,7 @@ import msgspec
 
 from ...client.libscr.find import HINTS
 from ...client.mpi import ENGINE_VARIABLE, NODES_VARIABLE, mpiexec, plain_environment
+from ...scr_config.catalogue import ParameterError, coerce, defaults
 from ...units import bytes_text
 from ..scan import read_table
 from ..table import TraceTable
@@ -81,10 +82,13 @@ def _run(plan: Plan, directory: Path, environment: Mapping[str, str]) -> None:
 
 def _check_room(plan: Plan, settings: Mapping[str, str], places: Directories) -> None:
     """Raise ReenactError where prefix directory and cache may not hold all that is written."""
+    try:
+        known = defaults() | {name: coerce(name, text) for name, text in settings.items()}
+    except ParameterError as error:
+        raise ReenactError(str(error)) from error
     largest = max((checkpoint.bytes for checkpoint in plan.checkpoints), default=0)
-    bypassed = settings.get("SCR_CACHE_BYPASS", "1") != "0"
     # each with redundancy of at most its own size, and one more than are kept
-    cached = 0 if bypassed else 2 * largest * (int(settings.get("SCR_CACHE_SIZE", "1")) + 1)
+    cached = 0 if known["SCR_CACHE_BYPASS"] else 2 * largest * (int(known["SCR_CACHE_SIZE"]) + 1)
     needs: dict[int, int] = {}
     for path, size in ((places.prefix, plan.bytes), (places.cache, cached)):
         device = path.stat().st_dev

@@ -50,6 +50,7 @@ def test_recorded_checkpoints_are_written_again_as_runs_of_the_study(
     ("arguments", "code", "told"),
     [
         (("--reenact", "XOR"), 2, "'XOR' is no setting: write 'SCR_NAME=VALUE ...', or own"),
+        (("--reenact", "SCR_CACHE_SIZE=many"), 2, "SCR_CACHE_SIZE='many': must be"),
         (("--reenact", "own", "--prefix", "/elsewhere"), 1, "a: its traces show no checkpoint with files"),
         (("--reenact", "own", "--reenact-scale", "1e12", "--prefix", "/prefix"), 1, "take a scale below"),
     ],
@@ -76,12 +77,12 @@ def test_an_interrupt_leaves_the_recorded_runs(
 
 
 def test_settings_are_read_as_a_shell_reads_them() -> None:
-    assert settings_of("SCR_FLUSH=1 SCRTUNE_FLUSH_CPUS='0, 2'") == {
+    assert settings_of("SCR_FLUSH=1 SCRTUNE_FLUSH_CPUS='0,2'") == {
         "SCR_FLUSH": "1",
-        "SCRTUNE_FLUSH_CPUS": "0, 2",
+        "SCRTUNE_FLUSH_CPUS": "0,2",
     }
     assert settings_of("own") is None
-    with pytest.raises(ValueError, match="'PATH' is no setting"):
+    with pytest.raises(ValueError, match="PATH='/': must be"):
         settings_of("PATH=/")
 
 

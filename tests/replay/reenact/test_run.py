@@ -77,6 +77,11 @@ def test_what_the_engine_refuses_is_said_and_nothing_is_left(places: Directories
     assert left(places) == []
 
 
+def test_a_setting_that_is_none_is_said(places: Directories) -> None:
+    with pytest.raises(ReenactError, match="SCR_CACHE_SIZE='two': must be"):
+        write_again(PLAN, {"SCR_CACHE_SIZE": "two"}, places)
+
+
 def test_what_does_not_fit_is_not_begun(places: Directories, monkeypatch: pytest.MonkeyPatch) -> None:
     def has(free: int) -> None:
         monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=free))
