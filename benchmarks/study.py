@@ -5,7 +5,7 @@ Needs isal and orjson; with duckdb and dftracer-utils installed (`pip install 's
 
 Each reader is a process of its own, in turns. Printed are the best rates of the rounds by the clock, and by
 CPU time, which other work on the machine changes less, the largest memory, and how many times as fast the
-whole command is, least and most, each in the same round. `study` is that command, from the start of its
+whole command is by both, least and most, each in the same round. `study` is that command, from the start of its
 process to its exit, and so is `dftracer_utils`; of the others the reading alone is timed:
 
 table           replay/scan.py on all cores; on one, as it says
@@ -248,10 +248,20 @@ def lines_of(name: str, measured: Rounds) -> Iterator[str]:
     """Yield what is printed of one trace: a line for each reader."""
     for reader in measured[0]:
         rate, cpu_rate, size = map(max, zip(*(each[reader] for each in measured), strict=True))
-        ratios = sorted(each[STUDY].rate / each[reader].rate for each in measured)
-        compared = "" if reader == STUDY else f"study is {ratios[0]:5.2f} to {ratios[-1]:5.2f} times as fast"
+        ratios, cpu_ratios = (
+            "{:.2f} to {:.2f}".format(
+                *spread([each[STUDY][index] / each[reader][index] for each in measured])
+            )
+            for index in (0, 1)
+        )
+        compared = f"study: {ratios} times as fast, by CPU time {cpu_ratios}"
         rates = f"{rate / 1e6:6.2f} M/s, {cpu_rate / 1e6:6.2f} M/s of a core, {size:5.0f} MB"
-        yield f"{name:8} {reader:16} {rates}  {compared}"
+        yield f"{name:8} {reader:16} {rates}  {compared if reader != STUDY else ''}".rstrip()
+
+
+def spread(values: Sequence[float]) -> tuple[float, float]:
+    """Return the least and the most."""
+    return min(values), max(values)
 
 
 if __name__ == "__main__":
