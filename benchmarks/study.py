@@ -5,8 +5,8 @@ Needs isal and orjson; with duckdb and dftracer-utils installed (`pip install 's
 
 Each reader is a process of its own, in turns. Printed are the best rates of the rounds by the clock, and by
 CPU time, which other work on the machine changes less, the largest memory, and how many times as fast the
-whole command is by both, least and most, each in the same round. `study` is that command, from the start of its
-process to its exit, and so is `dftracer_utils`; of the others the reading alone is timed:
+whole command is by both, least and most, each in the same round. `study` is that command, from the start of
+its process to its exit, and so is `dftracer_utils`; of the others the reading alone is timed:
 
 table           replay/scan.py on all cores; on one, as it says
 orjson loop     sums by name, thread and file, as one would write them
@@ -259,9 +259,10 @@ def lines_of(name: str, measured: Rounds) -> Iterator[str]:
         yield f"{name:8} {reader:16} {rates}  {compared if reader != STUDY else ''}".rstrip()
 
 
-def spread(values: Sequence[float]) -> tuple[float, float]:
-    """Return the least and the most."""
-    return min(values), max(values)
+def spread(measured: Rounds, reader: str, index: int) -> str:
+    """Return how many times as fast the command is as `reader`, by the clock (0) or CPU time (1)."""
+    ratios = [each[STUDY][index] / each[reader][index] for each in measured]
+    return f"{min(ratios):.2f} to {max(ratios):.2f}"
 
 
 if __name__ == "__main__":
