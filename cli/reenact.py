@@ -14,6 +14,7 @@ from ..replay.reenact.run import Directories, write_again
 from ..replay.scan import Progress, read_table
 from ..replay.study import Run
 from ..scr_config.catalogue import coerce
+from ..units import bytes_text, count_text, rounded_duration_text
 from .errors import CommandError
 from .options import option
 
@@ -93,6 +94,7 @@ def written_again(
             if progress.stop:
                 return
             settings = recorded.settings if given is None else given
+            click.echo(_announced(recorded.name, plan), err=True)
             run = Run(
                 name=_name(recorded.name, number),
                 table=write_again(plan, settings, places),
@@ -109,6 +111,12 @@ def written_again(
 
 def _name(recorded: str, number: int) -> str:
     return f"{recorded} here" if number == 1 else f"{recorded} here {number}"
+
+
+def _announced(name: str, plan: Plan) -> str:
+    checkpoints = count_text(len(plan.checkpoints), "checkpoint")
+    pauses = rounded_duration_text(plan.pause_s)
+    return f"scrtune: {name}: writing {checkpoints} again, {bytes_text(plan.bytes)}; pauses take {pauses}"
 
 
 def _note(name: str, plan: Plan) -> str:

@@ -66,6 +66,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """Bytes of all checkpoints."""
         return sum(checkpoint.bytes for checkpoint in self.checkpoints)
 
+    @property
+    def pause_s(self) -> float:
+        """Seconds that it takes at least: pauses between checkpoints, and of the slowest rank within."""
+        return sum(
+            each.think_s + max(sum(file.pause_s for file in files) for files in each.ranks)
+            for each in self.checkpoints
+        )
+
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a run is written again. `scale` multiplies bytes and pauses; `ranks` is the most."""

@@ -61,6 +61,7 @@ def test_each_rank_writes_its_files_again_in_their_order(tmp_path: Path) -> None
     plan = plan_of(tmp_path, saves())
     assert (plan.ranks, plan.recorded_ranks, plan.nodes) == (3, 3, 2)
     assert plan.bytes == 2 * 3 * (64 + 10_001 + 10)
+    assert plan.pause_s == pytest.approx(2 * (0.9 + 0.04), abs=1e-3)
     for checkpoint in plan.checkpoints:
         assert checkpoint.think_s == pytest.approx(0.9)
         for pid, files in zip((10, 11, 20), checkpoint.ranks, strict=True):
