@@ -51,11 +51,10 @@ class ReenactOptions:
         click.FloatRange(min=0, min_open=True),
         default=1.0,
     )
-    reenact_ranks: int = option(
+    reenact_ranks: int | None = option(
         "--reenact-ranks N",
         "Ranks at most; default: the cores of this machine, two at least.",
         click.IntRange(min=1),
-        default=max(2, os.cpu_count() or 1),
     )
     reenact_checkpoints: int = option(
         "--reenact-checkpoints N",
@@ -67,7 +66,7 @@ class ReenactOptions:
         "--reenact-prefix DIR",
         "Where their prefix directory is made.",
         _DIRECTORY,
-        default=tempfile.gettempdir(),
+        default=_TEMPORARY,
     )
     reenact_cache: Path = option(
         "--reenact-cache DIR", "Where their cache is made.", _DIRECTORY, default=_TEMPORARY
@@ -85,7 +84,9 @@ def written_again(
     if not options.reenact:
         return
     shape = Shape(
-        ranks=options.reenact_ranks, checkpoints=options.reenact_checkpoints, scale=options.reenact_scale
+        ranks=options.reenact_ranks or max(2, os.cpu_count() or 1),
+        checkpoints=options.reenact_checkpoints,
+        scale=options.reenact_scale,
     )
     places = Directories(prefix=options.reenact_prefix, cache=options.reenact_cache)
     try:
