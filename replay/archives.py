@@ -30,7 +30,8 @@ ReadFile = Callable[[Path, str], Pieces]
 
 def is_archive(start: bytes, name: str) -> bool:
     """Return whether a file of that `name` is an archive; `start` are its first bytes, decompressed."""
-    return start.startswith(_MAGIC, _MAGIC_AT) or name.endswith(ARCHIVES)
+    is_tar = start.startswith(_MAGIC, _MAGIC_AT) and not start.startswith((b"[", b"{"))
+    return is_tar or name.endswith(ARCHIVES)
 
 
 def traces_in(pieces: Pieces, source: str, read_file: ReadFile) -> Iterator[tuple[str, Pieces]]:
