@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from ..goodput.events import GoodputEvent
+from .declared import Declared
 from .tune.knowledge import Knowledge
 
 Value = int | float | str
@@ -92,7 +93,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     `advised` are values that the run began with and that scrtune had left in the config file in an earlier
     job; `settings` has the user's own instead. The daemon separates the two. `observe_budget` is the share of
     the job's time that observing may cost. `init_s` is what this run's SCR_Init took, as far as a re-init
-    takes that again; 0: not known.
+    takes that again; 0: not known. `declared` is what else the user said.
     """
 
     settings: Values
@@ -113,6 +114,7 @@ class SettingsObserved(msgspec.Struct, frozen=True, tag="settings_observed", kw_
     advised: Values = {}
     observe_budget: float = 0.01
     init_s: float = 0.0
+    declared: Declared = Declared()
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -221,6 +223,36 @@ class StorageProbed(msgspec.Struct, frozen=True, tag="storage_probed", kw_only=T
     problem: str = ""
 
 
+class AllocationObserved(msgspec.Struct, frozen=True, tag="allocation_observed", kw_only=True):
+    """The allocation that the job runs in, as its scheduler shows it at `time_s`.
+
+    `end_s` is its time limit in epoch seconds, 0: not known. `switches` has the switch that each host hangs
+    on, as far as there is a topology. `steps` are the names of the application's steps in it so far.
+    """
+
+    scheduler: Name
+    job: Name = ""
+    end_s: float = 0.0
+    hosts: tuple[Name, ...] = ()
+    switches: dict[Name, Name] = {}
+    steps: tuple[Name, ...] = ()
+    time_s: float = 0.0
+
+
+class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", kw_only=True):
+    """A node of the job is not heard of any more; what it had said of itself counts no longer."""
+
+    host: Name
+
+
+class LeaderChanged(msgspec.Struct, frozen=True, tag="leader_changed", kw_only=True):
+    """From now on the daemon of `host` decides for all nodes, for the reason `why`; `term` counts leaders."""
+
+    host: Name
+    term: Count
+    why: Name = ""
+
+
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
     """A sender's bounded queue overflowed, or its messages never arrived."""
 
@@ -273,6 +305,9 @@ Event = (
     | TraceDigest
     | NodeObserved
     | StorageProbed
+    | AllocationObserved
+    | NodeLeft
+    | LeaderChanged
     | EventsLost
     | UserEdited
     | TuningSwitched

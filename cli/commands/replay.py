@@ -15,14 +15,18 @@ from ...daemon.views import IntentView, intent_views, merged
 from ...intents.observe.redundancy import FLOORS
 from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView
+from ...intents.rules.parameter import DerivedParameter
+from ...intents.rules.parameters import advised
 from ...intents.rules.situation import Proposal
 from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
 from ...scr_config.render import environment_text
 from ...units import count_text
+from ..declarations import Declarations
 from ..format import printable
 from ..options import command, option
 from ..read_config import config_text
 from ..text import job as text
+from ..text import story
 from ..text.tables import facts, print_view
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
@@ -31,7 +35,7 @@ _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @dataclass(frozen=True)
-class ReplayOptions:
+class ReplayOptions(Declarations):
     """Options of `scrtune replay`."""
 
     traces: tuple[Path, ...] = option("TRACE...")
@@ -69,6 +73,7 @@ def replay(options: ReplayOptions) -> None:
         cores=options.cores,
         nodes=options.nodes,
         floor=options.floor or "",
+        declared=options.declared,
         conf=config_text(options.conf) if options.conf else None,
         system_conf=config_text(options.system_conf) if options.system_conf else None,
     )
@@ -77,10 +82,12 @@ def replay(options: ReplayOptions) -> None:
     for problem in replayed.problems:
         click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     view = replay_view(replayed)
+    for told in view.contradictions:
+        click.echo(f"scrtune: {told}", err=True)
     if (form := options.form) == "table" or form == "json":
         print_view(view, form, _tables)
         return
-    settings = to_follow(merged(view.proposals))
+    settings = to_follow({**advised(view.parameters), **merged(view.proposals)})
     if not settings:
         click.echo("scrtune: nothing to recommend: the table of levers (--format table) says why", err=True)
         return
@@ -102,6 +109,8 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     intents: tuple[IntentView, ...]
     proposals: tuple[Proposal, ...]
     levers: tuple[LeverView, ...] = ()
+    parameters: tuple[DerivedParameter, ...] = ()
+    contradictions: tuple[str, ...] = ()
     merged: tuple[MergedTraces, ...] = ()
 
 
@@ -121,6 +130,8 @@ def replay_view(replayed: Replayed) -> ReplayView:
         intents=intent_views(pipeline),
         proposals=pipeline.proposals(),
         levers=pipeline.levers(),
+        parameters=pipeline.parameters(),
+        contradictions=pipeline.contradictions,
         merged=replayed.merged if len(replayed.merged) > 1 else (),
     )
 
@@ -148,9 +159,9 @@ def _tables(view: ReplayView) -> RenderableType:
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),
     }
-    return Group(
-        facts(rows), "", text.intents(view.intents), "", _recommendations(view), "", text.levers(view.levers)
-    )
+    shown = [facts(rows), text.intents(view.intents), _recommendations(view)]
+    shown += [story.parameters(view.parameters), text.levers(view.levers)]
+    return Group(*(part for each in shown for part in (each, "")))
 
 
 def _merged(view: ReplayView) -> Iterator[str]:

@@ -4,7 +4,7 @@ from functools import cached_property
 
 import msgspec
 
-from ..events import NodeObserved, SettingsObserved, StorageProbed, Values
+from ..events import AllocationObserved, NodeObserved, SettingsObserved, StorageProbed, Values
 from ..mutability import RunMutability
 from ..observe.intents import Intents
 from ..settings import DEFAULTS, changes_text, is_cached, number
@@ -48,6 +48,7 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     obeyed: int = 0
     """The last ones in a row that were taken because SCR_Need_checkpoint said so."""
     probe: StorageProbed | None = None
+    allocation: AllocationObserved | None = None
     recalled: Knowledge | None = None
     reinit_s: float = 0.0
     """Mean seconds of a re-init of SCR as measured; 0 before there was one."""

@@ -116,7 +116,7 @@ class Job:
 
     def _apply(self, advised: Values) -> float:
         """Return the seconds of applying `advised` before an output. It never needs a launch."""
-        changed = {name for name, value in advised.items() if self._in_force[name] != value}
+        changed = {name for name, value in advised.items() if self._in_force.get(name) != value}
         ways = {self.mutability.get(name, "launch") for name in changed} if self.mutability else {"live"}
         assert ways <= {"live", "live on rank 0", "re-init"}, f"{sorted(changed)} cannot be changed now"
         self._in_force.update(advised)

@@ -20,6 +20,7 @@ from scrtune.client.libscr.library import libscrtune_path
 from scrtune.client.paths import JobPaths
 from scrtune.daemon.journal.journal import replay_journal
 from scrtune.daemon.views import ExplainView
+from scrtune.intents.declared import Declared, from_text
 from scrtune.scr_config.resolution import resolve
 
 from ...support.slurm_cluster import Cluster, Job, until, why_not
@@ -121,7 +122,7 @@ def tuned(cluster: Cluster) -> Ended:
             touch -d '40 days ago' r/old/$node/journal r/old/$node/daemon.lock
         done
         chmod 700 r r/old r/old/*
-        {SCRTUNE} run --redundancy-floor single -- \
+        {SCRTUNE} run --redundancy-floor single --run-length 2h --watch-metric "loss's \\"mean\\"" -- \
             srun --mpi=pmi2 {RANK} given {TRAIN} --steps {CHECKPOINTS} {size}
         code=$?
         {SCRTUNE} explain --job-id $SLURM_JOB_ID --format json >explain.json
@@ -160,6 +161,8 @@ class TestATunedJob:
         assert settings[0]["SCRTUNE_JOB_ID"] == tuned.job.id
         assert settings[0]["SCRTUNE_REDUNDANCY_FLOOR"] == "SINGLE"
         assert settings[0]["SCR_LOG_ENABLE"] == "1"
+        said = from_text(settings[0]["SCRTUNE_DECLARED"])
+        assert said == Declared(run_s=7200, metric='loss\'s "mean"')
         assert all(each == settings[0] for each in settings)
 
     def test_each_rank_is_traced_on_its_node(self, tuned: Ended) -> None:
