@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from ..replay.reenact.plan import FilePaths, Plan, ReenactError, Shape, make_plan
+from ..replay.reenact.plan import FilePaths, Plan, PlanScope, ReenactError, make_plan
 from ..replay.reenact.run import Directories, write_again
 from ..replay.scan import Progress, read_table
 from ..replay.study import Run
@@ -83,14 +83,14 @@ def written_again(
     """Yield a run for each of the settings. Raises CommandError, TraceNotFoundError."""
     if not options.reenact:
         return
-    shape = Shape(
+    scope = PlanScope(
         ranks=options.reenact_ranks or max(2, os.cpu_count() or 1),
         checkpoints=options.reenact_checkpoints,
         scale=options.reenact_scale,
     )
     places = Directories(prefix=options.reenact_prefix, cache=options.reenact_cache)
     try:
-        plan = make_plan(read_table(traces, tiers, places=FilePaths, progress=progress).resolved(), shape)
+        plan = make_plan(read_table(traces, tiers, places=FilePaths, progress=progress).resolved(), scope)
         for number, given in enumerate(options.reenact, start=1):
             if progress.stop:
                 return

@@ -75,7 +75,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class PlanScope(msgspec.Struct, frozen=True, kw_only=True):
     """How much of a run is written again. `scale` multiplies bytes and pauses; `ranks` is the most."""
 
     ranks: int
@@ -114,7 +114,7 @@ class _RecordedFile(msgspec.Struct):
 _Files = dict[Process, list[_RecordedFile]]
 
 
-def make_plan(table: TraceTable, shape: Shape) -> Plan:
+def make_plan(table: TraceTable, scope: PlanScope) -> Plan:
     """Return the plan of a resolved table. Raises ReenactError."""
     rows = study([Run(name="recorded", table=table)]).checkpoints
     written = [(row, files) for row, files in zip(rows, _in_checkpoints(table, rows), strict=True) if files]
@@ -123,27 +123,27 @@ def make_plan(table: TraceTable, shape: Shape) -> Plan:
             "its traces show no checkpoint with files in a tier: name their directory as prefix or cache"
         )
     processes = sorted({process for _, files in written for process in files})
-    ranks = max(1, min(shape.ranks, len(processes)))
+    ranks = max(1, min(scope.ranks, len(processes)))
     chosen = [processes[rank * len(processes) // ranks] for rank in range(ranks)]
     thinks_s = [
         max(0.0, after.start_s - row.start_s - row.wall_s) for (row, _), (after, _) in pairwise(written)
     ]
     planned = [
         PlannedCheckpoint(
-            think_s=think_s * shape.scale,
+            think_s=think_s * scope.scale,
             ranks=tuple(
-                tuple(_planned(files.get(process, ()), row.start_s, shape.scale)) for process in chosen
+                tuple(_planned(files.get(process, ()), row.start_s, scope.scale)) for process in chosen
             ),
         )
         # the first comes as late as the second: it may follow the last
         for (row, files), think_s in zip(written, [*thinks_s[:1], *thinks_s] or [0.0], strict=True)
     ]
     return Plan(
-        checkpoints=tuple(islice(cycle(planned), shape.checkpoints)),
+        checkpoints=tuple(islice(cycle(planned), scope.checkpoints)),
         ranks=ranks,
         recorded_ranks=len(processes),
         nodes=len({host for host, _ in chosen}),
-        scale=shape.scale,
+        scale=scope.scale,
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from ...client.libscr.find import HINTS
 from ...client.mpi import ENGINE_VARIABLE, NODES_VARIABLE, mpiexec, plain_environment
-from ...scr_config.catalogue import ParameterError, coerce, defaults
+from ...scr_config.catalogue import ParameterError, checked, coerce
 from ...units import bytes_text
 from ..scan import read_table
 from ..table import TraceTable
@@ -83,7 +83,7 @@ def _run(plan: Plan, directory: Path, environment: Mapping[str, str]) -> None:
 def _check_room(plan: Plan, settings: Mapping[str, str], places: Directories) -> None:
     """Raise ReenactError where prefix directory and cache may not hold all that is written."""
     try:
-        known = defaults() | {name: coerce(name, text) for name, text in settings.items()}
+        known = checked({name: coerce(name, text) for name, text in settings.items()})
     except ParameterError as error:
         raise ReenactError(str(error)) from error
     largest = max((checkpoint.bytes for checkpoint in plan.checkpoints), default=0)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scrtune.replay.reenact.plan import (
     FilePaths,
     Plan,
+    PlanScope,
     ReenactError,
-    Shape,
     make_plan,
 )
 from scrtune.replay.scan import read_table
@@ -34,10 +34,10 @@ def write(pid: int, path: str, at_ms: float, size: int, took_ms: float = 1) -> d
     return event(pid, "write", at_ms, took_ms, fname=path, ret=size)
 
 
-def plan_of(tmp_path: Path, events: Iterable[Mapping[str, Any]], **shape: Any) -> Plan:
+def plan_of(tmp_path: Path, events: Iterable[Mapping[str, Any]], **scope: Any) -> Plan:
     (tmp_path / "a.pfw").write_text("".join(json.dumps(each) + "\n" for each in events))
     table = read_table([tmp_path], TIERS, places=FilePaths).resolved()
-    return make_plan(table, Shape(**{"ranks": 8, "checkpoints": 2} | shape))
+    return make_plan(table, PlanScope(**{"ranks": 8, "checkpoints": 2} | scope))
 
 
 def saves(pids: Iterable[int] = (10, 11, 20), steps: int = 2) -> list[dict[str, Any]]:
