@@ -166,16 +166,20 @@ def _merged(path: Path, summary: Summary) -> MergedTraces:
 
 
 def read_digests(paths: Iterable[Path], shape: JobShape, summary: Summary) -> list[TraceDigest]:
-    """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError."""
+    """Read the traces at `paths`; `summary` takes up what they are. Raises TraceNotFoundError.
+
+    The digests are in order of time. None spans the way back from an archive's trace to its next.
+    """
     decoder = TraceDecoder(_tiers(shape), new_scanner())
-    digests = []
-    for number, batch in enumerate(read_traces(paths, summary), start=1):
+    digests: list[TraceDigest | None] = []
+    end_s = 0.0
+    for number, batch in enumerate(read_traces(paths, summary)):
+        is_back, end_s = (batch.end_s or end_s) < end_s, batch.end_s or end_s
+        if is_back or number % _BATCHES_A_DIGEST == 0:
+            digests.append(decoder.take())
         decoder.feed(batch.data, batch.source)
-        if number % _BATCHES_A_DIGEST == 0 and (digest := decoder.take()) is not None:
-            digests.append(digest)
-    if (digest := decoder.take(final=True)) is not None:
-        digests.append(digest)
-    return digests
+    digests.append(decoder.take(final=True))
+    return sorted(filter(None, digests), key=lambda digest: digest.end_s)
 
 
 def find_checkpoints(paths: Sequence[Path], shape: JobShape, digests: Sequence[TraceDigest]) -> TraceFindings:
