@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from .table import Reading
+from .what_if.rows import WhatIf
 
 GROUPING = "largest of a thread (host, pid, tid): its durations summed"
 """How seconds come about, in all columns that are compared."""
@@ -117,7 +118,7 @@ class ActivityRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What traces of several runs say."""
+    """What traces of several runs say, and what is predicted from them if that was asked for."""
 
     base: str
     runs: tuple[RunRow, ...]
@@ -128,3 +129,4 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     grouping: str = GROUPING
     confidence: float = CONFIDENCE
+    what_if: WhatIf | None = None

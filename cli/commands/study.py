@@ -13,11 +13,15 @@ from typing import Literal, TypeVar
 import click
 import msgspec
 
+from ...intents.events import Value
 from ...replay.frames import columns, to_arrow
 from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
+from ...replay.what_if.evidence import value_of
+from ...replay.what_if.predictions import Stated, what_if
+from ...units import parse_rate
 from ..options import FILE, command, option
 from ..text import study as text
 from ..text.tables import print_view
@@ -27,6 +31,14 @@ Form = Literal["table", "json", "csv"]
 S = TypeVar("S", bound=msgspec.Struct)
 
 INTERRUPTED = 130
+
+
+def _varied(text: str) -> tuple[str, tuple[Value, ...]]:
+    """Return name and values of ``NAME=V1,V2``. Raises ValueError."""
+    name, between, values = text.partition("=")
+    if not between or not name or not values:
+        raise ValueError(f"{text!r}: write NAME=VALUE,VALUE")
+    return name, tuple(value_of(name, value) for value in values.split(","))
 
 
 class RunSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +78,23 @@ class StudyOptions:
         "Also write all accesses, by thread and class of file and size (needs pyarrow).",
         FILE,
     )
+    what_if: bool = option(
+        "--what-if",
+        "Also predict, by a model fitted to the runs, what checkpoints would cost with other settings.",
+    )
+    vary: tuple[tuple[str, tuple[Value, ...]], ...] = option(
+        "--vary NAME=V1,V2",
+        "Predict for these values of a parameter, or of cores, nodes, ...; may be given again.",
+        parse=_varied,
+    )
+    cache_rate: float | None = option(
+        "--cache-rate RATE",
+        "Predict for a cache of so many bytes a second and node: 4GiB/s.",
+        parse=parse_rate,
+    )
+    prefix_rate: float | None = option(
+        "--prefix-rate RATE", "The same for the file system with the prefix directory.", parse=parse_rate
+    )
     reread: bool = option("--reread", "Read all traces again, also those that an earlier study has read.")
 
 
@@ -90,6 +119,8 @@ def study(options: StudyOptions) -> None:
             _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
         ]
     found = compare(runs, base)
+    if options.what_if or options.vary or options.cache_rate or options.prefix_rate:
+        found = _predicted(runs, found, options)
     print_view(found, options.form, text.study, csv_text)
     if options.parquet is not None:
         _write_parquet(runs, options.parquet)
@@ -98,6 +129,15 @@ def study(options: StudyOptions) -> None:
     if progress.stop:
         click.echo("scrtune: interrupted: these are the results of what was read until then", err=True)
         sys.exit(INTERRUPTED)
+
+
+def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Study:
+    """Return `found` with what is predicted from it. Raises click.UsageError."""
+    try:
+        predicted = what_if(runs, found, dict(options.vary), Stated(options.cache_rate, options.prefix_rate))
+    except ValueError as error:
+        raise click.UsageError(f"--what-if: {error}") from None
+    return msgspec.structs.replace(found, what_if=predicted)
 
 
 def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *, reread: bool) -> Run:
@@ -220,8 +260,8 @@ def _shown(progress: Progress) -> Iterator[None]:
 
 
 def csv_text(found: Study) -> str:
-    """Return a row for each run, with the names of its fields above."""
-    rows = columns(found.runs)
+    """Return a row for each prediction, without any for each run, with the names of its fields above."""
+    rows = columns(found.runs if found.what_if is None else found.what_if.predictions)
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(rows)

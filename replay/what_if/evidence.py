@@ -37,7 +37,7 @@ _UNKNOWN_INTERVAL_S = 100.0
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as the model sees it: `settings` are complete, `said` the names of those that somebody gave.
+    """A run as the model sees it: `settings` are complete, `said` what somebody said of it.
 
     `checkpoint_s` is the mean of a checkpoint's slowest thread, `spread` its standard error relative to it;
     `io_s` what a saving thread spends of it in calls on files, `flush_s` the mean of the slowest rank's
@@ -47,7 +47,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
 
     run: str
     settings: Values
-    said: frozenset[str]
+    said: Values
     shape: Shape
     node_bytes: float
     largest_file: float
@@ -125,7 +125,7 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Evi
     return Evidence(
         run=run.name,
         settings=settings,
-        said=frozenset(said),
+        said=said,
         shape=shape,
         node_bytes=_bytes(mine, tier) / len(checkpoints) / shape.nodes,
         largest_file=load.largest_file,
@@ -228,7 +228,8 @@ def _seen_settings(table: TraceTable, row: RunRow, mine: _Writes, copies: _Write
         return {"SCR_CACHE_BYPASS": 1}
     seen: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 0}
     names = " ".join({key.file_class for key in table.accesses if key.tier == Tier.CACHE}).lower()
-    seen |= {"SCR_COPY_TYPE": scheme for mark, scheme in _SCHEMES.items() if mark in names}
+    schemes = [scheme for mark, scheme in _SCHEMES.items() if mark in names]
+    seen |= {"SCR_COPY_TYPE": schemes[0]} if schemes else {}
     if row.flushes:
         buffers = Counter[int]()
         for key, amount in copies:
@@ -248,7 +249,7 @@ def _at_once(table: TraceTable, copies: _Writes) -> int:
     busy: dict[tuple[str, int, int], set[JobThread]] = defaultdict(set)
     for key in table.activity:
         if key.tier == Tier.PREFIX and key.operation == Operation.WRITE and key.thread in copying:
-            busy[*key.thread[:2], key.bin].add(key.thread)
+            busy[key.thread.host, key.thread.pid, key.bin].add(key.thread)
     return max(map(len, busy.values()), default=1)
 
 

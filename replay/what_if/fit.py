@@ -1,10 +1,12 @@
-"""The cost model fitted to runs: rates with what remains uncertain of them.
+"""The cost model fitted to runs: rates, with what remains uncertain of them.
 
-The rates are those of the tuner's model (:mod:`scrtune.intents.tune.belief.model`), with its priors, and three
-more that a trace shows: how fast the application serialises, and what SCR's bookkeeping of a file costs.
-Every member of an ensemble draws rates from the priors and noise for what was measured, and finds the rates
-that fit both best (randomised maximum likelihood: Oliver, He & Reynolds 1996) by damped Gauss-Newton steps,
-all members at once. Runs are left out by giving them no weight, in the same way.
+The rates are those of the tuner's model (:mod:`scrtune.intents.tune.belief.model`), with its priors, and
+three more that a trace shows: how fast the application serialises, and what SCR's bookkeeping of a file
+costs. Every member of an ensemble draws rates from the priors and noise for what was measured, and finds the
+rates that fit both best (randomised maximum likelihood: Oliver, He & Reynolds 1996) by damped Gauss-Newton
+steps, all members at once. The half that fits worse is left out: it has found another minimum, for where one
+is says nothing of how well a member fits (in a linear model the two are independent). Runs are held out by
+giving them no weight.
 """
 
 from collections.abc import Sequence
@@ -22,8 +24,8 @@ OWN_PRIORS = {
     "scr_file_s": Prior(1e-2, 2.0),
     "prefix_file_factor": Prior(2.0, 0.4),
 }
-"""A rank's bytes that the application serialises a second, seconds that SCR's bookkeeping of a file takes in the
-cache, and by how much longer it takes below the prefix directory."""
+"""Bytes that a rank of the application serialises a second, seconds of SCR's bookkeeping for a file in the
+cache, and by how much longer it takes below the prefix directory (in the LLNL study: 2.2)."""
 _NOT_FITTED = ("cache_file_s", "prefix_file_s", "largest_file")
 PRIORS_OF_RUNS = {name: prior for name, prior in PRIORS.items() if name not in _NOT_FITTED} | OWN_PRIORS
 NAMES = tuple(PRIORS_OF_RUNS)
@@ -31,8 +33,8 @@ NOISE = {"checkpoint": 0.03, "io": 0.1, "flush": 0.1}
 """SDs of the natural logarithm of what runs with the same settings show, the model's misfit included. In the
 LLNL study runs with one setting differ by 3 % in their seconds below the cache."""
 _AT_MOST_ONE = "bound_share"
-_STEPS, _STEP, _NUDGE = 15, 1.5, 1e-4
-_MEMBERS, _FEWEST, _COLUMNS = 96, 16, 1000
+_STEPS, _STEP, _NUDGE = 12, 1.5, 1e-4
+_MEMBERS, _FEWEST, _COLUMNS = 192, 32, 1800
 """Members for all runs; without one of them as many, but no more than so many in all."""
 _SEED = 1
 
@@ -118,11 +120,14 @@ def fit_runs(runs: Sequence[Evidence]) -> Fit:
     """Return the rates that fit `runs`, and those that fit all but each one of them, in their order."""
     few = min(_MEMBERS, max(_FEWEST, _COLUMNS // len(runs) // 2 * 2))
     sizes = [_MEMBERS, *([few] * len(runs) if len(runs) > 1 else [])]
-    seen = _Measured(runs, sizes)
-    rng = np.random.default_rng(_SEED)
-    start = _MIDDLE + _SPREAD * _mirrored(rng, len(NAMES), sizes)
-    found = _minimised(seen, start, _mirrored(rng, len(seen.values), sizes))
-    groups = np.split(found, np.cumsum(sizes)[:-1], axis=1)
+    seen, rng = _Measured(runs, sizes), np.random.default_rng(_SEED)
+    drawn = _MIDDLE + _SPREAD * _mirrored(rng, len(NAMES), sizes)
+    found, misfits = _nearest(seen, drawn, _mirrored(rng, len(seen.values), sizes))
+    ends = np.cumsum(sizes)[:-1]
+    groups = [
+        rates[:, np.argsort(misfit, kind="stable")[: len(misfit) // 2]]
+        for rates, misfit in zip(np.split(found, ends, axis=1), np.split(misfits, ends), strict=True)
+    ]
     return Fit(groups[0], groups[1:])
 
 
@@ -157,8 +162,8 @@ class _Measured:
         weights = np.tile(self._weights, rates.shape[1] // columns)
         return np.asarray((logs - self.values) / self._noises * weights)
 
-    def drawn(self, noise: Array) -> Array:
-        """Return `noise` where something is seen."""
+    def seen_by(self, noise: Array) -> Array:
+        """Return `noise` of what a column sees."""
         return np.asarray(noise * self._weights)
 
 
@@ -167,18 +172,22 @@ def measures(run: Evidence) -> dict[str, float | None]:
     return {"checkpoint": run.checkpoint_s, "io": run.io_s, "flush": run.flush_s}
 
 
-def _minimised(seen: _Measured, start: Array, noise: Array) -> Array:
-    """Return, for each column, the rates that are nearest to its draws: Levenberg and Marquardt's method."""
-    count, columns = start.shape
-    drawn, rates, damping = seen.drawn(noise), start.copy(), np.ones(columns)
+def _nearest(seen: _Measured, drawn: Array, noise: Array) -> tuple[Array, Array]:
+    """Return, for each column, the rates that fit what is `seen`, with `noise`, and lie near those `drawn`.
+
+    And the sum of squares that is left. By the method of Levenberg and Marquardt.
+    """
+    count, columns = drawn.shape
+    noise = seen.seen_by(noise)
+    rates, damping = drawn, np.ones(columns)
 
     def residuals(rates: Array) -> Array:
-        return np.concatenate([seen.misfit(rates, columns) + drawn, (rates - start) / _SPREAD])
+        return np.concatenate([seen.misfit(rates, columns) + noise, (rates - drawn) / _SPREAD])
 
     found = residuals(rates)
     cost = (found**2).sum(axis=0)
     for _ in range(_STEPS):
-        slopes = _slopes(seen, rates, found[: len(drawn)] - drawn)
+        slopes = _slopes(seen, rates, found[: len(noise)] - noise)
         curvature = np.einsum("rpm,rqm->mpq", slopes, slopes)
         gradient = np.einsum("rpm,rm->mp", slopes, found)
         damped = curvature + damping[:, None, None] * np.eye(count) * curvature
@@ -190,7 +199,7 @@ def _minimised(seen: _Measured, start: Array, noise: Array) -> Array:
         found = np.where(is_better, after, found)
         cost = (found**2).sum(axis=0)
         damping = np.clip(np.where(is_better, damping * 0.4, damping * 4), 1e-7, 1e7)
-    return rates
+    return rates, cost
 
 
 def _slopes(seen: _Measured, rates: Array, misfit: Array) -> Array:

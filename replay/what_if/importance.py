@@ -11,7 +11,7 @@ from .evidence import FACTS, Evidence
 _FEWEST = 4
 """Runs; of fewer a forest learns nothing."""
 _TREES, _REPEATS, _SEED = 100, 10, 1
-WITH_SCR = "SCR"
+WITH_SCR = "with SCR"
 
 
 def permuted(runs: Sequence[Evidence]) -> dict[str, float]:
@@ -37,25 +37,26 @@ def permuted(runs: Sequence[Evidence]) -> dict[str, float]:
     return dict(zip(features, (means / total).tolist(), strict=True)) if total > 0 else {}
 
 
-def is_possible() -> bool:
-    """Return whether scikit-learn is there."""
-    from importlib.util import find_spec  # noqa: PLC0415
-
-    return find_spec("sklearn") is not None
+def why_none(runs: Sequence[Evidence]) -> str:
+    """Return why nothing is known of what mattered in `runs`."""
+    if len(runs) < _FEWEST:
+        return f"Which parameters mattered in the runs: not told by fewer than {_FEWEST}"
+    if not _differing(runs):
+        return "Which parameters mattered in the runs: their settings do not differ"
+    return "Which parameters mattered in the runs needs scikit-learn: pip install 'scrtune[what-if]'"
 
 
 def _differing(runs: Sequence[Evidence]) -> dict[str, list[str]]:
-    """Return the values that differ between runs, as texts; what has no effect in a run is alike in all."""
-    effects = [set(relevant(run.settings, run.shape)) for run in runs]
+    """Return the values of what differs between runs in which it has an effect, as texts; else empty ones."""
+    effects = [set(relevant(run.settings, run.shape)) if run.with_scr else set() for run in runs]
     rows = {WITH_SCR: ["yes" if run.with_scr else "no" for run in runs]}
     for name in DEFAULTS:
         rows[name] = [
-            _text(run.settings[name]) if name in had and (run.with_scr or name == "SCR_CACHE_BYPASS") else ""
-            for run, had in zip(runs, effects, strict=True)
+            _text(run.settings[name]) if name in had else "" for run, had in zip(runs, effects, strict=True)
         ]
     for name in FACTS:
-        rows[name] = [str(getattr(run.shape, name, "")) if name in run.said else "" for run in runs]
-    return {name: values for name, values in rows.items() if len(set(values)) > 1}
+        rows[name] = [_text(run.said[name]) if name in run.said else "" for run in runs]
+    return {name: values for name, values in rows.items() if len({*values} - {""}) > 1}
 
 
 def _text(value: object) -> str:

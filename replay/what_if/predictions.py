@@ -15,23 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...intents.events import Value, Values
+from ...intents.events import Values
 from ...intents.observe.redundancy import SURVIVES
 from ...intents.rules.levers import LEVERS
 from ...intents.settings import flush_every, is_asynchronous, is_cached
 from ...intents.tune.belief.model import LOWEST, Array
 from ..study import Run
 from ..study_rows import Study
-from .candidates import Candidate, Domains, candidates, domains, relevant, with_facts
+from .candidates import Candidate, Domains, candidates, domains, relevant
 from .evidence import FACTS, Evidence, evidence, is_flushed, kind_of
 from .fit import NAMES, NOISE, PRIORS_OF_RUNS, case_of, costs, fit_runs, measures
-from .importance import permuted
+from .importance import permuted, why_none
 from .rows import HeldOut, Importance, Interval, Prediction, Rate, WhatIf
 
 _Z = 1.6448536269514722
 """SDs from the middle of a normal distribution to the ends of 90 % of it (:data:`.rows.CONFIDENCE`)."""
-_ALIKE = 0.01
-"""Settings whose logarithms of costs differ by less are told once, by those nearest to the run's own."""
 _ENOUGH = 4
 """Held-out runs from which on they tell how wide intervals have to be."""
 _LEARNT = 0.7
@@ -67,9 +65,8 @@ def what_if(
     held_out = [row for index, run in enumerate(seen) for row in _held_out(index, run, seen, fitted.without)]
     model = _Model(like, seen, fitted.rates, _as_stated(fitted.rates, like, stated), _wider(held_out))
     compared = candidates(like, varied)
-    if asked.keys() <= {*FACTS}:
-        compared = model.distinct(compared)
-    rows = tuple(model.ranked(compared, base))
+    told = model.distinct(compared) if asked.keys() <= {*FACTS} else compared
+    rows = tuple(model.ranked(told, base))
     forest = permuted(seen)
     return WhatIf(
         base=base.run,
@@ -77,9 +74,13 @@ def what_if(
         runs=tuple(run.run for run in seen),
         predictions=rows,
         held_out=tuple(held_out),
-        importances=tuple(model.importances(varied, compared, forest)),
+        importances=tuple(_importances(varied, compared, model.middles(compared), forest)),
         rates=tuple(_rates(fitted.rates, like)),
-        notes=tuple(_notes(found, seen, like, rows, held_out)),
+        notes=(
+            *_notes_of_runs(found, seen, like, held_out),
+            *_notes_of_ranks(rows),
+            *([] if forest else [why_none(seen)]),
+        ),
     )
 
 
@@ -113,16 +114,19 @@ class _Model:
         self._rates, self._stated = rates, stated_rates
         self._kinds = {run.kind for run in runs}
 
-    def distinct(self, compared: Sequence[Candidate]) -> list[Candidate]:
-        """Return one of candidates that cost the same: the one with the fewest changes."""
+    def middles(self, compared: Sequence[Candidate]) -> Array:
+        """Return the medians of flush and checkpoint seconds, (2, candidates)."""
         found = costs([each.case for each in compared], self._stated)
-        middles = np.median(np.stack([found.checkpoint_s, found.flush_s]), axis=2)
-        classes = np.round(np.log(np.maximum(middles, LOWEST)) / _ALIKE).T.tolist()
-        own = self._like.settings
+        return np.asarray(np.median(np.stack([found.flush_s, found.checkpoint_s]), axis=2))
+
+    def distinct(self, compared: Sequence[Candidate]) -> list[Candidate]:
+        """Return one of candidates whose costs differ by less than noise: that with the fewest changes."""
+        steps = np.array([[NOISE["flush"]], [NOISE["checkpoint"]]])
+        classes = np.round(np.log(np.maximum(self.middles(compared), LOWEST)) / steps).T.tolist()
         nearest: dict[tuple[object, ...], tuple[int, Candidate]] = {}
         for each, place in zip(compared, classes, strict=True):
             key = (*place, _survives(each), tuple(each.job.items()))
-            changes = sum(own.get(name) != value for name, value in each.shown.items())
+            changes = len(self._changes(each))
             if key not in nearest or changes < nearest[key][0]:
                 nearest[key] = changes, each
         return [each for _, each in nearest.values()]
@@ -131,16 +135,16 @@ class _Model:
         """Yield the predictions, the cheapest first."""
         found = costs([each.case for each in compared], self._stated)
         base_s = costs([case_of(base)], self._rates).checkpoint_s[0]
-        middles = np.median(np.stack([found.flush_s, found.checkpoint_s]), axis=2)
-        for rank, index in enumerate(np.lexsort(np.round(middles, 9)).tolist(), start=1):
+        order = np.lexsort(np.round(self.middles(compared), 9)).tolist()
+        for rank, index in enumerate(order, start=1):
             each, cost_s = compared[index], found.checkpoint_s[index]
             flush_s = interval(found.flush_s[index], "flush", self._wider)
             yield Prediction(
                 rank=rank,
                 settings=each.shown,
-                job=each.job,
+                changes=each.job | self._changes(each),
                 checkpoint_s=interval(cost_s, "checkpoint", self._wider),
-                saves_s=self._saves(base_s, cost_s),
+                difference_s=self._difference(base_s, cost_s),
                 flush_s=flush_s if is_flushed(each.case.settings) else None,
                 parts_s={name: float(np.median(part[index])) for name, part in found.parts.items()},
                 survives=_survives(each),
@@ -148,9 +152,12 @@ class _Model:
                 measured_s={run.run: run.checkpoint_s for run in self._with(each)},
             )
 
-    def _saves(self, base_s: Array, cost_s: Array) -> Interval:
-        """Return what is saved: the noise of both runs is in it."""
-        middle, half = float(np.median(base_s - cost_s)), _half(base_s - cost_s)
+    def _changes(self, each: Candidate) -> Values:
+        return {name: value for name, value in each.shown.items() if self._like.settings[name] != value}
+
+    def _difference(self, base_s: Array, cost_s: Array) -> Interval:
+        """Return how much more a checkpoint costs than one of the base: the noise of both is in it."""
+        middle, half = float(np.median(cost_s - base_s)), _half(cost_s - base_s)
         noise_s = _Z * NOISE["checkpoint"] * float(np.hypot(np.median(base_s), np.median(cost_s)))
         wide = self._wider["checkpoint"] * (half**2 + noise_s**2) ** 0.5
         return Interval(middle, middle - wide, middle + wide)
@@ -169,38 +176,33 @@ class _Model:
     def _source(self, each: Candidate) -> str:
         if measured := self._with(each):
             return "measured: " + ", ".join(f"{run.run} {run.checkpoint_s:,.2f} s" for run in measured)
-        own = self._like.settings
-        changed = [
-            lever for lever in LEVERS if each.shown.get(lever.name, own[lever.name]) != own[lever.name]
-        ]
-        sources = dict.fromkeys(part for lever in changed for part in lever.source.split("; "))
         is_shown = kind_of(each.case.settings, each.case.shape) in self._kinds
-        return "; ".join(["model" if is_shown else "model with assumed rates", *sources])
+        return "predicted" if is_shown else "predicted by assumed rates: no run writes so"
 
-    def importances(
-        self, varied: Domains, compared: Sequence[Candidate], forest: Mapping[str, float]
-    ) -> Iterator[Importance]:
-        """Yield a row for each parameter that varies, or that runs differ in; what is worth most first."""
-        middles = np.median(costs([each.case for each in compared], self._stated).checkpoint_s, axis=1)
-        best = compared[int(np.argmin(middles))].case
-        worths = {}
-        for name, values in varied.items():
-            changed = [
-                best._replace(shape=with_facts(best.shape, {name: value}))
-                if name in FACTS
-                else best._replace(settings=best.settings | {name: value})
-                for value in values
-            ]
-            seconds = np.median(costs([best, *changed], self._stated).checkpoint_s, axis=1)
-            worths[name] = float(seconds.max() - seconds.min())
-        names = sorted({*worths, *forest}, key=lambda name: (-worths.get(name, 0.0), -forest.get(name, 0.0)))
-        for name in names:
-            yield Importance(
+
+def _importances(
+    varied: Domains, compared: Sequence[Candidate], middles: Array, forest: Mapping[str, float]
+) -> list[Importance]:
+    """Return a row for each parameter that varies, or that runs differ in; what is worth most comes first."""
+    levers = {lever.name: lever for lever in LEVERS}
+    rows = []
+    for name in dict.fromkeys((*varied, *forest)):
+        best: dict[str, tuple[float, float]] = {}
+        for each, flush_s, cost_s in zip(compared, *middles.tolist(), strict=True):
+            if (value := (each.job | each.shown).get(name)) is not None:
+                best[str(value)] = min((cost_s, flush_s), best.get(str(value), (cost_s, flush_s)))
+        lever = levers.get(name)
+        rows.append(
+            Importance(
                 parameter=name,
-                values=tuple(varied.get(name, ())),
-                worth_s=worths.get(name),
+                best_s={value: cost_s for value, (cost_s, _) in best.items()},
+                flush_s={value: flush_s for value, (_, flush_s) in best.items() if flush_s > 0},
                 permuted=forest.get(name),
+                why=lever.why if lever else "",
+                source=lever.source if lever else "",
             )
+        )
+    return sorted(rows, key=lambda row: (-row.worth_s, -(row.permuted or 0.0)))
 
 
 def interval(drawn: Array, measure: str, wider: Mapping[str, float]) -> Interval:
@@ -262,10 +264,10 @@ def _as_stated(rates: Array, like: Evidence, stated: Stated) -> Array:
     """Return `rates` with those of the stated storage in place of the fitted ones."""
     if stated == Stated():
         return rates
-    changed = rates.copy()
+    changed: Array = rates.copy()
     for tier, rate in stated._asdict().items():
         if rate is not None:
-            changed[NAMES.index(f"{tier}_bytes_per_s")] = np.log(rate / _true_share(like))
+            changed[NAMES.index(f"{tier}_bytes_per_s"), :] = np.log(rate / _true_share(like))
     return changed
 
 
@@ -277,12 +279,8 @@ def _rates(rates: Array, like: Evidence) -> Iterator[Rate]:
         yield Rate(name=name, value=Interval(middle, low, high), is_learnt=is_learnt)
 
 
-def _notes(
-    found: Study,
-    runs: Sequence[Evidence],
-    like: Evidence,
-    rows: Sequence[Prediction],
-    held_out: Sequence[HeldOut],
+def _notes_of_runs(
+    found: Study, runs: Sequence[Evidence], like: Evidence, held_out: Sequence[HeldOut]
 ) -> Iterator[str]:
     left = [row.name for row in found.runs if row.name not in {run.run for run in runs}]
     if left:
@@ -292,16 +290,22 @@ def _notes(
         yield f"Settings of {', '.join(unsaid)} are what the trace shows of them, else SCR's defaults"
     if "cores" not in like.said:
         yield (
-            "A trace does not say how many cores a node has, nor which a rank may use: settings = { cores = 48,"
-            " cores_per_rank = 1 }; without it threads of a flush are taken to find idle cores"
+            "How many cores a node has, and how many a rank may use, no trace says: threads of a flush are"
+            " taken to find idle ones; settings = { cores = 48, cores_per_rank = 1 } says it"
         )
     sizes = [run.shape.rank_bytes for run in runs]
     if max(sizes) > _OTHER_JOB * min(sizes):
-        yield "Runs write different amounts: predictions are for as much as " + like.run
+        yield f"Runs write different amounts: what is predicted is for as much as {like.run}"
     if not held_out:
-        yield "One run alone: nothing can be left out to see how good the predictions are"
+        yield "One run alone: nothing can be held out to see how good the predictions are"
     elif alone := sorted({row.run for row in held_out if not row.has_kin}):
         yield f"No other run writes to the same place as {', '.join(alone)} with the same scheme"
+
+
+def _notes_of_ranks(rows: Sequence[Prediction]) -> Iterator[str]:
+    alike = [row.rank for row in rows[1:] if row.checkpoint_s.value <= rows[0].checkpoint_s.high]
+    if alike:
+        yield f"Numbers 1 to {max(alike)} cannot be told apart: they lie within the interval of number 1"
     if rows[0].survives == 0 and (safer := next((row for row in rows if row.survives != 0), None)):
         yield (
             f"Until its flush has ended, number 1 is lost with a node; the cheapest that is not is number"

@@ -1,0 +1,153 @@
+"""What checkpoints would cost, as `scrtune study --what-if` prints it."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from ...intents.events import Values
+from ...replay.what_if.rows import HeldOut, Importance, Interval, Prediction, WhatIf
+from ..format import seconds_column, value_text
+from .tables import plain_table
+
+_SHOWN_S, _SHOWN_SHARE = 0.005, 0.005
+
+
+def what_if(found: WhatIf) -> RenderableType:
+    """Return what is predicted, the cheapest first, what mattered, and how good predictions are."""
+    parts: list[RenderableType] = [_predictions(found), *map(Text, below(found)), "", _importances(found), ""]
+    if found.held_out:
+        parts += [_held_out(found), Text(errors_text(found)), ""]
+    return Group(*parts, *(Text(f"- {note}.") for note in found.notes))
+
+
+def below(found: WhatIf) -> Iterator[str]:
+    """Yield what to know of the table of predictions."""
+    yield (
+        f"As predicted for a job like {found.like}, with what is not named as it was there. In brackets:"
+        f" {found.confidence:.0%} intervals. Survives: nodes that may be lost before a flush has ended."
+    )
+    if (hidden := len(found.predictions) - len(found.leading)) > 0:
+        yield f"These are the cheapest of each way to write; {hidden} more are in JSON and CSV."
+
+
+def changes_text(changes: Values) -> str:
+    """Return settings that change."""
+    return " ".join(f"{name}={value_text(value)}" for name, value in changes.items()) or "as it was"
+
+
+def reason_text(row: Prediction) -> str:
+    """Return what the seconds consist of, the largest part first, and where they are from."""
+    parts = sorted(row.parts_s.items(), key=lambda item: -item[1])
+    shown = [f"{name} {seconds_column(seconds)}" for name, seconds in parts if seconds >= _SHOWN_S]
+    return f"{', '.join(shown)} s; {row.source}"
+
+
+def survives_text(row: Prediction) -> str:
+    """Return how many nodes may be lost at any time."""
+    return "all" if row.survives is None else str(row.survives)
+
+
+def interval_text(seconds: Interval | None) -> str:
+    """Return a predicted value with its interval."""
+    if seconds is None:
+        return "-"
+    low, high = seconds_column(seconds.low), seconds_column(seconds.high)
+    return f"{seconds_column(seconds.value)} ({low} - {high})"
+
+
+def errors_text(found: WhatIf) -> str:
+    """Return the mean errors of runs that were held out, and how many lie within their intervals."""
+    errors = {measure: found.errors(measure) for measure in ("checkpoint", "flush")}
+    means = [
+        f"{sum(each) / len(each):.1%} of {measure} seconds ({len(each)} runs)"
+        for measure, each in errors.items()
+        if each
+    ]
+    covered = sum(row.is_covered for row in found.held_out)
+    return f"Mean error: {', '.join(means)}; {covered} of {len(found.held_out)} within the interval."
+
+
+def best_text(row: Importance) -> str:
+    """Return the values of a parameter with the seconds that are possible with them, the best first."""
+    best = sorted(row.best_s.items(), key=lambda item: item[1])
+    return ", ".join(
+        f"{value_text(value)}: {seconds_column(seconds)}"
+        + (f" ({seconds_column(row.flush_s[value])})" if value in row.flush_s else "")
+        for value, seconds in best
+    )
+
+
+def mattering(found: WhatIf) -> list[Importance]:
+    """Return the parameters that matter at all."""
+    return [
+        row for row in found.importances if row.worth_s >= _SHOWN_S or (row.permuted or 0.0) >= _SHOWN_SHARE
+    ]
+
+
+def share_text(row: Importance) -> str:
+    """Return how much a parameter mattered in the runs."""
+    return "-" if row.permuted is None else f"{row.permuted:.0%}"
+
+
+def _predictions(found: WhatIf) -> RenderableType:
+    rows = (
+        (
+            str(row.rank),
+            interval_text(row.checkpoint_s),
+            f"{row.difference_s.value:+,.2f}",
+            interval_text(row.flush_s),
+            survives_text(row),
+            Group(Text(changes_text(row.changes), style="bold"), Text(reason_text(row))),
+        )
+        for row in found.leading
+    )
+    heads = (
+        ">#",
+        ">checkpoint s",
+        f">to {found.base}",
+        ">flush s",
+        ">survives",
+        "settings, and what the seconds are",
+    )
+    return plain_table(
+        *heads, rows=rows, title="What if: predicted seconds of a checkpoint, the cheapest first"
+    )
+
+
+def _importances(found: WhatIf) -> RenderableType:
+    rows = (
+        (
+            row.parameter,
+            seconds_column(row.worth_s) if row.best_s else "-",
+            share_text(row),
+            best_text(row),
+            row.source,
+        )
+        for row in mattering(found)
+    )
+    heads = (
+        "parameter",
+        ">worth s",
+        ">in the runs",
+        "the best that is possible with its values, s",
+        "source",
+    )
+    return plain_table(*heads, rows=rows, title="Which parameters matter: predicted, and in the runs")
+
+
+def _held_out(found: WhatIf) -> RenderableType:
+    rows = (_one_held_out(row) for row in found.held_out)
+    heads = ("run", "measure", ">measured s", ">predicted s", ">error", "")
+    return plain_table(*heads, rows=rows, title="How good it is: each run as predicted from all others")
+
+
+def _one_held_out(row: HeldOut) -> tuple[str, ...]:
+    return (
+        row.run,
+        row.measure,
+        seconds_column(row.measured_s),
+        interval_text(row.predicted_s),
+        f"{row.error:+.1%}",
+        "" if row.has_kin else "the only one of its kind",
+    )
