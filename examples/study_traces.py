@@ -22,6 +22,7 @@ PREFIX, CACHE = "/lustre/user/checkpoints", "/ssd/user/checkpoints"
 INTERVAL_US = 100_000_000
 LAYERS, LAYER_BYTES, OPTIMIZER_BYTES = 44, 150_733_735, 5_625_371_495
 _SCR_FILE = ".scr/scr.dataset.1/rank2file"
+_XOR_FILE = ".scr/scr.dataset.{}/reddesc.er.{}.xor.grp_1_of_8.mem_1_of_2.redset"
 _AXL_THREADS = 16
 _MIB = 1024**2
 _MAX_MIB = 1792
@@ -179,8 +180,8 @@ def _calls(sums: RunSums, ranks: int) -> Iterator[tuple[int, dict[str, Any]]]:
     if sums.threads:
         yield from _flushed(sums, ranks)
     rest = sums.prefix if is_cached else sums.cache
-    if sums.settings and not sums.threads:
-        own_us = rest.largest_us if rest else 0
+    if sums.settings:
+        own_us = rest.largest_us if rest and not sums.threads else 0
         yield 0, _call("write", START_US + 5, own_us, f"{other}/{_SCR_FILE}", 111)
 
 
@@ -200,6 +201,8 @@ def _saved(
     shares_us = _split(total_us, [1] * CHECKPOINTS)
     for number, ((at_us, _), share_us) in enumerate(zip(starts, shares_us, strict=True)):
         files = _files(rank, ranks, number)
+        if sums.settings.get("SCR_COPY_TYPE") == "XOR":  # of two nodes: as much again
+            files.append((_XOR_FILE.format(number + 1, rank), sum(size for _, size in files)))
         now_us = at_us + 5
         for (name, size), took_us in zip(files, _split(share_us, [size for _, size in files]), strict=True):
             yield rank, _call("write", now_us, took_us, f"{path}/{name}", size)

@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from ...intents.events import Value
+from ...intents.settings import DEFAULTS
 from ...replay.frames import columns, to_arrow
 from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
@@ -21,8 +22,10 @@ from ...replay.study import study as compare
 from ...replay.study_rows import Study
 from ...replay.what_if.evidence import value_of
 from ...replay.what_if.predictions import Stated, what_if
+from ...scr_config.resolution import DEFAULT, resolve
 from ...units import parse_rate
 from ..options import FILE, command, option
+from ..read_config import config_text
 from ..text import study as text
 from ..text.tables import print_view
 from ..toml_file import TomlFile, read_toml
@@ -31,6 +34,8 @@ Form = Literal["table", "json", "csv"]
 S = TypeVar("S", bound=msgspec.Struct)
 
 INTERRUPTED = 130
+CONF_NAMES = (".scrconf", "scr.conf")
+"""SCR's config file, beside the traces of a run."""
 
 
 def _varied(text: str) -> tuple[str, tuple[Value, ...]]:
@@ -42,11 +47,15 @@ def _varied(text: str) -> tuple[str, tuple[Value, ...]]:
 
 
 class RunSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study."""
+    """A run as the file names it. Its `prefix` and `cache` count before those of the whole study.
+
+    `conf` is SCR's config file that it ran with; without it, one beside the traces.
+    """
 
     traces: tuple[str, ...]
     prefix: str = ""
     cache: str = ""
+    conf: str = ""
     settings: dict[str, str | int | float | bool] = {}
 
 
@@ -155,7 +164,22 @@ def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *,
         cache=replace(user_cache(), is_read=not reread),
         progress=progress,
     )
-    return Run(name=name, table=table, settings={key: str(value) for key, value in run.settings.items()})
+    settings = {key: str(value) for key, value in run.settings.items()}
+    return Run(name=name, table=table, settings=_settings_in_files(run) | settings)
+
+
+def _settings_in_files(run: RunSource) -> dict[str, str]:
+    """Return the parameters that the config file of a run sets, which may lie beside its traces."""
+    beside = (Path(trace) / name for trace in run.traces for name in CONF_NAMES)
+    path = Path(run.conf) if run.conf else next((each for each in beside if each.is_file()), None)
+    if path is None:
+        return {}
+    found = resolve({}, config_text(path))
+    return {
+        name: str(found.settings[name])
+        for name in DEFAULTS
+        if found.sources.get(name, DEFAULT) != DEFAULT and name in found.settings
+    }
 
 
 def _source(options: StudyOptions) -> StudySource:
@@ -220,7 +244,10 @@ def _converted(file: TomlFile, value: object, kind: type[S], *keys: str) -> S:
 
 
 def _relative(run: RunSource, directory: Path) -> RunSource:
-    return msgspec.structs.replace(run, traces=tuple(str(directory / trace) for trace in run.traces))
+    conf = str(directory / run.conf) if run.conf else ""
+    return msgspec.structs.replace(
+        run, traces=tuple(str(directory / trace) for trace in run.traces), conf=conf
+    )
 
 
 @contextmanager

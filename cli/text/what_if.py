@@ -1,12 +1,11 @@
 """What checkpoints would cost, as `scrtune study --what-if` prints it."""
 
-from collections.abc import Iterator
-
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from ...intents.events import Values
 from ...replay.what_if.rows import HeldOut, Importance, Interval, Prediction, WhatIf
+from ...units import bytes_text, count_text
 from ..format import seconds_column, value_text
 from .tables import plain_table
 
@@ -15,20 +14,25 @@ _SHOWN_S, _SHOWN_SHARE = 0.005, 0.005
 
 def what_if(found: WhatIf) -> RenderableType:
     """Return what is predicted, the cheapest first, what mattered, and how good predictions are."""
-    parts: list[RenderableType] = [_predictions(found), *map(Text, below(found)), "", _importances(found), ""]
+    notes = [Text(note) for note in (below(found), hidden(found)) if note]
+    parts: list[RenderableType] = [_predictions(found), *notes, "", _importances(found), ""]
     if found.held_out:
         parts += [_held_out(found), Text(errors_text(found)), ""]
     return Group(*parts, *(Text(f"- {note}.") for note in found.notes))
 
 
-def below(found: WhatIf) -> Iterator[str]:
-    """Yield what to know of the table of predictions."""
-    yield (
-        f"As predicted for a job like {found.like}, with what is not named as it was there. In brackets:"
+def below(found: WhatIf) -> str:
+    """Return what to know of the table of predictions."""
+    return (
+        f"Predicted for a job like {found.like}; what is not named is as it was there. In brackets:"
         f" {found.confidence:.0%} intervals. Survives: nodes that may be lost before a flush has ended."
     )
-    if (hidden := len(found.predictions) - len(found.leading)) > 0:
-        yield f"These are the cheapest of each way to write; {hidden} more are in JSON and CSV."
+
+
+def hidden(found: WhatIf) -> str:
+    """Return where the predictions are that only the page, JSON and CSV have."""
+    more = len(found.predictions) - len(found.leading)
+    return f"The cheapest of each way to write; {more} more are in the page, in JSON and CSV." if more else ""
 
 
 def changes_text(changes: Values) -> str:
@@ -60,7 +64,7 @@ def errors_text(found: WhatIf) -> str:
     """Return the mean errors of runs that were held out, and how many lie within their intervals."""
     errors = {measure: found.errors(measure) for measure in ("checkpoint", "flush")}
     means = [
-        f"{sum(each) / len(each):.1%} of {measure} seconds ({len(each)} runs)"
+        f"{sum(each) / len(each):.1%} of {measure} seconds ({count_text(len(each), 'run')})"
         for measure, each in errors.items()
         if each
     ]
@@ -88,6 +92,13 @@ def mattering(found: WhatIf) -> list[Importance]:
 def share_text(row: Importance) -> str:
     """Return how much a parameter mattered in the runs."""
     return "-" if row.permuted is None else f"{row.permuted:.0%}"
+
+
+def rate_text(name: str, value: float) -> str:
+    """Return a rate of the model with the unit that its name says."""
+    if name.endswith("bytes_per_s"):
+        return f"{bytes_text(value)}/s"
+    return f"{value:.3g} s" if name.endswith("_s") else f"{value:.3g}"
 
 
 def _predictions(found: WhatIf) -> RenderableType:

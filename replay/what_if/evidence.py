@@ -29,7 +29,9 @@ FACTS = ("cores", "cores_per_rank", "files", "interval", "nodes", "ranks_per_nod
 checkpoint, seconds between two checkpoints."""
 _SCR_OWN = ".scr/"
 _REDUNDANCY = re.compile(r"\.(xor|partner|rs)\b|redset|reddesc", re.IGNORECASE)
-_SCHEMES = {".xor": "XOR", ".partner": "PARTNER", ".rs": "RS"}
+_SCHEMES = {".xor": "XOR", ".partner": "PARTNER", ".rs": "RS", ".single": "SINGLE"}
+_REDUNDANT = 0.05
+"""Of a checkpoint's bytes: with less in files that SCR adds there is no redundancy (XOR of 8: 0.14)."""
 _AS_MUCH = 0.5
 """Of a checkpoint's bytes: who writes so much of it to a second tier flushes it there."""
 _NS = 1e9
@@ -40,9 +42,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """A run as the model sees it: `settings` are complete, `said` what somebody said of it.
 
     `checkpoint_s` is the mean of a checkpoint's slowest thread, `spread` its standard error relative to it;
-    `io_s` what a saving thread spends of it in calls on files, `flush_s` the mean of the slowest rank's
-    background writes: None where the trace does not show them. `node_bytes` are the true ones of a node,
-    whose ranks need not all be as heavy as the heaviest, of which `shape` is made.
+    `outside_s` what a saving thread does not spend of it in calls on files, `flush_s` the mean of the slowest
+    rank's background writes: None where the trace does not show them. `node_bytes` are the true ones of a
+    node, whose ranks need not all be as heavy as the heaviest, of which `shape` is made.
     """
 
     run: str
@@ -54,7 +56,7 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     with_scr: bool
     checkpoint_s: float
     spread: float
-    io_s: float | None
+    outside_s: float | None
     flush_s: float | None
 
     @property
@@ -112,7 +114,8 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Evi
     load = _heaviest([each for each in mine if each[0].tier == tier], len(checkpoints))
     said = values_of(run.settings)
     named = {name: value for name, value in said.items() if name in DEFAULTS}
-    with_scr = bool(named) or any(key.file_class.startswith(_SCR_OWN) for key in table.accesses)
+    has_scr_files = any(key.file_class.startswith(_SCR_OWN) for key in table.accesses)
+    with_scr = bool(named) or has_scr_files or row.flushes > 0
     settings = DEFAULTS | _seen_settings(table, row, mine, copies) | named
     processes = len({thread[:2] for thread in saving}) or row.processes
     shape = _shape(load, row, checkpoints, processes, said, settings)
@@ -132,7 +135,7 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Evi
         with_scr=with_scr,
         checkpoint_s=mean_s,
         spread=spread,
-        io_s=io_s if is_whole else None,
+        outside_s=mean_s - io_s if is_whole else None,
         flush_s=row.flush_s if is_beside and is_flushed(settings) else None,
     )
 
@@ -156,13 +159,25 @@ def _writes(table: TraceTable) -> _Writes:
         if key.operation == Operation.WRITE
         and key.tier in {Tier.CACHE, Tier.PREFIX}
         and amount.bytes
-        and not key.file_class.startswith(_SCR_OWN)
-        and not _REDUNDANCY.search(key.file_class)
+        and _is_of_application(key)
     ]
+
+
+def _is_of_application(key: AccessKey) -> bool:
+    return not key.file_class.startswith(_SCR_OWN) and not _REDUNDANCY.search(key.file_class)
 
 
 def _bytes(writes: _Writes, tier: Tier) -> int:
     return sum(amount.bytes for key, amount in writes if key.tier == tier)
+
+
+def _added_bytes(table: TraceTable) -> int:
+    """Return what is written to the cache in files that SCR adds to those of the application."""
+    return sum(
+        amount.bytes
+        for key, amount in table.accesses.items()
+        if key.tier == Tier.CACHE and key.operation == Operation.WRITE and not _is_of_application(key)
+    )
 
 
 def _heaviest(writes: _Writes, checkpoints: int) -> _Load:
@@ -229,7 +244,8 @@ def _seen_settings(table: TraceTable, row: RunRow, mine: _Writes, copies: _Write
     seen: Values = {"SCR_CACHE_BYPASS": 0, "SCR_FLUSH": 0}
     names = " ".join({key.file_class for key in table.accesses if key.tier == Tier.CACHE}).lower()
     schemes = [scheme for mark, scheme in _SCHEMES.items() if mark in names]
-    seen |= {"SCR_COPY_TYPE": schemes[0]} if schemes else {}
+    if schemes or _added_bytes(table) < _REDUNDANT * cached:
+        seen["SCR_COPY_TYPE"] = schemes[0] if schemes else "SINGLE"
     if row.flushes:
         buffers = Counter[int]()
         for key, amount in copies:

@@ -29,7 +29,7 @@ cache, and by how much longer it takes below the prefix directory (in the LLNL s
 _NOT_FITTED = ("cache_file_s", "prefix_file_s", "largest_file")
 PRIORS_OF_RUNS = {name: prior for name, prior in PRIORS.items() if name not in _NOT_FITTED} | OWN_PRIORS
 NAMES = tuple(PRIORS_OF_RUNS)
-NOISE = {"checkpoint": 0.03, "io": 0.1, "flush": 0.1}
+NOISE = {"checkpoint": 0.03, "outside": 0.15, "flush": 0.1}
 """SDs of the natural logarithm of what runs with the same settings show, the model's misfit included. In the
 LLNL study runs with one setting differ by 3 % in their seconds below the cache."""
 _AT_MOST_ONE = "bound_share"
@@ -52,10 +52,13 @@ class Case(NamedTuple):
 
 
 class Costs(NamedTuple):
-    """Predicted seconds, (cases, members) each; `checkpoint_s` is the mean over a flush cycle."""
+    """Predicted seconds, (cases, members) each; `checkpoint_s` is the mean over a flush cycle.
+
+    `outside_s` are those of it that the saving thread does not spend in calls on files.
+    """
 
     checkpoint_s: Array
-    io_s: Array
+    outside_s: Array
     flush_s: Array
     parts: "dict[str, Array]"
 
@@ -89,7 +92,7 @@ def costs(cases: Sequence[Case], rates: Array) -> Costs:
         found["encode"][places] = parts.encode_s * with_scr
         _flushes(found, flush_s, places, settings, parts)
     checkpoint_s = sum(found.values(), np.zeros(size))
-    return Costs(checkpoint_s, found["write"] + found["encode"], flush_s, found)
+    return Costs(checkpoint_s, checkpoint_s - found["write"] - found["encode"], flush_s, found)
 
 
 def _named(rates: Array, largest_file: float, *, with_scr: bool) -> Rates:
@@ -169,7 +172,7 @@ class _Measured:
 
 def measures(run: Evidence) -> dict[str, float | None]:
     """Return what `run` shows, in the order of :class:`Costs`."""
-    return {"checkpoint": run.checkpoint_s, "io": run.io_s, "flush": run.flush_s}
+    return {"checkpoint": run.checkpoint_s, "outside": run.outside_s, "flush": run.flush_s}
 
 
 def _nearest(seen: _Measured, drawn: Array, noise: Array) -> tuple[Array, Array]:

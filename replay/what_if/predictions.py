@@ -78,7 +78,7 @@ def what_if(
         rates=tuple(_rates(fitted.rates, like)),
         notes=(
             *_notes_of_runs(found, seen, like, held_out),
-            *_notes_of_ranks(rows),
+            *_notes_of_ranks(rows, like, asked),
             *([] if forest else [why_none(seen)]),
         ),
     )
@@ -153,7 +153,8 @@ class _Model:
             )
 
     def _changes(self, each: Candidate) -> Values:
-        return {name: value for name, value in each.shown.items() if self._like.settings[name] != value}
+        own: Values = self._like.settings if self._like.with_scr else {}
+        return {name: value for name, value in each.shown.items() if own.get(name) != value}
 
     def _difference(self, base_s: Array, cost_s: Array) -> Interval:
         """Return how much more a checkpoint costs than one of the base: the noise of both is in it."""
@@ -177,7 +178,7 @@ class _Model:
         if measured := self._with(each):
             return "measured: " + ", ".join(f"{run.run} {run.checkpoint_s:,.2f} s" for run in measured)
         is_shown = kind_of(each.case.settings, each.case.shape) in self._kinds
-        return "predicted" if is_shown else "predicted by assumed rates: no run writes so"
+        return "predicted" if is_shown else "predicted, but no run writes so"
 
 
 def _importances(
@@ -233,7 +234,7 @@ def _held_out(
     has_kin = any(other.kind == run.kind for other in runs if other is not run)
     narrow = dict.fromkeys(NOISE, 1.0)
     for place, (measure, value) in enumerate(measures(run).items()):
-        if value is not None and measure != "io":
+        if value is not None and measure != "outside":
             predicted = interval(found[place][0], measure, narrow)
             yield HeldOut(
                 run=run.run, measure=measure, measured_s=value, predicted_s=predicted, has_kin=has_kin
@@ -282,6 +283,8 @@ def _rates(rates: Array, like: Evidence) -> Iterator[Rate]:
 def _notes_of_runs(
     found: Study, runs: Sequence[Evidence], like: Evidence, held_out: Sequence[HeldOut]
 ) -> Iterator[str]:
+    if not like.with_scr:
+        yield "No run has SCR: what its files and copies cost is assumed"
     left = [row.name for row in found.runs if row.name not in {run.run for run in runs}]
     if left:
         yield f"Nothing is predicted from {', '.join(left)}: no checkpoints that write below a directory"
@@ -302,7 +305,10 @@ def _notes_of_runs(
         yield f"No other run writes to the same place as {', '.join(alone)} with the same scheme"
 
 
-def _notes_of_ranks(rows: Sequence[Prediction]) -> Iterator[str]:
+def _notes_of_ranks(rows: Sequence[Prediction], like: Evidence, asked: Domains) -> Iterator[str]:
+    shown = {name for row in rows for name in row.settings}
+    if idle := sorted(asked.keys() - {*FACTS} - shown):
+        yield f"No effect with the other settings of {like.run}: {', '.join(idle)}; vary those as well"
     alike = [row.rank for row in rows[1:] if row.checkpoint_s.value <= rows[0].checkpoint_s.high]
     if alike:
         yield f"Numbers 1 to {max(alike)} cannot be told apart: they lie within the interval of number 1"
