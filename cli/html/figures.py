@@ -4,7 +4,9 @@ from math import floor, log10
 
 import msgspec
 
-from .theme import GROUPS
+from ...goodput import buckets as of
+from ...goodput.report_lanes import BACKGROUND_FLUSH
+from .theme import GROUPS, colour_of
 
 WIDTH, LEFT, RIGHT = 1000.0, 150.0, 70.0
 """Of figures, in units of SVG; the names and the numbers at their edges."""
@@ -19,7 +21,12 @@ SERIES = {
     "checkpoint": GROUPS["checkpoints"].colour,
     "cache": GROUPS["data loading"].colour,
     "prefix": GROUPS["wasted progress"].colour,
-    "flush": "#a3a86b",
+    "flush": colour_of(BACKGROUND_FLUSH),
+    "write": colour_of(of.CHECKPOINT_WRITE),
+    "encode": colour_of(of.CHECKPOINT_ENCODE),
+    "serialise": colour_of(of.CHECKPOINT_OTHER),
+    "wait": colour_of(of.CHECKPOINT_WAIT),
+    "contention": colour_of(of.FLUSH_SLOWDOWN),
 }
 """The colour of each thing, in all figures."""
 

@@ -101,7 +101,15 @@ def _timeline(found: Study) -> StudyFigure:
         "From the first event of each run. Upper edge: checkpoints, and flushes behind them; below: bytes a"
         " second written in the cache and below the prefix directory, each run to its own highest."
     )
-    return StudyFigure("Over time", note, tuple(SERIES), height, tuple(bars), tuple(labels), ticks)
+    return StudyFigure(
+        "Over time",
+        note,
+        ("checkpoint", "cache", "prefix", "flush"),
+        height,
+        tuple(bars),
+        tuple(labels),
+        ticks,
+    )
 
 
 def _of_runs(rows: "Sequence[CheckpointRow] | Sequence[ActivityRow]") -> dict[str, list]:  # type: ignore[type-arg]

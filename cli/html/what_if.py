@@ -9,8 +9,6 @@ from .figures import LANE, LEFT, PLOT, SERIES, Bar, Label, StudyFigure, axis, la
 
 _INK = "var(--ink)"
 _PARTS = ("write", "encode", "serialise", "flush", "wait", "contention")
-_SHADES = (1.0, 0.75, 0.55, 0.42, 0.32, 0.24)
-"""The parts of a checkpoint are its colour, paler and paler."""
 
 
 def figures(found: WhatIf) -> list[StudyFigure]:
@@ -20,13 +18,12 @@ def figures(found: WhatIf) -> list[StudyFigure]:
 
 def _predictions(found: WhatIf) -> StudyFigure:
     """Draw the parts of each predicted checkpoint one after the other, and the interval of their sum."""
-    lane = LANE
-    height = lane * len(found.leading)
+    height = LANE * len(found.leading)
     end, ticks = axis(max(row.checkpoint_s.high for row in found.leading), height)
     bars: list[Bar] = []
     labels: list[Label] = []
     for number, row in enumerate(found.leading):
-        top = number * lane
+        top = number * LANE
         text = changes_text(row.changes)
         labels.append(lane_name(f"number {row.rank}", top + 8))
         bars += _parts(row, top + 2, PLOT / end)
@@ -34,21 +31,23 @@ def _predictions(found: WhatIf) -> StudyFigure:
         # without any width: its text stands below the bar, where the bar begins
         bars.append(Bar(LEFT - 4, top + 16, 0, 10, _INK, text, text))
     note = (
-        f"For a job like {found.like}, the cheapest of each way to write. From dark to pale:"
-        f" {', '.join(_PARTS)}. The line is the {found.confidence:.0%} interval."
+        f"For a job like {found.like}, the cheapest of each way to write. The line is the"
+        f" {found.confidence:.0%} interval."
     )
-    return StudyFigure("What a checkpoint would cost", note, (), height, tuple(bars), tuple(labels), ticks)
+    return StudyFigure(
+        "What a checkpoint would cost", note, _PARTS, height, tuple(bars), tuple(labels), ticks
+    )
 
 
 def _parts(row: Prediction, y: float, scale: float) -> Iterator[Bar]:
     x = LEFT
     whole_s = sum(row.parts_s.values()) or 1.0
-    for name, shade in zip(_PARTS, _SHADES, strict=True):
+    for name in _PARTS:
         # medians of parts do not add up to that of their sum
         seconds = row.parts_s.get(name, 0.0) / whole_s * row.checkpoint_s.value
         if seconds > 0:
             note = f"{name}: {row.parts_s[name]:,.3f} s"
-            yield Bar(x, y, seconds * scale, 12, SERIES["checkpoint"], note, opacity=shade)
+            yield Bar(x, y, seconds * scale, 12, SERIES[name], note)
             x += seconds * scale
 
 
