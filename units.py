@@ -7,7 +7,7 @@ import re
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION = re.compile(r"(\d{1,12}(?:\.\d{0,9})?|\.\d{1,9})\s*([a-z]*)", re.ASCII)
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})\s*([kmgt]?)(i?)b?", re.ASCII)
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{0,9})?|\.\d{1,9})\s*(?:([kmgt])(i?))?b?", re.ASCII)
 _TWO_MINUTES_S = 120
 _TEN_YEARS_S = 10 * 365 * 86_400.0
 
