@@ -113,17 +113,9 @@ def _predictions(found: WhatIf) -> RenderableType:
         )
         for row in found.leading
     )
-    heads = (
-        ">#",
-        ">checkpoint s",
-        f">to {found.base}",
-        ">flush s",
-        ">survives",
-        "settings, and what the seconds are",
-    )
-    return plain_table(
-        *heads, rows=rows, title="What if: predicted seconds of a checkpoint, the cheapest first"
-    )
+    numbers = (">#", ">checkpoint s", f">to {found.base}", ">flush s", ">survives")
+    title = "What if: the seconds of a checkpoint as predicted, the cheapest first"
+    return plain_table(*numbers, "settings, and what the seconds are", rows=rows, title=title)
 
 
 def _importances(found: WhatIf) -> RenderableType:
@@ -137,14 +129,8 @@ def _importances(found: WhatIf) -> RenderableType:
         )
         for row in mattering(found)
     )
-    heads = (
-        "parameter",
-        ">worth s",
-        ">in the runs",
-        "the best that is possible with its values, s",
-        "source",
-    )
-    return plain_table(*heads, rows=rows, title="Which parameters matter: predicted, and in the runs")
+    heads = ("parameter", ">worth s", ">in the runs", "least s with each value (flush s)", "source")
+    return plain_table(*heads, rows=rows, title="Which parameters matter: as predicted, and in the runs")
 
 
 def _held_out(found: WhatIf) -> RenderableType:

@@ -252,21 +252,29 @@ def _seen_settings(table: TraceTable, row: RunRow, mine: _Writes, copies: _Write
             buffers[key.size] += amount.bytes * (key.tier == Tier.PREFIX)
         every = max(1, round(row.checkpoints / row.flushes))
         seen |= {"SCR_FLUSH": every, "SCR_FLUSH_ASYNC": 1, "SCR_FLUSH_TYPE": "PTHREAD"}
-        seen["SCRTUNE_FLUSH_THREADS"] = min(MAX_FLUSH_THREADS, _at_once(table, copies))
+        seen["SCRTUNE_FLUSH_THREADS"] = min(
+            MAX_FLUSH_THREADS, _at_once([each for each in copies if each[0].tier == Tier.PREFIX])
+        )
         seen["SCR_FILE_BUF_SIZE"] = 1 << max(0, max(buffers, key=lambda size: buffers[size]) - 1)
     elif direct > _AS_MUCH * cached:
         seen |= {"SCR_FLUSH": 1, "SCR_FLUSH_ASYNC": 0, "SCR_FLUSH_TYPE": "SYNC"}
     return seen
 
 
-def _at_once(table: TraceTable, copies: _Writes) -> int:
-    """Return the most threads of one process that copy within one bin of time."""
-    copying = {key.thread for key, _ in copies}
-    busy: dict[tuple[str, int, int], set[JobThread]] = defaultdict(set)
-    for key in table.activity:
-        if key.tier == Tier.PREFIX and key.operation == Operation.WRITE and key.thread in copying:
-            busy[key.thread.host, key.thread.pid, key.bin].add(key.thread)
-    return max(map(len, busy.values()), default=1)
+def _at_once(copies: _Writes) -> int:
+    """Return the most threads of one process that copy at a time, each from its first copy to its last."""
+    times: dict[JobThread, tuple[int, int]] = {}
+    for key, amount in copies:
+        start_ns, end_ns = times.get(key.thread, (amount.start_ns, amount.end_ns))
+        times[key.thread] = min(start_ns, amount.start_ns), max(end_ns, amount.end_ns)
+    most, busy = 1, Counter[tuple[str, int]]()
+    ends = ((end_ns, -1, thread) for thread, (_, end_ns) in times.items())
+    for _, change, thread in sorted(
+        [*ends, *((start_ns, 1, thread) for thread, (start_ns, _) in times.items())]
+    ):
+        busy[thread[:2]] += change
+        most = max(most, busy[thread[:2]])
+    return most
 
 
 def _longest_s(table: TraceTable, saving: Iterable[JobThread]) -> float:
