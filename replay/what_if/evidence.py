@@ -8,7 +8,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 from typing import NamedTuple
 
 import msgspec
@@ -118,7 +118,8 @@ def evidence(run: Run, row: RunRow, checkpoints: Sequence[CheckpointRow]) -> Evi
     with_scr = bool(named) or has_scr_files or row.flushes > 0
     settings = DEFAULTS | _seen_settings(table, row, mine, copies) | named
     processes = len({thread[:2] for thread in saving}) or row.processes
-    shape = _shape(load, row, checkpoints, processes, said, settings)
+    between_s = _between_s(table, checkpoints)
+    shape = _shape(load, row, between_s, processes, said, settings)
     seconds = [each.seconds for each in checkpoints]
     mean_s = fmean(seconds)
     spread = (variance(seconds) / len(seconds)) ** 0.5 / mean_s if len(seconds) > 1 and mean_s > 0 else 0.0
@@ -208,7 +209,7 @@ def _heaviest(writes: _Writes, checkpoints: int) -> _Load:
 def _shape(  # noqa: PLR0913, PLR0917 - what is seen, and what is said
     load: _Load,
     row: RunRow,
-    checkpoints: Sequence[CheckpointRow],
+    between_s: float,
     processes: int,
     said: Values,
     settings: Values,
@@ -218,8 +219,6 @@ def _shape(  # noqa: PLR0913, PLR0917 - what is seen, and what is said
     def fact(name: str, seen: float) -> int:
         return max(1, int(said.get(name, seen)))
 
-    gaps = [after.start_s - before.start_s - before.wall_s for before, after in pairwise(checkpoints)]
-    between_s = max(0.0, fmean(gaps)) if gaps else _UNKNOWN_INTERVAL_S
     nodes = fact("nodes", row.hosts)
     ranks = fact("ranks_per_node", -(-processes // nodes))
     # with all threads that AXL starts of itself, and ranks that are not bound, where nothing is said of cores
@@ -234,6 +233,30 @@ def _shape(  # noqa: PLR0913, PLR0917 - what is seen, and what is said
         used_cores=1.0,
         mask_cores=min(cores, fact("cores_per_rank", 1 if settings["SCRTUNE_FLUSH_CPUS"] else cores)),
     )
+
+
+def _between_s(table: TraceTable, checkpoints: Sequence[CheckpointRow]) -> float:
+    """Return the seconds between two checkpoints: of a saving thread, for ranks need not keep in step."""
+    if len(checkpoints) < 2:  # noqa: PLR2004 - there is no between
+        return _UNKNOWN_INTERVAL_S
+    spans: dict[JobThread, list[tuple[float, float]]] = defaultdict(list)
+    for span in table.spans:
+        if span.kind == SpanKind.SAVE:
+            spans[span.thread].append((span.start_s, span.end_s))
+    between = [_outside_s(sorted(each)) / (len(checkpoints) - 1) for each in spans.values()]
+    if between:
+        return median(between)
+    gaps = [after.start_s - before.start_s - before.wall_s for before, after in pairwise(checkpoints)]
+    return max(0.0, fmean(gaps))
+
+
+def _outside_s(spans: Sequence[tuple[float, float]]) -> float:
+    """Return the seconds between the first and the last of `spans` in which there is none."""
+    outside_s, until_s = 0.0, spans[0][0]
+    for start_s, end_s in spans:
+        outside_s += max(0.0, start_s - until_s)
+        until_s = max(until_s, end_s)
+    return outside_s
 
 
 def _seen_settings(table: TraceTable, row: RunRow, mine: _Writes, copies: _Writes) -> Values:

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from scrtune.examples.study_traces import LAYER_BYTES, LAYERS, OPTIMIZER_BYTES
+from scrtune.intents.trace.rows import Amount
 from scrtune.replay.scan import read_table
 from scrtune.replay.study import Run, study
+from scrtune.replay.table import AccessKey, ActivityKey, JobThread, ThreadSpan, TraceTable
 from scrtune.replay.what_if.evidence import Evidence, evidence, value_of
 
 from ...support.recorded_study import runs
@@ -80,6 +82,52 @@ def test_what_is_said_counts_before_what_is_seen() -> None:
 def test_what_is_no_value_is_refused(name: str, text: str) -> None:
     with pytest.raises(ValueError, match=name):
         value_of(name, text)
+
+
+def job(
+    spans: dict[int, list[tuple[float, float]]], copies: dict[tuple[int, int], tuple[float, float]]
+) -> Run:
+    """Ranks (pids) that save to the cache in `spans`, and threads (pid, tid) that copy from there meanwhile."""
+    second, accesses, activity = 1_000_000_000, {}, {}
+    for pid, each in spans.items():
+        amount = Amount(len(each), 1000 * len(each), second, 0, second)
+        accesses[AccessKey("cache", "a.pt", "write", JobThread("n", pid, pid), 10)] = amount
+    for (pid, tid), (start_s, end_s) in copies.items():
+        times = round(start_s * second), round(end_s * second)
+        amount = Amount(1, 1000, times[1] - times[0], *times)
+        accesses[AccessKey("prefix", "a.pt", "write", JobThread("n", pid, tid), 10)] = amount
+        activity[ActivityKey("prefix", "write", JobThread("n", pid, tid), int(start_s))] = amount
+    table = TraceTable(
+        accesses=accesses,
+        activity=activity,
+        spans=tuple(
+            ThreadSpan(JobThread("n", pid, pid), *span, "save", "save", 1, step)
+            for pid, each in spans.items()
+            for step, span in enumerate(each)
+        ),
+        processes=tuple(("n", pid) for pid in spans),
+        end_s=100.0,
+    )
+    return Run(name="job", table=table)
+
+
+def test_the_interval_is_that_of_a_rank_even_if_ranks_drift_apart() -> None:
+    found = of(job({1: [(0, 2), (12, 14), (24, 26)], 2: [(5, 7), (17, 19), (29, 31)]}, {}))
+    assert found.shape.between_s == pytest.approx(10.0)
+
+
+def test_threads_of_a_flush_are_those_that_copy_at_a_time() -> None:
+    spans = {1: [(0.0, 1.0), (5.0, 6.0)], 2: [(0.0, 1.0), (5.0, 6.0)]}
+    anew = {
+        (1, 11): (1.0, 1.4),
+        (1, 12): (1.1, 1.5),
+        (1, 13): (6.0, 6.4),
+        (1, 14): (6.1, 6.5),
+        (2, 21): (1.0, 2.0),
+    }
+    assert of(job(spans, anew)).settings["SCRTUNE_FLUSH_THREADS"] == 2
+    in_turn = {(1, 11): (1.0, 1.1), (1, 12): (1.2, 1.3), (1, 13): (1.4, 1.5)}
+    assert of(job(spans, in_turn)).settings["SCRTUNE_FLUSH_THREADS"] == 1
 
 
 @pytest.mark.parametrize("generation", sorted(path.name for path in TRACES.iterdir() if path.is_dir()))
