@@ -87,7 +87,7 @@ def test_what_is_no_value_is_refused(name: str, text: str) -> None:
 def job(
     spans: dict[int, list[tuple[float, float]]], copies: dict[tuple[int, int], tuple[float, float]]
 ) -> Run:
-    """Ranks (pids) that save to the cache in `spans`, and threads (pid, tid) that copy from there meanwhile."""
+    """Ranks (pids) that save to the cache in `spans`, and their `copies` by threads (pid, tid)."""
     second, accesses, activity = 1_000_000_000, {}, {}
     for pid, each in spans.items():
         amount = Amount(len(each), 1000 * len(each), second, 0, second)

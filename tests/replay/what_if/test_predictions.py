@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from scrtune.intents.events import Value
+from scrtune.replay.frames import columns
 from scrtune.replay.study import study
 from scrtune.replay.what_if.predictions import Stated, what_if
 from scrtune.replay.what_if.rows import Prediction, WhatIf
@@ -193,3 +194,10 @@ def test_what_a_parameter_is_worth(whole: WhatIf) -> None:
     assert worth["SCRTUNE_FLUSH_CPUS"].worth_s > 1
     assert worth["SCR_FILE_BUF_SIZE"].worth_s < 0.5, "32 MiB to 1.75 GiB changed nothing"
     assert worth["SCR_COPY_TYPE"].source.startswith("LLNL study")
+
+
+def test_rows_are_frames_for_notebooks(few: WhatIf) -> None:
+    predictions = columns(few.predictions)
+    assert predictions["checkpoint_s_value"] == [row.checkpoint_s.value for row in few.predictions]
+    assert set(columns(few.held_out)["measure"]) == {"checkpoint", "flush"}
+    assert len(columns(few.rates)["name"]) == len(few.rates)
