@@ -130,3 +130,14 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
     grouping: str = GROUPING
     confidence: float = CONFIDENCE
     what_if: WhatIf | None = None
+
+    @property
+    def differing_settings(self) -> dict[str, str]:
+        """The settings of each run that are not said alike of all of them."""
+        names = dict.fromkeys(name for row in self.runs for name in row.settings)
+        differing = [name for name in names if len({row.settings.get(name) for row in self.runs}) > 1]
+        texts = {
+            row.name: " ".join(f"{name}={row.settings[name]}" for name in differing if name in row.settings)
+            for row in self.runs
+        }
+        return {name: text for name, text in texts.items() if text}

@@ -7,8 +7,7 @@ from ...intents.events import Operation
 from ...replay.study_rows import ActivityRow, CheckpointRow, RunRow, Study
 from ...units import bytes_text
 from ..format import difference_word, seconds_column
-from ..text import what_if as texts
-from ..text.study import differing_settings
+from ..views import what_if as texts
 from .figures import LANE, LEFT, PLOT, SERIES, WIDTH, Bar, Label, StudyFigure, axis, lane_name
 from .templates import page_environment
 from .what_if import figures as figures_of_predictions
@@ -30,7 +29,7 @@ def study_page(found: Study, *, version: str) -> str:
     return environment.get_template("study.html.j2").render(
         study=found,
         figures=[figure for figure in figures if figure.bars],
-        settings=[(run, text) for run, text in differing_settings(found).items() if text],
+        settings=list(found.differing_settings.items()),
         predicted=figures_of_predictions(found.what_if) if found.what_if else [],
         file_classes=sorted(found.file_classes, key=lambda row: -row.seconds)[:_MOST_FILE_CLASSES],
         version=version,

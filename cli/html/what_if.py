@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from ...replay.what_if.rows import HeldOut, Interval, Prediction, WhatIf
 from ..format import seconds_column
-from ..text.what_if import changes_text
+from ..views.what_if import changes_text
 from .figures import LANE, LEFT, PLOT, SERIES, Bar, Label, StudyFigure, axis, lane_name
 
 _INK = "var(--ink)"

@@ -17,8 +17,8 @@ _FILE_CLASSES = 12
 def study(found: Study) -> RenderableType:
     """Return the table of runs, how they differ, where their bytes went, and what to know of the numbers."""
     tables = [_runs(found)]
-    if any((settings := differing_settings(found)).values()):
-        tables.append(facts(settings, title="Settings that differ"))
+    if found.differing_settings:
+        tables.append(facts(found.differing_settings, title="Settings that differ"))
     if found.differences:
         tables.append(_differences(found))
     if found.file_classes:
@@ -55,16 +55,6 @@ def _runs(found: Study) -> RenderableType:
         ">bandwidth",
     )
     return plain_table(*heads, ">flush s", rows=rows, title=f"Seconds: {found.grouping}")
-
-
-def differing_settings(found: Study) -> dict[str, str]:
-    """Return the settings of each run that are not said alike of all of them."""
-    names = dict.fromkeys(name for row in found.runs for name in row.settings)
-    differing = [name for name in names if len({row.settings.get(name) for row in found.runs}) > 1]
-    return {
-        row.name: " ".join(f"{name}={row.settings[name]}" for name in differing if name in row.settings)
-        for row in found.runs
-    }
 
 
 def _differences(found: Study) -> RenderableType:
