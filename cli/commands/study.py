@@ -20,8 +20,6 @@ from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
-from ...replay.what_if.evidence import value_of
-from ...replay.what_if.predictions import Stated, what_if
 from ...scr_config.resolution import DEFAULT, resolve
 from ...units import parse_rate
 from ..options import FILE, command, option
@@ -40,6 +38,8 @@ CONF_NAMES = (".scrconf", "scr.conf")
 
 def _varied(text: str) -> tuple[str, tuple[Value, ...]]:
     """Return name and values of ``NAME=V1,V2``. Raises ValueError."""
+    from ...replay.what_if.evidence import value_of  # noqa: PLC0415 - it loads numpy
+
     name, between, values = text.partition("=")
     if not between or not name or not values:
         raise ValueError(f"{text!r}: write NAME=VALUE,VALUE")
@@ -142,6 +142,8 @@ def study(options: StudyOptions) -> None:
 
 def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Study:
     """Return `found` with what is predicted from it. Raises click.UsageError."""
+    from ...replay.what_if.predictions import Stated, what_if  # noqa: PLC0415 - it loads numpy
+
     try:
         predicted = what_if(runs, found, dict(options.vary), Stated(options.cache_rate, options.prefix_rate))
     except ValueError as error:
