@@ -25,7 +25,7 @@ class ParamsOptions:
 
     name: str | None = option("[NAME]")
     intent: str | None = option(
-        "--intent",
+        "--intent INTENT",
         "Only those that this intent of scrtune's may set.",
         click.Choice(INTENTS, case_sensitive=False),
     )
