@@ -173,7 +173,7 @@ class TestATunedJob:
     ) -> None:
         for node, seen in (("n1", NODES), ("n2", ["n2"])):
             pipeline = replay_journal(tuned.paths(node).journal)[0]
-            assert pipeline.counters.trace_events > 1000 * len(seen)
+            assert pipeline.counters.trace_events > 1000
             assert not pipeline.counters.lost
             assert sorted(host for host, _ in pipeline.processes) == sorted(2 * seen)
             assert [each.host for each in pipeline.leaders] == ["n1"]
