@@ -49,8 +49,8 @@ log = logging.getLogger("scrtune.daemon")
 _LOOKS_PER_S = 50
 """Looks at nodes that a leader takes in and writes down, whatever the number of nodes."""
 _SEARCH_S = 2.0
-_STATE_LIMIT_S = 3.0
-"""So long rank 0 waits to be heard where another node leads, for what that one knows."""
+_STATE_LIMIT_S = 10.0
+"""So long rank 0 waits to be heard where another node leads, for what that one knows, or its successor."""
 _MOST_PENDING = 36
 _MOST_SHOWN = 1024
 _SKEW_S = 5.0

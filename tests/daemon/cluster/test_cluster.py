@@ -48,11 +48,11 @@ JOB = SettingsObserved(
 class Node:
     """One node, its turns taken by hand."""
 
-    def __init__(self, base: Path, host: str) -> None:
+    def __init__(self, base: Path, host: str, peers: tuple[str, ...] = ()) -> None:
         self.paths = JobPaths.of("j", host, base / host).create()
         self.poller = zmq.Poller()
         self.now = NOW
-        found = joined(ClusterOptions(base / "cluster"), self.paths, self.poller)
+        found = joined(ClusterOptions(base / "cluster", peers), self.paths, self.poller)
         assert found is not None
         self.cluster: Cluster = found
         self.happened: list[Changed | Event] = []
@@ -265,6 +265,22 @@ class TestAlone:
 
     def test_without_other_nodes_there_is_nothing(self, tmp_path: Path) -> None:
         assert joined(None, JobPaths.of("j", "n1", tmp_path / "r"), zmq.Poller()) is None
+
+
+def test_nodes_that_share_no_directory_find_each_other_by_their_names(tmp_path: Path) -> None:
+    with socket.socket() as one, socket.socket() as other:
+        for each in (one, other):
+            each.bind(("127.0.0.1", 0))
+        peers = tuple(
+            f"{host}:{each.getsockname()[1]}" for host, each in (("127.0.0.1", one), ("localhost", other))
+        )
+    nodes = Nodes(Node(tmp_path, host, peers) for host in ("127", "localhost"))
+    nodes[0].lead()
+    nodes.until(lambda: nodes[1].cluster.leader == "127")
+    nodes[1].cluster.tell(look("localhost"))
+    nodes.until(lambda: nodes[0].events)
+    for node in nodes:
+        node.cluster.close()
 
 
 def test_a_link_closes_what_it_has_opened(tmp_path: Path) -> None:
