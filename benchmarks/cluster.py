@@ -3,8 +3,8 @@
     python benchmarks/cluster.py [--slurm 1,2,4,8,16] [--nodes 1024,10000] [--seconds 20] [--json]
 
 With ``--slurm`` each number of nodes is a private Slurm on this machine, whose daemons `scrtune run` starts:
-one process a node says that it is a rank, rank 0 describes the job. Nodes are simulated, cores are not: from
-a few nodes on their processes wait for each other: times are upper bounds. One node is the baseline.
+one process a node says that it is a rank, rank 0 describes the job. Nodes are simulated, cores are not: past
+a few nodes their processes wait for each other, and times are upper bounds. One node is the baseline.
 
 With ``--nodes`` a real daemon leads, and another process speaks for all other nodes over 32 real connections:
 first for each the first time, as fast as the leader answers; then at the pace of a job that goes on, measured

@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import msgspec
 
+from ..intents.declared import VARIABLE, Declared, from_text
 from ..intents.events import SettingsObserved
 from ..intents.observe.observation import DEFAULT_BUDGET
 from ..scr_config.catalogue import SECRETS
@@ -48,8 +49,17 @@ def declared(observed: SettingsObserved, environment: Mapping[str, str]) -> Sett
         override=environment.get("SCRTUNE_OVERRIDE", "0") != "0",
         tuning=mode in ("", "auto"),
         recommend=mode != "observe",
+        declared=_declared(environment.get(VARIABLE, "")),
         observe_budget=_budget(environment.get("SCRTUNE_OBSERVE_BUDGET", "")),
     )
+
+
+def _declared(text: str) -> Declared:
+    try:
+        return from_text(text)
+    except ValueError as error:
+        say(f"{VARIABLE} is not what scrtune run writes ({error}); it counts as not declared")
+        return Declared()
 
 
 def _budget(text: str) -> float:

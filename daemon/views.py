@@ -10,11 +10,14 @@ import msgspec
 from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
+from ..intents.observe.intents import NUMBERS
 from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
 from ..intents.pipeline import Counters, Leader, Pipeline
 from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.interval import users_own
+from ..intents.rules.parameter import DerivedParameter
+from ..intents.rules.parameters import advised
 from ..intents.rules.situation import Proposal
 from ..intents.tune.decisions import Decision, Verdict
 from ..intents.tune.gains import GainView, gains, together
@@ -35,6 +38,8 @@ class IntentView(msgspec.Struct, frozen=True, kw_only=True):
     confidence: str
     end_s: float = 0.0
     """Epoch seconds of the newest observation."""
+    number: int = 0
+    """The LLNL study's; 0: none."""
 
 
 class MonitorView(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +55,8 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     `saved_s` are seconds of all checkpoints against the user's own settings; `applied_s` went into applying
     settings, `reverted_s` into trials that were taken back. `interval` is the checkpoint interval if scrtune
     chose it (``--interval auto``), whose savings are not among these. `for_good` are the settings found,
-    `is_tried` unless they are only proposed; without any `why_nothing` says why.
+    `is_tried` unless they are only proposed; without any `why_nothing` says why. `advised` follows from the
+    intents, and was not tried.
     """
 
     saved_s: float = 0.0
@@ -58,6 +64,7 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     reverted_s: float = 0.0
     interval: Values = {}
     for_good: Values = {}
+    advised: Values = {}
     is_tried: bool = True
     why_nothing: str = ""
 
@@ -131,6 +138,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The daemons of the other nodes; None in a job of one node, and when none runs."""
     leaders: tuple[Leader, ...] = ()
     """Whose daemon decided since when, in a job of several nodes."""
+    divergence: str = ""
+    """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,6 +195,10 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     """Why the settings are active nowhere, when the config file could not be written."""
     gains: tuple[GainView, ...] = ()
     levers: tuple[LeverView, ...] = ()
+    parameters: tuple[DerivedParameter, ...] = ()
+    """What follows from the intents without a trial."""
+    contradictions: tuple[str, ...] = ()
+    """What the user said that cannot be, and what counts instead."""
     mode: str = "auto"
     job_id: str = ""
     observation: Observation = Observation()
@@ -225,6 +238,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
             window_s=intent.evidence.window_s,
             confidence=intent.evidence.confidence,
             end_s=intent.evidence.end_s,
+            number=NUMBERS.get(name, 0),
         )
         for name, intent in pipeline.intents.named().items()
     )
@@ -250,6 +264,8 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         at_launch=tuner.at_launch if tuner else {},
         gains=gains(pipeline.decisions),
         levers=pipeline.levers(),
+        parameters=pipeline.parameters(),
+        contradictions=pipeline.contradictions,
         mode="auto" if job is None or job.tuning else "recommend" if job.recommend else "observe",
         start_s=pipeline.start_s,
         observation=pipeline.observation,
@@ -305,6 +321,7 @@ def status_view(
         savings=_savings(pipeline),
         pace=pipeline.pace,
         leaders=tuple(pipeline.leaders),
+        divergence=pipeline.divergence,
     )
 
 
@@ -318,6 +335,7 @@ def _savings(pipeline: Pipeline) -> SavingsView:
         reverted_s=found.reverted_s,
         interval=_interval(pipeline),
         for_good=for_good,
+        advised=advised(pipeline.parameters()),
         is_tried=is_tried,
         why_nothing="" if for_good or known is None else why_nothing(pipeline.levers()),
     )

@@ -13,6 +13,7 @@ from ..mutability import Mutability
 from ..observe.redundancy import SURVIVES, effective
 from .durability import permits
 from .guards import not_by_us
+from .parameter import Scope
 from .situation import MAX_FLUSH_THREADS, Situation
 
 KIB, MIB = 1024, 1024**2
@@ -25,13 +26,6 @@ _SPARSE_FLUSHES = (1, 2, 4, 10)
 STUDY = "LLNL study of Megatron-DeepSpeed with SCR (2024)"
 SCR_DOCS = "SCR documentation"
 AXL_SOURCE = "AXL source (axl_pthread.c)"
-
-
-class Scope(TextEnum):
-    """What shares one value of a lever."""
-
-    JOB = "job"
-    NODE = "node"
 
 
 class Component(TextEnum):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from ...units import count_text
+from ..declared import Declared
 from ..effects import Advice
 from ..events import SettingsObserved, UserEdited, Value, Values, ValueSource
 from ..observe.redundancy import FLOORS
@@ -32,6 +33,7 @@ class _Own(NamedTuple):
     value: Value | None
     source: str
     floor: str
+    losses: int | None
 
 
 class JobRun:
@@ -84,8 +86,9 @@ class JobRun:
             is_default = sources.get(name, ValueSource.DEFAULT) == ValueSource.DEFAULT
             if source == ValueSource.EDITED and is_default:  # it did not read our file
                 settings[name], sources[name] = own.settings[name], ValueSource.EDITED
-        floor = own.floor if sources.get(_SCHEME) == ValueSource.EDITED else job.floor
-        return self._successor(replace(job, settings=settings, sources=sources, floor=floor))
+        if sources.get(_SCHEME) == ValueSource.EDITED:
+            job = _with_floor(job, own.floor, own.declared.losses)
+        return self._successor(replace(job, settings=settings, sources=sources))
 
     def permitted(self, edit: UserEdited) -> tuple[Values, list[str]]:
         """Return the changes of `edit` that become active, and why its other lines do not."""
@@ -107,8 +110,9 @@ class JobRun:
             own,
             settings={**own.settings, **values},
             sources={**own.sources, **{name: each.source for name, each in before.items()}},
-            floor=before[_SCHEME].floor if _SCHEME in before else own.floor,
         )
+        if _SCHEME in before:
+            job = _with_floor(job, before[_SCHEME].floor, before[_SCHEME].losses)
         return self._successor(job), values
 
     def edited(self, changes: Values, *, is_pin: bool = False) -> "JobRun":
@@ -119,13 +123,16 @@ class JobRun:
             own,
             settings={**own.settings, **changes},
             sources={**own.sources, **dict.fromkeys(changes, ValueSource.EDITED)},
-            floor=str(scheme) if own.floor and scheme in FLOORS else own.floor,
         )
+        if scheme in FLOORS:
+            job = _with_floor(job, own.floor and str(scheme), None)
         for name in changes:
             before = self._before_pin.pop(name, None)
             if is_pin:
                 source = own.sources.get(name, ValueSource.DEFAULT)
-                self._before_pin[name] = before or _Own(own.settings.get(name), source, own.floor)
+                self._before_pin[name] = before or _Own(
+                    own.settings.get(name), source, own.floor, own.declared.losses
+                )
         return self._successor(job)
 
     def advice(self, tuner: "Tuner") -> Advice:
@@ -164,6 +171,10 @@ class JobRun:
             del self._published[oldest]
 
 
+def _with_floor(job: SettingsObserved, floor: str, losses: int | None) -> SettingsObserved:
+    return replace(job, floor=floor, declared=replace(job.declared, losses=losses))
+
+
 def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
     """Return why what was measured in the run `then` does not hold for `now`; empty when it does."""
     if now.settings != then.settings:
@@ -171,14 +182,14 @@ def _difference(now: SettingsObserved, then: SettingsObserved) -> str:
     if (now.ranks, now.nodes) != (then.ranks, then.nodes):
         return f"it has {_shape(now)}, the last run had {_shape(then)}"
     if _declared(now) != _declared(then):
-        return "its redundancy floor, override, interval or tuning differs from that of the last run"
+        return "its floor, another declaration, override, interval or tuning differs from the last run"
     if _overruled(now) != _overruled(then):
         return "its environment sets other parameters than that of the last run"
     return ""
 
 
-def _declared(job: SettingsObserved) -> tuple[str | bool, ...]:
-    return job.floor, job.override, job.interval, job.tuning
+def _declared(job: SettingsObserved) -> tuple[str | bool | Declared, ...]:
+    return job.floor, job.override, job.interval, job.tuning, job.declared
 
 
 def _shape(job: SettingsObserved) -> str:
