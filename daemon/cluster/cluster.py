@@ -56,7 +56,7 @@ _MOST_SHOWN = 1024
 _SKEW_S = 5.0
 _MOST_BEATS_AT_ONCE = 256
 
-Evidence = TraceDigest | NodeObserved | StorageProbed | EventsLost
+NodeEvent = TraceDigest | NodeObserved | StorageProbed | EventsLost
 """What a node says of itself; of anything else another node's word does not count."""
 
 
@@ -73,7 +73,7 @@ class Cluster:
         self._mirror = Mirror(paths)
         self._ingest = Ingest()
         self._contact: Address | None = None
-        self._pending: list[Evidence] = []
+        self._pending: list[NodeEvent] = []
         self._unanswered: tuple[int, bytes] = (0, b"")
         self._sequence = self._lost_events = 0
         self._beats = self._beat_bytes = 0
@@ -132,7 +132,7 @@ class Cluster:
 
     def tell(self, event: Event) -> None:
         """Send what was seen on this node to the leader, with the next beat."""
-        if self.is_leading or not isinstance(event, Evidence):
+        if self.is_leading or not isinstance(event, NodeEvent):
             return
         if isinstance(event, NodeObserved):  # an earlier look says nothing that this one does not
             self._pending = [each for each in self._pending if not isinstance(each, NodeObserved)]
@@ -225,7 +225,7 @@ class Cluster:
         seen.number = beat.number
         for event in self._ingest.message(beat.events):
             if (
-                not isinstance(event, Evidence)
+                not isinstance(event, NodeEvent)
                 or getattr(event, "host", seen.address.host) != seen.address.host
             ):
                 self._problem("events of a node that are not its own to tell")
@@ -293,7 +293,7 @@ class Cluster:
     def _packed(self) -> bytes:
         lost = self._lost_events
         source = f"node:{self._me.host}: digests that waited for a leader"
-        events: Iterable[Evidence] = [
+        events: Iterable[NodeEvent] = [
             *self._pending,
             *([EventsLost(source=source, count=lost)] if lost else ()),
         ]

@@ -1,8 +1,10 @@
 """Daemons of several nodes as one, each a process of its own: one decision, and what follows from losses."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 
+import msgspec
 import pytest
 
 from scrtune.goodput.events import JobStarted
@@ -96,6 +98,14 @@ class TestOneDecision:
         assert parse_decision(nodes[0].paths.decision.read_bytes()).settings()["SCR_COPY_TYPE"] == "XOR"
         assert not nodes[1].paths.decision.exists()
         assert not nodes[2].paths.decision.exists()
+
+    def test_each_node_looks_at_its_own_ranks(self, start: Start) -> None:
+        nodes = start(2)
+        ranks = tuple((node.host, os.getpid()) for node in nodes)
+        nodes[0].tell(JobStarted(time_s=1.0, ranks=2, nodes=2), msgspec.structs.replace(JOB, processes=ranks))
+        until(lambda: len(nodes[0].explain.nodes) == 2, "a look at each")
+        assert [(each.host, each.ranks) for each in nodes[0].explain.nodes] == [("n1", 1), ("n2", 1)]
+        assert nodes[1].status.engine == "", "it knows the job by the leader's word alone"
 
     def test_each_says_who_leads_and_the_leader_who_is_there(self, start: Start) -> None:
         nodes = led(start())
