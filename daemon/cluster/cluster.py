@@ -222,7 +222,7 @@ class Cluster:
             self._problem(f"nodes whose clock differs by more than {_SKEW_S:.0f} s")
         if not self.is_leading or not beat.events or beat.number <= seen.number:
             return
-        seen.number = beat.number
+        seen.number, seen.digest_s = beat.number, seen.heard_s
         for event in self._ingest.message(beat.events):
             if (
                 not isinstance(event, NodeEvent)
@@ -323,7 +323,13 @@ class Cluster:
             is_heard=leader.is_heard if leader else False,
             next_in_line=next((each.host for each in self._members.next), "") if self.is_leading else "",
             members=tuple(
-                MemberView(host=host, age_s=time_s - seen.heard_s, is_lost=host in lost, ahead_s=seen.ahead_s)
+                MemberView(
+                    host=host,
+                    age_s=time_s - seen.heard_s,
+                    digest_age_s=None if seen.digest_s is None else time_s - seen.digest_s,
+                    is_lost=host in lost,
+                    ahead_s=seen.ahead_s,
+                )
                 for host, seen in members
             ),
             beats=self._beats,

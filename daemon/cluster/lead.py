@@ -31,11 +31,13 @@ _FORGIVE_S = 30.0
 
 
 class Seen(msgspec.Struct):
-    """A node that has sent a beat: when it did last (monotonic seconds), and the last events it sent."""
+    """A node that has sent a beat: when it did last, and when the last events (monotonic seconds)."""
 
     address: Address
     heard_s: float
     number: int = 0
+    """Of the last beat with events."""
+    digest_s: float | None = None
     ahead_s: float = 0.0
     """How far its clock is ahead of this one."""
 

@@ -44,14 +44,17 @@ def test_status_says_who_leads_since_when_and_who_is_there(pipeline: Pipeline) -
     cluster = ClusterView(
         leader="n2",
         next_in_line="n3",
-        members=(MemberView(host="n1", age_s=60.0, is_lost=True), MemberView(host="n3", age_s=0.25)),
+        members=(
+            MemberView(host="n1", age_s=60.0, is_lost=True),
+            MemberView(host="n3", age_s=0.25, digest_age_s=7.0),
+        ),
         problems={"nodes that were lost": 1},
     )
     view = views.status_view(pipeline, 161.0, job_id="j", host="n2")
     shown = text(job_text.status(msgspec.structs.replace(view, cluster=cluster)))
     leader = "leader node n2 since 00:02:40Z, because node n1, which led, is lost; 1 leader before it; next"
     assert leader in shown
-    assert "nodes n3 0.2 s ago; lost: n1 " in shown
+    assert "nodes n3 0.2 s ago (digest 7 s); lost: n1 " in shown
     assert "between nodes 1 nodes that were lost" in shown
 
 

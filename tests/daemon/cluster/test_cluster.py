@@ -131,10 +131,14 @@ class TestEvidence:
     """What a node tells the leader."""
 
     def test_it_arrives_once_and_the_leader_knows_whose_it_is(self, nodes: Nodes) -> None:
+        (before,) = nodes[0].cluster.view(time.monotonic()).members
+        assert before.digest_age_s is None
         nodes[1].cluster.tell(look("n2"))
         nodes[1].cluster.tell(StorageProbed(host="n2", cache_write_bytes_per_s=5.0))
         nodes.until(lambda: len(nodes[0].events) == 2)
         assert nodes[0].events == [look("n2"), StorageProbed(host="n2", cache_write_bytes_per_s=5.0)]
+        (member,) = nodes[0].cluster.view(time.monotonic()).members
+        assert member.digest_age_s is not None
 
     def test_of_looks_only_the_last_one_is_sent(self, nodes: Nodes) -> None:
         for number in range(5):
