@@ -171,7 +171,7 @@ class Cluster:
     def turn(self, time_s: float, now: float) -> Iterator[Changed | Event]:
         """Hear the others, and send what is due; yields what is to be done, in order."""
         yield from self._hear(time_s, now)
-        if time_s >= self._next_search_s and (self._members.leader is None or self._members.contact is None):
+        if time_s >= self._next_search_s and self._members.is_searching:
             self._next_search_s = time_s + _SEARCH_S
             self._members.know(self._peers.first())
         for news in self._members.tick(time_s, now):

@@ -90,6 +90,13 @@ class Membership:
         """Return whether this daemon is first in line, and so holds the leader's state."""
         return bool(self._line) and not self.is_leading and self._line[0].host == self.me.host
 
+    @property
+    def is_searching(self) -> bool:
+        """Return whether a node of the job that is not known yet might be the one to ask."""
+        if self.is_leading or (self.leader is not None and self.contact is not None):
+            return False
+        return self.contact is None or self.contact.order > 0
+
     def know(self, first: Sequence[Address]) -> None:
         """Take in the first nodes of the job, in its order."""
         self._first = tuple(first)
