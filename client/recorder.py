@@ -273,11 +273,11 @@ class Recorder(PeerNames):
 def program_name() -> str:
     """Return the program's name and a digest of its command line and directory: the same for its next run.
 
-    Options like ``--local_rank=1``, by which launchers tell the processes of a job apart, do not count.
+    Options like ``--local_rank=1``, by which launchers distinguish the processes of a job, do not count.
     """
     command = sys.argv if sys.argv[:1] not in ([], [""], ["-c"]) else ["python", *sys.orig_argv[1:]]
-    told = [os.fspath(absolute(Path())), *(each for each in command if "rank" not in each)]
-    return f"{Path(command[0]).stem}-{zlib.crc32(os.fsencode(chr(0).join(told))):08x}"
+    identity = [os.fspath(absolute(Path())), *(each for each in command if "rank" not in each)]
+    return f"{Path(command[0]).stem}-{zlib.crc32(os.fsencode(chr(0).join(identity))):08x}"
 
 
 def _job_id() -> str:

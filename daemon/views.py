@@ -11,8 +11,9 @@ from ..goodput.account import Account
 from ..goodput.checkpoint_cost import CheckpointCost
 from ..intents.events import SettingsObserved, StorageProbed, Values, ValueSource
 from ..intents.observe.intents import NUMBERS
+from ..intents.observe.nodes import NodeEvidence, stragglers
 from ..intents.observe.observation import Observation
-from ..intents.pipeline import Counters, Pipeline
+from ..intents.pipeline import Counters, Leader, Pipeline
 from ..intents.rules.explain import LeverView, why_nothing
 from ..intents.rules.interval import users_own
 from ..intents.rules.parameter import DerivedParameter
@@ -68,6 +69,35 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
     why_nothing: str = ""
 
 
+class MemberView(msgspec.Struct, frozen=True, kw_only=True):
+    """Another node of the job as the leader hears it: how old its last word is, and its clock's lead."""
+
+    host: str
+    age_s: float
+    is_lost: bool = False
+    ahead_s: float = 0.0
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """The daemons of a job: who leads since when (epoch seconds) and why, who is next, who is there.
+
+    `is_heard`: rank 0 has spoken to the leader. Only the leader knows the `members`. `problems` counts what
+    was wrong between the nodes.
+    """
+
+    leader: str = ""
+    term: int = 0
+    since_s: float = 0.0
+    why: str = ""
+    is_heard: bool = False
+    next_in_line: str = ""
+    members: tuple[MemberView, ...] = ()
+    beats: int = 0
+    """That have arrived here, of `beat_bytes` in all."""
+    beat_bytes: int = 0
+    problems: dict[str, int] = {}
+
+
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a job's daemon."""
 
@@ -104,6 +134,10 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     savings: SavingsView = SavingsView()
     pace: str = ""
     """That checkpoints come absurdly often, or never, and what to set; else empty."""
+    cluster: ClusterView | None = None
+    """The daemons of the other nodes; None in a job of one node, and when none runs."""
+    leaders: tuple[Leader, ...] = ()
+    """Whose daemon decided since when, in a job of several nodes."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +206,12 @@ class ExplainView(msgspec.Struct, frozen=True, kw_only=True):
     pace: str = ""
     """As in :class:`StatusView`."""
     running: bool = True
+    leaders: tuple[Leader, ...] = ()
+    """As in :class:`StatusView`."""
+    nodes: tuple[NodeEvidence, ...] = ()
+    """What each node has said of itself, where there are several."""
+    stragglers: tuple[str, ...] = ()
+    """Of which of them the others have far more."""
     proposals: tuple[Proposal, ...] = ()
     """What would be changed in a job whose settings are not (``--mode recommend``), the best first."""
 
@@ -205,6 +245,7 @@ def intent_views(pipeline: Pipeline) -> tuple[IntentView, ...]:
 def explain_view(pipeline: Pipeline) -> ExplainView:
     """Return the baseline, the active settings, the intents and every decision."""
     tuner, job = pipeline.tuner, pipeline.job
+    nodes = pipeline.nodes
     shown = sorted(pipeline.advice.settings)
     baseline = tuner.baseline if tuner else {}
     if job is not None:
@@ -229,6 +270,9 @@ def explain_view(pipeline: Pipeline) -> ExplainView:
         probe=pipeline.probe,
         recalled=pipeline.recalled,
         pace=pipeline.pace,
+        leaders=tuple(pipeline.leaders),
+        nodes=nodes if len(nodes) > 1 else (),
+        stragglers=tuple(stragglers(nodes)),
         proposals=() if job is None or job.tuning else pipeline.proposals(),
     )
 
@@ -274,6 +318,7 @@ def status_view(
         fixed=_fixed(job) if job else {},
         savings=_savings(pipeline),
         pace=pipeline.pace,
+        leaders=tuple(pipeline.leaders),
     )
 
 

@@ -239,6 +239,20 @@ class AllocationObserved(msgspec.Struct, frozen=True, tag="allocation_observed",
     time_s: float = 0.0
 
 
+class NodeLeft(msgspec.Struct, frozen=True, tag="node_left", kw_only=True):
+    """A node of the job is not heard of any more; what it had said of itself counts no longer."""
+
+    host: Name
+
+
+class LeaderChanged(msgspec.Struct, frozen=True, tag="leader_changed", kw_only=True):
+    """From now on the daemon of `host` decides for all nodes, for the reason `why`; `term` counts leaders."""
+
+    host: Name
+    term: Count
+    why: Name = ""
+
+
 class EventsLost(msgspec.Struct, frozen=True, tag="events_lost", kw_only=True):
     """A sender's bounded queue overflowed, or its messages never arrived."""
 
@@ -292,6 +306,8 @@ Event = (
     | NodeObserved
     | StorageProbed
     | AllocationObserved
+    | NodeLeft
+    | LeaderChanged
     | EventsLost
     | UserEdited
     | TuningSwitched

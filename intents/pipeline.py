@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
+import msgspec
 
 from ..goodput.account import Account
 from ..goodput.buckets import FLUSH_SLOWDOWN, TUNING
@@ -32,6 +32,8 @@ from .events import (
     Event,
     EventsLost,
     KnowledgeRecalled,
+    LeaderChanged,
+    NodeLeft,
     NodeObserved,
     SettingsObserved,
     StorageProbed,
@@ -42,6 +44,7 @@ from .events import (
 )
 from .mutability import RunMutability
 from .observe.intents import Intents, Observers
+from .observe.nodes import NodeEvidence
 from .observe.observation import Observation, Observing
 from .rules.explain import LeverView
 from .rules.interval import Interval, in_force, interval, users_own
@@ -61,7 +64,17 @@ if TYPE_CHECKING:
 __all__ = ["Counters", "Pipeline"]
 
 _REMEMBERED_COSTS = 10_000
+_REMEMBERED_LEADERS = 100
 _MOST_PROCESSES = 65_536
+
+
+class Leader(msgspec.Struct, frozen=True, kw_only=True):
+    """The node whose daemon decided from `since_s` (epoch seconds) on, and why it did."""
+
+    host: str
+    term: int
+    since_s: float
+    why: str
 
 
 class Pipeline:
@@ -71,13 +84,13 @@ class Pipeline:
         self.counters = Counters()
         self.ledger = Ledger()
         self.costs: list[CheckpointCost] = []
-        self.node: NodeObserved | None = None
-        self.probe: StorageProbed | None = None
         self.allocation: AllocationObserved | None = None
         self.tuner: Tuner | None = None
         self.processes: set[tuple[str, int]] = set()
         self.recalled: Knowledge | None = None
         """What earlier jobs taught."""
+        self.leaders: list[Leader] = []
+        """Whose daemon decided since when, the last ones; none in a job of one node."""
         self._run: JobRun | None = None
         self._filter = EventFilter()
         self._meter = CheckpointCosts()
@@ -94,8 +107,8 @@ class Pipeline:
         effects: Iterator[Effect] = iter(())
         match event:
             case TraceDigest():
-                effects = self._digest(event)
-            case NodeObserved() | StorageProbed() | AllocationObserved():
+                effects = self._digest(event, now)
+            case NodeObserved() | StorageProbed() | AllocationObserved() | NodeLeft() | LeaderChanged():
                 self._surroundings(event, now)
             case EventsLost():
                 self.counters.add_lost(event)
@@ -145,7 +158,7 @@ class Pipeline:
             settings=self.settings,
             job=self.job,
             node=self.node,
-            held=self._held,
+            held=self._held_now,
             probe=self.probe,
             allocation=self.allocation,
             recalled=self.recalled,
@@ -157,6 +170,25 @@ class Pipeline:
             why_no_cache=self._applied.shared_files.why_no_cache(is_real=bool(mutability.parameters)),
             why_no_bypass=self._applied.shared_files.why_no_bypass,
         )
+
+    @property
+    def node(self) -> NodeObserved | None:
+        """Memory and room in the cache: the least of all nodes."""
+        return self._observers.nodes.look
+
+    @property
+    def probe(self) -> StorageProbed | None:
+        """The rates of the storage: the lowest of all nodes."""
+        return self._observers.nodes.probe
+
+    def is_probed(self, host: str) -> bool:
+        """Return whether the storage of `host` was probed."""
+        return self._observers.nodes.is_probed(host)
+
+    @property
+    def nodes(self) -> tuple[NodeEvidence, ...]:
+        """What each node has said of itself, by host."""
+        return self._observers.nodes.evidence()
 
     @property
     def on(self) -> bool:
@@ -186,7 +218,7 @@ class Pipeline:
             return None
         seen, before = self._failures.failures, self.recalled or Knowledge(jobs=0, checkpoints=0)
         node_s = before.node_s + seen.observed_s * seen.nodes
-        return replace(learnt, failures=before.failures + seen.total, node_s=node_s)
+        return msgspec.structs.replace(learnt, failures=before.failures + seen.total, node_s=node_s)
 
     @property
     def contradictions(self) -> tuple[str, ...]:
@@ -255,27 +287,39 @@ class Pipeline:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _surroundings(self, event: NodeObserved | StorageProbed | AllocationObserved, now: float) -> None:
+    def _surroundings(
+        self, event: NodeObserved | StorageProbed | AllocationObserved | NodeLeft | LeaderChanged, now: float
+    ) -> None:
         match event:
             case NodeObserved():
-                self._node(event, now)
+                self._look(event, now)
             case StorageProbed():
-                self.probe = event
+                self._observers.add_probe(event, now)
             case AllocationObserved():
                 self.allocation = event
+            case NodeLeft():
+                self._observers.nodes.forget(event.host)
+            case LeaderChanged():
+                self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
+                del self.leaders[:-_REMEMBERED_LEADERS]
 
-    def _node(self, node: NodeObserved, now: float) -> None:
-        self.node = node
-        if is_cached(self.settings):
-            flush = self.intents.flush
-            free_bytes, each_bytes = node.cache_free_bytes, flush.checkpoint_bytes
-            self._held = Held(flush.evidence.count, self.settings, free_bytes, each_bytes)
-        self._observers.add_node(node, now)
+    def _look(self, node: NodeObserved, now: float) -> None:
+        settings = self.settings
+        if is_holding := is_cached(settings):
+            flush = self._observers.flush(settings)
+            self._held = Held(flush.evidence.count, settings, 0, flush.checkpoint_bytes)
+        self._observers.add_node(node, now, is_cached=is_holding)
 
-    def _digest(self, digest: TraceDigest) -> Iterator[Effect]:
+    @property
+    def _held_now(self) -> Held | None:
+        if self._held is None:
+            return None
+        return msgspec.structs.replace(self._held, free_bytes=self._observers.nodes.free_with_datasets)
+
+    def _digest(self, digest: TraceDigest, now: float) -> Iterator[Effect]:
         self.counters.add_digest(digest)
         self.processes.update(islice(digest.processes, max(0, _MOST_PROCESSES - len(self.processes))))
-        self._observers.add_digest(digest)
+        self._observers.add_digest(digest, now)
         if self.job is None and self._observing.elsewhere(digest.events):
             yield Observe(on=False)
 

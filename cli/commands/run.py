@@ -27,7 +27,7 @@ from ...intents.observe.redundancy import FLOORS
 from ...units import parse_duration_s
 from ..declarations import RunDeclarations
 from ..errors import UnknownJobError
-from ..options import MonitoringOptions, Probed, Remembered, command, option
+from ..options import Clustered, MonitoringOptions, Probed, Remembered, command, option
 
 _KEEP = f"{KEEP_S / 86_400:.0f}d"
 
@@ -187,7 +187,7 @@ def _summary(paths: JobPaths) -> None:
 
 
 @dataclass(frozen=True)
-class NodeOptions(MonitoringOptions, Probed, Remembered, Traced):
+class NodeOptions(Clustered, MonitoringOptions, Probed, Remembered, Traced):
     """Options of `scrtune node`."""
 
     prolog: Path = option("--prolog")
@@ -209,6 +209,7 @@ def node(options: NodeOptions) -> None:
         probe=not options.no_probe,
         application=options.application or "",
         monitoring=options.monitoring,
+        cluster=options.cluster,
     )
     paths = JobPaths.of()
     serve_node(paths, job, options.prolog)

@@ -14,7 +14,7 @@ from ...intents.rules.parameter import DerivedParameter
 from ...intents.tune.decisions import Decision
 from ...scr_config.catalogue import CATALOGUE, DESCRIPTOR_LINES
 from ...units import seconds_text
-from ..format import VERDICTS, changes_text, value_text
+from ..format import VERDICTS, transitions_text, value_text
 
 _INTENT_OF = {lever.name: lever.intent for lever in LEVERS}
 _NEAR = 0.5
@@ -193,6 +193,6 @@ def _decisions(name: str, view: ExplainView) -> Iterator[str]:
     for each in view.decisions:
         if name in each.changes:
             only: Values = {name: each.changes[name]}
-            what = changes_text(each.previous, only)
+            what = transitions_text(each.previous, only)
             word = VERDICTS[each.verdict].word
             yield f"at {each.time_s - begin_s:.1f} s {word}: {what}, by {each.rule!r}: {each.because}"

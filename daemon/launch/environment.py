@@ -17,7 +17,7 @@ from ...scr_config.locations import PLACES, system_conf_path, user_conf_path
 from ...scr_config.ownership import back_up_foreign
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ...scr_config.rewrite import rewrite
-from ..options import Monitoring
+from ..options import ClusterOptions, Monitoring
 from .preload import Preload, library, library_variables
 
 log = logging.getLogger("scrtune.run")
@@ -74,12 +74,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """How long the run directories of jobs that have ended stay on a node."""
     application: str = ""
     monitoring: Monitoring = Monitoring()
+    cluster: ClusterOptions | None = None
+    """How the daemons of its nodes find each other; None in a job of one node."""
 
     def options(self) -> list[str]:
         """Return its options of `scrtune daemon` and `scrtune node`."""
         probe = [] if self.probe else ["--no-probe"]
         application = ["--application", self.application] if self.application else []
-        return [*self.files.options(), *probe, *application, *self.monitoring.options()]
+        cluster = ["--cluster", str(self.cluster.directory)] if self.cluster else []
+        return [*self.files.options(), *probe, *application, *cluster, *self.monitoring.options()]
 
 
 def prepare(paths: JobPaths, default: Path, options: JobOptions, inherited: Mapping[str, str]) -> Job:

@@ -105,7 +105,7 @@ class LineWriter:
         with self._lock:
             self._refused += 1
         if self._thread is None and not self._is_closed:
-            self._start()  # the log may be told of it: not by the thread that closes, which must not hang
+            self._start()  # the log may be written to: not by the thread that closes, which must not hang
 
     def flush(self, timeout_s: float = CLOSE_LIMIT_S, *, sync: bool = False) -> bool:
         """Wait, `timeout_s` at most, until the file has what was put before; return whether it has.
@@ -252,7 +252,7 @@ def shared_writer(path: Path) -> LineWriter:
 
 
 def release(writer: LineWriter) -> str:
-    """Close it, if nobody else has it; return what is to be told then, as :meth:`LineWriter.close`."""
+    """Close it, if nobody else has it; return what is to be reported then, as :meth:`LineWriter.close`."""
     with _sharing:
         writer.users -= 1
         if writer.users:

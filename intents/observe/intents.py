@@ -5,11 +5,18 @@ import msgspec
 from ...goodput.checkpoint_cost import CheckpointCost
 from ...goodput.events import GoodputEvent, OutputCompleted, RestartCompleted
 from ...goodput.interval.failures import Failures
-from ..events import AllocationObserved, NodeObserved, SettingsObserved, TraceDigest, Values
+from ..events import (
+    AllocationObserved,
+    NodeObserved,
+    SettingsObserved,
+    StorageProbed,
+    TraceDigest,
+    Values,
+)
 from ..intent import Intent
 from ..settings import is_cached
 from ..tune.knowledge import Knowledge
-from .affinity import AffinityObserver, CoreAffinity
+from .affinity import CoreAffinity
 from .buffers import BufferObserver, BufferSizes
 from .clean_start import CleanStart, CleanStartObserver
 from .fault_model import FaultModel
@@ -18,6 +25,7 @@ from .fault_tolerance import FaultTolerance
 from .fault_tolerance import observe as observe_tolerance
 from .flush import FlushBehaviour, FlushObserver
 from .history import History, HistoryObserver
+from .nodes import Nodes
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
 
@@ -67,7 +75,7 @@ class Observers:
     """The observers of one job. A new intent has its observer here and its field in :class:`Intents`."""
 
     def __init__(self) -> None:
-        self._affinity = AffinityObserver()
+        self.nodes = Nodes()
         self._buffers = BufferObserver()
         self._flush = FlushObserver()
         self._clean_start = CleanStartObserver()
@@ -83,12 +91,17 @@ class Observers:
         if isinstance(event, RestartCompleted):
             self._clean_start.add(event)
 
-    def add_node(self, node: NodeObserved, now: float) -> None:
-        """Take in one look at the node."""
-        self._affinity.add(node, now)
+    def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
+        """Take in one look at a node; `is_cached` as in :meth:`.nodes.Nodes.add_look`."""
+        self.nodes.add_look(node, now, is_cached=is_cached)
 
-    def add_digest(self, digest: TraceDigest) -> None:
-        """Take in a stretch of trace."""
+    def add_probe(self, probe: StorageProbed, now: float) -> None:
+        """Take in the rates of a node's storage."""
+        self.nodes.add_probe(probe, now)
+
+    def add_digest(self, digest: TraceDigest, now: float) -> None:
+        """Take in a stretch of trace, of whichever node: sizes of all nodes are summed."""
+        self.nodes.add_digest(digest, now)
         self._buffers.add(digest)
 
     def add_output(self, output: OutputCompleted) -> None:
@@ -110,11 +123,11 @@ class Observers:
         """Return the intents of `job` under `settings`, after `failures` and what earlier jobs taught."""
         scheme = str(settings["SCR_COPY_TYPE"])
         redundancy = observe_redundancy(job, scheme if job else None)
-        flush = self._flush.observe(_key(settings))
+        flush = self.flush(settings)
         faults = observe_faults(job, scheme, failures, allocation, recalled)
         return Intents(
-            affinity=self._affinity.observe(),
-            buffers=self._buffers.observe(job.nodes if job else 1),
+            affinity=self.nodes.affinity,
+            buffers=self._buffers.observe(job.nodes if job else 1, max(1, self.nodes.traced)),
             redundancy=redundancy,
             flush=flush,
             faults=faults,
@@ -122,6 +135,10 @@ class Observers:
             tolerance=observe_tolerance(faults, redundancy, flush, settings),
             history=self._history.observe(job),
         )
+
+    def flush(self, settings: Values) -> FlushBehaviour:
+        """Return that intent alone, which no node's evidence is in."""
+        return self._flush.observe(_key(settings))
 
 
 def _key(settings: Values) -> str:

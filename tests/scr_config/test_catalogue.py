@@ -17,8 +17,8 @@ from scrtune.scr_config.catalogue import (
     ParameterError,
     checked,
     coerce,
+    compiled_defaults,
     cpus_of,
-    defaults,
     text_of,
 )
 from scrtune.scr_config.parse import DESCRIPTORS
@@ -30,7 +30,7 @@ SOURCE = re.compile(r"(AXL |redset |KVTree )?(src|scripts)/[\w./]+:\d+")
 
 
 def test_the_defaults_are_those_compiled_into_scr_not_those_of_its_manual() -> None:
-    known = defaults()
+    known = compiled_defaults()
     assert known["SCR_FILE_BUF_SIZE"] == 32 * 1024**2
     assert known["SCR_MPI_BUF_SIZE"] == 1024**2
     assert known["SCR_CACHE_BYPASS"] == 1
@@ -40,11 +40,14 @@ def test_the_defaults_are_those_compiled_into_scr_not_those_of_its_manual() -> N
 
 
 def test_what_scr_works_out_as_it_runs_has_no_default() -> None:
-    assert not {"SCR_PREFIX", "SCR_CONF_FILE", "SCR_JOB_ID", "SCRTUNE_FLUSH_THREADS"} & defaults().keys()
+    assert (
+        not {"SCR_PREFIX", "SCR_CONF_FILE", "SCR_JOB_ID", "SCRTUNE_FLUSH_THREADS"}
+        & compiled_defaults().keys()
+    )
 
 
 def test_every_default_is_a_value_of_its_parameter() -> None:
-    for name, value in defaults().items():
+    for name, value in compiled_defaults().items():
         assert CATALOGUE[name].accepts(value), name
         assert coerce(name, text_of(value)) == value
 
@@ -281,8 +284,12 @@ def test_what_the_rules_take_for_scrs_defaults_is_what_the_catalogue_says() -> N
 
 
 def test_checked_settings_are_the_defaults_with_what_was_given_over_them() -> None:
-    assert checked({}) == defaults()
-    assert checked({"SCR_FLUSH": 3, "SCR_PREFIX": "/p"}) == {**defaults(), "SCR_FLUSH": 3, "SCR_PREFIX": "/p"}
+    assert checked({}) == compiled_defaults()
+    assert checked({"SCR_FLUSH": 3, "SCR_PREFIX": "/p"}) == {
+        **compiled_defaults(),
+        "SCR_FLUSH": 3,
+        "SCR_PREFIX": "/p",
+    }
 
 
 @pytest.mark.parametrize(
