@@ -138,6 +138,8 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     """The daemons of the other nodes; None in a job of one node, and when none runs."""
     leaders: tuple[Leader, ...] = ()
     """Whose daemon decided since when, in a job of several nodes."""
+    divergence: str = ""
+    """By what the watched metric diverges, and which checkpoint is from before; empty while it does not."""
 
 
 class SwitchView(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,6 +321,7 @@ def status_view(
         savings=_savings(pipeline),
         pace=pipeline.pace,
         leaders=tuple(pipeline.leaders),
+        divergence=pipeline.divergence,
     )
 
 

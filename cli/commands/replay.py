@@ -111,6 +111,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     levers: tuple[LeverView, ...] = ()
     parameters: tuple[DerivedParameter, ...] = ()
     contradictions: tuple[str, ...] = ()
+    """What follows from the intents without a trial."""
     merged: tuple[MergedTraces, ...] = ()
 
 

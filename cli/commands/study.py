@@ -3,9 +3,10 @@
 import csv
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -18,7 +19,9 @@ from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
+from ...replay.table import TraceTable
 from ..options import FILE, command, option
+from ..reenact import ReenactOptions, written_again
 from ..text import study as text
 from ..text.tables import print_view
 from ..toml_file import TomlFile, read_toml
@@ -48,7 +51,7 @@ class StudySource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(ReenactOptions):
     """Options of `scrtune study`."""
 
     runs: tuple[str, ...] = option("RUN...")
@@ -65,6 +68,12 @@ class StudyOptions:
         "--parquet FILE",
         "Also write all accesses, by thread and class of file and size (needs pyarrow).",
         FILE,
+    )
+    scheduler: str = option(
+        "--scheduler ADDRESS",
+        "Read on the workers of a Dask cluster: its scheduler's address or file, or slurm:JOBS (needs"
+        " scrtune[dask]).",
+        default="",
     )
     reread: bool = option("--reread", "Read all traces again, also those that an earlier study has read.")
 
@@ -85,9 +94,15 @@ def study(options: StudyOptions) -> None:
     if base and base not in source.runs:
         raise click.UsageError(f"the base {base!r} is no run; there are {', '.join(source.runs)}")
     progress = Progress()
-    with _shown(progress):
-        runs = [
-            _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
+    with _shown(progress), _reader(options.scheduler) as read_traces:
+        read = partial(
+            read_traces, cache=replace(user_cache(), is_read=not options.reread), progress=progress
+        )
+        runs = [_read(name, run, source, read) for name, run in source.runs.items()]
+        runs += [
+            again
+            for recorded, run in zip(runs, source.runs.values(), strict=True)
+            for again in written_again(options, recorded, _traces(run), _tiers(run, source), progress)
         ]
     found = compare(runs, base)
     print_view(found, options.form, text.study, csv_text)
@@ -100,22 +115,36 @@ def study(options: StudyOptions) -> None:
         sys.exit(INTERRUPTED)
 
 
-def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *, reread: bool) -> Run:
-    tiers = {
-        directory: tier
-        for directory, tier in (
-            (run.cache or source.cache, "cache"),
-            (run.prefix or source.prefix, "prefix"),
-        )
-        if directory
-    }
-    table = read_table(
-        [Path(path) for path in run.traces],
-        tiers,
-        cache=replace(user_cache(), is_read=not reread),
-        progress=progress,
-    )
-    return Run(name=name, table=table, settings={key: str(value) for key, value in run.settings.items()})
+def _traces(run: RunSource) -> list[Path]:
+    return [Path(path) for path in run.traces]
+
+
+def _tiers(run: RunSource, source: StudySource) -> dict[str, str]:
+    named = ((run.cache or source.cache, "cache"), (run.prefix or source.prefix, "prefix"))
+    return {directory: tier for directory, tier in named if directory}
+
+
+@contextmanager
+def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
+    """Return what reads tables: this machine, or the cluster of a `scheduler`. Raises click.UsageError."""
+    if not scheduler:
+        yield read_table
+        return
+    with ExitStack() as stack:
+        try:
+            from ...replay import dask_tables  # noqa: PLC0415 - an extra
+
+            client = stack.enter_context(dask_tables.connected(scheduler))
+        except ModuleNotFoundError as error:
+            raise click.UsageError(f"--scheduler needs {error.name}: pip install 'scrtune[dask]'") from error
+        except ValueError as error:
+            raise click.UsageError(f"--scheduler {scheduler}: {error}") from error
+        yield partial(dask_tables.read_table, client)
+
+
+def _read(name: str, run: RunSource, source: StudySource, read: Callable[..., TraceTable]) -> Run:
+    settings = {key: str(value) for key, value in run.settings.items()}
+    return Run(name=name, table=read(_traces(run), _tiers(run, source)), settings=settings)
 
 
 def _source(options: StudyOptions) -> StudySource:

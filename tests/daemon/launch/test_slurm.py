@@ -188,6 +188,14 @@ class TestATunedJob:
         assert (account.runs, account.steps, account.checkpoints) == (1, CHECKPOINTS, CHECKPOINTS)
         assert second.job is None
 
+    def test_rank_0s_daemon_has_asked_slurm_what_the_allocation_is(self, tuned: Ended) -> None:
+        first, second = (replay_journal(tuned.paths(node).journal)[0].allocation for node in NODES)
+        assert first is not None
+        assert (first.scheduler, first.job, first.hosts) == ("slurm", tuned.job.id, tuple(NODES))
+        assert first.end_s == 0.0, "this one has no end"
+        assert [each.partition(" ")[2] for each in first.steps] == [Path(sys.executable).name]
+        assert second is None, "one of the daemons is enough"
+
     def test_the_config_file_was_rewritten_for_a_reason(self, tuned: Ended) -> None:
         explained = msgspec.json.decode((tuned.directory / "explain.json").read_bytes(), type=ExplainView)
         assert explained.baseline["SCR_FILE_BUF_SIZE"] == 4096
