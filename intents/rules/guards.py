@@ -159,9 +159,12 @@ def veto(changes: Values, now: Situation) -> str | None:
 
 
 def required(now: Situation) -> tuple[Proposal, ...]:
-    """Return the changes that meet the floor which the user declared, if the scheme in use does not."""
+    """Return the changes that meet the floor which the user declared, if the scheme in use does not.
+
+    What is past the cache survives everything, whatever the scheme.
+    """
     redundancy = now.intents.redundancy
-    if not redundancy.declared or keeps_floor(redundancy.scheme, redundancy.floor):
+    if not (now.cached and redundancy.declared) or keeps_floor(redundancy.scheme, redundancy.floor):
         return ()
     proposal = Proposal(
         rule="keep the redundancy floor",

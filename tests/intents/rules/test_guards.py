@@ -196,6 +196,8 @@ class TestRequired:
     def test_nothing_is_required_where_it_is_met_or_not_declared(self) -> None:
         assert required(situation({**CACHED, "SCR_COPY_TYPE": "SINGLE"})) == ()
         assert required(situation({**CACHED, "SCR_COPY_TYPE": "RS"}, floor="NODE")) == ()
+        past = {**CACHED, "SCR_CACHE_BYPASS": 1, "SCR_COPY_TYPE": "SINGLE"}
+        assert required(situation(past, floor="NODE")) == (), "the prefix directory survives everything"
 
 
 class TestCapacity:
