@@ -31,9 +31,10 @@ def situation(  # noqa: PLR0913 - each has a default
     free_bytes: int = 1000 * GIB,
     **described: int | str | bool,
 ) -> Situation:
-    """A job on 8 nodes with 2 ranks each whose user gave `settings`, and declared what they `said`."""
-    own = {**DEFAULTS, "SCR_SET_FAILURES": 2, **(settings or {})}
+    """A job on 8 nodes with 2 ranks each, that caches; its user gave `settings` and `said` the rest."""
+    own = {**DEFAULTS, "SCR_CACHE_BYPASS": 0, "SCR_SET_FAILURES": 2, **(settings or {})}
     given = dict.fromkeys(settings or {}, "user config") if sources is None else sources
+    given = {"SCR_CACHE_BYPASS": "user config", **given}
     shape = {"ranks": 16, "nodes": 8, **described}
     job = SettingsObserved(settings=own, sources=given, declared=said, **shape)
     observers = Observers()
