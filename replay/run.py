@@ -8,6 +8,7 @@ import msgspec
 
 from ..client.capture.scanner import new_scanner
 from ..goodput.events import JobStarted
+from ..intents.declared import Declared
 from ..intents.events import NodeObserved, ProcessUse, SettingsObserved, Tier, TraceDigest
 from ..intents.pipeline import Pipeline
 from ..intents.trace.decoder import TraceDecoder
@@ -33,6 +34,7 @@ class JobShape(msgspec.Struct, frozen=True, kw_only=True):
     cores: int = 0
     nodes: int = 0
     floor: str = ""
+    declared: Declared = Declared()
     conf: str | None = None
     system_conf: str | None = None
 
@@ -82,6 +84,7 @@ def replay_traces(paths: Sequence[Path], shape: JobShape) -> Replayed:
         prefix=shape.prefix,
         cache=shape.cache,
         floor=shape.floor,
+        declared=shape.declared,
         tuning=False,
         processes=processes,
     )

@@ -23,7 +23,7 @@ from ..intents.events import TraceDigest
 from ..intents.trace.decoder import TraceDecoder
 from ..intents.trace.names import Names
 from ..intents.trace.rows import BIN_NS, FileClasses, RowTable
-from ..intents.trace.scanner import Scanner
+from ..intents.trace.scanner_protocol import Scanner
 from .salvage import Damage
 from .table import JobThread, Reading, ThreadSpan, TraceTable, add_row, add_tables
 from .traces import find_traces, whole_lines

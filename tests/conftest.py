@@ -185,10 +185,10 @@ def wait_until() -> Callable[[Callable[[], object]], None]:
 LOAD = """
 import os, sys
 from mpi4py import MPI
-from scrtune.client.libscr.find import LibscrUnavailable, find
+from scrtune.client.libscr.find import LibscrUnavailable, find_libscr
 from scrtune.client.libscr.library import Library
 try:
-    path = find(os.environ)
+    path = find_libscr(os.environ)
     print(path if sys.argv[1] == "find" else Library(path) and "loaded")
 except LibscrUnavailable as error:
     sys.exit(str(error))

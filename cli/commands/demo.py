@@ -251,11 +251,11 @@ def report(view: DemoView) -> RenderableType:
 
 
 class _Column(NamedTuple):
-    """The runs of one column of the table; `watching` is what observation cost."""
+    """The runs of one column of the table; `observed` is what observation cost."""
 
     name: str
     runs: Sequence[DemoRun]
-    watching: str
+    observed: str
 
     def of_each(self, value_s: Callable[[DemoRun], float]) -> str:
         """Return the mean of a value of the runs, with its bounds."""
@@ -288,7 +288,7 @@ def _table(view: DemoView) -> RenderableType:
         ("start and end", lambda column: column.of_each(lambda run: run.rest_s)),
         ("first checkpoints", lambda column: column.checkpoints(slice(FIRST))),
         ("last checkpoints", lambda column: column.checkpoints(slice(-LAST, None))),
-        ("watching cost", lambda column: column.watching),
+        ("observation", lambda column: column.observed),
     )
     columns = tuple(_columns(view))
     return plain_table(

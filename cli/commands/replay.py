@@ -18,16 +18,18 @@ from ...intents.pipeline import Counters
 from ...intents.rules.explain import LeverView, why_nothing
 from ...intents.rules.levers import LEVERS
 from ...intents.rules.parameter import DerivedParameter
-from ...intents.rules.parameters import derived
+from ...intents.rules.parameters import advised
 from ...intents.rules.situation import Proposal
 from ...intents.settings import changes_text
 from ...replay.run import JobShape, MergedTraces, Replayed, are_apart, replay_traces
 from ...scr_config.render import environment_text
 from ...units import count_text
+from ..declarations import Declarations
 from ..format import printable
 from ..options import command, option
 from ..read_config import config_text
 from ..text import job as text
+from ..text import story
 from ..text.tables import facts, plain_table, print_view
 
 Form = Literal["table", "json", "sh", "csh", "fish", "slurm", "conf"]
@@ -37,7 +39,7 @@ _CONF = click.Path(path_type=Path, exists=True, dir_okay=False)
 
 
 @dataclass(frozen=True)
-class ReplayOptions:
+class ReplayOptions(Declarations):
     """Options of `scrtune replay`."""
 
     traces: tuple[Path, ...] = option("TRACE...")
@@ -75,6 +77,7 @@ def replay(options: ReplayOptions) -> None:
         cores=options.cores,
         nodes=options.nodes,
         floor=options.floor or "",
+        declared=options.declared,
         conf=config_text(options.conf) if options.conf else None,
         system_conf=config_text(options.system_conf) if options.system_conf else None,
     )
@@ -83,10 +86,12 @@ def replay(options: ReplayOptions) -> None:
     for problem in replayed.problems:
         click.echo(printable(f"scrtune: {files[problem.source]}: {problem}"), err=True)
     view = replay_view(replayed)
+    for told in view.contradictions:
+        click.echo(f"scrtune: {told}", err=True)
     if (form := options.form) == "table" or form == "json":
         print_view(view, form, _tables)
         return
-    settings = to_follow(merged(view.proposals))
+    settings = to_follow({**advised(view.parameters), **merged(view.proposals)})
     if not settings:
         why = why_nothing(view.levers)
         click.echo(f"scrtune: nothing to recommend: {why} (--format table has all levers)", err=True)
@@ -117,6 +122,8 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     intents: tuple[IntentView, ...]
     proposals: tuple[Proposal, ...]
     levers: tuple[LeverView, ...] = ()
+    parameters: tuple[DerivedParameter, ...] = ()
+    contradictions: tuple[str, ...] = ()
     answers: tuple[IntentAnswer, ...] = ()
     merged: tuple[MergedTraces, ...] = ()
 
@@ -125,7 +132,7 @@ def replay_view(replayed: Replayed) -> ReplayView:
     """Return what recorded traces say, and what the rules make of it."""
     pipeline, summary = replayed.pipeline, replayed.summary
     intents, proposals, levers = intent_views(pipeline), pipeline.proposals(), pipeline.levers()
-    parameters = derived(pipeline.situation)
+    parameters = pipeline.parameters()
     return ReplayView(
         files=summary.files,
         lines=summary.lines,
@@ -139,6 +146,8 @@ def replay_view(replayed: Replayed) -> ReplayView:
         intents=intents,
         proposals=proposals,
         levers=levers,
+        parameters=parameters,
+        contradictions=pipeline.contradictions,
         answers=tuple(_answer(each, proposals, levers, parameters) for each in intents),
         merged=replayed.merged if len(replayed.merged) > 1 else (),
     )
@@ -151,22 +160,24 @@ def _answer(
     parameters: Sequence[DerivedParameter],
 ) -> IntentAnswer:
     """Return what is recommended of the parameters of `intent`, or why nothing is."""
-    if intent.confidence != "declared" and not intent.count:
-        return IntentAnswer(intent=intent.name, why=_UNOBSERVED.get(intent.name, "it was not observed"))
+    if not intent.count and intent.name in _UNOBSERVED:
+        return IntentAnswer(intent=intent.name, why=_UNOBSERVED[intent.name])
     names = {lever.name for lever in LEVERS if lever.intent == intent.name}
     mine = [each for each in parameters if each.intent == intent.name]
     recommended = {
         name: value for each in proposals for name, value in each.changes.items() if name in names
-    } | {each.name: each.value for each in mine if each.value is not None and not each.veto}
+    } | {each.name: each.value for each in mine if each.stands and each.value is not None}
     if recommended:
         return IntentAnswer(intent=intent.name, recommended=recommended)
     views = [each for each in levers if each.name in names]
     if any(each.other is not None and each.gain_s > 0 for each in views):
         return IntentAnswer(intent=intent.name, why=why_nothing(views))
-    reasons = [f"{each.name}: {each.why}" for each in views if each.why]
-    reasons += [f"{each.name}: {each.veto or each.why_not}" for each in mine if each.veto or each.why_not]
-    why = "; ".join(reasons) or "no parameter follows from it"
-    return IntentAnswer(intent=intent.name, why=why)
+    reasons: dict[str, list[str]] = {}
+    against = [(each.name, each.veto or each.overruled or each.why_not) for each in mine]
+    for name, why in (*((each.name, each.why) for each in views), *against):
+        reasons.setdefault(why, []).append(name)
+    why = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items() if why)
+    return IntentAnswer(intent=intent.name, why=why or "no parameter follows from it")
 
 
 def _answers(view: ReplayView) -> RenderableType:
@@ -199,10 +210,9 @@ def _tables(view: ReplayView) -> RenderableType:
         "unresolved": f"{unresolved} to files that no line names",
         "damaged": "\n".join(view.damage),
     }
-    return Group(
-        *(facts(rows), "", text.intents(view.intents), "", _answers(view), ""),
-        *(_recommendations(view), "", text.levers(view.levers)),
-    )
+    shown = [facts(rows), text.intents(view.intents), _answers(view), _recommendations(view)]
+    shown += [story.parameters(view.parameters), text.levers(view.levers)]
+    return Group(*(part for each in shown for part in (each, "")))
 
 
 def _merged(view: ReplayView) -> Iterator[str]:

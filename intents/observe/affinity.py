@@ -1,6 +1,6 @@
 """Intent 1 of the LLNL study: process-core mapping, the node's cores and their use by the application."""
 
-from collections import deque
+from array import array
 
 import msgspec
 
@@ -12,7 +12,9 @@ _REMEMBERED = 30
 
 
 class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
-    """The cores of the node that rank 0 runs on, and those that the application leaves idle.
+    """The cores of a node, and those that the application leaves idle.
+
+    Of several nodes it is the worst case (:mod:`.nodes`).
 
     `unbound` are the CPUs in no application process's mask: threads that inherit a mask never run there by
     themselves. `spare_cores` are all cores less the application's measured use.
@@ -27,6 +29,11 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
     spare_cores: float = 0.0
     mask_cores: int = 0
     """CPUs in the smallest mask of an application process."""
+    nodes: int = 1
+    host: str = ""
+    """The node with the fewest spare cores, where several were observed."""
+    others_spare_cores: float = 0.0
+    """The median of the others'."""
 
     def sentence(self) -> str:
         """See :class:`scrtune.intents.intent.Intent`."""
@@ -36,41 +43,48 @@ class CoreAffinity(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"{count_text(len(self.cpus), 'core')}; {self.used_cores:.2f} used by"
             f" {self.processes} application {'process' if self.processes == 1 else 'processes'} ({masks});"
-            f" {self.spare_cores:.2f} spare"
+            f" {self.spare_cores:.2f} spare{self._others()}"
         )
+
+    def _others(self) -> str:
+        if self.nodes == 1:
+            return ""
+        return f" on node {self.host}, {self.others_spare_cores:.2f} on the others (their median)"
 
 
 class AffinityObserver:
-    """Collects observations of the node; the application's use is the mean of the last ones."""
+    """Collects observations of one node; the application's use is the mean of the last ones."""
 
     def __init__(self) -> None:
-        self._observed: deque[tuple[NodeObserved, float]] = deque(maxlen=_REMEMBERED)
+        self._found = CoreAffinity()
+        self._used = array("d")
+        self._times_s = array("d")
 
     def add(self, node: NodeObserved, now: float) -> None:
         """Take in one observation. Without an application process it says nothing about the application."""
-        if node.processes:
-            self._observed.append((node, now))
+        if not node.processes:
+            return
+        self._used.append(sum(process.cores_used for process in node.processes))
+        self._times_s.append(now)
+        del self._used[:-_REMEMBERED], self._times_s[:-_REMEMBERED]
+        used_cores = sum(self._used) / len(self._used)
+        masks = {cpu for process in node.processes for cpu in process.cpus}
+        self._found = CoreAffinity(
+            evidence=Evidence(
+                count=len(self._used),
+                window_s=self._times_s[-1] - self._times_s[0],
+                end_s=self._times_s[-1],
+                source=node.source,
+            ),
+            cpus=node.cpus,
+            processes=len(node.processes),
+            bound=any(len(process.cpus) < len(node.cpus) for process in node.processes),
+            unbound=tuple(cpu for cpu in node.cpus if cpu not in masks),
+            used_cores=used_cores,
+            mask_cores=min(len(process.cpus) for process in node.processes),
+            spare_cores=max(0.0, len(node.cpus) - used_cores),
+        )
 
     def observe(self) -> CoreAffinity:
         """Return the intent."""
-        if not self._observed:
-            return CoreAffinity()
-        latest, now = self._observed[-1]
-        used = [sum(process.cores_used for process in node.processes) for node, _ in self._observed]
-        used_cores = sum(used) / len(used)
-        masks = {cpu for process in latest.processes for cpu in process.cpus}
-        return CoreAffinity(
-            evidence=Evidence(
-                count=len(self._observed),
-                window_s=now - self._observed[0][1],
-                end_s=now,
-                source=latest.source,
-            ),
-            cpus=latest.cpus,
-            processes=len(latest.processes),
-            bound=any(len(process.cpus) < len(latest.cpus) for process in latest.processes),
-            unbound=tuple(cpu for cpu in latest.cpus if cpu not in masks),
-            used_cores=used_cores,
-            mask_cores=min(len(process.cpus) for process in latest.processes),
-            spare_cores=max(0.0, len(latest.cpus) - used_cores),
-        )
+        return self._found

@@ -282,7 +282,7 @@ class Trials(ActiveSettings):
             forced_s=forced_s,
             left_s=self.budget.left_s,
             earned_s=self.budget.earned_s,
-            remaining=now_is.checkpoints,
+            remaining=now_is.remaining,
             loose=self.learner.is_loose,
         )
 
