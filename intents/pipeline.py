@@ -39,6 +39,7 @@ from .events import (
     NodeObserved,
     SettingsObserved,
     StorageProbed,
+    StorageTargetsObserved,
     TraceDigest,
     TuningSwitched,
     UserEdited,
@@ -112,12 +113,12 @@ class Pipeline:
         match event:
             case TraceDigest():
                 effects = self._digest(event, now)
-            case NodeObserved() | StorageProbed() | AllocationObserved() | NodeLeft() | LeaderChanged():
-                self._surroundings(event, now)
+            case NodeObserved() | StorageProbed() | NodeLeft():
+                self._node(event, now)
+            case StorageTargetsObserved() | AllocationObserved() | LeaderChanged() | EventsLost():
+                self._note(event, now)
             case MetricObserved():
                 effects = self._metric(event)
-            case EventsLost():
-                self.counters.add_lost(event)
             case SettingsObserved():
                 effects = self._settings(event, now)
             case UserEdited():
@@ -200,6 +201,11 @@ class Pipeline:
     def nodes(self) -> tuple[NodeEvidence, ...]:
         """What each node has said of itself, by host."""
         return self._observers.nodes.evidence()
+
+    @property
+    def targets(self) -> StorageTargetsObserved | None:
+        """What the prefix directory is on."""
+        return self._observers.targets
 
     @property
     def on(self) -> bool:
@@ -301,27 +307,35 @@ class Pipeline:
         """Return where the job's time went until `now`."""
         return self.ledger.account(now)
 
-    def _surroundings(
-        self, event: NodeObserved | StorageProbed | AllocationObserved | NodeLeft | LeaderChanged, now: float
+    def _note(
+        self, event: StorageTargetsObserved | AllocationObserved | LeaderChanged | EventsLost, now: float
     ) -> None:
+        match event:
+            case EventsLost():
+                self.counters.add_lost(event)
+            case StorageTargetsObserved():
+                self._observers.targets = event
+            case AllocationObserved():
+                self.allocation = event
+            case LeaderChanged():
+                self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
+                del self.leaders[:-_REMEMBERED_LEADERS]
+
+    def _node(self, event: NodeObserved | StorageProbed | NodeLeft, now: float) -> None:
         match event:
             case NodeObserved():
                 self._look(event, now)
             case StorageProbed():
                 self._observers.add_probe(event, now)
-            case AllocationObserved():
-                self.allocation = event
             case NodeLeft():
                 self._observers.nodes.forget(event.host)
-            case LeaderChanged():
-                self.leaders.append(Leader(host=event.host, term=event.term, since_s=now, why=event.why))
-                del self.leaders[:-_REMEMBERED_LEADERS]
 
     def _look(self, node: NodeObserved, now: float) -> None:
-        settings = self.settings
+        applied = self._applied
+        settings = applied.values or self.settings
         if is_holding := is_cached(settings):
-            flush = self._observers.flush(settings)
-            self._held = Held(flush.evidence.count, settings, 0, flush.checkpoint_bytes)
+            each_bytes = self._observers.flush(self.settings).checkpoint_bytes
+            self._held = Held(applied.cached, settings, 0, each_bytes)
         self._observers.add_node(node, now, is_cached=is_holding)
 
     def _metric(self, metric: MetricObserved) -> Iterator[Effect]:

@@ -166,6 +166,7 @@ def _no_earlier_jobs(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     state = tmp_path_factory.getbasetemp() / f"state-{next(_NUMBERS)}"  # made when something is kept
     monkeypatch.setenv("XDG_STATE_HOME", str(state))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(state / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(state / "cache"))
 
 
 @pytest.fixture

@@ -123,6 +123,7 @@ class ReplayView(msgspec.Struct, frozen=True, kw_only=True):
     proposals: tuple[Proposal, ...]
     levers: tuple[LeverView, ...] = ()
     parameters: tuple[DerivedParameter, ...] = ()
+    """What follows from the intents without a trial."""
     contradictions: tuple[str, ...] = ()
     answers: tuple[IntentAnswer, ...] = ()
     merged: tuple[MergedTraces, ...] = ()

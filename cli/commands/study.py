@@ -3,9 +3,10 @@
 import csv
 import io
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -20,10 +21,12 @@ from ...replay.scan import Progress, read_table, user_cache
 from ...replay.study import Run, access_rows
 from ...replay.study import study as compare
 from ...replay.study_rows import Study
+from ...replay.table import TraceTable
 from ...scr_config.resolution import DEFAULT, resolve
 from ...units import parse_rate
 from ..options import FILE, command, option
 from ..read_config import config_text
+from ..reenact import ReenactOptions, written_again
 from ..text import study as text
 from ..text.tables import print_view
 from ..toml_file import TomlFile, read_toml
@@ -69,7 +72,7 @@ class StudySource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 @dataclass(frozen=True)
-class StudyOptions:
+class StudyOptions(ReenactOptions):
     """Options of `scrtune study`."""
 
     runs: tuple[str, ...] = option("RUN...")
@@ -86,6 +89,12 @@ class StudyOptions:
         "--parquet FILE",
         "Also write all accesses, by thread and class of file and size (needs pyarrow).",
         FILE,
+    )
+    scheduler: str = option(
+        "--scheduler ADDRESS",
+        "Read on the workers of a Dask cluster: its scheduler's address or file, or slurm:JOBS (needs"
+        " scrtune[dask]).",
+        default="",
     )
     what_if: bool = option(
         "--what-if",
@@ -123,9 +132,15 @@ def study(options: StudyOptions) -> None:
     if base and base not in source.runs:
         raise click.UsageError(f"the base {base!r} is no run; there are {', '.join(source.runs)}")
     progress = Progress()
-    with _shown(progress):
-        runs = [
-            _read(name, run, source, progress, reread=options.reread) for name, run in source.runs.items()
+    with _shown(progress), _reader(options.scheduler) as read_traces:
+        read = partial(
+            read_traces, cache=replace(user_cache(), is_read=not options.reread), progress=progress
+        )
+        runs = [_read(name, run, source, read) for name, run in source.runs.items()]
+        runs += [
+            again
+            for recorded, run in zip(runs, source.runs.values(), strict=True)
+            for again in written_again(options, recorded, _traces(run), _tiers(run, source), progress)
         ]
     found = compare(runs, base)
     if options.what_if or options.vary or options.cache_rate or options.prefix_rate:
@@ -151,22 +166,36 @@ def _predicted(runs: Sequence[Run], found: Study, options: StudyOptions) -> Stud
     return msgspec.structs.replace(found, what_if=predicted)
 
 
-def _read(name: str, run: RunSource, source: StudySource, progress: Progress, *, reread: bool) -> Run:
-    tiers = {
-        directory: tier
-        for directory, tier in (
-            (run.cache or source.cache, "cache"),
-            (run.prefix or source.prefix, "prefix"),
-        )
-        if directory
-    }
-    table = read_table(
-        [Path(path) for path in run.traces],
-        tiers,
-        cache=replace(user_cache(), is_read=not reread),
-        progress=progress,
-    )
+def _traces(run: RunSource) -> list[Path]:
+    return [Path(path) for path in run.traces]
+
+
+def _tiers(run: RunSource, source: StudySource) -> dict[str, str]:
+    named = ((run.cache or source.cache, "cache"), (run.prefix or source.prefix, "prefix"))
+    return {directory: tier for directory, tier in named if directory}
+
+
+@contextmanager
+def _reader(scheduler: str) -> Iterator[Callable[..., TraceTable]]:
+    """Return what reads tables: this machine, or the cluster of a `scheduler`. Raises click.UsageError."""
+    if not scheduler:
+        yield read_table
+        return
+    with ExitStack() as stack:
+        try:
+            from ...replay import dask_tables  # noqa: PLC0415 - an extra
+
+            client = stack.enter_context(dask_tables.connected(scheduler))
+        except ModuleNotFoundError as error:
+            raise click.UsageError(f"--scheduler needs {error.name}: pip install 'scrtune[dask]'") from error
+        except ValueError as error:
+            raise click.UsageError(f"--scheduler {scheduler}: {error}") from error
+        yield partial(dask_tables.read_table, client)
+
+
+def _read(name: str, run: RunSource, source: StudySource, read: Callable[..., TraceTable]) -> Run:
     settings = {key: str(value) for key, value in run.settings.items()}
+    table = read(_traces(run), _tiers(run, source))
     return Run(name=name, table=table, settings=_settings_in_files(run) | settings)
 
 

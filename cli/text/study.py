@@ -61,7 +61,7 @@ def _differences(found: Study) -> RenderableType:
     heads = (
         "run",
         "mean of a",
-        f">{found.base} s",
+        ">base s",
         ">run s",
         ">difference s",
         ">95 %",
@@ -69,13 +69,14 @@ def _differences(found: Study) -> RenderableType:
         "the run's is",
     )
     title = f"Means against {found.base}: a checkpoint by its slowest thread, a flush by its slowest rank"
-    return plain_table(*heads, rows=map(_difference, found.differences), title=title)
+    rows = (_difference(row, found.base) for row in found.differences)
+    return plain_table(*heads, rows=rows, title=title)
 
 
-def _difference(row: RunDifference) -> tuple[str, ...]:
+def _difference(row: RunDifference, base: str) -> tuple[str, ...]:
     interval = "-" if row.low_s is None else f"{row.low_s:+,.3f} to {row.high_s:+,.3f}"
     return (
-        row.run,
+        row.run if row.base == base else f"{row.run} (against {row.base})",
         row.measure,
         f"{row.base_mean_s:,.3f}",
         f"{row.mean_s:,.3f}",

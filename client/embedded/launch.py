@@ -17,11 +17,10 @@ from ...scr_config.locations import file_lines, system_conf_path, user_conf_text
 from ...scr_config.problems import Code, ConfigProblem, Severity
 from ...scr_config.resolution import DEFAULT, Resolved, resolve
 from ..engine import EngineError, user_name
+from ..mpi import NODES_VARIABLE
 from ..paths import JOB_ID_VARIABLES
 from .settings import Levers, UnsupportedSettingError
 from .topology import nodes_by_count, nodes_by_host
-
-NODES_VARIABLE = "SCRTUNE_EMBEDDED_NODES"
 
 
 class ConfigCalls:

@@ -13,6 +13,7 @@ from ..events import (
     NodeObserved,
     SettingsObserved,
     StorageProbed,
+    StorageTargetsObserved,
     TraceDigest,
     Values,
 )
@@ -34,8 +35,11 @@ from .flush import FlushBehaviour, FlushObserver
 from .history import History, HistoryObserver
 from .kept_checkpoints import KeptCheckpoints
 from .nodes import Nodes
+from .output_sizes import OutputSizeObserver, OutputSizes
 from .redundancy import Redundancy
 from .redundancy import observe as observe_redundancy
+from .storage import StorageTargets
+from .storage import observe as observe_targets
 from .workflow import Workflow, WorkflowObserver
 
 
@@ -50,6 +54,8 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
     clean_start: CleanStart = CleanStart()
     tolerance: FaultTolerance = FaultTolerance()
     history: History = History()
+    storage: StorageTargets = StorageTargets()
+    outputs: OutputSizes = OutputSizes()
     checkpoints: CheckpointsRequired = CheckpointsRequired()
     rate: CheckpointRate = CheckpointRate()
     workflow: Workflow = Workflow()
@@ -66,6 +72,8 @@ class Intents(msgspec.Struct, frozen=True, kw_only=True):
             "clean start": self.clean_start,
             "fault tolerance": self.tolerance,
             "history": self.history,
+            "storage targets": self.storage,
+            "output sizes": self.outputs,
             "checkpoints required": self.checkpoints,
             "checkpoint rate": self.rate,
             "workflow": self.workflow,
@@ -82,6 +90,8 @@ NUMBERS = {
     "fault tolerance": 5,
     "history": 6,
     "flush": 8,
+    "storage targets": 7,
+    "output sizes": 9,
     "checkpoints required": 8,
     "checkpoint rate": 10,
     "workflow": 11,
@@ -116,6 +126,9 @@ class Observers:
         self._divergence = DivergenceObserver()
         self._kept = KeptCheckpoints()
         self._taken = 0
+        self._outputs = OutputSizeObserver()
+        self.targets: StorageTargetsObserved | None = None
+        """What the prefix directory is on."""
 
     def begin_run(self, job: SettingsObserved, now: float) -> None:
         """Take in that a run of `job` begins."""
@@ -134,6 +147,7 @@ class Observers:
                 self._workflow.add_step(event.end_s - event.start_s)
             case OutputCompleted():
                 self._buffers.add_output(event)
+                self._outputs.add_output(event)
                 self._taken += event.checkpoint and event.valid
 
     def add_node(self, node: NodeObserved, now: float, *, is_cached: bool) -> None:
@@ -149,6 +163,7 @@ class Observers:
         """Take in a stretch of trace, of whichever node: sizes of all nodes are summed."""
         self.nodes.add_digest(digest, now)
         self._buffers.add(digest)
+        self._outputs.add(digest)
         self._workflow.add_digest(digest)
 
     def add_metric(self, metric: MetricObserved, job: SettingsObserved | None) -> bool:
@@ -185,6 +200,8 @@ class Observers:
             clean_start=self._clean_start.observe(),
             tolerance=observe_tolerance(faults, redundancy, flush, settings),
             history=self._history.observe(job),
+            storage=observe_targets(self.targets),
+            outputs=self._outputs.observe(),
             checkpoints=observe_checkpoints_required(
                 declared, self._taken, failures.observed_s, allocation, now
             ),

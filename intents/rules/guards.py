@@ -111,6 +111,8 @@ def outgrown(now: Situation) -> str:
     if now.held is None or not 0 < free_bytes < more_bytes or more_bytes <= _more_bytes(now.own, now):
         return ""
     before, after = now.held.checkpoint_bytes, now.intents.flush.checkpoint_bytes
+    if after <= before:  # one that was written since the cache was observed
+        return ""
     grown = f"{bytes_text(after)} instead of {bytes_text(before)}"
     return (
         f"checkpoints have grown to {grown}: {bytes_text(more_bytes)} more do not fit into the cache's"

@@ -136,7 +136,7 @@ def _shape(now: Situation, cost: CheckpointCost, seen: list[Observation]) -> Sha
     between_s = (
         median(between) if between else max(cost.time_s - now.start_s - cost.blocking_s, cost.blocking_s)
     )
-    cores = max(1, len(affinity.cpus))
+    cores = affinity.cores or max(1, len(affinity.cpus))
     return Shape(
         nodes=redundancy.nodes,
         ranks_per_node=now.ranks_per_node,

@@ -2,8 +2,10 @@
 
 import csv
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -12,15 +14,10 @@ from scrtune.cli.commands.study import INTERRUPTED
 from scrtune.cli.format import seconds_column
 from scrtune.examples.study_traces import CACHE, PREFIX, RUNS, write_run, write_runs
 from scrtune.replay import scan
+from scrtune.replay.traces import whole_lines
 
 Scrtune = Callable[..., Result]
 TIERS = ("--prefix", PREFIX, "--cache", CACHE)
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are remembered below this test's directory."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -156,9 +153,17 @@ def test_milliseconds_are_no_zeros() -> None:
 def test_an_interrupt_leaves_what_was_read(
     scrtune: Scrtune, two: tuple[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    interrupted = Event()
+
     def join(_thread: scan.Thread, _timeout: float) -> None:
+        interrupted.set()
         raise KeyboardInterrupt
 
+    def lines_after(*given: Any) -> Iterator[tuple[str, bytes]]:
+        interrupted.wait()
+        yield from whole_lines(*given)
+
+    monkeypatch.setattr(scan, "whole_lines", lines_after)
     monkeypatch.setattr(scan.Thread, "join", join)
     shown = scrtune("study", *two)
     assert shown.exit_code == INTERRUPTED
