@@ -161,22 +161,24 @@ def _answer(
     parameters: Sequence[DerivedParameter],
 ) -> IntentAnswer:
     """Return what is recommended of the parameters of `intent`, or why nothing is."""
-    if intent.confidence != "declared" and not intent.count:
-        return IntentAnswer(intent=intent.name, why=_UNOBSERVED.get(intent.name, "it was not observed"))
+    if not intent.count and intent.name in _UNOBSERVED:
+        return IntentAnswer(intent=intent.name, why=_UNOBSERVED[intent.name])
     names = {lever.name for lever in LEVERS if lever.intent == intent.name}
     mine = [each for each in parameters if each.intent == intent.name]
     recommended = {
         name: value for each in proposals for name, value in each.changes.items() if name in names
-    } | {each.name: each.value for each in mine if each.value is not None and not each.veto}
+    } | {each.name: each.value for each in mine if each.stands and each.value is not None}
     if recommended:
         return IntentAnswer(intent=intent.name, recommended=recommended)
     views = [each for each in levers if each.name in names]
     if any(each.other is not None and each.gain_s > 0 for each in views):
         return IntentAnswer(intent=intent.name, why=why_nothing(views))
-    reasons = [f"{each.name}: {each.why}" for each in views if each.why]
-    reasons += [f"{each.name}: {each.veto or each.why_not}" for each in mine if each.veto or each.why_not]
-    why = "; ".join(reasons) or "no parameter follows from it"
-    return IntentAnswer(intent=intent.name, why=why)
+    reasons: dict[str, list[str]] = {}
+    against = [(each.name, each.veto or each.overruled or each.why_not) for each in mine]
+    for name, why in (*((each.name, each.why) for each in views), *against):
+        reasons.setdefault(why, []).append(name)
+    why = "; ".join(f"{', '.join(names)}: {why}" for why, names in reasons.items() if why)
+    return IntentAnswer(intent=intent.name, why=why or "no parameter follows from it")
 
 
 def _answers(view: ReplayView) -> RenderableType:

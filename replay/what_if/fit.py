@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...intents.events import Values
 from ...intents.settings import flush_every, is_asynchronous
@@ -36,6 +37,8 @@ _AT_MOST_ONE = "bound_share"
 _STEPS, _STEP, _NUDGE = 12, 1.5, 1e-4
 _MEMBERS, _FEWEST, _COLUMNS = 192, 32, 1800
 """Members for all runs; without one of them as many, but no more than so many in all."""
+_AT_ONCE = 500
+"""Members: more would need much memory."""
 _SEED = 1
 
 _MIDDLE = np.log([PRIORS_OF_RUNS[name].median for name in NAMES])[:, None]
@@ -123,13 +126,18 @@ def fit_runs(runs: Sequence[Evidence]) -> Fit:
     """Return the rates that fit `runs`, and those that fit all but each one of them, in their order."""
     few = min(_MEMBERS, max(_FEWEST, _COLUMNS // len(runs) // 2 * 2))
     sizes = [_MEMBERS, *([few] * len(runs) if len(runs) > 1 else [])]
-    seen, rng = _Measured(runs, sizes), np.random.default_rng(_SEED)
+    left_out = np.repeat([-1, *range(len(runs))][: len(sizes)], sizes)
+    rng, seen = np.random.default_rng(_SEED), _Measured(runs, left_out)
     drawn = _MIDDLE + _SPREAD * _mirrored(rng, len(NAMES), sizes)
-    found, misfits = _nearest(seen, drawn, _mirrored(rng, len(seen.values), sizes))
+    noise = _mirrored(rng, len(seen.values), sizes)
+    parts = [slice(start, start + _AT_ONCE) for start in range(0, len(left_out), _AT_ONCE)]
+    found = [_nearest(_Measured(runs, left_out[part]), drawn[:, part], noise[:, part]) for part in parts]
+    rates = np.concatenate([each for each, _ in found], axis=1)
+    misfits = np.concatenate([misfit for _, misfit in found])
     ends = np.cumsum(sizes)[:-1]
     groups = [
-        rates[:, np.argsort(misfit, kind="stable")[: len(misfit) // 2]]
-        for rates, misfit in zip(np.split(found, ends, axis=1), np.split(misfits, ends), strict=True)
+        each[:, np.argsort(misfit, kind="stable")[: len(misfit) // 2]]
+        for each, misfit in zip(np.split(rates, ends, axis=1), np.split(misfits, ends), strict=True)
     ]
     return Fit(groups[0], groups[1:])
 
@@ -141,9 +149,9 @@ def _mirrored(rng: np.random.Generator, count: int, sizes: Sequence[int]) -> Arr
 
 
 class _Measured:
-    """The logarithms of what runs show, with their noise, and which columns of an ensemble see which."""
+    """The logarithms of what runs show, with their noise; a column does not see the run `left_out` there."""
 
-    def __init__(self, runs: Sequence[Evidence], sizes: Sequence[int]) -> None:
+    def __init__(self, runs: Sequence[Evidence], left_out: NDArray[np.int64]) -> None:
         self._cases = [case_of(run) for run in runs]
         shown = [
             (index, place, np.log(value), (NOISE[measure] ** 2 + run.spread**2) ** 0.5)
@@ -155,7 +163,6 @@ class _Measured:
         self._kinds = [place for _, place, _, _ in shown]
         self.values = np.array([value for _, _, value, _ in shown])[:, None]
         self._noises = np.array([noise for _, _, _, noise in shown])[:, None]
-        left_out = np.repeat([-1, *range(len(runs))][: len(sizes)], sizes)
         self._weights = np.array(self._rows)[:, None] != left_out
 
     def misfit(self, rates: Array, columns: int) -> Array:
