@@ -232,7 +232,7 @@ def main(events: int, rounds: int, as_json: bool, read: Path | None, reader: str
         write_oldest(place / "oldest", events)
         for directory in sorted(place.iterdir()):
             found[directory.name] = [
-                {name: measure(directory, name, events) for name in readers()} for _ in range(rounds)
+                {name: said(directory, name, events) for name in readers()} for _ in range(rounds)
             ]
     if as_json:
         click.echo(json.dumps(found))
@@ -242,6 +242,15 @@ def main(events: int, rounds: int, as_json: bool, read: Path | None, reader: str
     for name, measured in found.items():
         for line in lines_of(name, measured):
             click.echo(line)
+
+
+def said(directory: Path, reader: str, events: int) -> Measured:
+    """Measure, and say on standard error what was: all of it takes a while."""
+    found = measure(directory, reader, events)
+    click.echo(
+        f"{directory.name}, {reader}: {found.rate / 1e6:.2f} M/s, {found.cpu_rate / 1e6:.2f}", err=True
+    )
+    return found
 
 
 def lines_of(name: str, measured: Rounds) -> Iterator[str]:
