@@ -321,7 +321,7 @@ class Daemon:
             self.handle(edited)
         seen = self._node.look(job)
         if seen.processes:
-            self.handle(seen)
+            self._role.seen_here(seen)
 
     @cached_property
     def _node(self) -> "JobNode":
@@ -355,7 +355,7 @@ class Daemon:
         pipeline, probes = self._pipeline, self._probes
         is_probed = pipeline.is_probed(self._options.paths.host)
         rates = None if is_probed else probes.measure_cache(job, self._node.ranks(job), now)
-        found = None if pipeline.targets else probes.find_targets(job, now)
+        found = None if pipeline.targets or not self._role.decides else probes.find_targets(job, now)
         for failed in (rates, found):
             if failed is not None:
                 self._role.seen_here(failed)
@@ -366,7 +366,7 @@ class Daemon:
 
     def _look_at_allocation(self, time_s: float) -> None:
         """Where a job's rank 0 is: the scheduler need not be asked by every node."""
-        if self._pipeline.job is None:
+        if self._pipeline.job is None or not self._role.decides:
             return
         if (seen := self._allocation.look(time_s, self._clock())) is not None:
             self.handle(seen)

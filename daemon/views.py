@@ -70,10 +70,15 @@ class SavingsView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemberView(msgspec.Struct, frozen=True, kw_only=True):
-    """Another node of the job as the leader hears it: how old its last word is, and its clock's lead."""
+    """Another node of the job as the leader hears it.
+
+    `age_s` is how old its last word is, `digest_age_s` its last digest (None: there was none); its clock is
+    `ahead_s` of the leader's.
+    """
 
     host: str
     age_s: float
+    digest_age_s: float | None = None
     is_lost: bool = False
     ahead_s: float = 0.0
 

@@ -171,13 +171,15 @@ class TestATunedJob:
             assert environment["LD_PRELOAD"].split(":") == [*LIBRARY, str(preload_library())]
             assert environment["DFTRACER_LOG_FILE"] == str(tuned.paths(rank["host"]).trace_prefix)
 
-    def test_each_daemon_has_seen_its_own_ranks_and_no_others(self, tuned: Ended) -> None:
-        for node in NODES:
+    def test_each_daemon_has_seen_its_own_ranks_and_the_one_that_decides_all_of_them(
+        self, tuned: Ended
+    ) -> None:
+        for node, seen in (("n1", NODES), ("n2", ["n2"])):
             pipeline = replay_journal(tuned.paths(node).journal)[0]
             assert pipeline.counters.trace_events > 1000
             assert not pipeline.counters.lost
-            assert {host for host, _ in pipeline.processes} == {node}
-            assert len(pipeline.processes) == 2
+            assert sorted(host for host, _ in pipeline.processes) == sorted(2 * seen)
+            assert [each.host for each in pipeline.leaders] == ["n1"]
 
     def test_rank_0s_daemon_has_all_that_rank_0_says(self, tuned: Ended) -> None:
         first, second = (replay_journal(tuned.paths(node).journal)[0] for node in NODES)
