@@ -29,7 +29,7 @@ from .interval import (
     SECONDS,
     SOURCE,
     UNSET,
-    Pace,
+    WorkBetween,
     is_demanded,
     pace,
     why_unknown,
@@ -55,7 +55,7 @@ def checkpoint_rate(now: Situation) -> Iterator[DerivedParameter]:
     yield _cache_size(now, found)
 
 
-def _pace(now: Situation, found: Pace | None, why: str) -> Iterator[DerivedParameter]:
+def _pace(now: Situation, found: WorkBetween | None, why: str) -> Iterator[DerivedParameter]:
     common = DerivedParameter(
         intent=RATE,
         name=SECONDS,
@@ -102,7 +102,7 @@ def _why_theirs(now: Situation) -> str:
     return f"the pace is yours ({named}); scrtune run --interval auto leaves it to scrtune" if named else ""
 
 
-def _flush(now: Situation, found: Pace | None) -> DerivedParameter:
+def _flush(now: Situation, found: WorkBetween | None) -> DerivedParameter:
     """Return how often to flush: as the two levels have it, within what is durable enough and what fits."""
     seen = DerivedParameter(
         intent=RATE,
@@ -150,7 +150,7 @@ def _flush(now: Situation, found: Pace | None) -> DerivedParameter:
     return replace(seen, value=every, gain_s=gain_s, gain_sd_s=sd_s)
 
 
-def _cache_size(now: Situation, found: Pace | None) -> DerivedParameter:
+def _cache_size(now: Situation, found: WorkBetween | None) -> DerivedParameter:
     """Return how many datasets the cache holds, so that no output waits for a flush."""
     seen = DerivedParameter(
         intent=REQUIRED,
@@ -211,7 +211,7 @@ def _flush_gain(now: Situation, work_s: float, every: int) -> tuple[float, float
     return _over_the_rest(now, [share(each) for each in _mtbfs_s(now)])
 
 
-def _pace_gain(now: Situation, found: Pace) -> tuple[float, float]:
+def _pace_gain(now: Situation, found: WorkBetween) -> tuple[float, float]:
     """Return the seconds that another interval saves in the rest of the job, and their SD."""
     mean_s, *others_s = _mtbfs_s(now)
     ratio, restart_s = found.mtbf_s / mean_s, now.failures.restart_s

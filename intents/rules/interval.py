@@ -43,7 +43,7 @@ _DIGITS = 6
 _LARGEST = 2**31 - 1
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class WorkBetween(msgspec.Struct, frozen=True, kw_only=True):
     """The work between two checkpoints of `cost_s` each: `present_s` now, `work_s` instead.
 
     `bound` is what limits it, None: nothing does. A failure destroys an interval every `mtbf_s`. `values` are
@@ -79,7 +79,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         return self.after - self.before > _WORTH * (1 - self.before)
 
 
-class Interval(msgspec.Struct, frozen=True, kw_only=True):
+class IntervalFinding(msgspec.Struct, frozen=True, kw_only=True):
     """The best interval, the gain of a checkpoint that follows from it, and why the present one stays.
 
     `proposal` is None where it does.
@@ -96,21 +96,21 @@ def is_ours(job: SettingsObserved) -> bool:
     return job.interval == AUTO or any(each is not None for each in bounds)
 
 
-def interval(now: Situation) -> Interval:
+def interval(now: Situation) -> IntervalFinding:
     """Return the interval to set, where there is a better one that scrtune may set."""
     settings = {**UNSET, **now.settings}
     seen = LeverView(name=SECONDS, value=settings[SECONDS], source=SOURCE)
     if why := _why_stays(now):
-        return Interval(view=replace(seen, why=why))
+        return IntervalFinding(view=replace(seen, why=why))
     found = pace(now)
     changes, gain = difference(found.values, settings), found.after - found.before
     saved = f"{3600 * max(0.0, gain):.1f} s of an hour"
     seen = replace(seen, other=found.values[SECONDS], gain_s=gain * (found.work_s + found.cost_s))
     if why := next(filter(None, (_why_fixed(name, now) for name in changes)), ""):
-        return Interval(view=replace(seen, why=why))
+        return IntervalFinding(view=replace(seen, why=why))
     if not changes or not (found.is_worth_it or found.is_last or is_demanded(now)):
         why = f"{found.basis}: another interval would save {saved}, too little"
-        return Interval(view=replace(seen, why=why))
+        return IntervalFinding(view=replace(seen, why=why))
     because = f"{found.basis}: every {_time(found.work_s)} instead of every {_time(found.present_s)}"
     because += f" saves {saved}" if found.is_worth_it else ""
     proposal = Proposal(
@@ -121,7 +121,7 @@ def interval(now: Situation) -> Interval:
         source=SOURCE,
         expected_gain_s=seen.gain_s,
     )
-    return Interval(view=replace(seen, why=because), proposal=proposal)
+    return IntervalFinding(view=replace(seen, why=because), proposal=proposal)
 
 
 def _why_stays(now: Situation) -> str:
@@ -145,7 +145,7 @@ def why_unknown(now: Situation) -> str:
     return ""
 
 
-def pace(now: Situation) -> Pace:
+def pace(now: Situation) -> WorkBetween:
     """Return Daly's interval, within all bounds; where only what was declared counts, the one that keeps it.
 
     What a checkpoint costs must be known (:func:`why_unknown`).
@@ -168,7 +168,7 @@ def _demanded(now: Situation) -> Bounded | None:
     return found if abs(found.work_s - here_s) > _OUTSIDE * here_s else None
 
 
-def _pace(now: Situation, wanted: Bounded) -> Pace:
+def _pace(now: Situation, wanted: Bounded) -> WorkBetween:
     flush, cost_s, mtbf_s, here_s = now.intents.flush, now.felt_s, interval_mtbf_s(now), present_s(now)
     if wanted.by is not None and wanted.by.is_overhead:
         values = {**UNSET, OVERHEAD: _percent(now, wanted.work_s)}
@@ -178,7 +178,7 @@ def _pace(now: Situation, wanted: Bounded) -> Pace:
         values = {**UNSET, SECONDS: seconds}
         work_s = max(wanted.work_s, seconds - flush.blocked_on_flush_s)
     before, after = (goodput(each_s, cost_s, mtbf_s, now.failures.restart_s) for each_s in (here_s, work_s))
-    return Pace(
+    return WorkBetween(
         present_s=here_s,
         work_s=work_s,
         bound=wanted.by,

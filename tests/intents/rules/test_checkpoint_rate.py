@@ -19,7 +19,7 @@ from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
 from scrtune.intents.observe.workflow import Workflow
 from scrtune.intents.rules.checkpoint_rate import checkpoint_rate
-from scrtune.intents.rules.interval import Interval, interval
+from scrtune.intents.rules.interval import IntervalFinding, interval
 from scrtune.intents.rules.parameter import DerivedParameter, Phase
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS
@@ -140,7 +140,7 @@ class TestWhatIsRecommended:
                 assert (each.value is None) == bool(each.why_not)
 
 
-def decided(now: Situation) -> Interval:
+def decided(now: Situation) -> IntervalFinding:
     return interval(now)
 
 

@@ -16,7 +16,7 @@ from scrtune.intents.mutability import RunMutability
 from scrtune.intents.observe.flush import FlushBehaviour
 from scrtune.intents.observe.intents import Intents
 from scrtune.intents.observe.redundancy import observe as observe_redundancy
-from scrtune.intents.rules.interval import Interval, in_force, interval, users_own
+from scrtune.intents.rules.interval import IntervalFinding, in_force, interval, users_own
 from scrtune.intents.rules.situation import Situation
 from scrtune.intents.settings import DEFAULTS
 
@@ -63,7 +63,7 @@ def situation(
     )
 
 
-def found(now: Situation, cost_s: float = 1.0, failures: Failures = NONE) -> Interval:
+def found(now: Situation, cost_s: float = 1.0, failures: Failures = NONE) -> IntervalFinding:
     return interval(msgspec.structs.replace(now, felt_s=cost_s, failures=failures))
 
 
